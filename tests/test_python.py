@@ -211,6 +211,13 @@ def test_a_wrong_keyword_names_those_that_are_near(call, hint):
     assert f"did you mean {hint}" in (caught.value.hint or "")
 
 
+def test_a_value_that_fits_no_part_of_a_union_is_said_once():
+    with pytest.raises(ConfigError) as caught:
+        wordpipe.cluster("x", output="y", k="four")
+    what = "k = 'four' should be a valid integer, unable to parse string as an integer, or 'auto'"
+    assert caught.value.message == what
+
+
 def test_a_mode_that_there_is_not(built):
     with pytest.raises(ConfigError, match="no such mode"):
         wordpipe.query(built / "index", "sea", mode="sparse")

@@ -675,13 +675,14 @@ def query(
         verify: check the artifact's hashes first.
 
     Returns:
-        The best first, each a dict: rank, score, and the columns of the row. None where nothing is found.
+        The best first, each a dict: rank, score, row, id (yours, where the records had one), title, text, source, line and
+        metadata (the other fields of the record), or, of words, word and count. An empty list where nothing is found.
 
     Settings:
         mode: by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what was measured to find best when the index was built. Default: 'auto'.
         weight: share of the vectors in a hybrid score, 0 to 1; None for the one that was measured. Default: None.
         feedback: first hybrid hits that a query's vector is moved towards before a second search; 0: there is none; None for the number that was found best. Default: None.
-        where: a condition on the index's columns, an SQL expression. Default: None.
+        where: a condition on the fields, an SQL expression such as year > 2000. Default: None.
         per_document: of every document its best row alone. Default: False.
         min_score: leave out hits below it: a cosine, a BM25 score or a share, as the mode has it. Default: None.
         explain: say of every hit which words carried its score. Default: False.

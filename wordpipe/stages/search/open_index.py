@@ -55,7 +55,7 @@ class QueryOptions:
         "first hybrid hits that a query's vector is moved towards before a second search; 0: there is none; None for the "
         "number that was found best",
     )
-    where: str | None = _option(None, "a condition on the index's columns, an SQL expression")
+    where: str | None = _option(None, "a condition on the fields, an SQL expression such as year > 2000")
     per_document: bool = _option(False, "of every document its best row alone")
     min_score: float | None = _option(
         None, "leave out hits below it: a cosine, a BM25 score or a share, as the mode has it"

@@ -118,7 +118,8 @@ def query(
         options: fields of `QueryOptions`.
 
     Returns:
-        The best first, each a dict: rank, score, and the columns of the row. None where nothing is found.
+        The best first, each a dict: rank, score, row, id (yours, where the records had one), title, text, source, line and
+        metadata (the other fields of the record), or, of words, word and count. An empty list where nothing is found.
 
     Raises:
         ConfigError: no such option, or one that cannot be.

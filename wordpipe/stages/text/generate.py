@@ -151,7 +151,7 @@ def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, *
         One continuation per sample.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> _ = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
@@ -303,7 +303,7 @@ def fill(model: PathLike | OpenModel, text: str, *, verify: bool = True, **setti
         settings: fields of `FillSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> filled = wordpipe.fill("run/model", "the high [MASK] of the day", top_k=3)
