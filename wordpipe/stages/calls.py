@@ -137,3 +137,8 @@ def _with_progress(function: F) -> F:
 def progress_drawer() -> Any:
     """What draws progress where the caller of a function has not said: a context that is called with reports."""
     return load_named(f"{TERMINAL}:default_drawer")()
+
+
+def printable(text: str) -> str:
+    """The text of a command line, with bytes that are no UTF-8 as replacement characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -13,7 +13,7 @@ import glob
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -192,10 +192,6 @@ class Job:
     def report(self, phase: str, done: float = 0, total: float | None = None, unit: str = "", **values: str) -> None:
         """Say how far the work is."""
         self.run.report(Progress(phase, done, total, unit, values))
-
-    def reporter(self, phase: str, before: int, total: int, unit: str) -> Callable[[int], None]:
-        """A function that reports how much of one part of the work is done; `before` units lie in the parts before it."""
-        return lambda done: self.report(phase, before + done, total, unit)
 
     def note(self, text: str, *, always: bool = False) -> None:
         """A line for the screen only; with `always` also where nothing but errors is wanted."""

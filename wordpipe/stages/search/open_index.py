@@ -371,8 +371,3 @@ def document_numbers(artifact: Artifact, table: str) -> npt.NDArray[np.int64]:
         _, first_M, place_N = np.unique(numbers_N * (ids_N.max() + 1) + ids_N, return_index=True, return_inverse=True)
         numbers_N = np.argsort(np.argsort(first_M))[place_N]
     return numbers_N
-
-
-def printable(text: str) -> str:
-    """Undecodable bytes of a command line become replacement characters."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -18,8 +18,8 @@ from wordpipe.errors import ConfigError, WordpipeWarning
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.sentences import TextEncoder, check_finite
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.calls import progress_drawer
-from wordpipe.stages.search.open_index import OpenArtifact, printable
+from wordpipe.stages.calls import printable, progress_drawer
+from wordpipe.stages.search.open_index import OpenArtifact
 
 if TYPE_CHECKING:
     from wordpipe.words import WordVectors

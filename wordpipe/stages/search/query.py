@@ -26,7 +26,7 @@ from wordpipe.search import (
     score_range,
 )
 from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
-from wordpipe.stages.calls import public
+from wordpipe.stages.calls import printable, public
 from wordpipe.stages.search.open_index import (
     DEFAULTS,
     OpenArtifact,
@@ -35,7 +35,6 @@ from wordpipe.stages.search.open_index import (
     QueryOptions,
     QueryResult,
     document_numbers,
-    printable,
 )
 from wordpipe.stages.search.opened import Floats, OpenEncoder, OpenSentences, OpenTable, WordLookup, encode_texts
 

@@ -8,9 +8,9 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model import Generation, NewToken, most_probable, span_of_masks
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
-from wordpipe.stages.calls import public
+from wordpipe.stages.calls import printable, public
 from wordpipe.stages.job import PathLike, storage_errors
-from wordpipe.stages.models import OpenModel, open_model, printable
+from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.tokens import MaskTokenizer, TextStream
 
 Stopping = Literal["eos", "length", "string"]
