@@ -56,7 +56,8 @@ class IngestSettings(Settings):
     )
     metadata: tuple[str, ...] = setting(
         (),
-        "carry only these fields, each NAME or NAME:TYPE with TYPE int, float, bool or str; without it all fields are carried",
+        "carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool or str); without it all fields are "
+        "carried",
         metavar="NAME[:TYPE],…",
     )
     no_metadata: bool = setting(False, "carry no field beside text, title and id", expert=True)
