@@ -82,7 +82,7 @@ def our_imports(path: Path) -> Iterator[tuple[int, str, str]]:
         parts = name.split(".")
         if parts[0] == "wordpipe" and parts[1:] not in (
             ["__version__"],
-            ["PROGRESS_DRAWER"],
+            ["TERMINAL"],
         ):  # facts that all may know
             yield line, parts[1] if len(parts) > 1 and parts[1] in FLOORS else "__init__", behind_faces(name)
 

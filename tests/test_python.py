@@ -9,10 +9,13 @@ import shutil
 import subprocess
 import sys
 import types
+import warnings
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -84,7 +87,8 @@ def test_a_stage_takes_every_setting_of_its_command(command):
     parameters = inspect.signature(command.load()).parameters
     for name, field in settings.model_fields.items():
         assert parameters[name].default == field.default
-        assert (field.description or "") in command.load().__doc__
+        said = re.sub("--([a-z-]+)", lambda found: found[1].replace("-", "_"), field.description or "")
+        assert said in command.load().__doc__
     assert getattr(wordpipe, settings.__name__) is settings
 
 
@@ -207,6 +211,13 @@ def test_a_wrong_keyword_names_those_that_are_near(call, hint):
     assert f"did you mean {hint}" in (caught.value.hint or "")
 
 
+def test_a_value_that_fits_no_part_of_a_union_is_said_once():
+    with pytest.raises(ConfigError) as caught:
+        wordpipe.cluster("x", output="y", k="four")
+    what = "k = 'four' should be a valid integer, unable to parse string as an integer, or 'auto'"
+    assert caught.value.message == what
+
+
 def test_a_mode_that_there_is_not(built):
     with pytest.raises(ConfigError, match="no such mode"):
         wordpipe.query(built / "index", "sea", mode="sparse")
@@ -223,20 +234,125 @@ def test_what_was_made_is_the_input_of_the_next(handbook, tmp_path):
     )  # a setting is a path, too
     assert Path(tokens) == tmp_path / "tokens"
     assert str(tokens) == str(tmp_path / "tokens")
-    assert repr(again).startswith(f"Made(tokens at {again.path!r}, ")
+    assert repr(again).startswith(f"tokens → {again.path}  in {again.seconds:.1f} s\n  ")
     assert f"{again.counts['sentences']:,} sentences" in repr(again)
-    assert "\n" not in repr(again)
     assert all(isinstance(value, str | int | float | dict | list) for value in again.to_json().values())
 
 
-def test_a_notebook_shows_a_few_lines_of_what_was_made():
-    said = []
+def test_what_was_made_shows_itself_in_a_few_lines():
     made = wordpipe.Made(
-        "tokens", "run/tokens", "r", "d", 1.23, 10**6, {"sentences": 12_000, "none": 0}, {}, {"loss": 1.5}, ["oh"]
+        "tokens", "run/tokens", "r", "d", 1.23, 10**6, {"sentences": 9_000, "none": 0}, {}, {"loss": 1.5}, ["oh"]
     )
-    made._repr_pretty_(types.SimpleNamespace(text=said.append), False)
-    assert said == ["tokens → run/tokens  in 1.2 s\n  12,000 sentences, loss 1.5\n  warning: oh"]
-    assert repr(made) == "Made(tokens at 'run/tokens', 1.2 s: 12,000 sentences, loss 1.5; 1 warning)"
+    assert repr(made) == "tokens → run/tokens  in 1.2 s\n  9,000 sentences\n  loss 1.5\n  warning: oh"
+    assert str(made) == "run/tokens"
+
+
+# --- errors and warnings
+
+
+def test_an_error_shows_its_hint_in_a_traceback_and_the_command_line_shows_it_once(tmp_path, cli):
+    error = ConfigError("wrong", where="a.toml", got=3, expected="4", hint="try\nthis")
+    assert str(error) == "a.toml: wrong; got 3; expected 4\n  hint: try\\nthis"
+    assert error.message == "a.toml: wrong; got 3; expected 4"
+    assert str(ConfigError("wrong")) == "wrong"
+    code = f"import wordpipe; wordpipe.open({str(tmp_path / 'none')!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    what = f"{tmp_path / 'none'}: no such artifact\n  hint: check the path, or run the stage that makes it\n"
+    assert done.stderr.endswith(f"wordpipe.errors.ArtifactError: {what}")
+    for given, expected in (
+        ([], f"wordpipe: error: {what}"),
+        (["--json"], '"what": "no such artifact", "where"'),
+    ):
+        said = cli("show", tmp_path / "none", *given)
+        assert expected in said.err, said
+        assert said.err.count("check the path") == 1
+
+
+def test_warnings_come_by_warnings_at_the_line_that_called(handbook, tmp_path):
+    with pytest.warns(wordpipe.WordpipeWarning) as caught:
+        made = wordpipe.ingest(handbook, output=tmp_path / "a", valid=0.01)  # one document: none is held out
+    assert [str(one.message) for one in caught] == made.warnings != []
+    assert {one.filename for one in caught} == {__file__}
+    first = test_warnings_come_by_warnings_at_the_line_that_called.__code__.co_firstlineno
+    assert {one.lineno - first for one in caught} == {2}
+    wordpipe.progress(False)
+    with pytest.warns(wordpipe.WordpipeWarning):  # progress is off, and warnings are no progress
+        wordpipe.ingest(handbook, output=tmp_path / "b", valid=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        silent = wordpipe.RunOptions(report=quiet)
+        assert wordpipe.ingest(handbook, output=tmp_path / "c", valid=0.01, run=silent).warnings == made.warnings
+        with pytest.raises(wordpipe.WordpipeWarning):
+            wordpipe.ingest(handbook, output=tmp_path / "d", valid=0.01)
+    assert not (tmp_path / "d").exists()
+
+
+def test_texts_that_are_left_out_are_warned_of(built, tmp_path):
+    records = [{"text": "the sea"}, {"text": ""}, {"text": "the sea"}, {"text": "bread"}]
+    lost = "1 document dropped duplicate, 1 document dropped empty"
+    with pytest.warns(wordpipe.WordpipeWarning, match=f"{tmp_path / 'c'}: {lost}"):
+        made = wordpipe.ingest(records, output=tmp_path / "c")
+    assert made.counts["documents_kept"] == 2
+    with pytest.warns(wordpipe.WordpipeWarning, match=f"{tmp_path / 's'}: {lost}"):
+        wordpipe.embed(built / "words", records, output=tmp_path / "s")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wordpipe.ingest([{"text": "the sea"}, {"text": "bread"}], output=tmp_path / "d")
+
+
+def test_of_processes_that_train_together_the_first_alone_warns(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wordpipe.ingest([{"text": ""}, {"text": "bread"}], output=tmp_path / "c")
+
+
+def test_a_warning_in_a_notebook_is_on_a_line_of_its_own(monkeypatch, capsys):
+    drawer = _drawn(monkeypatch, kernel=True)
+    with warnings.catch_warnings(), drawer:
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", lambda message, *_: sys.stderr.write(f"<{message}>"))
+        drawer(Progress("reading", 1, 10, "MB"))
+        drawer.warn("warning: a\x1b[31m", sys._getframe())
+    said = capsys.readouterr().err
+    assert re.search(r"reading · 1/10 MB\r +\r<a\\x1b\[31m>", said)
+
+
+@pytest.mark.parametrize(
+    ("sources", "kind", "what"),
+    [
+        (iter(()), InputError, "no items.*\n  hint: a generator gives its items once"),
+        ([], InputError, "no items; expected names of sources"),
+        ([("a", 1)], ConfigError, "got list.*\n  hint: give a list of dicts: it begins with tuple"),
+        (pd.Series(["a"]), InputError, "one column is no table; got Series\n.*to_frame"),
+        (pl.Series(["a"]), InputError, "one column is no table; got Series\n.*to_frame"),
+        (pl.DataFrame({"text": ["a"]}).lazy(), ConfigError, "got LazyFrame.*\n.*collect"),
+    ],
+)
+def test_what_is_no_table_of_texts_says_what_would_be(sources, kind, what, tmp_path):
+    with pytest.raises(kind, match=what):
+        wordpipe.ingest(sources, output=tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("text", "k", "what"),
+    [(["sea", "bread"], 3, "one query is one text; got list"), (5, 3, "one text"), ("sea", 0, "number of hits; got 0"),
+     ("sea", "3", "got '3'")],
+)  # fmt: skip
+def test_a_query_is_one_text_and_k_a_number(built, text, k, what):
+    with wordpipe.open(built / "index") as index:
+        for call in (index.query, lambda *given: wordpipe.query(built / "index", *given)):
+            with pytest.raises(ConfigError, match=what):
+                call(text, k)
+        assert len(index.query("sea", np.int64(2))) == 2
+
+
+def test_a_closed_artifact_says_so(built):
+    with wordpipe.open(built / "index") as index:
+        pass
+    for call in (lambda: index.query("sea"), lambda: index.encode(["sea"]), index.batches):
+        with pytest.raises(ArtifactError, match="it is closed"):
+            call()
 
 
 # --- open artifacts
@@ -385,7 +501,7 @@ def test_an_unknown_word_is_a_key_error_with_words_like_it(built):
             with pytest.raises(KeyError) as caught:
                 call()
             assert isinstance(caught.value, UnknownWordError | InputError)
-            assert str(caught.value) == "the word 'watr' has no vector"
+            assert str(caught.value).startswith("the word 'watr' has no vector\n  hint: ")
             assert "water" in caught.value.hint
 
 
@@ -521,17 +637,14 @@ def test_progress_is_switched_on_where_there_is_no_terminal(monkeypatch, capsys)
     assert "warning: look" in _makes(_drawn(monkeypatch), capsys)
 
 
-def test_a_stage_draws_what_it_reports_and_keeps_its_warnings(handbook, tmp_path, capsys):
-    wordpipe.progress(True)
-    made = wordpipe.ingest(handbook, output=tmp_path / "loud", valid=0.01)  # one document: none is held out
-    assert made.warnings
-    said = capsys.readouterr().err
-    assert all(f"warning: {text}\n" in said for text in made.warnings)
-    wordpipe.ingest(handbook, output=tmp_path / "own", valid=0.01, run=wordpipe.RunOptions(report=quiet))
-    wordpipe.progress(False)
-    silent = wordpipe.ingest(handbook, output=tmp_path / "silent", valid=0.01, run=wordpipe.RunOptions(fresh=True))
-    assert silent.warnings == made.warnings
-    assert capsys.readouterr().err == ""
+def test_a_stage_draws_its_notes_where_progress_is_drawn(tmp_path, capsys):
+    records = [{"id": 1, "text": "the sea"}]
+    said = []
+    for show in (True, False):
+        wordpipe.progress(show)
+        wordpipe.ingest(records, output=tmp_path / "c")
+        said.append(capsys.readouterr().err)
+    assert said == ["each record's id is its field 'id' (--id-field)\n", ""]
 
 
 # --- pipelines

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         StorageError,
         UnknownWordError,
         WordpipeError,
+        WordpipeWarning,
     )
     from wordpipe.model.settings import FillSettings, GenerateSettings
     from wordpipe.pipeline import Pipeline
@@ -89,4 +90,4 @@ else:
     __getattr__, __dir__ = face(__name__, __file__)
 
 __version__ = "0.1.0"
-PROGRESS_DRAWER = "wordpipe.cli.output:default_drawer"  # of calls from Python; loaded at the first of them
+TERMINAL = "wordpipe.cli.output"  # what calls from Python show goes through it; loaded at the first of them

@@ -16,6 +16,7 @@ from wordpipe.errors import PeerError as PeerError
 from wordpipe.errors import StorageError as StorageError
 from wordpipe.errors import UnknownWordError as UnknownWordError
 from wordpipe.errors import WordpipeError as WordpipeError
+from wordpipe.errors import WordpipeWarning as WordpipeWarning
 from wordpipe.model.settings import FillSettings as FillSettings
 from wordpipe.model.settings import GenerateSettings as GenerateSettings
 from wordpipe.pipeline import Pipeline as Pipeline
@@ -47,7 +48,7 @@ from wordpipe.words.settings import ImportSettings as ImportSettings
 from wordpipe.words.settings import Word2VecSettings as Word2VecSettings
 
 __version__: str
-PROGRESS_DRAWER: str
+TERMINAL: str
 
 def progress(
     show: bool | None = None,
@@ -59,15 +60,10 @@ def progress(
     Args:
         show: False never draws; True draws everywhere, a line every few seconds where there is no terminal; None, as at the
             beginning, draws on a terminal and in a notebook.
-
-    Example:
-        >>> wordpipe.progress(False)
     """
 
 def init(
-    folder: PathLike = '.',
-    *,
-    source: PathLike | None = None,
+    folder: PathLike = '.', *, source: PathLike | None = None,
 ) -> Project:
     """Write the config and the Makefile of a new project into a folder; files that exist are left alone.
 
@@ -75,20 +71,10 @@ def init(
         folder: made where it is not there.
         source: the texts: a file or folder of texts or records, whose fields are looked at. Without one the config reads
             the folder `texts`, which is made.
-
-    Raises:
-        InputError: there is nothing to read at `source`, or no field of its records holds text.
-
-    Example:
-        >>> [path.name for path, is_new in wordpipe.init("project").files]
-        ['wordpipe.toml', 'Makefile']
     """
 
 def status(
-    config: PathLike = 'wordpipe.toml',
-    *,
-    first: str | None = None,
-    last: str | None = None,
+    config: PathLike = 'wordpipe.toml', *, first: str | None = None, last: str | None = None,
 ) -> list[StageStatus]:
     """Look which stages of a pipeline must be made, why, and what that would take; makes nothing.
 
@@ -99,20 +85,10 @@ def status(
 
     Returns:
         Of every stage whether it is fresh, why not, and an estimate of time, memory and disk.
-
-    Raises:
-        WordpipeError: the config or an input is wrong.
-
-    Example:
-        >>> [(stage.name, stage.reasons[0]) for stage in wordpipe.status() if not stage.fresh]
-        [('corpus', 'missing'), ('tokens', 'missing')]
     """
 
 def run(
-    config: PathLike = 'wordpipe.toml',
-    *,
-    first: str | None = None,
-    last: str | None = None,
+    config: PathLike = 'wordpipe.toml', *, first: str | None = None, last: str | None = None,
     run: RunOptions | None = None,
 ) -> list[Made]:
     """Make what is missing or stale in a pipeline, in order.
@@ -125,26 +101,13 @@ def run(
 
     Returns:
         What was made, in order; nothing where all was fresh.
-
-    Raises:
-        WordpipeError: the config or an input is wrong, said before anything is made; or as from the stage that failed.
-
-    Example:
-        >>> [made.path for made in wordpipe.run("wordpipe.toml", last="corpus")]
-        ['made/corpus']
     """
 
 def cluster(
-    sentences: PathLike,
-    *,
-    output: PathLike,
-    run: RunOptions | None = None,
-    k: int | Literal['auto'] = 'auto',
-    central: int = 3,
-    label_words: int = 5,
+    sentences: PathLike, *, output: PathLike, run: RunOptions | None = None, k: int | Literal['auto'] = 'auto',
+    central: int = 3, label_words: int = 5,
     language: Literal['auto', 'none', 'arabic', 'armenian', 'basque', 'catalan', 'danish', 'dutch', 'english', 'finnish', 'french', 'german', 'greek', 'hindi', 'hungarian', 'indonesian', 'irish', 'italian', 'lithuanian', 'nepali', 'norwegian', 'portuguese', 'romanian', 'russian', 'serbian', 'spanish', 'swedish', 'tamil', 'turkish', 'yiddish'] = 'auto',
-    seed: int = 1,
-    threads: int = 0,
+    seed: int = 1, threads: int = 0,
 ) -> Made:
     """Part texts into clusters of those that are near each other, and say what each is about.
 
@@ -156,16 +119,6 @@ def cluster(
         sentences: a sentences artifact.
         output: folder of the clusters artifact.
         run: progress, fresh start, verification.
-        settings: fields of `ClusterSettings`.
-
-    Raises:
-        InputError: more clusters than texts.
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.cluster("run/sentences", output="new/clusters", k=3)
-        >>> [row["cluster"] for row in wordpipe.show(made, rows=3)["rows"]]
-        [0, 1, 2]
 
     Settings:
         k: how many clusters; auto: the number that stands out most from chance, by its silhouette. Default: 'auto'.
@@ -177,13 +130,7 @@ def cluster(
     """
 
 def diff(
-    a: PathLike,
-    b: PathLike,
-    *,
-    n: int = 20,
-    k: int = 10,
-    words: int = 20000,
-    only: Iterable[str] = (),
+    a: PathLike, b: PathLike, *, n: int = 20, k: int = 10, words: int = 20000, only: Iterable[str] = (),
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Compare the neighbours and the vectors of words in two words artifacts: of two texts, two years, two runs.
@@ -207,24 +154,10 @@ def diff(
         surprise (see `words.diff.Shifts`), neighbours_a, neighbours_b;
         new, gone: the words of one table only, with count;
         unknown: each of `only` that is not compared → only_in ("a", "b" or None) and near (words spelled like it).
-
-    Raises:
-        ArtifactError: not words, damaged, or of different units or dimensions.
-        ConfigError: a number out of its bounds.
-        InputError: there are fewer than two words to compare.
-
-    Example:
-        >>> _ = wordpipe.train_word2vec("run/tokens", output="new/words", min_count=2, dim=24, seed=7, epochs=1)
-        >>> found = wordpipe.diff("run/words", "new/words", n=3)
-        >>> found["only_in_a"], found["only_in_b"]
-        (0, 0)
     """
 
 def doctor(
-    artifact: PathLike,
-    *,
-    sample: int = 10000,
-    run: RunOptions | None = None,
+    artifact: PathLike, *, sample: int = 10000, run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Examine the vectors of an artifact.
 
@@ -238,23 +171,10 @@ def doctor(
         (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None for a
         space that needs none, and where only more training helps), metrics (the figures as they are), and, of texts, finds:
         what `_finds` gives.
-
-    Raises:
-        ConfigError: a sample too small to evaluate.
-        InputError: fewer than 64 different vectors.
-
-    Example:
-        >>> found = wordpipe.doctor("run/sentences")
-        >>> found["kind"], found["dim"]
-        ('sentences', 32)
     """
 
 def duplicates(
-    artifact: PathLike,
-    *,
-    threshold: float = 0.95,
-    n: int = 20,
-    run: RunOptions | None = None,
+    artifact: PathLike, *, threshold: float = 0.95, n: int = 20, run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Groups of rows that are linked by cosines of at least the threshold.
 
@@ -269,38 +189,16 @@ def duplicates(
     Returns:
         path, threshold, rows, pairs, groups (how many), rows_in_groups, largest (rows of the largest group), exact, and
         shown: the largest groups, each a list of rows as in a query's hits, with the cosine with the group's first row.
-
-    Raises:
-        ConfigError: a threshold that is no cosine.
-        InputError: too many rows without an index.
-
-    Example:
-        >>> found = wordpipe.duplicates("run/index", threshold=0.99)
-        >>> found["rows"], found["exact"]
-        (165, True)
     """
 
 def embed(
-    encoder: PathLike,
-    corpus: PathLike | Iterable[Any],
-    *,
-    output: PathLike,
-    run: RunOptions | None = None,
+    encoder: PathLike, corpus: PathLike | Iterable[Any], *, output: PathLike, run: RunOptions | None = None,
     pooling: Literal['auto', 'mean', 'cls', 'max', 'first-last', 'weighted', 'sif'] = 'auto',
-    unit: Literal['sentence', 'document', 'window'] = 'sentence',
-    with_title: bool = True,
-    window: int = 0,
-    overlap: int = 16,
-    transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
-    components: int = 1,
-    dims: int = 0,
-    sif_a: float = 0.0001,
-    batch_tokens: int = 16384,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
-    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
-    threads: int = 0,
-    update: bool = False,
-    checkpoint_seconds: float = 30.0,
+    unit: Literal['sentence', 'document', 'window'] = 'sentence', with_title: bool = True, window: int = 0,
+    overlap: int = 16, transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
+    components: int = 1, dims: int = 0, sif_a: float = 0.0001, batch_tokens: int = 16384,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
+    threads: int = 0, update: bool = False, checkpoint_seconds: float = 30.0,
 ) -> Made:
     """Turn the sentences, documents or windows of a corpus into unit vectors.
 
@@ -309,15 +207,6 @@ def embed(
         corpus: a corpus artifact, or whatever `ingest` takes, which is then ingested with the default settings.
         output: folder of the sentences artifact.
         run: progress, fresh start, verification.
-        settings: fields of `EmbedSettings`.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.embed("run/words", "run/corpus", output="new/sentences", unit="document")
-        >>> made.kind, made.counts["units"]
-        ('sentences', 165)
 
     Settings, how texts become vectors:
         pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
@@ -337,18 +226,13 @@ def embed(
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
         threads: threads of a model on the CPU, 0 = one per core. Default: 0.
-        update: take the vectors of texts that have not changed from the sentences at -o; what is embedded is what is new. Default: False.
+        update: take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new. Default: False.
         checkpoint_seconds: a killed run loses at most about this much embedding, in seconds (> 0). Default: 30.0.
     """
 
 def evaluate_model(
-    models: PathLike | Sequence[PathLike],
-    data: PathLike | Iterable[PathLike],
-    *,
-    split: str | None = None,
-    seq_len: int | None = None,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
-    threads: int = 0,
+    models: PathLike | Sequence[PathLike], data: PathLike | Iterable[PathLike], *, split: str | None = None,
+    seq_len: int | None = None, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Evaluate language models by the loss of a text.
@@ -378,46 +262,18 @@ def evaluate_model(
         for masked models. counts: sentences, bytes (of UTF-8, as the text came in), words (what the word pattern of the
         project finds; a run of a script without spaces is one word), unspaced_runs (such runs), documents (those that have a
         token), tokens, unknown_tokens, document_ends (targets that end a document), targets.
-
-    Raises:
-        ConfigError: a setting is out of its bounds, or a model has no such positions.
-        InputError: there is no text, or too little.
-        ArtifactError: something is no model, its tokenizer lacks a token that the task needs, or its probabilities are no
-            numbers.
-
-    Example:
-        >>> found = wordpipe.evaluate_model("run/model", "run/corpus", split="valid")
-        >>> found["metrics"]["perplexity"] > 1
-        True
     """
 
 def evaluate_retrieval(
-    encoders: PathLike | Sequence[PathLike],
-    data: PathLike,
-    *,
-    split: str | None = None,
-    words: PathLike | None = None,
-    weight: float | None = None,
-    drop_identical: bool = False,
-    draws: int = 10000,
-    feedback: int = 10,
-    language: str = 'auto',
-    run: RunOptions | None = None,
+    encoders: PathLike | Sequence[PathLike], data: PathLike, *, split: str | None = None, words: PathLike | None = None,
+    weight: float | None = None, drop_identical: bool = False, draws: int = 10000, feedback: int = 10,
+    language: str = 'auto', run: RunOptions | None = None,
     pooling: Literal['auto', 'mean', 'cls', 'max', 'first-last', 'weighted', 'sif'] = 'auto',
-    unit: Literal['sentence', 'document', 'window'] = 'sentence',
-    with_title: bool = True,
-    window: int = 0,
-    overlap: int = 16,
-    transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
-    components: int = 1,
-    dims: int = 0,
-    sif_a: float = 0.0001,
-    batch_tokens: int = 16384,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
-    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
-    threads: int = 0,
-    update: bool = False,
-    checkpoint_seconds: float = 30.0,
+    unit: Literal['sentence', 'document', 'window'] = 'sentence', with_title: bool = True, window: int = 0,
+    overlap: int = 16, transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
+    components: int = 1, dims: int = 0, sif_a: float = 0.0001, batch_tokens: int = 16384,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
+    threads: int = 0, update: bool = False, checkpoint_seconds: float = 30.0,
 ) -> dict[str, Any]:
     """Evaluate encoders on a collection of documents, queries and judgements, beside BM25, RM3, TF-IDF and LSI.
 
@@ -451,19 +307,6 @@ def evaluate_retrieval(
         metrics are by the name of each system those of its first, and beside them those of the last of hybrid, dense, bm25
         that there is.
 
-    Example:
-        >>> import json
-        >>> folder = Path("collection")
-        >>> folder.mkdir()
-        >>> texts = {"1": "the moon pulls the sea", "2": "bread rises in the oven", "3": "bees dance"}
-        >>> rows = [json.dumps({"_id": id, "title": "", "text": text}) for id, text in texts.items()]
-        >>> _ = (folder / "corpus.jsonl").write_text("\\n".join(rows))
-        >>> _ = (folder / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "why does the sea rise"}))
-        >>> _ = (folder / "qrels.tsv").write_text("query-id\\tcorpus-id\\tscore\\nq\\t1\\t1\\n")
-        >>> found = wordpipe.evaluate_retrieval("run/words", folder, draws=0)
-        >>> [system["system"] for system in found["systems"]][:2]
-        ['bm25', 'rm3']
-
     Settings, how texts become vectors:
         pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
         transform: what is done to every vector; nothing, the mean of all taken away, also the directions that all share, or every direction given the same weight; auto, for a model that no contrast has trained: whiten for as many texts as a vector has numbers, centre for 16 or more; else none. Default: 'auto'.
@@ -482,34 +325,19 @@ def evaluate_retrieval(
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
         threads: threads of a model on the CPU, 0 = one per core. Default: 0.
-        update: take the vectors of texts that have not changed from the sentences at -o; what is embedded is what is new. Default: False.
+        update: take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new. Default: False.
         checkpoint_seconds: a killed run loses at most about this much embedding, in seconds (> 0). Default: 30.0.
     """
 
 def evaluate_sts(
-    encoders: PathLike | Sequence[PathLike],
-    data: PathLike | Iterable[PathLike],
-    *,
-    words: PathLike | None = None,
-    floors: bool = True,
-    language: str = 'auto',
-    draws: int = 1000,
-    run: RunOptions | None = None,
+    encoders: PathLike | Sequence[PathLike], data: PathLike | Iterable[PathLike], *, words: PathLike | None = None,
+    floors: bool = True, language: str = 'auto', draws: int = 1000, run: RunOptions | None = None,
     pooling: Literal['auto', 'mean', 'cls', 'max', 'first-last', 'weighted', 'sif'] = 'auto',
-    unit: Literal['sentence', 'document', 'window'] = 'sentence',
-    with_title: bool = True,
-    window: int = 0,
-    overlap: int = 16,
-    transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
-    components: int = 1,
-    dims: int = 0,
-    sif_a: float = 0.0001,
-    batch_tokens: int = 16384,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
-    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
-    threads: int = 0,
-    update: bool = False,
-    checkpoint_seconds: float = 30.0,
+    unit: Literal['sentence', 'document', 'window'] = 'sentence', with_title: bool = True, window: int = 0,
+    overlap: int = 16, transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
+    components: int = 1, dims: int = 0, sif_a: float = 0.0001, batch_tokens: int = 16384,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
+    threads: int = 0, update: bool = False, checkpoint_seconds: float = 30.0,
 ) -> dict[str, Any]:
     """Evaluate encoders of texts on pairs of sentences that people have scored, beside baselines that need no training.
 
@@ -538,13 +366,6 @@ def evaluate_sts(
 
         metrics are those of the first system and, by the name of each system, those of its first.
 
-    Example:
-        >>> rows = ["5\\tthe sea is high\\tthe water is high", "0\\tbread\\tthe moon", "2\\tan oven\\tbread"]
-        >>> _ = Path("pairs.tsv").write_text("\\n".join(rows))
-        >>> found = wordpipe.evaluate_sts("run/words", "pairs.tsv", draws=0)
-        >>> found["sets"][0]["pairs"], found["systems"][0]["system"]
-        (3, 'dense')
-
     Settings, how texts become vectors:
         pooling: what makes one vector of many; mean, cls (the first token), max, first-last (mean of the first and the last layer) or weighted (by the weights that a contrastive model was trained with) of a model's; mean or sif (rare words weigh more) of word vectors; auto: what a model was trained with, else mean, and sif for words. Default: 'auto'.
         transform: what is done to every vector; nothing, the mean of all taken away, also the directions that all share, or every direction given the same weight; auto, for a model that no contrast has trained: whiten for as many texts as a vector has numbers, centre for 16 or more; else none. Default: 'auto'.
@@ -563,17 +384,13 @@ def evaluate_sts(
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
         threads: threads of a model on the CPU, 0 = one per core. Default: 0.
-        update: take the vectors of texts that have not changed from the sentences at -o; what is embedded is what is new. Default: False.
+        update: take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new. Default: False.
         checkpoint_seconds: a killed run loses at most about this much embedding, in seconds (> 0). Default: 30.0.
     """
 
 def evaluate_tokenizer(
-    tokens: PathLike | Sequence[PathLike],
-    data: PathLike | Iterable[PathLike],
-    *,
-    by: str | None = None,
-    split: str | None = None,
-    run: RunOptions | None = None,
+    tokens: PathLike | Sequence[PathLike], data: PathLike | Iterable[PathLike], *, by: str | None = None,
+    split: str | None = None, run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Evaluate tokenizers on a text.
 
@@ -587,20 +404,11 @@ def evaluate_tokenizer(
     Returns:
         evaluated ("tokenizer"), data, split, by, metrics (of the first tokenizer; see `Figures`), and tokenizers: a list of
         name, made ("as it is"), vocab_size, metrics, counts, failures, never_used, groups.
-
-    Example:
-        >>> found = wordpipe.evaluate_tokenizer("run/tokens", "run/corpus")
-        >>> found["metrics"]["bytes_per_token"] > 1
-        True
     """
 
 def evaluate_words(
-    words: PathLike | Sequence[PathLike],
-    data: PathLike | Iterable[PathLike],
-    *,
-    restrict_vocab: int = 30000,
-    analogy: Literal['cosadd', 'cosmul'] = 'cosadd',
-    unknown: Literal['drop', 'zero'] = 'drop',
+    words: PathLike | Sequence[PathLike], data: PathLike | Iterable[PathLike], *, restrict_vocab: int = 30000,
+    analogy: Literal['cosadd', 'cosmul'] = 'cosadd', unknown: Literal['drop', 'zero'] = 'drop',
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Evaluate word vectors on word similarity and analogies.
@@ -624,20 +432,10 @@ def evaluate_words(
         the first) and, if its kind is "similarity", spearman, pairs and known; if it is "analogies", among (how many words
         could be answers), accuracy, correct, seen and asked, the same four for semantic and syntactic (None where sections
         are not so named), and for each of sections.
-
-    Example:
-        >>> _ = Path("pairs.txt").write_text("sea water 9\\nmoon water 6\\nbread water 2\\n")
-        >>> found = wordpipe.evaluate_words("run/words", "pairs.txt")
-        >>> found["words"][0]["sets"][0]["known"]
-        3
     """
 
 def export(
-    artifact: PathLike,
-    form: str,
-    output: PathLike,
-    *,
-    replace: bool = True,
+    artifact: PathLike, form: str, output: PathLike, *, replace: bool = True,
 ) -> dict[str, Any]:
     """Write what an artifact holds in another program's format, whole or not at all.
 
@@ -654,25 +452,11 @@ def export(
     Returns:
         path and bytes; words and dim, vectors and dim, files and notes of an encoder, or tokens and notes (what the format
         leaves out).
-
-    Raises:
-        ConfigError: no such format, one for other artifacts, or one that cannot hold this tokenizer.
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.export("run/words", "word2vec-text", "words.txt")
-        >>> made["dim"]
-        24
     """
 
 def fill(
-    model: PathLike | OpenModel,
-    text: str,
-    *,
-    verify: bool = True,
-    top_k: int = 5,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
-    threads: int = 0,
+    model: PathLike | OpenModel, text: str, *, verify: bool = True, top_k: int = 5,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0,
 ) -> Filled:
     """Fill the masked positions of a text with an encoder.
 
@@ -680,15 +464,6 @@ def fill(
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
         text: with the tokenizer's mask (most often [MASK]) wherever something is missing.
         verify: check the artifact's hashes first.
-        settings: fields of `FillSettings`.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> filled = wordpipe.fill("run/model", "the high [MASK] of the day", top_k=3)
-        >>> len(filled.masks), len(filled.masks[0])
-        (1, 3)
 
     Settings:
         top_k: candidates for each mask. Default: 5.
@@ -697,21 +472,10 @@ def fill(
     """
 
 def generate(
-    model: PathLike | OpenModel,
-    prompt: str,
-    *,
-    verify: bool = True,
-    max_tokens: int = 100,
-    temperature: float = 0.8,
-    top_k: int = 0,
-    top_p: float = 0.95,
-    repetition_penalty: float = 1.0,
-    no_repeat_ngram: int = 0,
-    stop: list[str] | tuple[str, ...] = (),
-    samples: int = 1,
-    seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
-    threads: int = 0,
+    model: PathLike | OpenModel, prompt: str, *, verify: bool = True, max_tokens: int = 100, temperature: float = 0.8,
+    top_k: int = 0, top_p: float = 0.95, repetition_penalty: float = 1.0, no_repeat_ngram: int = 0,
+    stop: list[str] | tuple[str, ...] = (), samples: int = 1, seed: int = 1,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0,
 ) -> list[Generated]:
     """Continue a text with a decoder.
 
@@ -719,19 +483,9 @@ def generate(
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
         prompt: the text's beginning; it may be empty.
         verify: check the artifact's hashes first.
-        settings: fields of `GenerateSettings`.
 
     Returns:
         One continuation per sample.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> _ = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
-        >>> found = wordpipe.generate("new/clm", "The sea", max_tokens=5, samples=2)
-        >>> [len(one.text) > 0 for one in found]
-        [True, True]
 
     Settings:
         max_tokens: tokens after which a text ends, where the model does not end it before. Default: 100.
@@ -748,16 +502,10 @@ def generate(
     """
 
 def import_words(
-    file: PathLike,
-    *,
-    output: PathLike,
-    run: RunOptions | None = None,
-    format: Literal['auto', 'word2vec-text', 'word2vec-binary', 'glove', 'numpy'] = 'auto',
-    limit: int = 0,
-    bad_bytes: Literal['fail', 'skip'] = 'fail',
-    unit: Literal['word', 'token'] = 'word',
-    tokenizer: PathLike | None = None,
-    max_expand: int = 200,
+    file: PathLike, *, output: PathLike, run: RunOptions | None = None,
+    format: Literal['auto', 'word2vec-text', 'word2vec-binary', 'glove', 'numpy'] = 'auto', limit: int = 0,
+    bad_bytes: Literal['fail', 'skip'] = 'fail', unit: Literal['word', 'token'] = 'word',
+    tokenizer: PathLike | None = None, max_expand: int = 200,
 ) -> Made:
     """Make a words artifact of word vectors that another program trained.
 
@@ -768,17 +516,6 @@ def import_words(
             folder with vectors.npy, words.txt and, maybe, counts.npy.
         output: folder of the words artifact.
         run: progress, fresh start, verification.
-        settings: fields of `ImportSettings`.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> _ = wordpipe.export("run/words", "glove", "glove.txt")
-        >>> made = wordpipe.import_words("glove.txt", output="new/words")
-        >>> with wordpipe.open(made, "words") as words:
-        ...     words.dim, "water" in words
-        (24, True)
 
     Settings:
         format: how FILE is written; auto: recognised by what is in it. fastText's .vec is word2vec-text. Default: 'auto'.
@@ -790,26 +527,11 @@ def import_words(
     """
 
 def index(
-    vectors: PathLike,
-    *,
-    output: PathLike,
-    run: RunOptions | None = None,
+    vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
     language: Literal['auto', 'none', 'arabic', 'armenian', 'basque', 'catalan', 'danish', 'dutch', 'english', 'finnish', 'french', 'german', 'greek', 'hindi', 'hungarian', 'indonesian', 'irish', 'italian', 'lithuanian', 'nepali', 'norwegian', 'portuguese', 'romanian', 'russian', 'serbian', 'spanish', 'swedish', 'tamil', 'turkish', 'yiddish'] = 'auto',
-    k1: float = 1.2,
-    b: float = 0.75,
-    type: Literal['auto', 'flat', 'hnsw', 'ivf-pq'] = 'auto',
-    recall: float = 0.95,
-    update: bool = False,
-    max_memory: str = '',
-    seed: int = 1,
-    threads: int = 0,
-    nlist: int = 0,
-    nprobe: int = 0,
-    refine: int = 0,
-    pq_dims: int = 0,
-    hnsw_m: int = 32,
-    ef_construction: int = 100,
-    ef_search: int = 0,
+    k1: float = 1.2, b: float = 0.75, type: Literal['auto', 'flat', 'hnsw', 'ivf-pq'] = 'auto', recall: float = 0.95,
+    update: bool = False, max_memory: str = '', seed: int = 1, threads: int = 0, nlist: int = 0, nprobe: int = 0,
+    refine: int = 0, pq_dims: int = 0, hnsw_m: int = 32, ef_construction: int = 100, ef_search: int = 0,
 ) -> Made:
     """Build a FAISS index over the vectors of a sentences or words artifact, or bring the one at the output up to date.
 
@@ -819,15 +541,6 @@ def index(
         vectors: a sentences or words artifact.
         output: folder of the index artifact.
         run: progress, fresh start, verification.
-        settings: fields of `IndexSettings`.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.index("run/words", output="new/index", type="flat")
-        >>> [hit["word"] for hit in wordpipe.query(made, "water", k=2)] != []
-        True
 
     Settings, lexical search:
         language: whose endings are cut off words (Snowball); auto: English where the texts look so, else none. Default: 'auto'.
@@ -855,33 +568,16 @@ def index(
     """
 
 def ingest(
-    sources: PathLike | Iterable[Any],
-    *,
-    output: PathLike,
-    run: RunOptions | None = None,
-    name: str = 'memory',
-    documents: Literal['auto', 'file', 'block', 'line'] = 'auto',
-    first_line_title: bool = False,
+    sources: PathLike | Iterable[Any], *, output: PathLike, run: RunOptions | None = None, name: str = 'memory',
+    documents: Literal['auto', 'file', 'block', 'line'] = 'auto', first_line_title: bool = False,
     newline: Literal['auto', 'paragraph', 'space'] = 'auto',
     format: Literal['auto', 'txt', 'md', 'html', 'rst', 'jsonl', 'csv', 'tsv', 'parquet'] = 'auto',
-    text_field: str = 'text',
-    title_field: str = 'title',
-    id_field: str = 'auto',
-    metadata: list[str] | tuple[str, ...] = (),
-    no_metadata: bool = False,
-    bad_records: Literal['fail', 'skip'] = 'fail',
-    text_b: str = '',
-    label_field: str = '',
-    tags_field: str = '',
-    spans_field: str = '',
-    bad_bytes: Literal['replace', 'skip', 'fail'] = 'replace',
-    deduplicate: bool = True,
-    valid: float = 0.01,
-    test: float = 0.0,
-    max_document_bytes: int = 16777216,
-    max_sentence_chars: int = 2000,
-    max_expand: int = 200,
-    update: bool = False,
+    text_field: str = 'text', title_field: str = 'title', id_field: str = 'auto',
+    metadata: list[str] | tuple[str, ...] = (), no_metadata: bool = False,
+    bad_records: Literal['fail', 'skip'] = 'fail', text_b: str = '', label_field: str = '', tags_field: str = '',
+    spans_field: str = '', bad_bytes: Literal['replace', 'skip', 'fail'] = 'replace', deduplicate: bool = True,
+    valid: float = 0.01, test: float = 0.0, max_document_bytes: int = 16777216, max_sentence_chars: int = 2000,
+    max_expand: int = 200, update: bool = False,
 ) -> Made:
     """Read text into a corpus of documents and sentences.
 
@@ -897,15 +593,6 @@ def ingest(
         output: folder of the corpus artifact.
         run: progress, fresh start, verification.
         name: what the `source` of records from memory is; their `line` is the number of the record, from 1.
-        settings: fields of `IngestSettings`.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.ingest("notes/*.txt", output="new/corpus", documents="block", first_line_title=True)
-        >>> made.kind, made.counts["documents_kept"]
-        ('corpus', 165)
 
     Settings, documents:
         documents: what one document of text is: the file, a block between blank lines, or a line; auto is the file, and of .md, .html and .rst the section below a heading. Default: 'auto'.
@@ -917,7 +604,7 @@ def ingest(
         text_field: field or column that holds the text. Default: 'text'.
         title_field: field or column that holds the title, where there is one. Default: 'title'.
         id_field: field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; none: no ids. Default: 'auto'.
-        metadata: carry only these fields, separated by commas; NAME:int, NAME:float, NAME:bool or NAME:str makes it of that type; without it all fields are carried. Default: ().
+        metadata: carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool or str); without it all fields are carried. Default: ().
         no_metadata: carry no field beside text, title and id. Default: False.
         bad_records: stop at a record that cannot be read, or leave it out; such records are counted, the first five named. Default: 'fail'.
         text_b: field that holds the second text of a pair. Default: ''.
@@ -937,38 +624,22 @@ def ingest(
         max_expand: a compressed source may grow to at most this many times its size, beyond the first 64 MiB (at least 2). Default: 200.
 
     Settings, update:
-        update: copy what comes from sources that have not changed from the corpus at -o; the others are read. Default: False.
+        update: copy what comes from sources that have not changed from the corpus at the output; the others are read. Default: False.
     """
 
 def open_model(
-    path: PathLike,
-    *,
-    verify: bool = True,
+    path: PathLike, *, verify: bool = True,
 ) -> OpenModel:
     """Read a model and its tokenizer into memory, on the CPU.
 
     Args:
         path: a model artifact, or a folder of transformers with config.json, model.safetensors and a tokenizer.
         verify: check an artifact's hashes first.
-
-    Raises:
-        ArtifactError: nothing there, damaged, of a class that we do not compute, or model and tokenizer do not fit.
-
-    Example:
-        >>> model = wordpipe.open_model("run/model")
-        >>> model.model.config.architecture, wordpipe.fill(model, "the [MASK]").text[:4]
-        ('encoder', 'the ')
     """
 
 def plot(
-    trained: PathLike | Iterable[PathLike],
-    output: PathLike | None = None,
-    *,
-    axis: str = 'tokens',
-    log: bool = False,
-    start: float = 0,
-    replace: bool = True,
-    run: RunOptions | None = None,
+    trained: PathLike | Iterable[PathLike], output: PathLike | None = None, *, axis: str = 'tokens', log: bool = False,
+    start: float = 0, replace: bool = True, run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Loss and learning rate of trainings, finished or not, as one picture; the same logs give the same bytes.
 
@@ -985,30 +656,12 @@ def plot(
     Returns:
         path, bytes (None without an output), and runs: a list of name, kind, finished, steps, tokens, seconds, loss,
         valid_loss, unigram_entropy, and log: the rows of its log (step, tokens, split, loss, lr, seconds).
-
-    Raises:
-        ConfigError: no such axis, no such kind of picture, or matplotlib is not installed.
-        InputError: a run has reported no loss, or not kept a checkpoint yet.
-        ArtifactError: nothing there that was ever trained, or it is damaged.
-
-    Example:
-        >>> found = wordpipe.plot("run/model")
-        >>> [run["steps"] for run in found["runs"]]
-        [4]
     """
 
 def query(
-    index: PathLike,
-    text: str,
-    k: int = 10,
-    *,
-    verify: bool = True,
-    mode: Literal['auto', 'dense', 'lexical', 'hybrid'] = 'auto',
-    weight: float | None = None,
-    feedback: int | None = None,
-    where: str | None = None,
-    per_document: bool = False,
-    min_score: float | None = None,
+    index: PathLike, text: str, k: int = 10, *, verify: bool = True,
+    mode: Literal['auto', 'dense', 'lexical', 'hybrid'] = 'auto', weight: float | None = None,
+    feedback: int | None = None, where: str | None = None, per_document: bool = False, min_score: float | None = None,
     explain: bool = False,
 ) -> list[dict[str, Any]]:
     """Ask an index, or a table of words, one question: open it, search, close it.
@@ -1020,34 +673,23 @@ def query(
         text: the query; of words, a word or an expression such as `king - man + woman`.
         k: hits wanted.
         verify: check the artifact's hashes first.
-        options: fields of `QueryOptions`.
 
     Returns:
-        The best first, each a dict: rank, score, and the columns of the row. None where nothing is found.
-
-    Raises:
-        ConfigError: no such option, or one that cannot be.
-        ArtifactError: missing, corrupt, or nothing that can be asked.
-
-    Example:
-        >>> hits = wordpipe.query("run/index", "why does the sea have tides", k=3)
-        >>> [hit["rank"] for hit in hits], "score" in hits[0], "source" in hits[0]
-        ([1, 2, 3], True, True)
+        The best first, each a dict: rank, score, row, id (yours, where the records had one), title, text, source, line and
+        metadata (the other fields of the record), or, of words, word and count. An empty list where nothing is found.
 
     Settings:
         mode: by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what was measured to find best when the index was built. Default: 'auto'.
         weight: share of the vectors in a hybrid score, 0 to 1; None for the one that was measured. Default: None.
         feedback: first hybrid hits that a query's vector is moved towards before a second search; 0: there is none; None for the number that was found best. Default: None.
-        where: a condition on the index's columns, an SQL expression. Default: None.
+        where: a condition on the fields, an SQL expression such as year > 2000. Default: None.
         per_document: of every document its best row alone. Default: False.
         min_score: leave out hits below it: a cosine, a BM25 score or a share, as the mode has it. Default: None.
         explain: say of every hit which words carried its score. Default: False.
     """
 
 def show(
-    path: PathLike,
-    *,
-    rows: int = 0,
+    path: PathLike, *, rows: int = 0,
 ) -> dict[str, Any]:
     """Look into an artifact: its manifest, and the first rows of its main table as a query shows them.
 
@@ -1057,32 +699,15 @@ def show(
 
     Returns:
         path, manifest and rows.
-
-    Raises:
-        ArtifactError: not an artifact.
-
-    Example:
-        >>> found = wordpipe.show("run/words", rows=2)
-        >>> found["manifest"]["kind"], [row["word"] for row in found["rows"]]
-        ('words', ['the', 'a'])
     """
 
 def tokenize(
-    corpus: PathLike | Iterable[Any],
-    *,
-    output: PathLike,
-    run: RunOptions | None = None,
-    algorithm: Literal['bpe', 'wordpiece', 'unigram', 'word', 'char'] = 'bpe',
-    vocab_size: int = 16000,
+    corpus: PathLike | Iterable[Any], *, output: PathLike, run: RunOptions | None = None,
+    algorithm: Literal['bpe', 'wordpiece', 'unigram', 'word', 'char'] = 'bpe', vocab_size: int = 16000,
     min_frequency: int = 2,
     pretokenizer: Literal['auto', 'gpt2', 'digits', 'marks', 'bert', 'whitespace', 'metaspace', 'characters'] = 'auto',
-    normalization: Literal['none', 'nfc', 'nfkc'] = 'none',
-    lowercase: bool = False,
-    strip_accents: bool = False,
-    sample: float = 1.0,
-    memory: str = '1GB',
-    counts: PathLike | None = None,
-    tokenizer: PathLike | None = None,
+    normalization: Literal['none', 'nfc', 'nfkc'] = 'none', lowercase: bool = False, strip_accents: bool = False,
+    sample: float = 1.0, memory: str = '1GB', counts: PathLike | None = None, tokenizer: PathLike | None = None,
     keep_case: bool = False,
 ) -> Made:
     """Train a tokenizer on a corpus, encode the corpus and count its words.
@@ -1091,15 +716,6 @@ def tokenize(
         corpus: a corpus artifact, or whatever `ingest` takes, which is then ingested with the default settings.
         output: folder of the tokens artifact.
         run: progress, fresh start, verification.
-        settings: fields of `TokenizeSettings`.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.tokenize("run/corpus", output="new/tokens", algorithm="unigram", vocab_size=500)
-        >>> made.path, made.counts["sentences"]
-        ('new/tokens', 1169)
 
     Settings:
         algorithm: BPE, WordPiece as BERT has it, a unigram language model, whole words, or single characters. Default: 'bpe'.
@@ -1123,61 +739,26 @@ def tokenize(
     """
 
 def train_clm(
-    tokens: PathLike,
-    *,
-    output: PathLike,
-    run: RunOptions | None = None,
-    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini',
-    steps: int | None = None,
-    epochs: float | None = None,
-    style: Literal['modern', 'classic'] = 'modern',
-    dim: int | None = None,
-    n_layers: int | None = None,
-    n_heads: int | None = None,
-    n_kv_heads: int | None = None,
-    ffn_dim: int | None = None,
+    tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
+    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
+    style: Literal['modern', 'classic'] = 'modern', dim: int | None = None, n_layers: int | None = None,
+    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear'] = 'dot',
-    window: int = 0,
-    global_every: int = 3,
-    global_tokens: int = 0,
-    norm: Literal['layer', 'rms'] | None = None,
+    attention: Literal['dot', 'additive', 'linear'] = 'dot', window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
     norm_place: Literal['pre', 'post'] | None = None,
-    feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'geglu', 'swiglu'] | None = None,
-    tied: bool = True,
-    dropout: float = 0.0,
-    seq_len: int | None = None,
-    batch_size: int | None = None,
-    micro_batch: int = 0,
-    optimiser: Literal['muon', 'adamw'] = 'muon',
-    lr: float | None = None,
-    min_lr_frac: float = 0.1,
-    warmup: float = 0.2,
-    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
-    decay: float = 0.2,
-    weight_decay: float = 0.05,
-    beta1: float = 0.9,
-    beta2: float = 0.98,
-    momentum: float = 0.95,
-    clip: float = 1.0,
-    label_smoothing: float = 0.0,
-    seed: int = 1,
+    feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'geglu', 'swiglu'] | None = None, tied: bool = True,
+    dropout: float = 0.0, seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
+    optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None, min_lr_frac: float = 0.1,
+    warmup: float = 0.2, schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
+    decay: float = 0.2, weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95,
+    clip: float = 1.0, label_smoothing: float = 0.0, seed: int = 1,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
-    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto',
-    threads: int = 0,
-    compile: Literal['auto', 'on', 'off'] = 'auto',
-    recompute: bool = False,
-    deterministic: bool = False,
-    checkpoint_seconds: float = 60,
-    checkpoint_steps: int = 0,
-    report_every: int = 10,
-    eval_every: int = 0,
-    valid_tokens: int = 32768,
-    patience: int = 0,
-    keep_state: bool = True,
-    init: PathLike | None = None,
-    extend: PathLike | None = None,
-    init_embeddings: PathLike | None = None,
+    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
+    compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
+    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
+    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
+    extend: PathLike | None = None, init_embeddings: PathLike | None = None,
 ) -> Made:
     """Train a causal transformer by next-token prediction.
 
@@ -1187,18 +768,9 @@ def train_clm(
         tokens: a tokens artifact.
         output: folder of the model artifact, which transformers loads as it is.
         run: progress, fresh start, verification.
-        settings: fields of `CausalSettings`.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
-        >>> made.kind, made.counts["steps"]
-        ('model', 2)
 
     Settings:
-        preset: size of the model, with a batch and a learning rate that suit it; with --init only the batch and the length. Default: 'mini'.
+        preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
 
@@ -1253,79 +825,36 @@ def train_clm(
         eval_every: steps between validations, 0 = five over the run. Default: 0.
         valid_tokens: held-out positions looked at in each validation. Default: 32768.
         patience: warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all. Default: 0.
-        keep_state: keep the optimiser's state in the model's folder, once or twice as large as the weights, so that --extend can go on. Default: True.
+        keep_state: keep the optimiser's state in the model's folder, once or twice as large as the weights, so that extend can go on. Default: True.
 
     Settings, what it starts from:
         init: start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer. Default: None.
         extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
-        init_embeddings: start from the vectors of this words artifact, trained with --unit token. Default: None.
+        init_embeddings: start from the vectors of this words artifact, trained with unit token. Default: None.
     """
 
 def train_contrastive(
-    tokens: PathLike,
-    *,
-    output: PathLike,
-    run: RunOptions | None = None,
-    encoder: Literal['static', 'transformer'] = 'static',
-    goal: Literal['similarity', 'search'] = 'similarity',
-    steps: int | None = None,
-    epochs: float | None = None,
-    batch_size: int | None = None,
-    pairs: PathLike | None = None,
-    pair_dropout: float | None = None,
-    pair_neighbour: float | None = None,
-    pair_crop: float | None = None,
-    pair_title: float | None = None,
-    pair_deletion: float | None = None,
-    pair_file: float | None = None,
-    deletion_rate: float = 0.2,
-    max_words: int = 256,
-    temperature: float = 0.05,
-    false_negatives: Literal['keep', 'drop'] = 'drop',
-    max_similarity: float = 1.0,
-    unit: Literal['word', 'token'] = 'word',
-    words: PathLike | None = None,
-    words_weight: float | None = None,
-    lexical_weight: float | None = None,
-    lexical_dim: int = 512,
-    lsi_weight: float | None = None,
-    lsi_dim: int = 300,
-    weighting: Literal['sif', 'idf'] | None = None,
-    sif_a: float = 0.001,
-    number_weight: float = 2.0,
-    punctuation_weight: float = 0.5,
-    piece_weight: float = 0.5,
-    negation_weight: float = 0.3,
-    min_count: int | None = None,
-    init: PathLike | None = None,
-    init_embeddings: PathLike | None = None,
-    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini',
-    dim: int | None = None,
-    n_layers: int | None = None,
-    dropout: float = 0.1,
-    pooling: Literal['mean', 'weighted'] | None = None,
-    longest: int = 0,
-    teacher: PathLike | None = None,
-    teacher_weight: float = 1.0,
-    teacher_temperature: float = 0.05,
-    lr: float | None = None,
-    min_lr_frac: float = 0.1,
-    warmup: float = 0.1,
-    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
-    decay: float = 0.2,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    weight_decay: float = 0.01,
-    clip: float = 1.0,
-    seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
-    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
-    threads: int = 0,
-    checkpoint_seconds: float = 60,
-    checkpoint_steps: int = 0,
-    report_every: int = 10,
-    eval_every: int = 0,
-    valid_pairs: int = 1000,
+    tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
+    encoder: Literal['static', 'transformer'] = 'static', goal: Literal['similarity', 'search'] = 'similarity',
+    steps: int | None = None, epochs: float | None = None, batch_size: int | None = None, pairs: PathLike | None = None,
+    pair_dropout: float | None = None, pair_neighbour: float | None = None, pair_crop: float | None = None,
+    pair_title: float | None = None, pair_deletion: float | None = None, pair_file: float | None = None,
+    deletion_rate: float = 0.2, max_words: int = 256, temperature: float = 0.05,
+    false_negatives: Literal['keep', 'drop'] = 'drop', max_similarity: float = 1.0,
+    unit: Literal['word', 'token'] = 'word', words: PathLike | None = None, words_weight: float | None = None,
+    lexical_weight: float | None = None, lexical_dim: int = 512, lsi_weight: float | None = None, lsi_dim: int = 300,
+    weighting: Literal['sif', 'idf'] | None = None, sif_a: float = 0.001, number_weight: float = 2.0,
+    punctuation_weight: float = 0.5, piece_weight: float = 0.5, negation_weight: float = 0.3,
+    min_count: int | None = None, init: PathLike | None = None, init_embeddings: PathLike | None = None,
+    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', dim: int | None = None, n_layers: int | None = None,
+    dropout: float = 0.1, pooling: Literal['mean', 'weighted'] | None = None, longest: int = 0,
+    teacher: PathLike | None = None, teacher_weight: float = 1.0, teacher_temperature: float = 0.05,
+    lr: float | None = None, min_lr_frac: float = 0.1, warmup: float = 0.1,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2, beta1: float = 0.9,
+    beta2: float = 0.999, weight_decay: float = 0.01, clip: float = 1.0, seed: int = 1,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
+    threads: int = 0, checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10,
+    eval_every: int = 0, valid_pairs: int = 1000,
 ) -> Made:
     """Train an encoder of texts, without labels: texts that belong together come near, others are kept apart.
 
@@ -1335,16 +864,6 @@ def train_contrastive(
         tokens: a tokens artifact.
         output: folder of the model artifact, which sentence-transformers loads as it is.
         run: progress, fresh start, verification.
-        settings: fields of `ContrastiveSettings`.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.train_contrastive("run/tokens", output="new/encoder", words="run/words", steps=5)
-        >>> with wordpipe.open(made, "model") as encoder:
-        ...     encoder.encode(["why does the sea have tides", "the moon pulls the water"]).shape
-        (2, 536)
 
     Settings:
         encoder: static: one vector per word, added up, 100 times as fast; transformer: words are read in their context. Default: 'static'.
@@ -1387,12 +906,12 @@ def train_contrastive(
 
     Settings, the transformer, and what it starts from:
         init: start from the weights of this model: of `train mlm`, or an earlier `train contrastive` of the same encoder. Default: None.
-        init_embeddings: transformer without --init: begin as the mean of these vectors, of words or a static encoder trained with --unit token; context is learned on top. Default: None.
-        preset: transformer without --init: its size. Default: 'mini'.
-        dim: transformer without --init: its width, else that of the vectors it begins with (multiples of 64), else the preset's (2 to 16384). Default: None.
-        n_layers: transformer without --init: its blocks, else the preset's (1 to 256). Default: None.
+        init_embeddings: transformer without init: begin as the mean of these vectors, of words or a static encoder trained with unit token; context is learned on top. Default: None.
+        preset: transformer without init: its size. Default: 'mini'.
+        dim: transformer without init: its width, else that of the vectors it begins with (multiples of 64), else the preset's (2 to 16384). Default: None.
+        n_layers: transformer without init: its blocks, else the preset's (1 to 256). Default: None.
         dropout: transformer: share of each block's output zeroed in training (< 1). Default: 0.1.
-        pooling: transformer: mean of its tokens, or a mean in which a token of share p of this text weighs sif_a / (sif_a + p); else as the model of --init does, with its weights, and weighted where there is none. Default: None.
+        pooling: transformer: mean of its tokens, or a mean in which a token of share p of this text weighs sif_a / (sif_a + p); else as the model of init does, with its weights, and weighted where there is none. Default: None.
         longest: transformer: positions of a sequence, special tokens included, 0 = the model's (0 to 65536). Default: 0.
         teacher: transformer: also learn how alike this encoder finds the texts of a batch. Default: None.
         teacher_weight: weight of that loss beside the contrast (> 0, at most 1000). Default: 1.0.
@@ -1422,65 +941,27 @@ def train_contrastive(
     """
 
 def train_mlm(
-    tokens: PathLike,
-    *,
-    output: PathLike,
-    run: RunOptions | None = None,
-    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini',
-    steps: int | None = None,
-    epochs: float | None = None,
-    style: Literal['modern', 'classic'] = 'modern',
-    dim: int | None = None,
-    n_layers: int | None = None,
-    n_heads: int | None = None,
-    n_kv_heads: int | None = None,
-    ffn_dim: int | None = None,
+    tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
+    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
+    style: Literal['modern', 'classic'] = 'modern', dim: int | None = None, n_layers: int | None = None,
+    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear'] = 'dot',
-    window: int = 0,
-    global_every: int = 3,
-    global_tokens: int = 0,
-    norm: Literal['layer', 'rms'] | None = None,
+    attention: Literal['dot', 'additive', 'linear'] = 'dot', window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
     norm_place: Literal['pre', 'post'] | None = None,
-    feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'geglu', 'swiglu'] | None = None,
-    tied: bool = True,
-    dropout: float = 0.0,
-    seq_len: int | None = None,
-    batch_size: int | None = None,
-    micro_batch: int = 0,
-    optimiser: Literal['muon', 'adamw'] = 'muon',
-    lr: float | None = None,
-    min_lr_frac: float = 0.1,
-    warmup: float = 0.2,
-    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
-    decay: float = 0.2,
-    weight_decay: float = 0.05,
-    beta1: float = 0.9,
-    beta2: float = 0.98,
-    momentum: float = 0.95,
-    clip: float = 1.0,
-    label_smoothing: float = 0.0,
-    seed: int = 1,
+    feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'geglu', 'swiglu'] | None = None, tied: bool = True,
+    dropout: float = 0.0, seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
+    optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None, min_lr_frac: float = 0.1,
+    warmup: float = 0.2, schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
+    decay: float = 0.2, weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95,
+    clip: float = 1.0, label_smoothing: float = 0.0, seed: int = 1,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
-    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto',
-    threads: int = 0,
-    compile: Literal['auto', 'on', 'off'] = 'auto',
-    recompute: bool = False,
-    deterministic: bool = False,
-    checkpoint_seconds: float = 60,
-    checkpoint_steps: int = 0,
-    report_every: int = 10,
-    eval_every: int = 0,
-    valid_tokens: int = 32768,
-    patience: int = 0,
-    keep_state: bool = True,
-    init: PathLike | None = None,
-    extend: PathLike | None = None,
-    init_embeddings: PathLike | None = None,
-    mask_rate: float = 0.3,
-    mask_rate_end: float | None = None,
-    mask_unit: Literal['token', 'word', 'span'] = 'token',
-    mask_share: float = 0.8,
+    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
+    compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
+    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
+    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
+    extend: PathLike | None = None, init_embeddings: PathLike | None = None, mask_rate: float = 0.3,
+    mask_rate_end: float | None = None, mask_unit: Literal['token', 'word', 'span'] = 'token', mask_share: float = 0.8,
     random_share: float | None = None,
 ) -> Made:
     """Train a bidirectional transformer by masked language modelling.
@@ -1491,18 +972,9 @@ def train_mlm(
         tokens: a tokens artifact.
         output: folder of the model artifact, which transformers loads as it is.
         run: progress, fresh start, verification.
-        settings: fields of `MaskedSettings`.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.train_mlm("run/tokens", output="new/model", preset="tiny", steps=2, seq_len=64)
-        >>> made.kind, made.counts["steps"]
-        ('model', 2)
 
     Settings:
-        preset: size of the model, with a batch and a learning rate that suit it; with --init only the batch and the length. Default: 'mini'.
+        preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
 
@@ -1557,12 +1029,12 @@ def train_mlm(
         eval_every: steps between validations, 0 = five over the run. Default: 0.
         valid_tokens: held-out positions looked at in each validation. Default: 32768.
         patience: warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all. Default: 0.
-        keep_state: keep the optimiser's state in the model's folder, once or twice as large as the weights, so that --extend can go on. Default: True.
+        keep_state: keep the optimiser's state in the model's folder, once or twice as large as the weights, so that extend can go on. Default: True.
 
     Settings, what it starts from:
         init: start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer. Default: None.
         extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
-        init_embeddings: start from the vectors of this words artifact, trained with --unit token. Default: None.
+        init_embeddings: start from the vectors of this words artifact, trained with unit token. Default: None.
 
     Settings, masks:
         mask_rate: share of the tokens to guess in training (> 0, at most 0.9). Default: 0.3.
@@ -1573,36 +1045,15 @@ def train_mlm(
     """
 
 def train_word2vec(
-    tokens: PathLike,
-    *,
-    output: PathLike,
-    run: RunOptions | None = None,
-    architecture: Literal['skipgram', 'cbow'] = 'skipgram',
-    loss: Literal['ns', 'hs', 'softmax'] = 'ns',
-    unit: Literal['word', 'token'] = 'word',
-    context: Literal['sentence', 'document'] = 'document',
-    dim: int = 100,
-    window: int | None = None,
-    dynamic_window: bool = True,
-    negatives: int = 5,
-    ns_exponent: float = 0.75,
-    epochs: int | None = None,
-    min_count: int | None = None,
-    subsample: float = 0.001,
-    min_n: int = 3,
-    max_n: int = 0,
-    max_ngrams: int = 2000000,
-    lr: float | None = None,
-    min_lr: float = 0.0001,
-    vectors: Literal['inputs', 'outputs', 'sum'] = 'inputs',
-    remove_components: int = 0,
-    keep_outputs: bool = True,
-    init: PathLike | None = None,
-    seed: int = 1,
-    deterministic: bool = False,
-    threads: int = 0,
-    backend: Literal['auto', 'native', 'gensim'] = 'auto',
-    checkpoint_seconds: float = 60,
+    tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
+    architecture: Literal['skipgram', 'cbow'] = 'skipgram', loss: Literal['ns', 'hs', 'softmax'] = 'ns',
+    unit: Literal['word', 'token'] = 'word', context: Literal['sentence', 'document'] = 'document', dim: int = 100,
+    window: int | None = None, dynamic_window: bool = True, negatives: int = 5, ns_exponent: float = 0.75,
+    epochs: int | None = None, min_count: int | None = None, subsample: float = 0.001, min_n: int = 3, max_n: int = 0,
+    max_ngrams: int = 2000000, lr: float | None = None, min_lr: float = 0.0001,
+    vectors: Literal['inputs', 'outputs', 'sum'] = 'inputs', remove_components: int = 0, keep_outputs: bool = True,
+    init: PathLike | None = None, seed: int = 1, deterministic: bool = False, threads: int = 0,
+    backend: Literal['auto', 'native', 'gensim'] = 'auto', checkpoint_seconds: float = 60,
 ) -> Made:
     """Train word vectors on a tokens artifact.
 
@@ -1612,16 +1063,6 @@ def train_word2vec(
         tokens: a tokens artifact.
         output: folder of the words artifact.
         run: progress, fresh start, verification.
-        settings: fields of `Word2VecSettings`.
-
-    Raises:
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.train_word2vec("run/tokens", output="new/words", architecture="cbow", dim=16, epochs=1)
-        >>> with wordpipe.open(made, "words") as words:
-        ...     words["water"].shape
-        (16,)
 
     Settings, what is learned:
         architecture: each neighbour predicts the word (skipgram), or their mean does (cbow). Default: 'skipgram'.
@@ -1651,7 +1092,7 @@ def train_word2vec(
     Settings, what is kept:
         vectors: which vectors the words get: those that predict (what CBOW's context has), those that are predicted, or the sum of both. Default: 'inputs'.
         remove_components: all-but-the-top: take away the mean of all vectors and so many of their principal components; 0 = nothing (0 to 1000). Default: 0.
-        keep_outputs: keep the output vectors too (not of hs), which --init goes on from; doubles the artifact. Default: True.
+        keep_outputs: keep the output vectors too (not of hs), which init goes on from; doubles the artifact. Default: True.
 
     Settings, where and how it runs:
         init: go on from the vectors of this words artifact: more epochs, or more text. Default: None.
@@ -1672,25 +1113,11 @@ def verify(
 
     Returns:
         path, ok, kind, digest, files, bytes and warnings (inputs that have changed since).
-
-    Raises:
-        ArtifactError: the first thing that is wrong.
-
-    Example:
-        >>> wordpipe.verify("run/index")["ok"]
-        True
     """
 
 def map(
-    words: PathLike,
-    output: PathLike,
-    *,
-    n_words: int | None = None,
-    only: PathLike | None = None,
-    near: str | None = None,
-    layout: str = 'auto',
-    groups: int = 10,
-    replace: bool = True,
+    words: PathLike, output: PathLike, *, n_words: int | None = None, only: PathLike | None = None,
+    near: str | None = None, layout: str = 'auto', groups: int = 10, replace: bool = True,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Write a map of word vectors as one HTML page, whole or not at all.
@@ -1712,59 +1139,33 @@ def map(
     Returns:
         path, words, layout, neighbours_kept, bytes, and left_out: reason → words that were asked for and are not shown
         (unknown, repeated, beyond_the_limit, no_direction).
-
-    Raises:
-        ConfigError: a setting is out of its bounds, UMAP is not installed, or the output is a folder.
-        InputError: there are too few words, or `near` has no vector.
-        WordpipeError: see wordpipe/errors.py.
-
-    Example:
-        >>> made = wordpipe.map("run/words", "map.html", n_words=50, layout="pca")
-        >>> made["words"]
-        50
     """
 
 @overload
 def open(
-    path: PathLike,
-    kind: Literal['index'],
-    *,
-    verify: bool = True,
+    path: PathLike, kind: Literal['index'], *, verify: bool = True,
 ) -> OpenIndex: ...
 @overload
 def open(
-    path: PathLike,
-    kind: Literal['words'],
-    *,
-    verify: bool = True,
+    path: PathLike, kind: Literal['words'], *, verify: bool = True,
 ) -> OpenWords: ...
 @overload
 def open(
-    path: PathLike,
-    kind: Literal['model'],
-    *,
-    verify: bool = True,
+    path: PathLike, kind: Literal['model'], *, verify: bool = True,
 ) -> OpenEncoder: ...
 @overload
 def open(
-    path: PathLike,
-    kind: Literal['sentences'],
-    *,
-    verify: bool = True,
+    path: PathLike, kind: Literal['sentences'], *, verify: bool = True,
 ) -> OpenSentences: ...
 @overload
 def open(
-    path: PathLike,
-    kind: Literal['corpus', 'tokens'],
-    *,
-    verify: bool = True,
+    path: PathLike, kind: Literal['corpus', 'tokens'], *, verify: bool = True,
 ) -> OpenTable: ...
 @overload
 def open(
     path: PathLike,
     kind: Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters'] | tuple[Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters'], ...] | None = None,
-    *,
-    verify: bool = True,
+    *, verify: bool = True,
 ) -> OpenArtifact:
     """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
 
@@ -1775,17 +1176,4 @@ def open(
         path: the artifact's folder.
         kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
         verify: check its hashes first.
-
-    Raises:
-        ArtifactError: missing, corrupt, or of another kind.
-
-    Example:
-        >>> with wordpipe.open("run/index") as index:
-        ...     hits = index.query("why does the sea have tides", k=3)
-        ...     vectors = index.encode(["the moon", "a kettle"])
-        >>> len(hits), vectors.shape
-        (3, (2, 32))
-        >>> with wordpipe.open("run/words", "words") as words:
-        ...     words["water"].shape, "water" in words
-        ((24,), True)
     """

@@ -54,6 +54,10 @@ class WordpipeError(Exception):
         self.hint = hint
         super().__init__(self.message)
 
+    def __str__(self) -> str:
+        """The message, and the hint on a line of its own: what a traceback and `print` show."""
+        return self.message + (f"\n  hint: {self.hint.translate(_ONE_LINE)}" if self.hint else "")
+
     @property
     def message(self) -> str:
         """The message without the hint, on one line; long values are shown without their middle."""
@@ -96,9 +100,6 @@ class InputError(WordpipeError):
 class UnknownWordError(InputError, KeyError):
     """A word that has no vector."""
 
-    def __str__(self) -> str:
-        return self.message  # a KeyError would show it in quotes
-
 
 class ArtifactError(WordpipeError):
     """An artifact is missing, incomplete, corrupt, of another kind, or does not belong to the others."""
@@ -134,6 +135,10 @@ class DivergedError(WordpipeError):
     """Training or embedding produced numbers that are not finite."""
 
     exit_code = 9
+
+
+class WordpipeWarning(UserWarning):
+    """What a call from Python says by `warnings`: something was left out, changed, or will not work as meant."""
 
 
 def shortened(text: str, room: int) -> str:

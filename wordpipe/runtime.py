@@ -35,6 +35,7 @@ class Progress:
     values: Mapping[str, str] = field(default_factory=dict)
     note: str | None = None  # a line worth keeping on the screen (a warning, "resumed from step 200"), printed once
     always: bool = False  # the note is no less worth where the user asked for quiet: what was asked for is not there
+    is_warning: bool = False  # the note is one, and the manifest keeps it
 
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h

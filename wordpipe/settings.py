@@ -171,7 +171,8 @@ def _explain(error: ValidationError, cls: type[Settings], flags: Mapping[str, st
     """One line per wrong setting: its name, or the flag that gave it, the value and the bound."""
     lines = []
     for item in error.errors(include_url=False):
-        name = ".".join(str(part) for part in item["loc"])
+        # what follows the name is a place in a tuple, or a part of a union, which is nobody's word
+        name = ".".join(str(part) for place, part in enumerate(item["loc"]) if not place or isinstance(part, int))
         flag = flags.get(str(item["loc"][0])) if item["loc"] else None
         if item["type"] == "extra_forbidden":
             lines.append(why_no_option(cls.command, name) or f"unknown setting {shown_value(name)}")
@@ -183,8 +184,11 @@ def _explain(error: ValidationError, cls: type[Settings], flags: Mapping[str, st
             lines.append(said)
         else:
             reason = str(item["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-            value = shown_value(item["input"])
-            lines.append(f"{flag} {value} should be {reason}" if flag else f"{name} = {value} should be {reason}")
+            said = f"{flag or f'{name} ='} {shown_value(item['input'])} should be "
+            if lines and lines[-1].startswith(said):  # of a union each part has a reason
+                lines[-1] += f", or {reason}"
+            else:
+                lines.append(said + reason)
     return "; ".join(lines)
 
 

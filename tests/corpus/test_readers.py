@@ -1,6 +1,7 @@
 """Text, JSON lines, CSV, TSV and Parquet to records: the libraries that write them are the oracle."""
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -19,6 +20,8 @@ from wordpipe.corpus import (
     Fields,
     Ledger,
     csv_records,
+    expand,
+    first_values,
     jsonl_records,
     parquet_records,
     text_records,
@@ -347,3 +350,29 @@ def test_a_field_that_equals_the_text_is_kept():
     (record,) = reader.jsonl(b'{"text": "a", "n": null, "title": "a\\r"}\n')
     assert (record.text, record.title) == ("a", "a")
     assert [*reader.ledger.fields_seen] == ["text", "n", "title"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"a": "x", "b": "1"}\nno JSON\n[1]\n\n{"a": "y", "b": "2"}\n'),
+        ("a.csv", "a;b\nx;1\ny;2;3\n\ny;2\n"),
+        ("a.tsv", "a\tb\nx\t1\n\ny\t2\t3\ny\t2\n"),
+    ],
+)
+def test_the_first_values_are_those_of_the_lines_that_can_be_read(tmp_path, name, text):
+    for path, data in ((tmp_path / name, text.encode()), (tmp_path / f"{name}.gz", gzip.compress(text.encode()))):
+        path.write_bytes(data)
+        assert first_values(*expand([str(path)])) == [{"a": "x", "b": "1"}, {"a": "y", "b": "2"}]
+
+
+def test_the_first_values_are_few_and_of_few_lines(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n' * 5000)
+    assert len(first_values(*expand([str(path)]))) == 100
+    path.write_text("no JSON\n" * 5000 + '{"a": 1}\n')
+    assert first_values(*expand([str(path)])) == []
+    path.write_text("")
+    assert first_values(*expand([str(path)])) == []
+    (tmp_path / "a.csv").write_text("")
+    assert first_values(*expand([str(tmp_path / "a.csv")])) == []

@@ -51,7 +51,7 @@ def test_a_truncated_file_is_refused(kind: str, share: float) -> None:
 
 
 def test_the_reason_is_told_without_the_place_in_faiss() -> None:
-    with pytest.raises(ArtifactError, match=r"; got Index type .* not recognized$"):
+    with pytest.raises(ArtifactError, match=r"; got Index type .* not recognized\n"):
         read_index(io.BytesIO(b"ABCD" * 99), size=396, where="run/index/index.faiss")
 
 

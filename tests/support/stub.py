@@ -20,7 +20,9 @@ FACE = Path(wordpipe.__file__)
 STUB = FACE.with_suffix(".pyi")
 _HEAD = '''"""The public functions and classes, for type checkers and editors. Made by `make stub`: change no line here."""
 '''
-_CONSTANTS = {"__version__": "str", "PROGRESS_DRAWER": "str"}
+_LEFT_OUT = ("Raises:", "Example:")  # of docstrings: `help` has them
+_WIDTH = 120
+_CONSTANTS = {"__version__": "str", "TERMINAL": "str"}
 _PATH = {str, os.PathLike[str]}
 Imports = set[tuple[str, str, str]]  # module, name there, name here (empty for the same, not handed on)
 
@@ -44,6 +46,7 @@ def _function(name: str, function: Callable[..., Any], imports: Imports) -> Iter
     """A function, or all its overloads; the last has the docstring."""
     doc = inspect.getdoc(function)
     assert doc, name
+    doc = "\n\n".join(part for part in doc.split("\n\n") if not part.startswith(_LEFT_OUT))
     written = '"""' + doc.replace("\\", "\\\\").replace('"""', '\\"""').replace("\n", "\n    ") + '\n    """'
     overloads = get_overloads(inspect.unwrap(function))
     if overloads:
@@ -53,7 +56,7 @@ def _function(name: str, function: Callable[..., Any], imports: Imports) -> Iter
         if overloads:
             yield "@overload"
         yield f"def {name}("
-        yield from _parameters(signature, imports)
+        yield from _packed(_parameters(signature, imports))
         yield f") -> {_type(signature.return_annotation, imports)}:" + (
             "" if one is (overloads or [function])[-1] else " ..."
         )
@@ -64,11 +67,23 @@ def _parameters(signature: inspect.Signature, imports: Imports) -> Iterator[str]
     starred = False
     for one in signature.parameters.values():
         if one.kind is one.KEYWORD_ONLY and not starred:
-            yield "    *,"
+            yield "*,"
             starred = True
         assert one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD), f"{one} cannot be told to a type checker"
         default = "" if one.default is one.empty else f" = {one.default!r}"
-        yield f"    {one.name}: {_type(one.annotation, imports)}{default},"
+        yield f"{one.name}: {_type(one.annotation, imports)}{default},"
+
+
+def _packed(parts: Iterator[str]) -> Iterator[str]:
+    """As many parts on a line as fit."""
+    line = "   "
+    for part in parts:
+        if line.strip() and len(line) + 1 + len(part) > _WIDTH:
+            yield line
+            line = "   "
+        line += f" {part}"
+    if line.strip():
+        yield line
 
 
 def _type(kind: Any, imports: Imports) -> str:

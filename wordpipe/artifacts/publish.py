@@ -31,8 +31,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST
-from wordpipe.artifacts.untrusted import parse_json
-from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError
+from wordpipe.artifacts.untrusted import parse_json, read_regular_file
+from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError
 
 _ERRORS = {"enospc": errno.ENOSPC, "eio": errno.EIO}
 _passed: dict[str, int] = {}
@@ -266,14 +266,9 @@ def manifest_bytes(folder: Path) -> bytes | None:
     A pipe of that name would wait for ever, and a link to a device never end.
     """
     try:
-        fd = os.open(folder / MANIFEST, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        return read_regular_file(folder / MANIFEST, MAX_MANIFEST)
+    except (InputError, OSError, StorageError):
         return None
-    with os.fdopen(fd, "rb", buffering=0) as file:
-        about = os.fstat(fd)
-        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_MANIFEST:
-            return None
-        return file.read(about.st_size)
 
 
 def _claims(folder: Path) -> tuple[str, set[str]] | None:

@@ -245,8 +245,10 @@ class Artifact:
         """Open one of the artifact's files for reading, from its beginning.
 
         Raises:
-            ArtifactError: the artifact has no such file.
+            ArtifactError: the artifact has no such file, or is closed.
         """
+        if self.is_closed:
+            raise ArtifactError("it is closed", where=self.path, hint="open it again")
         self._entry(name)
         fd = os.dup(self._open[name]) if name in self._open else self._open_at(name)
         return io.BufferedReader(_PositionedFile(fd, self.path / name))

@@ -1,16 +1,19 @@
 """The output on the terminal: text that cannot steer it, numbers that read well, the progress of work.
 
 Progress is a bar where stderr is a terminal, a plain line every few seconds elsewhere, and nothing with -q. Of calls from
-Python it is a bar on a terminal, a line that is written over in a notebook, and nothing elsewhere.
+Python it is a bar on a terminal, a line that is written over in a notebook, and nothing elsewhere; warnings are Python's.
 """
 
 import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
+from wordpipe.errors import WordpipeWarning
 from wordpipe.runtime import Progress
 
 if TYPE_CHECKING:
@@ -123,6 +126,7 @@ _LOSSES = re.compile(
     r"drop|skip|cut|replace|split|unknown|repeat|left_out|without|bad|invalid|truncat|gone|not_finite"
     r"|copied|again|added|deleted|reused"
 )
+_LOST = re.compile(r"(ingest_)?(documents_dropped|records_skipped|files_skipped|titles_cut|python_files_not_parsed)")
 _NAMED = {
     "distinct_kept": "different words", "distinct_words": "different words", "distinct_pretokens": "different pretokens",
     "distinct_dropped_rare": "different words dropped as rare", "words_dropped_rare": "words dropped as rare",
@@ -236,6 +240,22 @@ class ProgressDrawer:
         else:
             self._print(progress)
 
+    def warn(self, text: str, caller: FrameType) -> None:
+        """Give a warning of a call from Python, at the line that called; of torchrun's processes the first alone gives it."""
+        if os.environ.get("RANK", "0") == "0":
+            registry = caller.f_globals.setdefault("__warningregistry__", {})
+            place = caller.f_code.co_filename, caller.f_lineno, caller.f_globals.get("__name__")
+            warnings.warn_explicit(escaped(text).removeprefix("warning: "), WordpipeWarning, *place, registry)
+
+    def warn_of_losses(self, counts: Mapping[str, int], path: str, caller: FrameType) -> None:
+        """Warn of texts that were left out, as the command line says it after the work."""
+        if lost := [
+            _count_in_words(name.removeprefix("ingest_"), count)
+            for name, count in counts.items()
+            if count and _LOST.match(name)
+        ]:
+            self.warn(f"{path}: {', '.join(lost)}", caller)
+
     def _draw(self, bar: "rich.progress.Progress", progress: Progress) -> None:
         if progress.note is not None:
             bar.console.print(escaped(progress.note), markup=False, highlight=False)
@@ -330,6 +350,11 @@ class NotebookDrawer(ProgressDrawer):
             return
         self._last_line = now
         self._write(_progress_line(progress, *self._phase_start, now))
+
+    def warn(self, text: str, caller: FrameType) -> None:
+        """Give a warning on a line of its own."""
+        self._write("")
+        super().warn(text, caller)
 
     def _write(self, line: str) -> None:
         """Put a line in the place of the one before."""

@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Literal, cast
 
 from wordpipe.corpus.decode import (
@@ -100,6 +100,27 @@ def read_records(
             else:
                 yield from (jsonl_records if form == "jsonl" else tsv_records)(lines, fields)
     source.seen.is_whole = True
+
+
+def first_values(source: Source) -> list[dict[str, Any]]:
+    """The fields of the first records of a file of JSON Lines, CSV or TSV; what cannot be read among them is left out.
+
+    Raises:
+        InputError: the file is missing, binary or damaged.
+        StorageError: reading it failed.
+    """
+    settings, ledger = IngestSettings(bad_records="skip"), Ledger()
+    decoder = Decoder(source.name, settings.bad_bytes, ledger)
+    fields, longest = Fields(settings, decoder), _LINE_FACTOR * settings.max_document_bytes
+    with source.open() as file:
+        blocks = _text_blocks(read_blocks(file, source.name, lambda _: None), source, settings, ledger)
+        lines = islice(decoder.lines(blocks, longest=longest, cut_longer=False), 10 * HEAD_RECORDS)
+        if source.format == "jsonl":
+            found = _objects(lines, fields)
+        else:
+            rows = _csv_rows(lines, fields, longest) if source.format == "csv" else _tsv_rows(lines)
+            found = _named_cells(rows, _unique(next(rows, (0, []))[1]), fields)
+        return [values for _, _, values in _head(found)]
 
 
 def _is_structured(form: Format, settings: IngestSettings) -> bool:
@@ -279,12 +300,7 @@ def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: in
     Raises:
         InputError: bad quoting, more cells than the header has, or no text column.
     """
-    texts = (line for _, line in lines)
-    header = next(texts, "")
-    delimiter = csv_delimiter(header)
-    # the csv module has one bound for the whole process, 128 KiB unless raised
-    csv.field_size_limit(max(csv.field_size_limit(), longest))
-    return _rows(_csv_rows(chain([header], texts), delimiter, fields), fields)
+    return _rows(_csv_rows(lines, fields, longest), fields)
 
 
 def tsv_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
@@ -293,13 +309,22 @@ def tsv_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Re
     Raises:
         InputError: a line has more cells than the header, or there is no text column.
     """
-    return _rows(((number, line.rstrip("\n").split("\t")) for number, line in lines if not line.isspace()), fields)
+    return _rows(_tsv_rows(lines), fields)
 
 
-def _csv_rows(lines: Iterator[str], delimiter: str, fields: Fields) -> Iterator[tuple[int, list[str]]]:
+def _tsv_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    return ((number, line.rstrip("\n").split("\t")) for number, line in lines if not line.isspace())
+
+
+def _csv_rows(lines: Iterable[tuple[int, str]], fields: Fields, longest: int) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of each row that is not blank; after bad quotes it goes on with the next line."""
+    all_texts = (line for _, line in lines)
+    header = next(all_texts, "")
+    delimiter, texts = csv_delimiter(header), chain([header], all_texts)
+    # the csv module has one bound for the whole process, 128 KiB unless raised
+    csv.field_size_limit(max(csv.field_size_limit(), longest))
     before = 0
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows = csv.reader(texts, delimiter=delimiter, strict=True)
     while True:
         line = before + rows.line_num + 1
         try:
@@ -307,7 +332,7 @@ def _csv_rows(lines: Iterator[str], delimiter: str, fields: Fields) -> Iterator[
         except csv.Error as error:
             fields.bad("bad_quotes", "bad CSV", line, got=error, hint="mend the quotes there")
             before += rows.line_num
-            rows = csv.reader(lines, delimiter=delimiter, strict=True)
+            rows = csv.reader(texts, delimiter=delimiter, strict=True)
             continue
         if cells is None:
             return

@@ -56,8 +56,8 @@ class IngestSettings(Settings):
     )
     metadata: tuple[str, ...] = setting(
         (),
-        "carry only these fields, separated by commas; NAME:int, NAME:float, NAME:bool or NAME:str makes it of that type; "
-        "without it all fields are carried",
+        "carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool or str); without it all fields are "
+        "carried",
         metavar="NAME[:TYPE],…",
     )
     no_metadata: bool = setting(False, "carry no field beside text, title and id", expert=True)
@@ -98,7 +98,7 @@ class IngestSettings(Settings):
     )
     update: bool = setting(
         False,
-        "copy what comes from sources that have not changed from the corpus at -o; the others are read",
+        "copy what comes from sources that have not changed from the corpus at the output; the others are read",
         recipe=False,
         section="Update",
     )

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Literal
 
 from blake3 import blake3
 
+from wordpipe.artifacts import read_regular_file
 from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError
@@ -347,13 +348,9 @@ def _missing(text: str) -> InputError:
 
 def _is_artifact(folder: Path) -> bool:
     """Whether wordpipe made this folder: what came out of a text is no text to read again."""
-    about = folder / "manifest.json"
     try:
-        found = about.lstat()  # a pipe of this name would be waited for, and a link may lead to one
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST_MANIFEST:
-            return False
-        known = json.loads(about.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        known = json.loads(read_regular_file(folder / "manifest.json", _LARGEST_MANIFEST))
+    except (InputError, OSError, RecursionError, StorageError, ValueError):
         return False
     return isinstance(known, dict) and {"wordpipe", "kind", "digest"} <= known.keys()
 

@@ -150,7 +150,11 @@ def _frame_values(frame: Any, fields: Fields) -> Iterator[tuple[int, dict[str, A
             batches = [pa.record_batch(frame)]
         else:
             batches = pa.Table.from_pandas(frame, preserve_index=False).to_batches()
-    except (pa.ArrowException, TypeError, ValueError):  # a column of a frame that holds this and that
+    except (pa.ArrowException, TypeError, ValueError):
+        if not hasattr(frame, "itertuples"):  # one column: a Series, an Arrow array
+            what, hint = "one column is no table", f'name it: series.to_frame("{fields.settings.text_field}")'
+            raise InputError(what, where=fields.source, got=type(frame).__name__, hint=hint) from None
+        # a column of a frame that holds this and that
         names = [str(name) for name in frame.columns]
         rows = (dict(zip(names, row, strict=True)) for row in frame.itertuples(index=False, name=None))
         yield from _dict_values(rows, fields)

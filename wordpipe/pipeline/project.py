@@ -5,8 +5,6 @@ asked by vectors and words together. Of records (JSON Lines, CSV, TSV, Parquet) 
 that hold text, title and id are written down.
 """
 
-import csv
-import io
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts import atomic_file
-from wordpipe.corpus import ExpansionLimit, Source, csv_delimiter, decompress_blocks, expand, read_blocks
+from wordpipe.corpus import Source, expand, first_values
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError, StorageError
 from wordpipe.pipeline.config import CONFIG
@@ -29,8 +27,6 @@ WHY = (
 )
 """What a new config begins with, and the figures for it (benchmarks/results/retrieval.json, left out)."""
 
-_SAMPLE = 200  # records that are looked at
-_HEAD = 1 << 20  # bytes of a file
 _ASSUMED = 10_000_000  # bytes of text, where there is none yet
 _TEXTS = ("text", "body", "content", "contents", "article", "abstract", "description", "passage", "answer")
 _TITLES = ("title", "headline", "heading", "subject", "name")
@@ -201,47 +197,11 @@ def _fields(source: Source) -> list[Field]:
     if source.format == "parquet":
         return _parquet_fields(source)
     values: dict[str, list[Any]] = {}
-    for record in _first_records(source):
+    for record in first_values(source):
         for name, value in record.items():
             if value is not None and value != "":
                 values.setdefault(name, []).append(value)
     return [_field(name, found, from_text=source.format != "jsonl") for name, found in values.items()]
-
-
-def _first_records(source: Source) -> Iterable[Mapping[str, Any]]:
-    """The first whole records of a file, of at most its first megabyte."""
-    with source.open() as file:
-        limit = ExpansionLimit(source.name, IngestSettings().max_expand)
-        raw = read_blocks(file, source.name, lambda block: setattr(limit, "taken", limit.taken + len(block)))
-        compression = "none" if source.compression == "auto" else source.compression
-        blocks = decompress_blocks(raw, compression, limit)
-        head, is_all = b"", False
-        while len(head) < _HEAD and not is_all:
-            block = next(blocks, None)
-            head, is_all = head + (block or b""), block is None
-    text = head.decode("utf-8-sig", errors="replace")
-    lines = text.splitlines(keepends=True)[: 10 * _SAMPLE]
-    if not is_all and len(lines) > 1:
-        lines.pop()  # which may be cut
-    if source.format == "jsonl":
-        found = []
-        for line in lines[:_SAMPLE]:
-            try:
-                found.append(json.loads(line))
-            except (ValueError, RecursionError):
-                continue  # `ingest` says what is wrong with it
-        return [record for record in found if isinstance(record, dict)]
-    csv.field_size_limit(1 << 24)
-    dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    if source.format == "csv":
-        dialect = {"delimiter": csv_delimiter(lines[0] if lines else "")}
-    rows = csv.DictReader(io.StringIO("".join(lines), newline=""), strict=False, **dialect)
-    try:
-        return [
-            {k: v for k, v in row.items() if isinstance(k, str)} for row, _ in zip(rows, range(_SAMPLE), strict=False)
-        ]
-    except csv.Error as error:
-        raise InputError(f"not {source.format.upper()}: {error}", where=source.name) from None
 
 
 def _field(name: str, values: Sequence[Any], *, from_text: bool) -> Field:

@@ -2,7 +2,7 @@
 
 FAISS checks how much it reads, and little of what it has read: a graph whose links lead nowhere is walked for ever or beyond
 its memory, a list may hold rows that there are none of. A hash says only that the file is as somebody wrote it. What is
-looked at here takes a search of all links and row numbers, about 3 ms for 100,000 rows in lists.
+looked at here takes a pass over all links and row numbers: 2 to 7 ms for 100,000 rows in 316 to 1,264 lists, 3 ms in a graph.
 """
 
 import math

@@ -54,7 +54,7 @@ class EmbedSettings(Settings):
     threads: int = setting(0, "threads of a model on the CPU, 0 = one per core", ge=0, expert=True)
     update: bool = setting(
         False,
-        "take the vectors of texts that have not changed from the sentences at -o; what is embedded is what is new",
+        "take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new",
         recipe=False,
     )
     checkpoint_seconds: float = setting(

@@ -5,13 +5,14 @@
 
 The function takes `**settings`, which the settings class checks; its signature and its docstring name every one of them, so
 that completion, `help` and the stub for type checkers (`wordpipe/__init__.pyi`) know them. Where nobody says what becomes of
-the reports of progress, they are drawn on a terminal and in a notebook.
+the reports of progress, they are drawn on a terminal and in a notebook, and warnings are given as Python's own are.
 """
 
 import os
+import re
+import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import reduce, wraps
 from inspect import Parameter, getdoc, signature
@@ -19,12 +20,14 @@ from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from wordpipe import PROGRESS_DRAWER
-from wordpipe.runtime import Report, automatic
+from wordpipe import TERMINAL
+from wordpipe.runtime import Progress, automatic
 from wordpipe.settings import Settings, bounds_of, declared
 from wordpipe.stages.registry import load_named
 
 F = TypeVar("F", bound=Callable[..., Any])
+_ALL_SETTINGS = re.compile(r"\n    (settings|options): fields of `\w+`\.(?=\n|$)")  # each of them is named below
+_OPTION = re.compile(r"--([a-z][a-z-]*)")  # what the command line calls a keyword
 
 
 class Keyword(NamedTuple):
@@ -57,7 +60,8 @@ def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
             if one.name not in taken  # the function's own comes first
         ]
         offered.__signature__ = own.replace(parameters=[*kept, *added])
-        offered.__doc__ = "\n\n".join([getdoc(function) or "", *_blocks([k for k in keywords if k.name not in taken])])
+        own_text = _ALL_SETTINGS.sub("", getdoc(function) or "")
+        offered.__doc__ = "\n\n".join([own_text, *_blocks([k for k in keywords if k.name not in taken])])
         offered.__name__ = name or function.__name__
         return offered  # type: ignore[no-any-return]
 
@@ -76,7 +80,7 @@ def keywords_of(options: type) -> Iterator[Keyword]:
     for name, field in options.model_fields.items():
         section = declared(options, name).get("section", section)
         default = Parameter.empty if field.is_required() else field.default
-        text = (field.description or "") + bounds_of(field)
+        text = _OPTION.sub(lambda found: found[1].replace("-", "_"), field.description or "") + bounds_of(field)
         yield Keyword(name, _as_given(field.annotation), default, text, section)
 
 
@@ -103,22 +107,38 @@ def _blocks(keywords: list[Keyword]) -> list[str]:
 
 
 def _with_progress(function: F) -> F:
-    """The function, which draws its progress where its caller has not said what becomes of it."""
+    """The function, which draws its progress and gives its warnings where its caller has not said what becomes of them."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        from wordpipe.stages.job import RunOptions  # which a query does without
+        from wordpipe.stages.job import Made, RunOptions  # which a query does without
 
         run = kwargs.get("run") or RunOptions()
         if run.report is not automatic:
             return function(*args, **kwargs)
-        with progress_drawer() as report:
-            return function(*args, **kwargs | {"run": replace(run, report=report)})
+        caller = sys._getframe(1)
+        with progress_drawer() as drawer:
+
+            def report(progress: Progress) -> None:
+                if progress.is_warning:
+                    drawer.warn(progress.note, caller)
+                else:
+                    drawer(progress)
+
+            found = function(*args, **kwargs | {"run": replace(run, report=report)})
+        for made in found if isinstance(found, list) else [found]:
+            if isinstance(made, Made):
+                drawer.warn_of_losses(made.counts, made.path, caller)
+        return found
 
     return call  # type: ignore[return-value]
 
 
-def progress_drawer() -> AbstractContextManager[Report]:
-    """What draws progress where the caller of a function has not said."""
-    drawer: AbstractContextManager[Report] = load_named(PROGRESS_DRAWER)()
-    return drawer
+def progress_drawer() -> Any:
+    """What draws progress where the caller of a function has not said: a context that is called with reports."""
+    return load_named(f"{TERMINAL}:default_drawer")()
+
+
+def printable(text: str) -> str:
+    """The text of a command line, with bytes that are no UTF-8 as replacement characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")

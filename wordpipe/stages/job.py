@@ -13,14 +13,14 @@ import glob
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordpipe import __version__
+from wordpipe import TERMINAL, __version__
 from wordpipe.artifacts import (
     Artifact,
     ArtifactWriter,
@@ -48,6 +48,7 @@ from wordpipe.runtime import (
 )
 from wordpipe.settings import Settings
 from wordpipe.stages.estimate import remember
+from wordpipe.stages.registry import load_named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,21 +92,10 @@ class Made:
         return self.path
 
     def __repr__(self) -> str:
-        figures = f": {self._figures}" if self._figures else ""
-        n = len(self.warnings)
-        warnings = f"; {n} warning{'s' if n > 1 else ''}" if n else ""
-        return f"Made({self.kind} at {self.path!r}, {self.seconds:.1f} s{figures}{warnings})"
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython and notebooks show: a few lines."""
-        del cycle
-        lines = [f"{self.kind} → {self.path}  in {self.seconds:.1f} s", *filter(None, [self._figures])]
-        printer.text("\n  ".join([*lines, *(f"warning: {text}" for text in self.warnings)]))
-
-    @property
-    def _figures(self) -> str:
-        counts = (f"{count:,} {name.replace('_', ' ')}" for name, count in self.counts.items() if count)
-        return ", ".join([*counts, *(f"{name} {value:.4g}" for name, value in self.metrics.items())])
+        """A few lines: what, where, in how long; how many of what; every warning."""
+        lines = load_named(f"{TERMINAL}:made_lines")(self.counts, self.metrics, self.rates, self.path)
+        warnings = [f"warning: {text}" for text in self.warnings]
+        return "\n  ".join([f"{self.kind} → {self.path}  in {self.seconds:.1f} s", *lines, *warnings])
 
     def to_json(self) -> dict[str, Any]:
         """One JSON object."""
@@ -203,18 +193,14 @@ class Job:
         """Say how far the work is."""
         self.run.report(Progress(phase, done, total, unit, values))
 
-    def reporter(self, phase: str, before: int, total: int, unit: str) -> Callable[[int], None]:
-        """A function that reports how much of one part of the work is done; `before` units lie in the parts before it."""
-        return lambda done: self.report(phase, before + done, total, unit)
-
     def note(self, text: str, *, always: bool = False) -> None:
         """A line for the screen only; with `always` also where nothing but errors is wanted."""
         self.run.report(Progress("note", note=text, always=always))
 
     def warn(self, text: str, *, always: bool = False) -> None:
-        """A line for the screen and for the manifest."""
+        """A line for the screen and for the manifest; a call from Python gives it as a `WordpipeWarning`."""
         self.warnings.append(text)
-        self.note(f"warning: {text}", always=always)
+        self.run.report(Progress("note", note=f"warning: {text}", always=always, is_warning=True))
 
     def announce_compilation(self) -> AbstractContextManager[None]:
         """A note if kernels are compiled in the block, which takes seconds, once per machine."""

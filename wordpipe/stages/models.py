@@ -185,8 +185,3 @@ def _named_tokens(data: bytes) -> dict[str, str]:
     """The special tokens that a `tokenizer_config.json` names; for a mask it is often the only place."""
     values = parse_json(data, _TOKENIZER_CONFIG)
     return named_tokens(values) if isinstance(values, dict) else {}
-
-
-def printable(text: str) -> str:
-    """The text of a command line, with bytes that are no UTF-8 as replacement characters."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from wordpipe.artifacts import MANIFEST, HashCache, InputEntry, hash_bytes, is_artifact
 from wordpipe.corpus import Source, Sources, fingerprint
-from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.job import PathLike
 
 _OURS = re.compile(  # names of files that no other program writes
@@ -36,6 +36,7 @@ def named_or_rows(sources: SourceLike) -> tuple[list[str], Any]:
 
     Raises:
         ConfigError: neither.
+        InputError: an empty list.
     """
     if isinstance(sources, str) or hasattr(sources, "__fspath__"):
         return [str(sources)], None
@@ -44,14 +45,19 @@ def named_or_rows(sources: SourceLike) -> tuple[list[str], Any]:
     expected = 'names of sources, dicts such as {"text": …}, a data frame or an Arrow table'
     if isinstance(sources, (bytes, Mapping)) or not hasattr(sources, "__iter__"):
         hint = "put it into a list" if isinstance(sources, Mapping) else None
+        hint = "collect() it first" if hasattr(sources, "collect") else hint  # a lazy frame
         raise ConfigError("nothing to read text from", got=type(sources).__name__, expected=expected, hint=hint)
     items = iter(sources)
     first = next(items, None)
     if isinstance(first, Mapping):
         return [], chain([first], items)
-    names = [] if first is None else [first, *items]
+    if first is None:
+        hint = None if hasattr(sources, "__len__") else "a generator gives its items once"
+        raise InputError("nothing to read text from", got="no items", expected=expected, hint=hint)
+    names = [first, *items]
     if other := [name for name in names if not (isinstance(name, str) or hasattr(name, "__fspath__"))]:
-        raise ConfigError("nothing to read text from", got=type(other[0]).__name__, expected=expected)
+        hint = f"give a list of dicts: it begins with {type(other[0]).__name__}"
+        raise ConfigError("nothing to read text from", got=type(sources).__name__, expected=expected, hint=hint)
     return [str(name) for name in names], None
 
 

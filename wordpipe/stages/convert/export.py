@@ -55,7 +55,7 @@ def export(artifact: PathLike, form: str, output: PathLike, *, replace: bool = T
 
     Raises:
         ConfigError: no such format, one for other artifacts, or one that cannot hold this tokenizer.
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.export("run/words", "word2vec-text", "words.txt")

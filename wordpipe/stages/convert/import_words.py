@@ -34,7 +34,7 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
         settings: fields of `ImportSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> _ = wordpipe.export("run/words", "glove", "glove.txt")

@@ -61,7 +61,7 @@ def map_words(
     Raises:
         ConfigError: a setting is out of its bounds, UMAP is not installed, or the output is a folder.
         InputError: there are too few words, or `near` has no vector.
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.map("run/words", "map.html", n_words=50, layout="pca")

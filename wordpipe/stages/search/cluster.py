@@ -75,7 +75,7 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
 
     Raises:
         InputError: more clusters than texts.
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.cluster("run/sentences", output="new/clusters", k=3)

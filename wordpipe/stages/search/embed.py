@@ -103,7 +103,7 @@ def embed(
         settings: fields of `EmbedSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.embed("run/words", "run/corpus", output="new/sentences", unit="document")

@@ -56,7 +56,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         settings: fields of `IndexSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.index("run/words", output="new/index", type="flat")

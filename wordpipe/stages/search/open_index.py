@@ -55,7 +55,7 @@ class QueryOptions:
         "first hybrid hits that a query's vector is moved towards before a second search; 0: there is none; None for the "
         "number that was found best",
     )
-    where: str | None = _option(None, "a condition on the index's columns, an SQL expression")
+    where: str | None = _option(None, "a condition on the fields, an SQL expression such as year > 2000")
     per_document: bool = _option(False, "of every document its best row alone")
     min_score: float | None = _option(
         None, "leave out hits below it: a cosine, a BM25 score or a share, as the mode has it"
@@ -177,8 +177,14 @@ class OpenArtifact:
             options: fields of `QueryOptions`.
 
         Raises:
+            ConfigError: no text, or no number of hits.
             WordpipeError: see `query_all`.
         """
+        if not isinstance(text, str):
+            hint = "query_all asks several"
+            raise ConfigError("one query is one text", where="text", got=type(text).__name__, expected="str", hint=hint)
+        if not hasattr(k, "__index__") or k < 1:
+            raise ConfigError("no such number of hits", where="k", got=repr(k), expected="1 or more")
         return self.query_all([text], k, QueryOptions.make(options))[0].hits
 
     def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
@@ -365,8 +371,3 @@ def document_numbers(artifact: Artifact, table: str) -> npt.NDArray[np.int64]:
         _, first_M, place_N = np.unique(numbers_N * (ids_N.max() + 1) + ids_N, return_index=True, return_inverse=True)
         numbers_N = np.argsort(np.argsort(first_M))[place_N]
     return numbers_N
-
-
-def printable(text: str) -> str:
-    """Undecodable bytes of a command line become replacement characters."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import row_count
-from wordpipe.errors import ConfigError
+from wordpipe.errors import ConfigError, WordpipeWarning
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.sentences import TextEncoder, check_finite
 from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.stages.calls import progress_drawer
-from wordpipe.stages.search.open_index import OpenArtifact, printable
+from wordpipe.stages.calls import printable, progress_drawer
+from wordpipe.stages.search.open_index import OpenArtifact
 
 if TYPE_CHECKING:
     from wordpipe.words import WordVectors
@@ -163,7 +163,7 @@ def encode_texts(encoder: TextEncoder, texts: Iterable[str]) -> Floats:
             report(Progress("encoding", done, total, "texts"))
     if empty:
         what = f"{empty:,} of {done:,} texts have no vector (no token, or no known word): their rows are zero"
-        warnings.warn(what, stacklevel=3)
+        warnings.warn(what, WordpipeWarning, stacklevel=3)
     return np.concatenate(parts, dtype=np.float32)
 
 

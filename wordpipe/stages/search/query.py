@@ -26,7 +26,7 @@ from wordpipe.search import (
     score_range,
 )
 from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
-from wordpipe.stages.calls import public
+from wordpipe.stages.calls import printable, public
 from wordpipe.stages.search.open_index import (
     DEFAULTS,
     OpenArtifact,
@@ -35,7 +35,6 @@ from wordpipe.stages.search.open_index import (
     QueryOptions,
     QueryResult,
     document_numbers,
-    printable,
 )
 from wordpipe.stages.search.opened import Floats, OpenEncoder, OpenSentences, OpenTable, WordLookup, encode_texts
 
@@ -118,7 +117,8 @@ def query(
         options: fields of `QueryOptions`.
 
     Returns:
-        The best first, each a dict: rank, score, and the columns of the row. None where nothing is found.
+        The best first, each a dict: rank, score, row, id (yours, where the records had one), title, text, source, line and
+        metadata (the other fields of the record), or, of words, word and count. An empty list where nothing is found.
 
     Raises:
         ConfigError: no such option, or one that cannot be.
@@ -129,9 +129,9 @@ def query(
         >>> [hit["rank"] for hit in hits], "score" in hits[0], "source" in hits[0]
         ([1, 2, 3], True, True)
     """
-    chosen = QueryOptions.make(options)
+    QueryOptions.make(options)  # before the index is opened
     with open_artifact(index, ("index", "words"), verify=verify) as opened:
-        return opened.query_all([text], k, chosen)[0].hits
+        return opened.query(text, k, **options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model import Generation, NewToken, most_probable, span_of_masks
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
-from wordpipe.stages.calls import public
+from wordpipe.stages.calls import printable, public
 from wordpipe.stages.job import PathLike, storage_errors
-from wordpipe.stages.models import OpenModel, open_model, printable
+from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.tokens import MaskTokenizer, TextStream
 
 Stopping = Literal["eos", "length", "string"]
@@ -151,7 +151,7 @@ def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, *
         One continuation per sample.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> _ = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
@@ -303,7 +303,7 @@ def fill(model: PathLike | OpenModel, text: str, *, verify: bool = True, **setti
         settings: fields of `FillSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> filled = wordpipe.fill("run/model", "the high [MASK] of the day", top_k=3)

@@ -102,7 +102,7 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
         settings: fields of `TokenizeSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.tokenize("run/corpus", output="new/tokens", algorithm="unigram", vocab_size=500)

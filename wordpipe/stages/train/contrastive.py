@@ -48,7 +48,7 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
         settings: fields of `ContrastiveSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.train_contrastive("run/tokens", output="new/encoder", words="run/words", steps=5)
@@ -74,7 +74,7 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
     """Train, and write the model's folder.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
     """
     data = source.read(TOKENIZER)
     tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))

@@ -77,7 +77,7 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
     """Train, and write the model's folder.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
     """
     job.libraries = (*job.libraries, "scipy", "numba", "PyStemmer")
     units = _words(source, _min_count(job, source, settings)) if settings.unit == "word" else _tokens(source)

@@ -58,7 +58,7 @@ def train_mlm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
         settings: fields of `MaskedSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.train_mlm("run/tokens", output="new/model", preset="tiny", steps=2, seq_len=64)
@@ -81,7 +81,7 @@ def train_clm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
         settings: fields of `CausalSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.train_clm("run/tokens", output="new/clm", preset="tiny", steps=2, seq_len=64)
@@ -160,7 +160,7 @@ def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Start:
     """Open the inputs, and make the model as it is before its first step.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
     """
     source = job.open_input(path, ["tokens"])
     data = source.read(TOKENIZER)

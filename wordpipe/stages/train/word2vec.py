@@ -117,7 +117,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
         settings: fields of `Word2VecSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.train_word2vec("run/tokens", output="new/words", architecture="cbow", dim=16, epochs=1)
