@@ -7,6 +7,7 @@ argument and their content are text, or code where their name says so. Left out,
 
 import re
 from collections.abc import Sequence
+from copy import copy
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -176,21 +177,29 @@ class _Walk:
 
 
 def _parsed(text: str, outline: Outline) -> "nodes.document":
-    from docutils.frontend import get_default_settings
     from docutils.parsers.rst import Parser
     from docutils.utils import new_document
 
-    settings = get_default_settings(Parser)
-    settings.file_insertion_enabled = settings.raw_enabled = settings.warning_stream = False
-    settings.report_level = settings.halt_level = 5  # nothing is said, nothing stops
-    settings.syntax_highlight, settings.line_length_limit = "none", _LONGEST_LINE + 1
-    document = new_document("", settings)
+    document = new_document("", copy(_settings()))
     document.set_duplicate_name_id = _ignored  # 10,000 targets of one name took 29 s
     states, inliner = _machine()
     parser = Parser(inliner=inliner)
     parser.state_classes = states
     parser.parse(text, document)
     return document
+
+
+@cache
+def _settings() -> Any:
+    """What docutils is asked for."""
+    from docutils.frontend import get_default_settings
+    from docutils.parsers.rst import Parser
+
+    settings = get_default_settings(Parser)
+    settings.file_insertion_enabled = settings.raw_enabled = settings.warning_stream = False
+    settings.report_level = settings.halt_level = 5  # nothing is said, nothing stops
+    settings.syntax_highlight, settings.line_length_limit = "none", _LONGEST_LINE + 1
+    return settings
 
 
 @cache
@@ -207,6 +216,9 @@ def _machine() -> tuple[tuple[type, ...], Any]:
 
     inliner = states.Inliner()
     inliner.interpreted = interpreted
+    inliner.init_customizations(_settings())
+    inliner.init_customizations = _ignored  # each document would add one more search for addresses to all of them
+    inliner.implicit_dispatch = []  # an address that stands in the text is text
 
     class AnyDirective:
         nested_sm_cache: ClassVar[list[Any]] = []  # docutils' own would hand out machines with its own states
