@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.corpus import Ingest, Ledger, expand, markup_records, to_utf8
+from wordpipe.corpus.markup import rst
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError
 
@@ -354,6 +355,15 @@ def test_rst_reads_no_file_and_says_nothing(capfd, tmp_path, monkeypatch):
     text = ".. include:: secret.txt\n.. csv-table::\n   :file: secret.txt\n.. literalinclude:: secret.txt\n.. bad\nT\n-\n:x:`y"
     assert "SECRET" not in str(shown(text, "rst"))
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_document_in_rst_makes_the_next_one_no_slower():
+    for number in range(3):
+        assert shown(f"See http://x.y/a_b or <a@b.c>, {number}.\n", "rst") == [
+            (None, f"See http://x.y/a_b or <a@b.c>, {number}.")
+        ]
+    _, words = rst._machine()
+    assert words.implicit_dispatch == []  # to which docutils adds at each document, and searches for all that is there
 
 
 def test_reading_rst_leaves_docutils_as_it_was():
