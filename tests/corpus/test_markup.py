@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.corpus import Ingest, Ledger, expand, markup_records, to_utf8
+from wordpipe.corpus.markup import rst
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError
 
@@ -178,6 +179,24 @@ comment -->
     ]
 
 
+def test_only_two_tildes_strike_through():
+    assert shown("version 1.0~rc1~2 is ~small~ and ~~gone~~ ~~~not~~~\n", "md") == [
+        (None, "version 1.0~rc1~2 is ~small~ and gone ~~~not~~~")
+    ]
+
+
+def test_items_of_a_list_without_blank_lines_hold_paragraphs_and_code():
+    text = "- one *a*\n  ```\n  code\n  ```\n  two\n  - inner\n- > said\n\nend\n"
+    (record,) = records(text, "md")
+    assert record.text == "- one a\n\ncode\n\ntwo\n  - inner\n- said\n\nend"
+    assert [line_of(record, part) for part in ("one", "code", "two", "inner", "said", "end")] == [1, 3, 5, 6, 7, 9]
+
+
+def test_a_paragraph_as_long_as_a_book_loses_its_marks():
+    ((_, body),) = shown("[a][a] *b* " * 50_000 + "\n\n[a]: x\n", "md")
+    assert body == "a b " * 49_999 + "a b"
+
+
 def test_anchors_of_markdown_are_those_of_github():
     text = "# What's *new* in `2.0`?\na\n## Über uns\nb\n## Über uns\nc\n## Über uns-1\nd\n## x_y & z {#own}\ne\n## 日本\nf"
     anchors = [record.own.get("anchor") for record in records(text, "md")]
@@ -336,6 +355,15 @@ def test_rst_reads_no_file_and_says_nothing(capfd, tmp_path, monkeypatch):
     text = ".. include:: secret.txt\n.. csv-table::\n   :file: secret.txt\n.. literalinclude:: secret.txt\n.. bad\nT\n-\n:x:`y"
     assert "SECRET" not in str(shown(text, "rst"))
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_document_in_rst_makes_the_next_one_no_slower():
+    for number in range(3):
+        assert shown(f"See http://x.y/a_b or <a@b.c>, {number}.\n", "rst") == [
+            (None, f"See http://x.y/a_b or <a@b.c>, {number}.")
+        ]
+    _, words = rst._machine()
+    assert words.implicit_dispatch == []  # to which docutils adds at each document, and searches for all that is there
 
 
 def test_reading_rst_leaves_docutils_as_it_was():

@@ -4,6 +4,7 @@ How much it finds is measured by rows that it does not hold, which are searched 
 held-out queries are kept with their true neighbours, so that an update need not look for them again (see `update`).
 """
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -277,7 +278,7 @@ def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | Non
     Args:
         kind: the index.
         truth: the queries and their true neighbours.
-        report: is called with how many widths were tried.
+        report: is called with how many widths were tried, of how many at most.
         known: a width that was enough before: it is tried, and a little wider, and all others only if that is not.
 
     Returns:
@@ -285,10 +286,11 @@ def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | Non
     """
     (narrow, wide, refines), wanted = kind.reach(), kind.settings.recall
     curve: list[Measurement] = []
+    most = len(refines) * (math.ceil(math.log2(max(wide, 1) / max(narrow, 1))) + 1 + _STEPS * (wide > narrow))
 
     def enough(search: int, refine: int) -> bool:
         curve.append(measure(kind, Width(search, refine), truth))
-        report(Progress("tuning", len(curve), None, "widths"))
+        report(Progress("tuning", len(curve), max(most, len(curve)), "widths at most"))
         return curve[-1].recall_at_10 >= wanted
 
     def widen(refine: int) -> None:

@@ -10,7 +10,7 @@ word that is not among five million is taken for one of them once in 4e12 look-u
 Source: Bojanowski, Grave, Joulin, Mikolov 2017, "Enriching Word Vectors with Subword Information".
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -243,13 +243,15 @@ class NGrams:
 
     @classmethod
     def of(
-        cls, words: "pa.Array | Sequence[str]", counts_V: Offsets, min_n: int = 3, max_n: int = 6, max_ngrams: int = 2_000_000
+        cls, words: "pa.Array | Sequence[str]", counts_V: Offsets, min_n: int = 3, max_n: int = 6, max_ngrams: int = 2_000_000,
+        report: Callable[[int, int], None] = lambda done, total: None,
     ) -> "NGrams":  # fmt: skip
         """The n-grams of two or more of these V different words that occur most often in the text, at most `max_ngrams`.
 
         They are worth their memory: an n-gram is trained as often as it occurs. Of equally common ones that with the lowest
         hash comes first. The words of a dictionary of millions have tens of millions of different n-grams, most in one word
-        alone; they are counted a share of all hashes at a time, which bounds the memory.
+        alone; they are counted a share of all hashes at a time, which bounds the memory. `report` is called with how often the
+        words were cut, and how often they are in all.
         """
         assert 1 <= min_n <= max_n, (min_n, max_n)
         marked = _Marked(words, min_n, max_n)
@@ -257,6 +259,7 @@ class NGrams:
         kept, weights = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
         of_several = of_one_word = 0
         for share in range(shares):
+            report(share, shares + 1)
             # the n-grams of this share, equal ones side by side
             found = [(hashes, owners) for hashes, owners, _ in marked.ngrams(share, shares)]
             hashes, owners = (np.concatenate(parts) for parts in zip(*found, strict=True)) if found else (kept, kept)
@@ -273,7 +276,9 @@ class NGrams:
             kept, weights = np.append(kept, hashes[begins][several]), np.append(weights, counts[several])
             best = np.lexsort((kept, -weights))[:max_ngrams]
             kept, weights = kept[best], weights[best]
+        report(shares, shares + 1)
         ngrams = cls(_spelled(marked, kept), min_n, max_n)
+        report(shares + 1, shares + 1)
         ngrams.dropped, ngrams.of_one_word = of_several - len(kept), of_one_word
         return ngrams
 

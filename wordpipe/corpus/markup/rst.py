@@ -6,8 +6,9 @@ argument and their content are text, or code where their name says so. Left out,
 """
 
 import re
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wordpipe.corpus.markup.outline import Outline, names
@@ -176,26 +177,32 @@ class _Walk:
 
 
 def _parsed(text: str, outline: Outline) -> "nodes.document":
+    from docutils.statemachine import string2lines
+    from docutils.utils import new_document
+
+    document = new_document("", copy(_settings()))
+    document.set_duplicate_name_id = _ignored  # 10,000 targets of one name took 29 s
+    machine, inliner = _machine()
+    machine().run(string2lines(text, convert_whitespace=True), document, inliner=inliner)
+    return document
+
+
+@cache
+def _settings() -> Any:
+    """What docutils is asked for."""
     from docutils.frontend import get_default_settings
     from docutils.parsers.rst import Parser
-    from docutils.utils import new_document
 
     settings = get_default_settings(Parser)
     settings.file_insertion_enabled = settings.raw_enabled = settings.warning_stream = False
     settings.report_level = settings.halt_level = 5  # nothing is said, nothing stops
     settings.syntax_highlight, settings.line_length_limit = "none", _LONGEST_LINE + 1
-    document = new_document("", settings)
-    document.set_duplicate_name_id = _ignored  # 10,000 targets of one name took 29 s
-    states, inliner = _machine()
-    parser = Parser(inliner=inliner)
-    parser.state_classes = states
-    parser.parse(text, document)
-    return document
+    return settings
 
 
 @cache
-def _machine() -> tuple[tuple[type, ...], Any]:
-    """The states of docutils, which know every directive, and its reader of words, which knows every role."""
+def _machine() -> tuple[Callable[[], Any], Any]:
+    """Makes docutils' machine, which knows every directive; and its reader of words, which knows every role."""
     from docutils import nodes
     from docutils.parsers.rst import states
     from docutils.utils import unescape
@@ -207,8 +214,21 @@ def _machine() -> tuple[tuple[type, ...], Any]:
 
     inliner = states.Inliner()
     inliner.interpreted = interpreted
+    inliner.init_customizations(_settings())
+    inliner.init_customizations = _ignored  # each document would add one more search for addresses to all of them
+    inliner.implicit_dispatch = []  # an address that stands in the text is text
+
+    class Lazy:
+        """A machine that makes a state when it comes to it; docutils makes seventeen for each list, which meets two."""
+
+        def add_states(self, state_classes: Sequence[type]) -> None:
+            self.states = _States(self, state_classes)
+
+    nested = type("Nested", (Lazy, states.NestedStateMachine), {})
+    whole = type("Whole", (Lazy, states.RSTStateMachine), {})
 
     class AnyDirective:
+        nested_sm: ClassVar[type] = nested
         nested_sm_cache: ClassVar[list[Any]] = []  # docutils' own would hand out machines with its own states
 
         def __init__(self, state_machine: Any, debug: bool = False) -> None:
@@ -252,7 +272,21 @@ def _machine() -> tuple[tuple[type, ...], Any]:
             return [box], blank
 
     ours = tuple(type(state.__name__, (AnyDirective, state), {}) for state in states.state_classes)
-    return ours, inliner
+    return partial(whole, ours, "Body"), inliner
+
+
+class _States(dict[str, Any]):
+    """The states that a machine has come to, by name."""
+
+    def __init__(self, machine: Any, classes: Sequence[type]) -> None:
+        super().__init__()
+        self._machine, self._classes = machine, {one.__name__: one for one in classes}
+
+    def __missing__(self, name: str) -> Any:
+        state = self[name] = self._classes[name](self._machine)
+        if getattr(self._machine, "memo", None) is not None:  # it runs: states that it has were told what of before
+            state.runtime_init()
+        return state
 
 
 def _first_line(entry: Any) -> int:

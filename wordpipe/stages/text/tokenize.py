@@ -42,6 +42,7 @@ from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import SourceLike
 from wordpipe.tokens import (
     FIGURES,
+    PARTS,
     SPECIAL_TOKENS,
     TABLE_BYTES,
     CorpusEncoder,
@@ -134,7 +135,7 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
         )  # fmt: skip
         job.counts |= counted.figures
         if tokenizer is None:
-            pretokens = sum_runs(counted.pretokens)
+            pretokens = _reported(job, "adding up", sum_runs(counted.pretokens), 0, PARTS)
             if counts is not None:
                 pretokens = map(StringCounts.from_batches, [read_batches(counts, "counts", expected=COUNTS)])
             tokenizer = _trained_tokenizer(job, cache, chosen, pretokens)
@@ -245,7 +246,6 @@ def _trained_tokenizer(
 
 def _train(job: Job, cache: ResumeCache, chosen: TokenizeSettings, pretokens: Iterator[StringCounts]) -> dict[str, Any]:
     """Train on as many of the pre-tokens as the memory allows; gives what a later run of the job has to know."""
-    job.report("adding up")
     kept = keep_most_frequent(
         pretokens, lambda size, number: training_bytes(chosen, size, number) <= chosen.memory_bytes
     )
@@ -261,6 +261,14 @@ def _train(job: Job, cache: ResumeCache, chosen: TokenizeSettings, pretokens: It
     figures = {"counts": counts | trained.counts, "warnings": warnings + trained.warnings}
     cache.put(TOKENIZER, trained.tokenizer.to_str(pretty=True).encode(), figures)
     return figures
+
+
+def _reported(job: Job, phase: str, parts: Iterator[StringCounts], before: int, total: int) -> Iterator[StringCounts]:
+    """The parts of what was counted; each is reported once it has been worked on."""
+    job.report(phase, before, total, "parts")
+    for done, part in enumerate(parts, start=before + 1):
+        yield part
+        job.report(phase, done, total, "parts")
 
 
 def _refuse_nothing(kept: MostFrequent, chosen: TokenizeSettings) -> NoReturn:
@@ -294,7 +302,7 @@ def _about_left_out(kept: MostFrequent, what: str, fate: str) -> tuple[dict[str,
 
 def _list_words(job: Job, counted: _Counted, tokenizer: Tokenizer, chosen: TokenizeSettings) -> WordNumbers:
     """Make words of the runs that were counted, write the list of them and number them."""
-    job.report("listing the words")
+    reported = partial(_reported, job, "listing the words", total=2 * PARTS)
     split = WordSplitter(run_splitter(tokenizer), keep_case=chosen.keep_case)
     runs: list[Path] = []
 
@@ -305,10 +313,10 @@ def _list_words(job: Job, counted: _Counted, tokenizer: Tokenizer, chosen: Token
             yield file
 
     table = SpillingTable(chosen.memory_bytes // 4, new_run)
-    fold_counts(sum_runs(counted.words), split, keep_case=chosen.keep_case, table=table)
+    fold_counts(reported(sum_runs(counted.words), 0), split, keep_case=chosen.keep_case, table=table)
     table.spill()
     kept = keep_most_frequent(
-        sum_runs([partial(path.open, "rb") for path in runs]),
+        reported(sum_runs([partial(path.open, "rb") for path in runs]), PARTS),
         lambda size, number: size + _WORD_BYTES * number <= chosen.memory_bytes // 2,
     )
     with job.table("words", VOCABULARY, single=True) as words:

@@ -142,8 +142,10 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
         _note_defaults(job, chosen, plan)
         ngrams, parts = None, []
         if plan.max_n:
-            job.report("finding n-grams")
-            ngrams = NGrams.of(words, vocabulary.counts, plan.min_n, plan.max_n, plan.max_ngrams)
+            ngrams = NGrams.of(
+                words, vocabulary.counts, plan.min_n, plan.max_n, plan.max_ngrams,
+                report=lambda done, total: job.report("finding n-grams", done, total, "passes"),
+            )  # fmt: skip
             parts = [Parts(*ngrams.parts_of_all(words), len(ngrams))]
             job.counts |= {
                 "ngrams": len(ngrams), "ngrams_dropped": ngrams.dropped, "ngrams_of_one_word": ngrams.of_one_word,
