@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from wordpipe.stages import (
         Made,
         OpenArtifact,
+        OpenClusters,
         OpenEncoder,
         OpenIndex,
         OpenModel,

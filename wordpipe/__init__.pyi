@@ -28,6 +28,7 @@ from wordpipe.search.settings import IndexSettings as IndexSettings
 from wordpipe.sentences.settings import EmbedSettings as EmbedSettings
 from wordpipe.stages import Made as Made
 from wordpipe.stages import OpenArtifact as OpenArtifact
+from wordpipe.stages import OpenClusters as OpenClusters
 from wordpipe.stages import OpenEncoder as OpenEncoder
 from wordpipe.stages import OpenIndex as OpenIndex
 from wordpipe.stages import OpenModel as OpenModel
@@ -150,7 +151,8 @@ def cluster(
 
     The artifact holds two tables. `clusters`: cluster (0 is the largest), size, share, label (words), central (the texts
     nearest to the centre, the nearest first), central_rows and vector (the centre). `members`: row (of the sentences),
-    record_id where the records had ids, doc_id, cluster and similarity (cosine with the centre), as the sentences are ordered.
+    record_id where the records had ids, doc_id, title, text, source, line, anchor where there are any, cluster and similarity
+    (cosine with the centre), as the sentences are ordered.
 
     Args:
         sentences: a sentences artifact.
@@ -164,8 +166,9 @@ def cluster(
 
     Example:
         >>> made = wordpipe.cluster("run/sentences", output="new/clusters", k=3)
-        >>> [row["cluster"] for row in wordpipe.show(made, rows=3)["rows"]]
-        [0, 1, 2]
+        >>> with wordpipe.open(made, "clusters") as clusters:
+        ...     len(clusters), [one["row"] >= 0 for one in clusters.members(0, 2)]
+        (3, [True, True])
 
     Settings:
         k: how many clusters; auto: the number that stands out most from chance, by its silhouette. Default: 'auto'.
@@ -1755,6 +1758,13 @@ def open(
 @overload
 def open(
     path: PathLike,
+    kind: Literal['clusters'],
+    *,
+    verify: bool = True,
+) -> OpenClusters: ...
+@overload
+def open(
+    path: PathLike,
     kind: Literal['corpus', 'tokens'],
     *,
     verify: bool = True,
@@ -1769,7 +1779,8 @@ def open(
     """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
 
     All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
-    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts.
+    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts. Clusters have `labels` and
+    `members`.
 
     Args:
         path: the artifact's folder.
