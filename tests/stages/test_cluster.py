@@ -197,7 +197,14 @@ def test_the_members_of_a_cluster_are_listed_the_nearest_first(sentences, tmp_pa
 
 
 def test_a_line_of_a_member_has_room_on_the_screen():
-    hit = {"score": 0.5, "text": "東京 " * 60, "source": "a/very/long/way/to/the/file.txt", "line": 7, "row": 1, "id": "r1"}
+    hit = {
+        "score": 0.5,
+        "text": "東京 " * 60,
+        "source": "a/very/long/way/to/the/file.txt",
+        "line": 7,
+        "row": 1,
+        "id": "r1",
+    }
     shown = piped_line(hit, 60)
     assert 50 < cells_of(shown) <= 60
     assert shown.startswith("0.5000  東京")

@@ -211,7 +211,7 @@ class ClusterTerms:
             self.written.setdefault(stem, Counter())[word] += 1
 
     def labels(self, n: int) -> list[list[str]]:
-        """The n words of every cluster that weigh most, of equals the commoner, as they are mostly written; numbers are none."""
+        """The n words of every cluster that weigh most, of equals the commoner, as mostly written; numbers are none."""
         everywhere: Counter[str] = Counter()
         for counts in self.counts:
             everywhere.update(counts)
@@ -228,7 +228,7 @@ class ClusterTerms:
 
 
 def _surprise(both: int, first: int, second: int, total: int) -> float:
-    """Log-likelihood ratio of so many things being both, of first and second and all of them; 0 where no more than by chance."""
+    """Log-likelihood ratio of so many being both, of `first` and `second` and all of them; 0 where no more than by chance."""
     if both * total <= first * second:
         return 0.0
     seen = ((both, first - both), (second - both, total - first - second + both))

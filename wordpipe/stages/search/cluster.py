@@ -53,7 +53,15 @@ _TEXTS_LABELLED = 50_000
 _LOOKED_AT = 4  # times as many texts are looked at as are kept: the same text may come again
 _STREAM = 0xC1  # separates this draw from every other use of a seed
 _CLUSTERS_AT_ONCE = 4_096  # rows of the table written at a time
-_KEPT = ("record_id", "doc_id", "title", "text", "source", "line", "anchor")  # columns of the sentences that stand beside a row's cluster
+_KEPT = (
+    "record_id",
+    "doc_id",
+    "title",
+    "text",
+    "source",
+    "line",
+    "anchor",
+)  # columns of the sentences that stand beside a row's cluster
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]

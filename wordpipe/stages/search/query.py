@@ -37,7 +37,15 @@ from wordpipe.stages.search.open_index import (
     document_numbers,
     printable,
 )
-from wordpipe.stages.search.opened import Floats, OpenClusters, OpenEncoder, OpenSentences, OpenTable, WordLookup, encode_texts
+from wordpipe.stages.search.opened import (
+    Floats,
+    OpenClusters,
+    OpenEncoder,
+    OpenSentences,
+    OpenTable,
+    WordLookup,
+    encode_texts,
+)
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.passages import PassageFinder
