@@ -1779,8 +1779,8 @@ def open(
     """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
 
     All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
-    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts. Clusters have `labels` and
-    `members`.
+    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts. Clusters
+    have `labels` and `members`.
 
     Args:
         path: the artifact's folder.

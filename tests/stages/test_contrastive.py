@@ -20,7 +20,7 @@ from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, BundledFiles
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.sentences import listed_words
-from wordpipe.stages.train.run import _note_validation
+from wordpipe.stages.train import run as run_file
 
 TRANSFORMER = {
     "encoder": "transformer", "steps": 3, "batch_size": 4, "threads": 1, "device": "cpu", "dtype": "float32", "valid_pairs": 8,
@@ -230,7 +230,7 @@ def test_pairs_of_a_file_are_read_and_recorded_by_their_content(name, built, tmp
 )
 def test_a_share_of_few_held_out_texts_is_given_as_a_count(pairs, nearest, said):
     notes, trainer = [], SimpleNamespace(metrics={"valid_nearest": nearest, "valid_pairs": pairs})
-    _note_validation(SimpleNamespace(note=notes.append), trainer, SimpleNamespace(step=9, loss=1.5))
+    run_file._note_validation(SimpleNamespace(note=notes.append), trainer, SimpleNamespace(step=9, loss=1.5))
     assert notes == [f"step 9: validation loss 1.5000, {said}"]
 
 
