@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from wordpipe.stages import (
         Made,
         OpenArtifact,
+        OpenClusters,
         OpenEncoder,
         OpenIndex,
         OpenModel,

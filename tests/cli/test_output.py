@@ -155,7 +155,12 @@ def test_the_closing_lines_have_few_counts_in_words():
         for name in ("bytes_read", "documents_read", "documents_kept", "documents_train", "rows_read", "rows_kept")
     }
     assert [
-        *made_lines(few, {"recall_at_10": 0.984, "loss": 1.5}, {"mb_per_s": 0.631, "exact_queries_per_s": 5.0}, "x")
+        *made_lines(
+            few,
+            {"recall_at_10": 0.984, "loss": 1.5, "valid_nearest": 0.0},
+            {"mb_per_s": 0.631, "exact_queries_per_s": 5.0},
+            "x",
+        )
     ] == [
         "2.0 kB read · 5 documents read · 4 documents kept · 3 documents to train on · 7 rows read",
         "finds 98.4 % of the true ten nearest · loss 1.5 · 0.63 MB/s",

@@ -155,7 +155,24 @@ def test_the_words_of_a_cluster_are_those_that_it_has_more_than_others():
         terms.add(1, [("the", "the"), ("tide", "tides"), ("moon", "moon")])
     terms.add(0, [("bee", "bee")])
     assert terms.labels(2) == [["bees", "hive"], ["moon", "tides"]]
-    # tf / W · ln(1 + A / f): of two words that are both in one cluster alone, the commoner one weighs more
+    # of two words that are both in one cluster alone, the commoner one weighs more
     terms.add(1, [("tide", "tides")])
     assert terms.labels(1)[1] == ["tides"]
     assert [len(words) for words in ClusterTerms.empty(3).labels(5)] == [0, 0, 0]
+
+
+def test_a_word_that_is_common_everywhere_names_no_cluster_in_any_language():
+    terms = ClusterTerms.empty(2)
+    for number in range(40):
+        kinds = (["alle"] if number % 4 else []) + (["bienen"] if number % 5 == 0 else [])
+        terms.add(0, [(word, word) for word in kinds])
+        terms.add(1, [(word, word) for word in (["alle"] if number % 3 else ["gezeiten"])])
+    assert terms.labels(1) == [["bienen"], ["gezeiten"]]  # though most texts of both have the other word
+
+
+def test_what_weighs_is_the_log_likelihood_ratio():
+    seen = np.array([[7, 3], [2, 28]])
+    expected = seen.sum(axis=1, keepdims=True) * seen.sum(axis=0) / seen.sum()
+    assert module._surprise(7, 10, 9, 40) == pytest.approx((seen * np.log(seen / expected)).sum())
+    assert module._surprise(1, 10, 9, 40) == 0  # rarer than by chance
+    assert module._surprise(5, 5, 5, 5) == 0  # a single cluster: nothing is told

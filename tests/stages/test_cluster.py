@@ -10,6 +10,7 @@ import pytest
 import wordpipe
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, sentences_schema, vector_column
+from wordpipe.cli.answers import cells_of, piped_line
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.settings import Settings
 from wordpipe.stages import open_job
@@ -72,10 +73,11 @@ def test_planted_topics_are_found_named_and_shown(sentences, tmp_path, k):
     assert sum(c["share"] for c in clusters) == pytest.approx(1)
     topic_of = np.argsort(-sizes)
     assert [topic_of[m["cluster"]] for m in members] == of.tolist()
-    assert [(m["row"], m["record_id"], m["doc_id"]) for m in members[:2]] == [
-        (0, "id0", "0" * 20),
-        (1, "id1", f"{1:020x}"),
+    assert [(m["row"], m["record_id"], m["doc_id"], m["source"], m["line"]) for m in members[:2]] == [
+        (0, "id0", "0" * 20, "x", 1),
+        (1, "id1", f"{1:020x}", "x", 2),
     ]
+    assert members[7]["text"] == f"{list(TOPICS.values())[of[7]]} 7"
     for cluster, topic in zip(clusters, topic_of, strict=True):
         words = set(cluster["label"].split(", "))
         assert words & set(list(TOPICS.values())[topic].split())
@@ -152,13 +154,62 @@ def test_the_command_prints_the_clusters(sentences, tmp_path, cli, monkeypatch):
     result = cli("cluster", path, "-k", "3", "-o", tmp_path / "c")
     assert result.code == 0, result.err
     lines = [line.split("\t") for line in result.out.splitlines()]
-    assert [len(line) for line in lines] == [4, 4, 4]
+    assert [len(line) for line in lines] == [6, 6, 6]  # cluster, size, words, text, place, id
     assert lines[0][0] == "0"
+    clusters, _ = tables(tmp_path / "c")
+    for cluster, line in zip(clusters, lines, strict=True):
+        row = cluster["central_rows"][0]
+        assert line[3:] == [cluster["central"][0], f"x:{row + 1}", f"id{row}"]
+    assert result.err.splitlines()[-1] == f"next: wordpipe show {tmp_path / 'c'} --cluster 0"
     assert "3 clusters" in result.err
     made = json.loads(cli("cluster", path, "-k", "auto", "-o", tmp_path / "c", "--json").out)
     assert made["counts"]["clusters"] == 3
     assert cli("cluster", path, "-o", tmp_path / "d", "-q").out == ""
     assert cli("cluster", path, "-k", "x", "-o", tmp_path / "e").code == 2
+
+
+def test_the_members_of_a_cluster_are_listed_the_nearest_first(sentences, tmp_path, cli):
+    path, of = sentences
+    wordpipe.cluster(path, output=tmp_path / "c", k=3)
+    own = [m for m in list(tables(tmp_path / "c"))[1] if m["cluster"] == 1]
+    own.sort(key=lambda m: (-m["similarity"], m["row"]))
+    with wordpipe.open(tmp_path / "c", "clusters") as opened:
+        assert isinstance(opened, wordpipe.OpenClusters)
+        assert (len(opened), len(opened.labels)) == (3, 3)
+        assert "3 clusters" in repr(opened)
+        members = list(opened.members(1))
+        assert [{"record_id" if name == "id" else name: m[name] for name in m} for m in members] == own
+        assert list(opened.members(1, 2)) == members[:2]
+        assert sum(len(list(opened.members(cluster))) for cluster in range(3)) == len(of)
+        for wrong in (3, -1):
+            with pytest.raises(ConfigError, match="no such cluster"):
+                opened.members(wrong)
+    lines = cli("show", tmp_path / "c", "--cluster", 1).out.splitlines()
+    assert [line.split("\t") for line in lines] == [
+        [f"{m['similarity']:.4f}", m["text"], f"x:{m['line']}", m["record_id"]] for m in own
+    ]
+    some = cli("show", tmp_path / "c", "--cluster", 1, "--rows", 2, "--json").out.splitlines()
+    assert [json.loads(line) for line in some] == members[:2]
+    assert cli("show", tmp_path / "c", "--cluster", 3).code == 2
+    assert cli("show", tmp_path / "c", "--cluster", 1, "--text", "x").code == 2
+    refused = cli("show", path, "--cluster", 1)
+    assert (refused.code, "wordpipe cluster" in refused.err) == (4, True)
+
+
+def test_a_line_of_a_member_has_room_on_the_screen():
+    hit = {
+        "score": 0.5,
+        "text": "東京 " * 60,
+        "source": "a/very/long/way/to/the/file.txt",
+        "line": 7,
+        "row": 1,
+        "id": "r1",
+    }
+    shown = piped_line(hit, 60)
+    assert 50 < cells_of(shown) <= 60
+    assert shown.startswith("0.5000  東京")
+    assert shown.endswith("le.txt:7  r1")
+    assert len(piped_line(hit, None).split("\t")) == 4
 
 
 def test_it_is_a_stage_of_a_pipeline(sentences, tmp_path, cli):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, BundledFiles
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.sentences import listed_words
+from wordpipe.stages.train import run as run_file
 
 TRANSFORMER = {
     "encoder": "transformer", "steps": 3, "batch_size": 4, "threads": 1, "device": "cpu", "dtype": "float32", "valid_pairs": 8,
@@ -116,7 +118,7 @@ def test_what_an_encoder_says_of_itself(transformer, static):
         log = pq.read_table(folder / "steps.parquet")
         assert set(log["split"].to_pylist()) == {"train", "valid"}
         with Artifact(folder) as artifact:
-            assert artifact.manifest.metrics.keys() >= {"loss", "valid_loss", "valid_nearest"}
+            assert artifact.manifest.metrics.keys() >= {"loss", "valid_loss", "valid_nearest", "valid_pairs"}
 
 
 def test_it_goes_on_from_a_masked_model_with_all_that_it_can_learn_from(built, static, tmp_path):
@@ -218,15 +220,29 @@ def test_pairs_of_a_file_are_read_and_recorded_by_their_content(name, built, tmp
         assert [entry.kind for entry in artifact.manifest.inputs] == ["tokens", "file"]
 
 
+@pytest.mark.parametrize(
+    ("pairs", "nearest", "said"),
+    [
+        (4, 0.0, "0 of 4 held-out texts are nearest to their partner: too few to judge"),
+        (49, 7 / 49, "7 of 49 held-out texts are nearest to their partner: too few to judge"),
+        (50, 0.06, "6.0% of 50 held-out texts are nearest to their partner"),
+    ],
+)
+def test_a_share_of_few_held_out_texts_is_given_as_a_count(pairs, nearest, said):
+    notes, trainer = [], SimpleNamespace(metrics={"valid_nearest": nearest, "valid_pairs": pairs})
+    run_file._note_validation(SimpleNamespace(note=notes.append), trainer, SimpleNamespace(step=9, loss=1.5))
+    assert notes == [f"step 9: validation loss 1.5000, {said}"]
+
+
 def test_titles_come_from_the_corpus_and_are_missed_where_it_is_gone(chain, tmp_path):
     title = STATIC | {"pair_title": 1.0}
     made, said = trained(chain, tmp_path / "model", **title)
-    without = made.counts.get("documents_without_title", 0)  # of one whose title has no common word
+    without = made.counts.get("documents_without_known_title", 0)  # of one whose title has no common word
     assert without < made.counts["documents"] // 4
     (chain / "corpus").rename(chain / "elsewhere")
     made, said = trained(chain, tmp_path / "model", **title)
     assert said.about("is not where it was")
-    assert made.counts["documents_without_title"] == made.counts["documents"] > without
+    assert made.counts["documents_without_known_title"] == made.counts["documents"] > without
 
 
 @pytest.mark.slow  # six processes; the exactness of a resumed training is tested in one in tests/training/contrastive

@@ -137,6 +137,18 @@ def named_fields(condition: str | None) -> list[str]:
     return [*dict.fromkeys(re.findall(r"[^\W\d]\w*", condition or ""))]
 
 
+def piped_line(hit: Mapping[str, Any], room: int | None) -> str:
+    """The cells of `piped_cells` parted by tabs; on a terminal with room for so much by spaces, place and text cut."""
+    score, text, *others = piped_cells(hit)
+    if room is None:
+        return "\t".join([score, text, *others])
+    others = [_end(cell, room // 4) for cell in others]
+    left = max(room - sum(cells_of(cell) + 2 for cell in (score, *others)), _LEAST)
+    while cells_of(text) > left:
+        text = cut(text, len(text) - 1)
+    return "  ".join([score, text, *others])
+
+
 def piped_cells(hit: Mapping[str, Any]) -> list[str]:
     """Score, title and text, place, and the user's id where there is one: no tab, line end or control in any of them."""
     text = one_line(str(hit.get("word") or hit.get("text") or ""))

@@ -1,5 +1,6 @@
-"""`wordpipe doctor`: a space of vectors before and after each transform, and what it finds, for people, or as JSON."""
+"""`wordpipe doctor`: the health of a space of vectors, whether it finds, what setting mends it; for people, or as JSON."""
 
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,15 @@ from wordpipe.cli.evaluate import number
 from wordpipe.cli.output import counted
 from wordpipe.cli.tables import answer, console, new_table
 
-_NAMES = {"none": "as it is", "centre": "centre", "remove-components": "remove-components", "whiten": "whiten"}
-_MARKS = {"healthy": "", "weak": " ?", "sick": " !"}
-_FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%"}
+_FORMS = {"orphans": ".1%", "twins": ".1%"}
+_GAP = " " * 9
 
 
 @click.command(
     cls=ExampleCommand,
     example="wordpipe doctor run/sentences\nwordpipe doctor run/words --json",
     json="Print one JSON object, with the figures of every transform, and what is found.",
-    quiet="Print nothing but the table and errors.",
+    quiet="Print nothing but the figures and errors.",
     verify="artifact's",
 )
 @click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX")
@@ -28,8 +28,8 @@ _FORMS = {"effective_rank": ".1f", "orphans": ".1%", "twins": ".1%"}
 def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     """Examine a space of vectors: is it crowded, flat or ruled by hubs, does it find, and what would mend it.
 
-    The figures are given as the vectors are and after each transform, which is fitted on one half of the sample and evaluated
-    on the other. "?" marks what is weak, "!" what is sick.
+    What is weak or sick is named, and at the end the setting that mends it, or that only more text helps. Where a transform
+    mends, its figures stand beside those of now; it is fitted on one half of the sample and evaluated on the other.
 
     Of texts it is measured how well vectors and words find what they should: the text of a title, the other rows of a row's
     document, or what a cut was taken from. Of an index that is known since it was built.
@@ -41,32 +41,41 @@ def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    """A table of the figures in every space, what their states mean, and what to do."""
+    """A table of the figures, what is not healthy of them, what is found, and what to do."""
     from wordpipe.stages import NORMS
 
     screen, spaces, states = console(), found["spaces"], found["verdicts"]
 
+    def say(line: str, indent: str = "") -> None:
+        if not line.lstrip().startswith("wordpipe "):  # a command is to be copied as it is
+            line = textwrap.fill(line, screen.width, subsequent_indent=indent, break_on_hyphens=False)
+        screen.print(line, soft_wrap=True)
+
     def named(what: str) -> str:
         return what.replace("text", "word") if found["kind"] == "words" else what
 
-    screen.print(_counted(found))
-    table = new_table("", *(_NAMES[kind] for kind in spaces), "healthy")
-    marks = {(kind, one["name"]): _MARKS[one["state"]] for kind in spaces for one in states[kind]}
-    for norm in NORMS:
-        cells = (_cell(norm.name, spaces[kind]) + marks[kind, norm.name] for kind in spaces)
+    say(_counted(found))
+    shown = {"as it is": "none", **({} if found["mend"] is None else {(best := found["mend"]["transform"]): best})}
+    table = new_table("", *shown, "healthy")
+    for place, norm in enumerate(NORMS):
+        cells = (_cell(norm.name, spaces[kind], states[kind][place]["state"]) for kind in shown.values())
         table.add_row(named(norm.what), *cells, norm.healthy)
     screen.print(table)
     for one in states["none"]:
-        screen.print(f"{one['state']:<8} {named(one['says'])}")
+        if one["says"]:
+            say(f"{one['state']:<8} {named(one['says'])}", _GAP)
     for line in _finds(found["finds"], found["counts"]["rows"]) if "finds" in found else ():
-        screen.print(line)
-    screen.print(_conclusion(found))
+        say(line, _GAP)
+    for line in _advice(found):
+        say(line)
 
 
-def _cell(name: str, figures: dict[str, Any]) -> str:
-    """One figure; the rank with the number of dimensions that it is out of."""
-    shown = format(figures[name], _FORMS.get(name, ".3f"))
-    return f"{shown} of {figures['dim']:,}" if name == "effective_rank" else shown
+def _cell(name: str, figures: dict[str, Any], state: str) -> str:
+    """One figure, and its state where it is not healthy."""
+    shown = format(figures[name], _FORMS.get(name, ".2f"))
+    if name == "effective_rank":
+        shown = f"{figures[name]:.0f} of {figures['directions']:,}"
+    return shown if state == "healthy" else f"{state} {shown}"
 
 
 def _counted(found: dict[str, Any]) -> str:
@@ -83,55 +92,51 @@ def _finds(finds: dict[str, Any], rows: int) -> Iterator[str]:
     """What vectors and words find of what they should, and what that means; `rows` are all that there are."""
     from wordpipe.stages import QUERIES_MEASURED
 
-    gap = " " * 9
     if (measured := finds["measured"]) is None:
         yield f"finds    not measured: {finds['says']}"
-    else:
-        dense, lexical, both = (measured["ndcg_at_10"][mode] for mode in ("dense", "lexical", "hybrid"))
-        agreement = "" if finds["agreement"] is None else f"; agreement {finds['agreement']:.2f}"
-        yield f"finds    nDCG@10 {dense:.2f} by vectors, {lexical:.2f} by words, {both:.2f} by both{agreement}"
-        yield f"{gap}on {measured['queries']:,} {QUERIES_MEASURED[measured['by']]}"
-        if finds["rows"] < rows:
-            yield f"{gap}among {finds['rows']:,} of {rows:,} texts, evenly spread"
-        if finds["trained"]:
-            yield f"{gap}(this flatters vectors that learned from pairs, as these did)"
-        yield f"{finds['state']:<8} {finds['says']}"
-    if finds["measure"] is not None:
-        yield f"{gap}{'measure it' if measured is None else 'measure agreement too'}, with the index made anew:"
-        yield f"{gap}  {finds['measure']}"
+        if finds["measure"] is not None:
+            yield f"{_GAP}measure it, with the index made anew:"
+            yield f"{_GAP}  {finds['measure']}"
+        return
+    dense, lexical, both = (measured["ndcg_at_10"][mode] for mode in ("dense", "lexical", "hybrid"))
+    among = f", among {finds['rows']:,} of {rows:,} texts" if finds["rows"] < rows else ""
+    yield f"finds    asked with {measured['queries']:,} {QUERIES_MEASURED[measured['by']]}{among}:"
+    yield f"{_GAP}{dense:.2f} by vectors, {lexical:.2f} by words, {both:.2f} by both (nDCG@10; 1 is best)"
+    yield f"{finds['state']:<8} {finds['says']}"
+    if finds["trained"] and finds["state"] == "healthy":
+        yield f"{_GAP}(vectors that learned from pairs, as these did, find such too well)"
 
 
-def _conclusion(found: dict[str, Any]) -> str:
-    """What to do next: about the space, and where its vectors do not find, about that."""
-    finds = found.get("finds", {"mend": None})
-    if finds["mend"] is None:
-        return _about_space(found)
-    sick = any(one["state"] == "sick" for one in found["verdicts"]["none"])
-    before = f"{_about_space(found)}\nAnd the" if sick else "Nothing else is sick, but the"
-    if "embed" in finds["mend"]:
-        return f"{before} vectors are not the encoder's: embed the texts anew:\n  {finds['mend']}"
-    what = "train longer or on more text, for search:"
-    if not finds["trained"]:
-        what = "train for search, or embed\nwith another --pooling or --transform:"
-    return f"{before} vectors do not find: {what}\n  {finds['mend']}"
-
-
-def _about_space(found: dict[str, Any]) -> str:
-    """What to do about the figures of the space."""
+def _advice(found: dict[str, Any]) -> Iterator[str]:
+    """What to do: about the space, and where its vectors do not find, about that; a setting is named as option and key."""
+    finds = found.get("finds", {"state": "unknown", "mend": None, "trained": False})
     states = {kind: [one["state"] for one in some] for kind, some in found["verdicts"].items()}
     ill = {kind: len(some) - some.count("healthy") for kind, some in states.items()}
+    more = "more text or more --steps (in wordpipe.toml: steps in the stage that trains the encoder)"
+    if found["kind"] == "words":
+        more = "more text or more --epochs (in wordpipe.toml: epochs in the stage of train word2vec)"
     if (mend := found["mend"]) is not None:
         best = mend["transform"]
-        return f"{counted(ill['none'], 'complaints')} now, {ill[best]} after {best}:\n  {mend['command']}"
-    if "sick" in states["none"]:
-        what = "on more text or for more --epochs" if found["kind"] == "words" else "or by `wordpipe train contrastive`"
-        return f"No transform mends this: train longer, {what}."
-    return "Nothing is sick: leave it as it is." if ill["none"] else "The space is healthy."
+        now = f"{counted(ill['none'], 'complaints')} now, {ill[best]} with --transform {best}"
+        yield f'{now} (in wordpipe.toml: transform = "{best}" in the stage of embed):'
+        yield f"  {mend['command']}"
+    elif "sick" in states["none"]:
+        yield f"No --transform mends this; {more} may."
+    if finds["mend"] is not None and "embed" in finds["mend"]:
+        yield "The vectors are not the encoder's. No setting mends this: embed the texts anew:"
+        yield f"  {finds['mend']}"
+    elif finds["mend"] is not None:
+        way = "Another --pooling or --transform may help (in wordpipe.toml: pooling, transform in the stage of embed)"
+        way = f"For search {more} may help" if finds["trained"] else way
+        yield f'The vectors do not find. {way}; or train for search (command = "train contrastive", goal = "search"):'
+        yield f"  {finds['mend']}"
+    elif finds["state"] == "weak":
+        yield f"For vectors that find as much as words, {more} may help; `query` asks by both."
+    elif "sick" not in states["none"]:
+        yield "Nothing is sick: leave it as it is." if ill["none"] else "The space is healthy."
 
 
 def _remarks(found: dict[str, Any]) -> list[str]:
     """What the figures rest on."""
     was = found["transform"]
-    if was in (None, "none"):
-        return []
-    return [f"these vectors went through {was} already; the columns show what comes on top of it"]
+    return [] if was in (None, "none") else [f"these vectors went through --transform {was} already"]

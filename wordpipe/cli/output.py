@@ -136,7 +136,7 @@ _FIGURES: dict[str, Callable[[float], str]] = {
     "bytes_per_token": lambda value: f"{value:.3g} bytes per token",
     "valid_loss": lambda value: f"held-out loss {value:.4g}",
 }
-_UNSAID = {"exact_queries_per_s", "vector_searches_per_s", "vector_queries_per_s"}
+_UNSAID = {"exact_queries_per_s", "vector_searches_per_s", "vector_queries_per_s", "valid_nearest", "valid_pairs"}
 
 
 def made_lines(
@@ -157,11 +157,11 @@ def made_lines(
     shown = [_count_in_words(name, kept[name]) for name in kept if name in first]
     if more := len(kept) - len(first):
         shown.append(f"{more} more in: wordpipe show {path}")
+    metrics, rates = ({name: some[name] for name in some if name not in _UNSAID} for some in (metrics, rates))
     figures = [_FIGURES[name](value) if name in _FIGURES else _figure(name, value) for name, value in metrics.items()]
     for name, value in rates.items():
-        if name not in _UNSAID:
-            unit = name.replace("mb_per_s", "MB/s").replace("_per_s", "/s").replace("_", " ")
-            figures.append(f"{human_count(value) if value >= 100 else f'{value:.2f}'} {unit}")
+        unit = name.replace("mb_per_s", "MB/s").replace("_per_s", "/s").replace("_", " ")
+        figures.append(f"{human_count(value) if value >= 100 else f'{value:.2f}'} {unit}")
     yield from (" · ".join(line) for line in (shown, figures) if line)
 
 

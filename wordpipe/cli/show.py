@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+from wordpipe.cli.answers import piped_line
 from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import counted, emphasised, human_bytes, human_seconds, safe_text, say
 
@@ -20,16 +22,28 @@ _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
 @click.command(
     cls=ExampleCommand,
-    example='wordpipe show run/tokens --rows 3\nwordpipe show run/tokens --text "The sea-bed is muddy."',
-    json="Print the manifest (and the rows), or the cut text, as JSON.",
+    example='wordpipe show run/tokens --rows 3\nwordpipe show run/tokens --text "The sea-bed is muddy."\n'
+    "wordpipe show run/clusters --cluster 0",
+    json="Print the manifest (and the rows), or the cut text, or a line for each member, as JSON.",
 )
 @click.argument("artifact", type=PATH)
 @click.option("--rows", type=click.IntRange(0), default=0, metavar="N", help="Print the first N rows of its table too.")
 @click.option("--text", metavar="TEXT", help="Show instead how its tokenizer cuts this text, with the ids.")
-def show(artifact: Path, rows: int, text: str | None, as_json: bool) -> None:
-    """Say what an artifact is, how it was made and what it holds; or how its tokenizer cuts a text."""
+@click.option(
+    "--cluster", type=click.IntRange(0), metavar="NUMBER",
+    help="List instead the members of this cluster, the nearest to its centre first; with --rows N the first N.",
+)  # fmt: skip
+def show(artifact: Path, rows: int, text: str | None, cluster: int | None, as_json: bool) -> None:
+    """Say what an artifact is, how it was made and what it holds; how its tokenizer cuts a text; who is in a cluster."""
     from wordpipe.stages import show as show_artifact
 
+    if cluster is not None:
+        if text is not None:
+            from wordpipe.errors import ConfigError
+
+            raise ConfigError("give either --cluster or --text, not both")
+        _print_members(artifact, cluster, rows or None, as_json=as_json)
+        return
     if text is not None:
         from wordpipe.errors import ConfigError
         from wordpipe.stages import segment
@@ -87,6 +101,19 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
                 say(f"warning: {warning}")
     if broken is not None:
         raise broken
+
+
+def _print_members(path: Path, cluster: int, n: int | None, *, as_json: bool) -> None:
+    """A line for each: likeness to the centre, title and text, place, and the user's id where there is one."""
+    from wordpipe.stages import open_artifact
+
+    with open_artifact(path, "clusters", verify=False) as opened:
+        for member in opened.members(cluster, n):
+            if as_json:
+                click.echo(json.dumps(member, ensure_ascii=False))
+            else:
+                room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+                click.echo(piped_line({**member, "score": member["similarity"]}, room))
 
 
 def _sections(found: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:

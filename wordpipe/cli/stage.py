@@ -169,16 +169,24 @@ _TEXT_WIDTH = 20  # of words and of texts, at least
 
 
 def _print_clusters(made: "Made") -> None:
-    """The largest clusters on stdout: size, words, and the text nearest to the centre; in a pipe, with tabs between."""
+    """The largest clusters on stdout: size, words, and id, title or text of the one nearest to the centre.
+
+    In a pipe parted by tabs, with the title and the text, the place, and the id last where there is one.
+    """
     from rich.text import Text
 
+    from wordpipe.cli.answers import piped_cells, user_id
     from wordpipe.cli.tables import console, new_table
-    from wordpipe.stages import show
+    from wordpipe.stages import open_artifact, show
 
-    rows = [
-        (str(row["cluster"]), f"{row['size']:,}", one_line(row["label"]), one_line(row["central"][0]))
-        for row in show(made.path, rows=_CLUSTERS_SHOWN)["rows"]
-    ]
+    rows: list[list[str]] = []
+    with open_artifact(made.path, "clusters", verify=False) as opened:
+        for row in show(made.path, rows=_CLUSTERS_SHOWN)["rows"]:
+            own = [str(row["cluster"]), f"{row['size']:,}", one_line(row["label"])]
+            (nearest,) = opened.members(row["cluster"], 1)
+            central = " · ".join(filter(None, [user_id(nearest), one_line(nearest["title"] or nearest["text"])]))
+            piped = piped_cells({**nearest, "score": nearest["similarity"]})[1:]
+            rows.append(own + ([central] if sys.stdout.isatty() else piped))
     if not sys.stdout.isatty():
         for cells in rows:
             click.echo(safe_text("\t".join(cells)))

@@ -189,46 +189,53 @@ def _without_clusters(vectors_ND: Vectors, seed: int) -> Vectors:
 class ClusterTerms:
     """The words of clusters, counted by their stems, and how each stem is mostly written.
 
-    A term that comes tf times in the W words of a cluster, and f times in all, weighs tf / W · ln(1 + A / f), where a mean
-    cluster has A words. Source: Grootendorst 2022, "BERTopic: Neural topic modeling with a class-based TF-IDF procedure".
+    A stem weighs what having it tells of the cluster: the log-likelihood ratio of its texts being commoner there than in the
+    others. Words that are common everywhere weigh nothing, without a list of them. Source: Dunning 1993, "Accurate Methods for
+    the Statistics of Surprise and Coincidence".
     """
 
-    counts: list[Counter[str]]  # of each cluster
+    texts: list[int]  # of each cluster
+    counts: list[Counter[str]]  # of each cluster: how many of its texts have a stem
     written: dict[str, Counter[str]]  # of each stem
 
     @classmethod
     def empty(cls, clusters: int) -> "ClusterTerms":
         """Nothing counted."""
-        return cls([Counter() for _ in range(clusters)], {})
+        return cls([0] * clusters, [Counter() for _ in range(clusters)], {})
 
     def add(self, cluster: int, stems: Iterable[tuple[str, str]]) -> None:
         """Count the stems of a text with the words they come from; each once in a text, so that no long one decides."""
+        self.texts[cluster] += 1
         for stem, word in dict(stems).items():
             self.counts[cluster][stem] += 1
             self.written.setdefault(stem, Counter())[word] += 1
 
     def labels(self, n: int) -> list[list[str]]:
-        """The n words of every cluster that weigh most, as they are mostly written; numbers are none.
-
-        Before all others come those that are clearly commoner in the cluster than in all: a word that is common everywhere,
-        which c-TF-IDF only makes lighter, says nothing of a cluster.
-        """
+        """The n words of every cluster that weigh most, of equals the commoner, as mostly written; numbers are none."""
         everywhere: Counter[str] = Counter()
         for counts in self.counts:
             everywhere.update(counts)
-        all_words = everywhere.total()
-        mean = all_words / max(len(self.counts), 1)
-        found = []
-        for counts in self.counts:
-            words = counts.total()
-            least = min(
-                1.5, (1 + all_words / max(words, 1)) / 2
-            )  # times as common; at most all_words / words is possible
-
-            ranked = []
-            for term, times in counts.items():
-                weight = times / words * math.log1p(mean / everywhere[term])
-                ranked.append((times * all_words < least * everywhere[term] * words, -weight, term))
-            terms = [term for _, _, term in sorted(ranked) if not term.isdigit()][:n]
-            found.append([max(self.written[term].items(), key=lambda item: (item[1], item[0]))[0] for term in terms])
+        texts, found = sum(self.texts), []
+        for own, counts in zip(self.texts, self.counts, strict=True):
+            ranked = sorted(
+                (-_surprise(times, own, everywhere[term], texts), -times, term)
+                for term, times in counts.items()
+                if not term.isdigit()
+            )
+            written = (self.written[term] for _, _, term in ranked[:n])
+            found.append([max(one.items(), key=lambda item: (item[1], item[0]))[0] for one in written])
         return found
+
+
+def _surprise(both: int, first: int, second: int, total: int) -> float:
+    """Log-likelihood ratio of so many being both, of `first` and `second` and all of them; 0 where no more than by chance."""
+    if both * total <= first * second:
+        return 0.0
+    seen = ((both, first - both), (second - both, total - first - second + both))
+    rows, columns = (first, total - first), (second, total - second)
+    return sum(
+        times * math.log(times * total / (row * column))
+        for row, line in zip(rows, seen, strict=True)
+        for column, times in zip(columns, line, strict=True)
+        if times
+    )

@@ -182,7 +182,7 @@ COMMANDS: dict[str, Command] = {
             function="wordpipe.stages:cluster",
             settings="wordpipe.search.settings:ClusterSettings",
             example="wordpipe cluster run/sentences -k 20 -o run/clusters",
-            next="wordpipe show {output} --rows 3",
+            next="wordpipe show {output} --cluster 0",
         ),
     )
 }

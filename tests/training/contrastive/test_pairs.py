@@ -179,12 +179,12 @@ def test_what_documents_cannot_give_is_replaced_and_told(tmp_path: Path) -> None
         pairs = Pairs(text, settings(**{asked: 1}))
         assert set(pairs.batch(0).kind) == {KINDS.index("deletion")}
         assert any(word in note for note in pairs.notes)
-    assert pairs.counts["documents_of_one_sentence"] == pairs.counts["documents_without_title"] == 20
+    assert pairs.counts["documents_of_one_sentence"] == pairs.counts["documents_without_known_title"] == 20
 
 
 def test_titles_that_nobody_asks_for_are_not_counted_as_missing(tmp_path: Path) -> None:
     text = made_text(tmp_path, [(f"d{i}", "train", [[i, i + 1], [i]]) for i in range(20)])
-    assert "documents_without_title" not in Pairs(text, settings(pair_neighbour=1)).counts
+    assert "documents_without_known_title" not in Pairs(text, settings(pair_neighbour=1)).counts
 
 
 def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ Figures = dict[str, Any]
 
 mean_cosine, of all pairs: the share of the direction that all have in common; effective_rank, directions in which the vectors
 lie; hub_skew, skewness of how often a vector is among others' 10 nearest; orphans, share of vectors that are among nobody's;
-twins, share of vectors with a neighbour at a cosine of 0.99 or more; dim.
+twins, share of vectors with a neighbour at a cosine of 0.99 or more; dim; directions, how many they can lie in: dim, or as
+many as there are vectors.
 """
 
 
@@ -52,40 +53,35 @@ class Norm(NamedTuple):
     weak: float
     sick: float
     healthy: str  # what is healthy, as it is shown
-    says: tuple[str, str, str]  # what being healthy, weak or sick means for a search
+    says: tuple[str, str]  # what being weak or sick means for a search
 
     def state(self, figures: Figures) -> int:
         """The number of the state among `_STATES`."""
         figure = figures[self.name]
-        compared = {self.name: figure, "mean_cosine": abs(figure), "effective_rank": -figure / figures["dim"]}
+        compared = {self.name: figure, "mean_cosine": abs(figure), "effective_rank": -figure / figures["directions"]}
         return sum(compared[self.name] > bound for bound in (self.weak, self.sick))
 
 
 NORMS = (
-    Norm("mean_cosine", "mean cosine of two texts", 0.1, 0.3, "within ±0.1", (
-        "texts that have nothing in common score about 0",
+    Norm("mean_cosine", "mean cosine of two texts", 0.1, 0.3, "-0.1 to 0.1", (
         "texts that have nothing in common score above 0: all lie to one side",
         "all texts look alike: they lie in a narrow cone, and a high score says little",
     )),
-    Norm("effective_rank", "effective rank", -0.15, -0.05, "15 % of the dimensions or more", (
-        "the vectors use many directions",
+    Norm("effective_rank", "directions in use", -0.15, -0.05, "15% or more", (
         "the vectors use few of their directions",
         "the vectors lie in next to no directions",
     )),
-    Norm("hub_skew", "hubness (skew of 10-occurrence)", 3.0, 6.0, "up to 3", (
-        "no text is near everything",
+    Norm("hub_skew", "hubs (skewness)", 3.0, 6.0, "up to 3", (
         "some texts are near very many others",
         "a few texts turn up in answer to everything",
     )),
-    Norm("orphans", "texts near nobody", 0.2, 0.4, "up to 20 %", (
-        "few texts are out of every other's reach",
+    Norm("orphans", "texts near nobody", 0.2, 0.4, "up to 20%", (
         "many texts are among nobody's 10 nearest",
         "a search would hardly ever find a large part of the texts",
     )),
-    Norm("twins", "texts with a twin (cosine 0.99)", 0.05, 0.3, "up to 5 %", (
-        "texts that differ have vectors that differ",
-        "some texts cannot be told apart",
-        "a large part of the texts cannot be told apart",
+    Norm("twins", "texts with a twin", 0.05, 0.3, "up to 5%", (
+        "some texts cannot be told apart (cosine 0.99 or more)",
+        "a large part of the texts cannot be told apart (cosine 0.99 or more)",
     )),
 )  # fmt: skip
 
@@ -180,7 +176,7 @@ def diagnose(sample_ND: Vectors, *, report: Report = quiet) -> dict[TransformKin
     """
     n = len(sample_ND)
     if n < _MIN_VECTORS:
-        hint = "embed more text" if n else None
+        hint = "only more text helps" if n else None
         raise InputError("too few different vectors to evaluate a space", got=n, expected=_MIN_VECTORS, hint=hint)
     moments, found = Moments(sample_ND.shape[1]), dict[TransformKind, Figures]()
     moments.add(sample_ND[: n // 2])
@@ -200,14 +196,14 @@ def _figures(transform: Transform, held_out_ND: Vectors) -> Figures:
         "mean_cosine": mean_cosine(unit_ND),
         "effective_rank": effective_rank(unit_ND),
         "hub_skew": near.skew, "orphans": near.orphans, "twins": near.twins,
-        "dim": unit_ND.shape[1],
+        "dim": unit_ND.shape[1], "directions": min(unit_ND.shape),
     }  # fmt: skip
 
 
 def rate(figures: Figures) -> list[dict[str, str]]:
-    """The state (name, state, says) of every figure."""
+    """The state (name, state, says: empty of what is healthy) of every figure."""
     states = [(norm, norm.state(figures)) for norm in NORMS]
-    return [{"name": norm.name, "state": _STATES[state], "says": norm.says[state]} for norm, state in states]
+    return [{"name": norm.name, "state": _STATES[state], "says": ("", *norm.says)[state]} for norm, state in states]
 
 
 def best_transform(spaces: Mapping[TransformKind, Figures]) -> TransformKind:
@@ -261,12 +257,12 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
         "measured": None, "agreement": None, "mode": None, "rows": counts["rows"], "trained": False, "mend": None,
         "measure": None, "own_cosine": None,
     }  # fmt: skip
-    why = "too few texts of 12 words or more"
+    why = "too few texts of 12 words or more, and only more text helps"
     try:
         if artifact.kind == "index":
             lexical = artifact.fact("lexical", dict, {})
             found |= {name: lexical.get(name) for name in ("measured", "agreement", "mode")}
-            if "agreement" not in lexical:
+            if "measured" not in lexical:
                 found["measure"] = f"wordpipe index SENTENCES -o {shlex.quote(str(artifact.path))}"
                 why = "this index was made before that was measured"
         elif not artifact.names(ENCODER):
@@ -294,7 +290,7 @@ def _rate_finds(ndcg_at_10: Mapping[str, float]) -> tuple[str, str]:
     """The state of a space by what its vectors find, and what that means."""
     dense, lexical = ndcg_at_10["dense"], ndcg_at_10["lexical"]
     if max(dense, lexical) < _FOUND:
-        return "unknown", "neither finds what it should, which tells nothing of the vectors"
+        return "unknown", "neither finds the texts, which tells nothing of the vectors"
     if dense < lexical / 2:
         return "sick", "vectors find less than half of what words find"
     if dense < lexical - _NOISE:

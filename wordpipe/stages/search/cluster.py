@@ -9,7 +9,7 @@ Memory holds the sample, 12 bytes of each row, and the words of at most 50,000 t
 Shapes: N rows, D numbers of each, K clusters.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -53,7 +53,15 @@ _TEXTS_LABELLED = 50_000
 _LOOKED_AT = 4  # times as many texts are looked at as are kept: the same text may come again
 _STREAM = 0xC1  # separates this draw from every other use of a seed
 _CLUSTERS_AT_ONCE = 4_096  # rows of the table written at a time
-_KEPT = ("record_id", "doc_id")  # columns of the sentences that stand beside a row's cluster
+_KEPT = (
+    "record_id",
+    "doc_id",
+    "title",
+    "text",
+    "source",
+    "line",
+    "anchor",
+)  # columns of the sentences that stand beside a row's cluster
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -65,7 +73,8 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
 
     The artifact holds two tables. `clusters`: cluster (0 is the largest), size, share, label (words), central (the texts
     nearest to the centre, the nearest first), central_rows and vector (the centre). `members`: row (of the sentences),
-    record_id where the records had ids, doc_id, cluster and similarity (cosine with the centre), as the sentences are ordered.
+    record_id where the records had ids, doc_id, title, text, source, line, anchor where there are any, cluster and similarity
+    (cosine with the centre), as the sentences are ordered.
 
     Args:
         sentences: a sentences artifact.
@@ -79,8 +88,9 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
 
     Example:
         >>> made = wordpipe.cluster("run/sentences", output="new/clusters", k=3)
-        >>> [row["cluster"] for row in wordpipe.show(made, rows=3)["rows"]]
-        [0, 1, 2]
+        >>> with wordpipe.open(made, "clusters") as clusters:
+        ...     len(clusters), [one["row"] >= 0 for one in clusters.members(0, 2)]
+        (3, [True, True])
     """
     chosen = ClusterSettings.make(settings)
     keep_freed_memory()
@@ -245,7 +255,7 @@ def _write_members(job: Job, source: Artifact, centre_N: Ints, cosine_N: Floats)
     schema = members_schema(kept)
     first = 0
     with job.table("members", schema) as table:
-        for batch in _batches(source, [field.name for field in kept]):
+        for batch in read_batches(source, "sentences", [field.name for field in kept]):
             at = slice(first, first + len(batch))
             own = {
                 "row": pa.array(np.arange(at.start, at.stop), pa.int64()),
@@ -255,7 +265,3 @@ def _write_members(job: Job, source: Artifact, centre_N: Ints, cosine_N: Floats)
             arrays = [own[name] if name in own else batch.column(name) for name in schema.names]
             table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
             first += len(batch)
-
-
-def _batches(source: Artifact, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    return read_batches(source, "sentences", list(columns))

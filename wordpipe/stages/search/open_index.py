@@ -146,7 +146,7 @@ class OpenArtifact:
 
     @property
     def kind(self) -> Kind:
-        """corpus, tokens, words, model, sentences or index."""
+        """corpus, tokens, words, model, sentences, index or clusters."""
         return self.artifact.kind
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Artifacts opened for Python that are no index: encoders of texts (models, sentences), words, and tables (corpus, tokens).
+"""Artifacts opened for Python that are no index: encoders of texts, words, clusters, and tables (corpus, tokens).
 
 `encode_texts` is what all of them, and an index over texts, do with `encode`.
 """
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sized
 from contextlib import ExitStack
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import row_count
+from wordpipe.artifacts import RowReader, read_schema, row_count
 from wordpipe.errors import ConfigError, WordpipeWarning
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.sentences import TextEncoder, check_finite
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float32]
 
-_AT_ONCE = 1024  # texts encoded together: what is not a vector yet is bounded by them
+_AT_ONCE = 1024  # texts encoded, or read, together: what is in memory is bounded by them
 
 
 class OpenTable(OpenArtifact):
@@ -37,6 +37,55 @@ class OpenTable(OpenArtifact):
 
     def _about(self) -> str:
         return f"{len(self):,} rows"
+
+
+class OpenClusters(OpenArtifact):
+    """A clusters artifact: the `labels` and `members` of its clusters, 0 the largest; `batches` reads their table."""
+
+    def __len__(self) -> int:
+        return row_count(self.artifact, self.kind)
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The words of each cluster."""
+        return [label for batch in self.batches(["label"]) for label in batch.column("label").to_pylist()]
+
+    def members(self, cluster: int, n: int | None = None) -> Iterator[dict[str, Any]]:
+        """The texts of a cluster, the nearest to its centre first, n of them or all.
+
+        Each is a dict: row (of the sentences), id (the user's, where the records had ids), doc_id, title, text, source, line,
+        cluster and similarity, the cosine with the centre.
+
+        Raises:
+            ConfigError: there is no such cluster.
+        """
+        if not 0 <= cluster < len(self):
+            raise ConfigError(
+                "no such cluster", where=self.path, got=f"{cluster:,}", expected=f"0 to {len(self) - 1:,}"
+            )
+        order_N, starts_K = self._order
+        return self._rows(order_N[starts_K[cluster] : starts_K[cluster + 1]][:n].tolist())
+
+    def _rows(self, rows: list[int]) -> Iterator[dict[str, Any]]:
+        """Rows of the members, in this order."""
+        names = {"record_id": "id"}
+        reader = RowReader(self.artifact, "members", read_schema(self.artifact, "members").names)
+        for first in range(0, len(rows), _AT_ONCE):
+            some = rows[first : first + _AT_ONCE]
+            ascending = sorted(some)  # a row group is then read once
+            found = dict(zip(ascending, reader.fetch(ascending), strict=True))
+            yield from ({names.get(name, name): value for name, value in found[row].items()} for row in some)
+
+    @cached_property
+    def _order(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(N,) rows by cluster, the nearest to the centre first, and (K + 1,) where each cluster begins."""
+        table = self.batches(["cluster", "similarity"], table="members").read_all()
+        cluster_N, cosine_N = table["cluster"].to_numpy(), table["similarity"].to_numpy()
+        starts_K = np.concatenate([[0], np.cumsum(np.bincount(cluster_N, minlength=len(self)))])
+        return np.lexsort((-cosine_N, cluster_N)), starts_K
+
+    def _about(self) -> str:
+        return f"{len(self):,} clusters"
 
 
 class OpenEncoder(OpenArtifact):

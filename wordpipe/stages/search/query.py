@@ -36,7 +36,15 @@ from wordpipe.stages.search.open_index import (
     QueryResult,
     document_numbers,
 )
-from wordpipe.stages.search.opened import Floats, OpenEncoder, OpenSentences, OpenTable, WordLookup, encode_texts
+from wordpipe.stages.search.opened import (
+    Floats,
+    OpenClusters,
+    OpenEncoder,
+    OpenSentences,
+    OpenTable,
+    WordLookup,
+    encode_texts,
+)
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.passages import PassageFinder
@@ -57,6 +65,8 @@ def open_artifact(
     path: str | os.PathLike[str], kind: Literal["sentences"], *, verify: bool = True
 ) -> OpenSentences: ...
 @overload
+def open_artifact(path: str | os.PathLike[str], kind: Literal["clusters"], *, verify: bool = True) -> OpenClusters: ...
+@overload
 def open_artifact(
     path: str | os.PathLike[str], kind: Literal["corpus", "tokens"], *, verify: bool = True
 ) -> OpenTable: ...
@@ -73,7 +83,8 @@ def open_artifact(
     """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
 
     All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
-    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts.
+    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts. Clusters
+    have `labels` and `members`.
 
     Args:
         path: the artifact's folder.
@@ -97,7 +108,7 @@ def open_artifact(
     if artifact.kind == "index":
         need_address_space("query index")
         return OpenWordIndex(artifact) if artifact.fact("of", str) == "words" else OpenTextIndex(artifact)
-    openers = {"words": OpenWords, "model": OpenEncoder, "sentences": OpenSentences}
+    openers = {"words": OpenWords, "model": OpenEncoder, "sentences": OpenSentences, "clusters": OpenClusters}
     return openers.get(artifact.kind, OpenTable)(artifact)
 
 

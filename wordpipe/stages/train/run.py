@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wordpipe.training.contrastive import Pairs
 
 OPTIMISER, STATE = "optimiser.safetensors", "training.json"  # the state of a finished training, beside its model
+_ENOUGH_PAIRS = 50  # held-out ones, of which a share says something
 _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
 
 
@@ -114,7 +115,10 @@ def _warn(job: Job, trainer: Trainer[Any], warned: int) -> int:
 def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
     more = "" if (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
     if (nearest := trainer.metrics.get("valid_nearest")) is not None:
-        more = f", {nearest:.1%} of held-out texts are nearest to their partner"
+        pairs = round(trainer.metrics["valid_pairs"])
+        found = f"{nearest:.1%}" if pairs >= _ENOUGH_PAIRS else f"{round(nearest * pairs)}"
+        more = f", {found} of {pairs:,} held-out texts are nearest to their partner"
+        more += "" if pairs >= _ENOUGH_PAIRS else ": too few to judge"
     job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{more}")
 
 

@@ -77,7 +77,7 @@ class Pairs:
     Attributes:
         n_pairs: pairs of one pass: rows of the split.
         counts: what the split has, and what it cannot give: sentences, documents, documents_of_one_sentence,
-            documents_too_short_to_crop, documents_without_title, sentences_cut, file_pairs, file_pairs_left_out.
+            documents_too_short_to_crop, documents_without_known_title, sentences_cut, file_pairs, file_pairs_left_out.
         notes: fall-backs that the user should know.
 
     Raises:
@@ -161,7 +161,7 @@ def _counts(
     }
     if settings.shares["title"]:  # else nobody has read the titles
         titled = 0 if text.titles is None else int((np.diff(text.titles.offsets)[chosen][filled] > 0).sum())
-        counts["documents_without_title"] = len(begins) - titled
+        counts["documents_without_known_title"] = len(begins) - titled
     if given is not None:
         counts["file_pairs"] = len(given.usable)
         counts["file_pairs_left_out"] = len(given.texts) // 2 - len(given.usable)
@@ -172,7 +172,12 @@ def _notes(counts: dict[str, int], settings: ContrastiveSettings) -> list[str]:
     """What cannot be had of these documents, and what is taken instead, where half of them or more are concerned."""
     deleted = "twice, other words left out"
     instead: tuple[tuple[PairKind, str, str, str], ...] = (
-        ("title", "documents_without_title", "have no title", "two spans of their text"),
+        (
+            "title",
+            "documents_without_known_title",
+            "have no title, or none of its words is known",
+            "two spans of their text",
+        ),
         ("neighbour", "documents_of_one_sentence", "are a single sentence", f"their sentence {deleted}"),
         ("crop", "documents_too_short_to_crop", f"are shorter than {_LEAST_CROP} words", f"a sentence {deleted}"),
     )
