@@ -29,6 +29,7 @@ from wordpipe.search.settings import IndexSettings as IndexSettings
 from wordpipe.sentences.settings import EmbedSettings as EmbedSettings
 from wordpipe.stages import Made as Made
 from wordpipe.stages import OpenArtifact as OpenArtifact
+from wordpipe.stages import OpenClusters as OpenClusters
 from wordpipe.stages import OpenEncoder as OpenEncoder
 from wordpipe.stages import OpenIndex as OpenIndex
 from wordpipe.stages import OpenModel as OpenModel
@@ -113,7 +114,8 @@ def cluster(
 
     The artifact holds two tables. `clusters`: cluster (0 is the largest), size, share, label (words), central (the texts
     nearest to the centre, the nearest first), central_rows and vector (the centre). `members`: row (of the sentences),
-    record_id where the records had ids, doc_id, cluster and similarity (cosine with the centre), as the sentences are ordered.
+    record_id where the records had ids, doc_id, title, text, source, line, anchor where there are any, cluster and similarity
+    (cosine with the centre), as the sentences are ordered.
 
     Args:
         sentences: a sentences artifact.
@@ -1159,6 +1161,10 @@ def open(
 ) -> OpenSentences: ...
 @overload
 def open(
+    path: PathLike, kind: Literal['clusters'], *, verify: bool = True,
+) -> OpenClusters: ...
+@overload
+def open(
     path: PathLike, kind: Literal['corpus', 'tokens'], *, verify: bool = True,
 ) -> OpenTable: ...
 @overload
@@ -1170,7 +1176,8 @@ def open(
     """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
 
     All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
-    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts.
+    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts. Clusters
+    have `labels` and `members`.
 
     Args:
         path: the artifact's folder.
