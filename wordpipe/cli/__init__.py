@@ -101,9 +101,10 @@ def _show(error: "WordpipeError") -> int:
     if wants_json(sys.argv[1:]):
         import json
 
-        say(json.dumps(error.to_json(), ensure_ascii=False))
+        say(json.dumps(error.to_json(), ensure_ascii=False), as_it_is=True)
     else:
-        say(f"wordpipe: error: {error.message}" + (f"\n  hint: {escaped(error.hint)}" if error.hint else ""))
+        hint = f"\n  hint: {escaped(error.hint)}" if error.hint else ""
+        say(f"wordpipe: error: {error.message}{hint}", whole=error.where or "")
     return error.exit_code
 
 
@@ -157,7 +158,7 @@ def _unforeseen(error: BaseException) -> int:
         return _show(storage_error(error, where="standard output"))  # stages name their own files
     import traceback
 
-    say("".join(traceback.format_exception(error)))
+    say("".join(traceback.format_exception(error)), as_it_is=True)
     say("wordpipe: this is a bug of ours, not of yours; nothing that was there has been changed")
     return 1
 

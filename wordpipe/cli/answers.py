@@ -7,14 +7,13 @@ with the query's words marked. Lines are cut by what they take up on the screen,
 import json
 import re
 import shutil
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.output import emphasised, escaped, one_line, safe_text
+from wordpipe.cli.output import cells_of, cells_of_letter, emphasised, escaped, one_line, safe_text, wrapped_words
 
 if TYPE_CHECKING:
     from wordpipe.stages import OpenArtifact, Passage, PassageFinder, QueryResult
@@ -280,28 +279,6 @@ def cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
-def cells_of(text: str) -> int:
-    """Places that a text takes on the screen."""
-    return len(text) if text.isascii() else sum(_cells(letter) for letter in text)
-
-
-def _cells(letter: str) -> int:
-    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-
-
-def wrapped_words(words: Sequence[str], width: int, indent: str, deeper: str) -> Iterator[str]:
-    """Words on lines of at most `width`, the first indented, the others deeper; a number is never broken from its word."""
-    line = indent
-    for word in words:
-        if line.strip() and cells_of(line) + 1 + cells_of(word) > width:
-            yield line.rstrip()
-            line = deeper
-        line += (" " if line.strip() else "") + word
-    yield line.rstrip()
-
-
 def _passage_lines(text: str, passage: "Passage", width: int) -> list[Segments]:
     whole, marks = "", list[tuple[int, int]]()
     for piece, marked in pieces(text, passage):
@@ -324,7 +301,7 @@ def _wrapped(text: str, marks: Sequence[tuple[int, int]], width: int) -> list[Se
     width, lines, start = max(2, width), list[Segments](), 0
     while start < len(text):
         stop, taken, space = start, 0, -1
-        while stop < len(text) and (taken := taken + _cells(text[stop])) <= width:
+        while stop < len(text) and (taken := taken + cells_of_letter(text[stop])) <= width:
             if text[stop] == " ":
                 space = stop
             stop += 1
