@@ -7,12 +7,13 @@ Python it is a bar on a terminal, a line that is written over in a notebook, and
 import os
 import re
 import sys
+import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from wordpipe.runtime import Progress
+from wordpipe.runtime import Progress, Stopped, stopped_by
 
 if TYPE_CHECKING:
     import rich.progress
@@ -315,7 +316,9 @@ class ProgressDrawer:
             self._bar.stop()
 
     def __call__(self, progress: Progress) -> None:
-        """Draw one report."""
+        """Draw one report. Raises `Stopped` again where a library has swallowed it, as pyarrow does while it loads pandas."""
+        if (signum := stopped_by()) is not None and threading.current_thread() is threading.main_thread():
+            raise Stopped(signum)
         if self._quiet and not progress.always:
             return
         if self._bar is not None:
