@@ -34,7 +34,7 @@ def shell(line, **more):
          "did you mean --vocab-size? All options: wordpipe tokenize --help"),
         (["tokenise"], "no such command 'tokenise'. Did you mean tokenize?", "wordpipe --help"),
         (["query"], "missing argument 'INDEX|WORDS'", "wordpipe query --help"),
-        (["query", "x", "-k", "y"], "invalid value for '-k': 'y' is not a valid integer range", "wordpipe query --help"),
+        (["query", "x", "-k", "y"], "invalid value for '-k': 'y' is not a whole number", "wordpipe query --help"),
         (["train", "mlm", "x"], "missing option '-o' / '--output'", "wordpipe train mlm --help"),
         (["tokenize", "x", "-o", "y", "--vocab-size", "10"], "--vocab-size 10 should be greater than or equal to", None),
     ],

@@ -110,6 +110,7 @@ def _show(error: "WordpipeError") -> int:
 
 def _usage_error(error: "click.ClickException") -> "WordpipeError":
     """Click's error as one of ours: what, where, and the help page that says more."""
+    import re
     from difflib import SequenceMatcher
 
     import click
@@ -117,6 +118,8 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
     from wordpipe.errors import StorageError, UsageError
 
     text = " ".join(error.format_message().split()).removesuffix(".")
+    text = re.sub("not a valid integer( range)?$", "not a whole number", text)
+    text = re.sub("not a valid float( range)?$", "not a number", text)
     what = text[:1].lower() + text[1:] if text[1:2].islower() else text
     if isinstance(error, click.FileError):
         return StorageError(what)
@@ -165,7 +168,7 @@ def _unforeseen(error: BaseException) -> int:
 
 
 _SAVING = {"tokenize", "train", "embed"}
-_MAKING = {"ingest", "import", "index", "cluster", *_SAVING}
+_STAGES = {"ingest", "import", "index", "cluster", *_SAVING}
 
 
 def _say_stopping(text: str) -> None:
@@ -191,7 +194,7 @@ def _say_stopped(signum: int, saved: str | None = None) -> None:
         kept, again = "the stages that were made are kept", "the same command goes on with the others"
     elif saved is None and command in _SAVING:
         again = "the same command goes on from what is saved, or begins again"
-    elif command in _MAKING:
+    elif command in _STAGES:
         kept = f"nothing was made, and {kept}"
     what = f"stopped: {kept}" if kept else "stopped"
     if wants_json(sys.argv[1:]):
