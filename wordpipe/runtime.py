@@ -169,20 +169,24 @@ def stopped_by() -> int | None:
     return _RAISED
 
 
-def answer_stop_signals(say: Callable[[str], None]) -> None:
+def answer_stop_signals(say: Callable[[str], None], end: Callable[[int], None] = lambda _: None) -> None:
     """Answer stop signals in a thread of their own, at once.
 
     Python's handlers wait until a native call returns, and one that trains an index takes minutes. The thread says that the
     process is stopping, and ends it where nothing is being saved and the call does not return; so does a second signal.
+
+    Args:
+        say: prints a line.
+        end: is called with the signal before the thread ends the process.
     """
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # a child's signal is not this process's
-    threading.Thread(target=_answer, args=(wake, say), daemon=True).start()
+    threading.Thread(target=_answer, args=(wake, say, end), daemon=True).start()
 
 
-def _answer(wake: int, say: Callable[[str], None]) -> None:
+def _answer(wake: int, say: Callable[[str], None], end: Callable[[int], None]) -> None:
     heard = 0
     while heard not in _STOPS:
         heard = os.read(wake, 1)[0]
@@ -195,6 +199,7 @@ def _answer(wake: int, say: Callable[[str], None]) -> None:
             say("stopping … (press again to stop now)")
         again = bool(select.select([wake], [], [], 0)[0]) and os.read(wake, 1)[0] in _STOPS
         if again or (not _SAVERS and seconds >= (_UNWIND_S if answered else _NATIVE_S)):
+            end(heard)
             die_by(heard)
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import wordpipe
 from tests.support.terminal import in_terminal
-from wordpipe.cli.answers import answer_lines, cells_of, fields_of, named_fields, piped_cells, place_of, styled, user_id
+from wordpipe.cli.answers import answer_lines, fields_of, named_fields, piped_cells, place_of, styled, user_id
+from wordpipe.cli.output import cells_of
 from wordpipe.search import Analyser
 from wordpipe.stages import PassageFinder
 
@@ -131,3 +132,19 @@ def test_no_escape_is_left_where_none_is_wanted(built, tmp_path, command, withou
 
 def test_a_line_is_styled_by_what_reaches_the_screen():
     assert styled([("a ", False), ("b", True), ("  ", False)]) == "a b"
+
+
+def test_a_narrow_table_leaves_out_what_gives_the_text_no_room(built):
+    wide, narrow = (
+        in_terminal("query", built / "index", "salt water", "-k", "3", "--format", "table", columns=width, NO_COLOR="1")
+        for width in (150, 50)
+    )
+    assert wide.text.split()[:4] == ["score", "title", "text", "place"]
+    assert "no room for" not in wide.text
+    assert narrow.text.split()[:2] == ["score", "text"]
+    assert max(map(cells_of, narrow.text.splitlines())) <= 50
+    assert "no room for: place; a wider terminal or --format plain shows them" in " ".join(narrow.text.split())
+    titles = [hit["title"] for hit in wordpipe.query(built / "index", "salt water", k=3)]
+    shown = " ".join(narrow.text.split())
+    assert all(f"{title[:12]}" in shown for title in titles)
+    assert shown.count(" · ") >= 3

@@ -12,6 +12,9 @@ import pytest
 from tests.support.terminal import in_terminal
 from wordpipe.cli import wants_json
 from wordpipe.errors import ConfigError, InputError, shortened
+from wordpipe.runtime import Stopped
+from wordpipe.stages import RunOptions, open_job
+from wordpipe.tokens.settings import TokenizeSettings
 
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -31,7 +34,7 @@ def shell(line, **more):
          "did you mean --vocab-size? All options: wordpipe tokenize --help"),
         (["tokenise"], "no such command 'tokenise'. Did you mean tokenize?", "wordpipe --help"),
         (["query"], "missing argument 'INDEX|WORDS'", "wordpipe query --help"),
-        (["query", "x", "-k", "y"], "invalid value for '-k': 'y' is not a valid integer range", "wordpipe query --help"),
+        (["query", "x", "-k", "y"], "invalid value for '-k': 'y' is not a whole number", "wordpipe query --help"),
         (["train", "mlm", "x"], "missing option '-o' / '--output'", "wordpipe train mlm --help"),
         (["tokenize", "x", "-o", "y", "--vocab-size", "10"], "--vocab-size 10 should be greater than or equal to", None),
     ],
@@ -210,6 +213,89 @@ def test_a_stop_in_a_callback_is_heard_after_it():
         "    print(work())\n"
         "except Stopped as stopped:\n"
         "    print(stopped.signum)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
+NOT_MADE = "nothing was made, and nothing that was there has changed"
+PIPELINE = """
+import sys, time
+from wordpipe.cli import main
+from wordpipe.pipeline import Pipeline
+def run(*_, **__):
+    print("ready", flush=True)
+    time.sleep(1000)
+    yield
+Pipeline.run = run
+sys.argv[0] = "wordpipe"
+main()
+"""
+WAITING = [
+    (["-m", "wordpipe", "ingest", "-", "-o", "corpus"], NOT_MADE, "begins again"),
+    (["-m", "wordpipe", "query", "{0}/words"], "nothing that was there has changed", "begins again"),
+    (["-c", PIPELINE, "run"], "the stages that were made are kept", "goes on with the others"),
+]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(("program", "kept", "again"), WAITING, ids=["ingest", "query", "run"])
+def test_who_stops_a_command_is_told_what_is_kept_and_what_it_does_next(built, tmp_path, program, kept, again, as_json):
+    (tmp_path / "wordpipe.toml").write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["wordpipe.toml"]\n')
+    program = [sys.executable, *(one.replace("{0}", str(built)) for one in program), *["--json"] * as_json]
+    with subprocess.Popen(
+        program, cwd=tmp_path, env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as busy:
+        if "-" in program:  # more than a pipe takes: it is being read
+            busy.stdin.write("salt in the sea\n" * 20_000)
+            busy.stdin.flush()
+        else:
+            if "query" in program:
+                busy.stdin.write("water\n")
+                busy.stdin.flush()
+            busy.stdout.readline()
+        began = time.monotonic()
+        busy.send_signal(signal.SIGINT)
+        assert busy.wait(60) == -signal.SIGINT
+        assert time.monotonic() - began < 10  # two seconds, on a machine that does nothing else
+        said = busy.stderr.read().splitlines()
+    if as_json:
+        error = json.loads(said[-1])["error"]
+        assert (error["code"], error["kind"], error["what"]) == (130, "stopped", f"stopped: {kept}")
+        assert error["hint"] == f"the same command {again}"
+        assert not any("stop" in line for line in said[:-1])
+    else:
+        assert said[-1] == f"stopped: {kept}; the same command {again}"
+
+
+def test_a_stop_with_a_state_of_a_run_before_goes_on_from_it(tmp_path):
+    for has_state in (False, True):
+        if has_state:
+            (tmp_path / ".tokens.partial").mkdir()
+        with (
+            pytest.raises(Stopped) as stopped,
+            open_job("tokens", tmp_path / "tokens", TokenizeSettings.make({}), RunOptions()),
+        ):
+            raise Stopped(signal.SIGINT)
+        assert stopped.value.saved == ("what is saved" if has_state else None)
+
+
+def test_a_stop_that_a_library_swallowed_is_heard_at_the_next_report():
+    code = (
+        "import os, signal\n"
+        "from wordpipe.cli.output import ProgressDrawer\n"
+        "from wordpipe.runtime import Progress, Stopped, raise_on_stop_signals\n"
+        "raise_on_stop_signals()\n"
+        "with ProgressDrawer(quiet=True) as draw:\n"
+        "    draw(Progress('work', 1))\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except BaseException:\n"
+        "        pass\n"
+        "    try:\n"
+        "        draw(Progress('work', 2))\n"
+        "    except Stopped as stopped:\n"
+        "        print(stopped.signum)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("2\n", "")

@@ -63,6 +63,16 @@ def test_help_fits_one_screen(name, width, cli, monkeypatch):
     assert cli(*name.split(), "-h").out == page
 
 
+@pytest.mark.parametrize("name", sorted({*commands(), "train", "evaluate"} - {"help"}))
+def test_help_is_no_wider_than_a_narrow_terminal(name, cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = cli(*name.split(), "--help").out.splitlines()
+    wide = [line for line in lines if len(line) > 60]
+    assert all(line.startswith(("  wordpipe ", "  Example: ")) for line in wide), wide  # what one copies
+    options = [re.split(r" {2,}", line.strip())[1:] for line in lines if re.match("  -", line)]
+    assert not any(text[0][0].islower() and not text[0].split()[0].endswith(":") for text in options if text)
+
+
 @pytest.mark.parametrize("name", sorted(commands()))
 def test_every_option_is_shown_by_help_all_with_a_line_of_help(name, cli):
     command = commands()[name]
@@ -131,8 +141,8 @@ def sample(cli, monkeypatch):
 
 def test_experts_options_are_parsed_and_shown_by_help_all_alone(sample):
     short, page = sample("--help").out, sample("--help-all").out
-    assert re.search(r"^  --size INTEGER +how large  \[3\]$", short, re.MULTILINE)
-    assert "--size INTEGER how large (in metres); or how small (1 to 9) [default: 3]" in " ".join(page.split())
+    assert re.search(r"^  --size N +How large  \[3\]$", short, re.MULTILINE)
+    assert "--size N How large (in metres); or how small (1 to 9) [default: 3]" in " ".join(page.split())
     assert "--text" not in short
     assert "--text" in page
     assert "rate" not in short

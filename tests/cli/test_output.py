@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from tests.support.terminal import in_terminal
 from wordpipe.cli.output import (
     ProgressDrawer,
+    cells_of,
     counted,
+    fitted,
     human_bytes,
     human_count,
     human_seconds,
@@ -165,3 +167,77 @@ def test_the_closing_lines_have_few_counts_in_words():
         "2.0 kB read · 5 documents read · 4 documents kept · 3 documents to train on · 7 rows read",
         "finds 98.4 % of the true ten nearest · loss 1.5 · 0.63 MB/s",
     ]
+
+
+LONG = [
+    "wordpipe: error: nope = 1: the condition does not fit the columns; got no column nope\n  hint: one JSON object per line; "
+    "or leave such records out with --bad-records skip",
+    "warning: all texts look alike: the mean cosine of two is 1.00, where 0 is healthy; wordpipe doctor run/sentences",
+    "127.5 kB read · 165 documents read · 163 documents to train on · 2 documents to validate on · 1,169 sentences",
+    "warning: 蜂は花から花へ飛んで 蜜を集める。蜂は花から花へ飛んで 蜜を集める。蜂は花から花へ飛んで 蜜を集める。",
+]
+
+
+@pytest.mark.parametrize("width", [36, 40, 60, 80, 200])
+@pytest.mark.parametrize("text", LONG)
+def test_a_message_is_no_wider_than_the_terminal_and_loses_nothing(text, width):
+    lines = fitted(text, width).split("\n")
+    assert max(map(cells_of, lines)) <= width
+    assert " ".join(" ".join(lines).split()) == " ".join(text.split())
+    assert all(line.startswith("  ") for line in lines[1:])
+    if max(map(cells_of, text.split("\n"))) <= width:
+        assert fitted(text, width) == text
+
+
+@given(st.text(alphabet="ab-;·wordpipe/`'\"… \n", max_size=200), st.integers(20, 90))
+def test_only_spaces_are_broken_at(text, width):
+    assert fitted(text, width).split() == text.split()
+
+
+@pytest.mark.parametrize("width", [20, 30, 40])
+@pytest.mark.parametrize(
+    "copied",
+    [
+        "wordpipe train word2vec run/a-long-name/tokens -o run/a-long-name/words",
+        'wordpipe query run/index "your question"',
+        "/a/path/that/is/longer/than/the/terminal/is/wide.txt",
+        "`wordpipe init --from records.jsonl`",
+        'pip install "umap-learn>=0.5.9"',
+    ],
+)
+def test_what_one_copies_is_never_broken(copied, width):
+    for text in (f"some words before it: {copied}", f"some words before it: {copied}; and after it", f"next: {copied}"):
+        assert any(copied in line for line in fitted(text, width).split("\n"))
+
+
+def test_a_clause_of_a_long_message_has_its_own_line():
+    text = "warning: records left out: 3; a.jsonl, line 3: no JSON; got x; a.jsonl, line 5: no JSON; got y; and 1 more"
+    assert fitted(text, 60).split("\n") == [
+        "warning: records left out: 3;",
+        "  a.jsonl, line 3: no JSON; got x;",
+        "  a.jsonl, line 5: no JSON; got y;",
+        "  and 1 more",
+    ]
+    parted, whole = (fitted("error: a b/c d: no such file", 12, whole=path) for path in ("", "a b/c d"))
+    assert parted.split("\n")[0] == "error: a b/c"
+    assert whole.split("\n") == ["error:", "  a b/c d:", "  no such", "  file"]
+
+
+SAYS = "from wordpipe.cli.output import say; say('word ' * 30, as_it_is={})"
+
+
+def test_messages_are_wrapped_on_a_terminal_alone(capsys):
+    assert len(in_terminal(program=["-c", SAYS.format(False)], columns=40).text.splitlines()) > 3
+    assert len(in_terminal(program=["-c", SAYS.format(False)], columns=40, COLUMNS="200").text.splitlines()) == 1
+    assert len(in_terminal(program=["-c", SAYS.format(True)], columns=40).text.splitlines()) == 1
+    say("word " * 30)
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_bar_and_notes_share_a_narrow_terminal():
+    code = BAR.replace("time.sleep(0.3)\n    time", "time").replace(
+        "    for", "    draw(Progress('note', note='warning: ' + 'word ' * 20 + 'wordpipe doctor run/x'))\n    for"
+    )
+    seen = in_terminal(program=["-c", code], columns=40)
+    assert "\n  word word" in seen.text
+    assert "wordpipe doctor run/x\n" in seen.text

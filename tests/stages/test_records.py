@@ -269,7 +269,7 @@ def test_bad_records_are_left_out_counted_and_named(here):
     skipped = {name: n for name, n in made.counts.items() if name.startswith("records_skipped")}
     reasons = ("bad_quotes", "duplicate_id", "not_json", "not_object", "text", "too_many_cells")
     assert skipped == {f"records_skipped_{reason}": 1 for reason in reasons}
-    (told,) = (text for text in made.warnings if text.startswith("records left out"))
+    (told,) = (text for text in made.warnings if text.startswith("records left out: 6; "))
     assert told.count("a.jsonl, line") >= 4
     assert "and 1 more" in told
     assert made.counts["documents_read"] == made.counts["documents_kept"] + made.counts.get(

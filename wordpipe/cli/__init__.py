@@ -23,10 +23,9 @@ def main() -> NoReturn:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to tidy up
     _open_missing_streams()
-    from wordpipe.cli.output import say
     from wordpipe.runtime import answer_stop_signals
 
-    answer_stop_signals(say)
+    answer_stop_signals(_say_stopping, _say_stopped)
     code = run()
     sys.stderr.flush()
     os._exit(code)
@@ -71,6 +70,7 @@ def run() -> int:
     except click.ClickException as error:
         code = _show(_usage_error(error))
     except click.Abort:
+        _say_stopped(signal.SIGINT)
         code = _die(signal.SIGINT)
     except WordpipeError as error:
         code = _show(error)
@@ -101,14 +101,16 @@ def _show(error: "WordpipeError") -> int:
     if wants_json(sys.argv[1:]):
         import json
 
-        say(json.dumps(error.to_json(), ensure_ascii=False))
+        say(json.dumps(error.to_json(), ensure_ascii=False), as_it_is=True)
     else:
-        say(f"wordpipe: error: {error.message}" + (f"\n  hint: {escaped(error.hint)}" if error.hint else ""))
+        hint = f"\n  hint: {escaped(error.hint)}" if error.hint else ""
+        say(f"wordpipe: error: {error.message}{hint}", whole=error.where or "")
     return error.exit_code
 
 
 def _usage_error(error: "click.ClickException") -> "WordpipeError":
     """Click's error as one of ours: what, where, and the help page that says more."""
+    import re
     from difflib import SequenceMatcher
 
     import click
@@ -116,6 +118,8 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
     from wordpipe.errors import StorageError, UsageError
 
     text = " ".join(error.format_message().split()).removesuffix(".")
+    text = re.sub("not a valid integer( range)?$", "not a whole number", text)
+    text = re.sub("not a valid float( range)?$", "not a number", text)
     what = text[:1].lower() + text[1:] if text[1:2].islower() else text
     if isinstance(error, click.FileError):
         return StorageError(what)
@@ -138,14 +142,15 @@ def _unforeseen(error: BaseException) -> int:
     from wordpipe.runtime import Stopped, is_out_of_memory, stopped_by
 
     if isinstance(error, KeyboardInterrupt):
+        _say_stopped(signal.SIGINT)
         return _die(signal.SIGINT)
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, Stopped):
-        if error.saved:
-            say(f"stopped; run the same command again to continue from {error.saved}")
+        _say_stopped(error.signum, error.saved or "")
         return _die(signal.Signals(error.signum))
     if (stopped := stopped_by()) is not None:
+        _say_stopped(stopped)
         return _die(signal.Signals(stopped))
     if is_out_of_memory(error):
         got = next(iter(str(error).splitlines()), None)
@@ -157,9 +162,64 @@ def _unforeseen(error: BaseException) -> int:
         return _show(storage_error(error, where="standard output"))  # stages name their own files
     import traceback
 
-    say("".join(traceback.format_exception(error)))
+    say("".join(traceback.format_exception(error)), as_it_is=True)
     say("wordpipe: this is a bug of ours, not of yours; nothing that was there has been changed")
     return 1
+
+
+_SAVING = {"tokenize", "train", "embed"}
+_STAGES = {"ingest", "import", "index", "cluster", *_SAVING}
+
+
+def _say_stopping(text: str) -> None:
+    """A line for people in the midst of a stop; for a program the error that follows says all."""
+    if not wants_json(sys.argv[1:]):
+        _say_below_key(text)
+
+
+def _say_stopped(signum: int, saved: str | None = None) -> None:
+    """Say what a stop leaves, and what the same command will do; as JSON where that is asked for.
+
+    Args:
+        signum: which stopped it; of a reader that went away nothing is said.
+        saved: what it will continue from, empty for nothing; None where nobody can say.
+    """
+    if signum == signal.SIGPIPE or os.environ.get("RANK", "0") != "0":  # of torchrun's processes the first alone speaks
+        return
+    command = next(iter(sys.argv[1:]), "")
+    kept, again = "nothing that was there has changed", "the same command begins again"
+    if saved:
+        kept, again = "", f"run the same command again to continue from {saved}"
+    elif command == "run":
+        kept, again = "the stages that were made are kept", "the same command goes on with the others"
+    elif saved is None and command in _SAVING:
+        again = "the same command goes on from what is saved, or begins again"
+    elif command in _STAGES:
+        kept = f"nothing was made, and {kept}"
+    what = f"stopped: {kept}" if kept else "stopped"
+    if wants_json(sys.argv[1:]):
+        import json
+
+        from wordpipe.cli.output import say
+        from wordpipe.errors import WordpipeError
+
+        error = WordpipeError(what, hint=again).to_json()
+        error["error"] |= {"code": 128 + signum, "kind": "stopped"}
+        say(json.dumps(error, ensure_ascii=False), as_it_is=True)
+    else:
+        _say_below_key(f"{what}; {again}")
+
+
+_SAID_BELOW = False
+
+
+def _say_below_key(text: str) -> None:
+    """A line on stderr; the first on a terminal below the ^C that it shows where one has pressed Ctrl-C."""
+    global _SAID_BELOW
+    from wordpipe.cli.output import say
+
+    say(text if _SAID_BELOW or not sys.stderr.isatty() else f"\n{text}")
+    _SAID_BELOW = True
 
 
 def _die(signum: signal.Signals) -> int:

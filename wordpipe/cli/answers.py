@@ -7,16 +7,26 @@ with the query's words marked. Lines are cut by what they take up on the screen,
 import json
 import re
 import shutil
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.output import emphasised, escaped, one_line, safe_text
+from wordpipe.cli.output import (
+    cells_of,
+    cells_of_letter,
+    emphasised,
+    escaped,
+    fitted,
+    one_line,
+    safe_text,
+    wrapped_words,
+)
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from wordpipe.stages import OpenArtifact, Passage, PassageFinder, QueryResult
 
 FORMATS = ("plain", "table", "tsv", "json")
@@ -24,6 +34,8 @@ _PIPED_CHARS = 200  # of a text, where the output is no terminal
 _LINES = 3  # of a passage
 _FILLED = 0.92  # of these lines, as words that have no room go to the next
 _NARROW = 60  # columns; below, answers are indented by 2 and not by the width of a score
+_SCORE, _BETWEEN = 10, 3  # columns of a table that the score and its margins take, and what is before each other one
+_CELL, _TEXT = 24, 30  # columns of a cell at most, before it is folded; of a text at least
 _LEAST = 20  # columns that are written to, however narrow the terminal is
 _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
 _SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
@@ -58,6 +70,7 @@ class Answers:
     titled: bool = False
     shown: Sequence[str] = ()
     _explained: bool = False
+    _not_shown: dict[str, None] = field(default_factory=dict)  # columns
 
     def print(self, result: "QueryResult") -> None:
         """Print what one query found."""
@@ -80,48 +93,79 @@ class Answers:
         if self.form == "table":
             self._print_table(result.hits, finder)
         else:
-            width = max(_LEAST, shutil.get_terminal_size().columns)
+            width = self._width()
             for hit in result.hits:
                 for line in answer_lines(hit, finder, width, self.shown):
                     click.echo(styled(line))
         self._explained |= any("explain" in hit for hit in result.hits)
 
     def end(self) -> None:
-        """What stands below all answers: the legend of what was explained."""
+        """What stands below all answers: which columns had no room, and the legend of what was explained."""
+        if self._not_shown:
+            names = ", ".join(self._not_shown)
+            click.echo(fitted(f"no room for: {names}; a wider terminal or --format plain shows them", self._width()))
         if self._explained and self.form == "plain":
-            width = max(_LEAST, shutil.get_terminal_size().columns)
+            width = self._width()
             click.echo()
             for paragraph in _LEGEND:
                 for line in wrapped_words(paragraph.split(" "), width, "", "  "):
                     click.echo(line)
 
+    def _width(self) -> int:
+        return max(_LEAST, shutil.get_terminal_size().columns)
+
     def _print_table(self, hits: list[dict[str, Any]], finder: "PassageFinder") -> None:
-        """A line of cells for each answer; texts are folded."""
+        """A line of cells for each answer; texts are folded, and what leaves them no room is not shown."""
         from rich.text import Text
 
         from wordpipe.cli.tables import console, new_table
 
-        cells = [self._cells(hit, finder) for hit in hits]
-        names = [
-            name for name in ("title", "text", "word", "place", "id", *self.shown) if any(name in one for one in cells)
-        ]
+        screen, cells = console(), [self._cells(hit, finder) for hit in hits]
+        widths = self._columns(cells, screen.width)
         table = new_table("score")
-        for name in names:
-            table.add_column(Text(name), overflow="fold", ratio=3 if name == "text" else None)
+        for name, width in widths.items():
+            table.add_column(Text(name), overflow="fold", min_width=width, ratio=None if width else 1)
         for hit, one in zip(hits, cells, strict=True):
-            table.add_row(f"{hit['score']:.4f}", *(one.get(name, "") for name in names))
+            table.add_row(f"{hit['score']:.4f}", *(one.get(name, "") for name in widths))
             for name, parts in explained_parts(hit.get("explain"), finder.words):
                 table.add_row(
-                    "", *[safe_text(f"{name} = {' + '.join(parts)}") if one == "text" else "" for one in names]
+                    "", *[safe_text(f"{name} = {' + '.join(parts)}") if one == "text" else "" for one in widths]
                 )
-        console().print(table)
+        screen.print(table)
 
-    def _cells(self, hit: dict[str, Any], finder: "PassageFinder") -> dict[str, Any]:
+    def _columns(self, cells: "list[dict[str, Text]]", room: int) -> dict[str, int | None]:
+        """The columns beside the score and their least widths, None for the text's.
+
+        Where the text has too little room, the title goes before it into one cell, then columns go, the least useful first.
+        """
         from rich.text import Text
 
-        found: dict[str, Any] = {
-            name: Text(escaped(one_line(str(hit[name])))) for name in ("title", "word") if hit.get(name)
-        }
+        order = ("title", "text", "word", "place", "id", *self.shown)
+        widths: dict[str, int | None] = {}
+        for name in order:
+            if found := [one[name].cell_len for one in cells if name in one]:
+                widths[name] = None if name == "text" else min(_CELL, max(found))
+        if "text" not in widths:
+            return widths
+
+        def is_narrow() -> bool:
+            return room - _SCORE - sum(_BETWEEN + (width or 0) for width in widths.values()) < _TEXT
+
+        if is_narrow() and "title" in widths:
+            del widths["title"]
+            for one in cells:
+                if "title" in one:
+                    one["text"] = Text(" · ").join(one[name] for name in ("title", "text") if name in one)
+        for name in (*reversed(self.shown), "place", "id"):
+            if name in widths and is_narrow():
+                del widths[name]
+                self._not_shown.setdefault(name)
+        return widths
+
+    def _cells(self, hit: dict[str, Any], finder: "PassageFinder") -> "dict[str, Text]":
+        from rich.text import Text
+
+        found = {name: Text(escaped(one_line(str(hit[name])))) for name in ("title", "word") if hit.get(name)}
         if "text" in hit:
             text, passage = matched(hit, finder, _PIPED_CHARS)
             found["text"] = Text()
@@ -292,28 +336,6 @@ def cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
-def cells_of(text: str) -> int:
-    """Places that a text takes on the screen."""
-    return len(text) if text.isascii() else sum(_cells(letter) for letter in text)
-
-
-def _cells(letter: str) -> int:
-    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-
-
-def wrapped_words(words: Sequence[str], width: int, indent: str, deeper: str) -> Iterator[str]:
-    """Words on lines of at most `width`, the first indented, the others deeper; a number is never broken from its word."""
-    line = indent
-    for word in words:
-        if line.strip() and cells_of(line) + 1 + cells_of(word) > width:
-            yield line.rstrip()
-            line = deeper
-        line += (" " if line.strip() else "") + word
-    yield line.rstrip()
-
-
 def _passage_lines(text: str, passage: "Passage", width: int) -> list[Segments]:
     whole, marks = "", list[tuple[int, int]]()
     for piece, marked in pieces(text, passage):
@@ -336,7 +358,7 @@ def _wrapped(text: str, marks: Sequence[tuple[int, int]], width: int) -> list[Se
     width, lines, start = max(2, width), list[Segments](), 0
     while start < len(text):
         stop, taken, space = start, 0, -1
-        while stop < len(text) and (taken := taken + _cells(text[stop])) <= width:
+        while stop < len(text) and (taken := taken + cells_of_letter(text[stop])) <= width:
             if text[stop] == " ":
                 space = stop
             stop += 1

@@ -132,6 +132,7 @@ _train = LazyGroup(
     name="train",
     help=f"Example:  wordpipe train mlm run/tokens -o run/model --preset tiny\n\n{_TRAIN}",
     context_settings=_CONTEXT,
+    options_metavar="",
     subcommand_metavar="OBJECTIVE TOKENS -o OUTPUT [OPTIONS]",
 )
 
@@ -157,6 +158,7 @@ _evaluate = LazyGroup(
     name="evaluate",
     help=f"Example:  wordpipe evaluate tokenizer run/tokens --data run/corpus\n\n{_MEASURE}. Makes nothing.",
     context_settings=_CONTEXT,
+    options_metavar="",
     subcommand_metavar="WHAT … --data PATH [OPTIONS]",
 )
 

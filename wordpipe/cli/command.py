@@ -16,7 +16,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from wordpipe.cli.output import counted, first_clause
+from wordpipe.cli.output import counted, first_clause, fitted
 from wordpipe.removed import why_no_option, why_no_value
 from wordpipe.runtime import need_address_space
 
@@ -26,6 +26,7 @@ FORCE = click.option("--force", is_flag=True, help="Replace what is there alread
 _MIN_UNDER_HEADING = 3  # options; a heading of the short page for fewer is not worth its lines
 _ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
 _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text
+_NUMBERS = re.compile(r"\b(INTEGER|FLOAT)( RANGE)?\b")  # what click calls them
 _KINDS = ("corpus", "tokens", "words", "model", "sentences", "index")
 _COMPLETION_DEPTH = 3  # folders below what is typed
 _LARGEST = 1 << 24  # bytes of a file that TAB reads
@@ -119,7 +120,11 @@ class ExampleCommand(click.Command):
         """What it does."""
         formatter.write_paragraph()
         with formatter.indentation():
-            formatter.write_text("\n\n".join(self._paragraphs(brief=_ALL not in ctx.meta)))
+            width = formatter.width - formatter.current_indent
+            paragraphs = self._paragraphs(brief=_ALL not in ctx.meta)
+            formatter.write_text(
+                "\n\n".join(fitted(text, width) if text.startswith("\b") else text for text in paragraphs)
+            )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options under their headings, the command's own first and the common ones last."""
@@ -135,7 +140,7 @@ class ExampleCommand(click.Command):
                 section = COMMON
             if in_full or not expert:
                 row = record if in_full else _brief(param, record, formatter.width)
-                sections.setdefault(section or "Options", []).append(row)
+                sections.setdefault(section or "Options", []).append(_plain(*row))
             else:
                 left_out += param is not _HELP_ALL
         common = sections.pop(COMMON)
@@ -144,7 +149,8 @@ class ExampleCommand(click.Command):
                 if len(sections[heading]) < _MIN_UNDER_HEADING and heading != "Options":
                     sections["Options"] += sections.pop(heading)
         sections[COMMON] = common
-        col_max = 30 if in_full else max(30, formatter.width // 2 - 9)
+        col_max = max(10, formatter.width // 2 - 9)
+        col_max = min(30, col_max) if in_full else col_max
         width = min(col_max, max(len(name) for rows in sections.values() for name, _ in rows))
         for heading, rows in sections.items():
             if rows:
@@ -181,6 +187,12 @@ def _brief(option: click.Option, record: tuple[str, str], width: int) -> tuple[s
     note = _NOTE.search(text)
     said = first_clause((option.text if isinstance(option, Option) else None) or text.partition("  [")[0])
     return names, f"{said}  [{note[1].removeprefix('default: ')}]" if note else said
+
+
+def _plain(names: str, text: str) -> tuple[str, str]:
+    """A line of help with N and X for numbers and a capital before the text, but where it begins with a value ("flat: …")."""
+    names = _NUMBERS.sub(lambda kind: "N" if kind[1] == "INTEGER" else "X", names)
+    return names, text if text.partition(" ")[0].endswith(":") else text[:1].upper() + text[1:]
 
 
 def _value_after(option: str, args: Sequence[str]) -> str:

@@ -24,12 +24,12 @@ words:
   word2vec-binary  a file, the same in binary
   glove            a file, the text without its first line
   numpy            a folder with vectors.npy, words.txt and counts.npy
-  projector        a folder with vectors.tsv and metadata.tsv, for TensorFlow's embedding projector
-  npy              a file of the vectors alone, which numpy.load(FILE, mmap_mode="r") maps
-sentences, or an index (its vectors, in order; rows are named by their number):
+  projector        a folder, for TensorFlow's embedding projector
+  npy              a file of the vectors alone, for numpy.load(FILE)
+sentences, or an index (its vectors; rows are named by their number):
   npy, projector, word2vec-text, word2vec-binary
 a model, sentences, or an index (its encoder, with pooling and transform):
-  sentence-transformers  a folder that SentenceTransformer(FOLDER) loads, with the same vectors
+  sentence-transformers  a folder, for SentenceTransformer(FOLDER)
 tokens, or a model (its tokenizer):
   tokenizer-json   a file, for Hugging Face tokenizers
   transformers     a folder, for AutoTokenizer

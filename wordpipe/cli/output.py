@@ -1,4 +1,4 @@
-"""The output on the terminal: text that cannot steer it, numbers that read well, the progress of work.
+"""The output on the terminal: text that cannot steer it and is as wide as it, numbers that read well, the progress of work.
 
 Progress is a bar where stderr is a terminal, a plain line every few seconds elsewhere, and nothing with -q. Of calls from
 Python it is a bar on a terminal, a line that is written over in a notebook, and nothing elsewhere; warnings are Python's.
@@ -7,14 +7,16 @@ Python it is a bar on a terminal, a line that is written over in a notebook, and
 import os
 import re
 import sys
+import threading
 import time
+import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 from wordpipe.errors import WordpipeWarning
-from wordpipe.runtime import Progress
+from wordpipe.runtime import Progress, Stopped, stopped_by
 
 if TYPE_CHECKING:
     import rich.progress
@@ -26,6 +28,16 @@ _NOTEBOOK_INTERVAL_S = 0.2
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BRACKETS = re.compile(r" \([^()]*\)")
 _CLAUSE_ENDS = re.compile(r"[;.](?:\s|$)")
+_GLUE = "\0"  # a space at which no line is broken; `safe_text` leaves none in a text
+_LEAST_COLUMNS = 20
+_ARGUMENT = r"""-\S+(?: [^\s-]\S*)?|…|"[^"]*"|'[^']*'|\S*[/.]\S*|[A-Z][A-Z|]*\b"""  # options, paths, TEXT
+# commands, and what stands in backticks
+_COPIED = re.compile(
+    r"(?<=^next: )(?:cd|wordpipe) .*|(?<=^then: )wordpipe .*|`[^`]*`|pip install (?:\"[^\"]*\"|\S+)"
+    rf"|wordpipe(?: train| evaluate)? [a-z][\w-]*(?: (?:{_ARGUMENT}))*"
+)
+_PAIRS = re.compile(r"(?<!\S)--?[a-z][\w-]* [^\s-]\S*")  # an option and its value
+_CLAUSES = re.compile(r"(?<=;) (?!got |expected )")
 _PLURAL = re.compile(r"\b(\w+[^aisu])s\b")  # documents, bytes; not this, as, was, loss
 _ENDING_Y = re.compile(r"\b(\w+)ies\b")
 
@@ -77,13 +89,91 @@ def emphasised(text: str) -> str:
     return f"\x1b[1m{text}\x1b[0m" if text and has_colour(sys.stdout) else text
 
 
-def say(text: str) -> None:
-    """A line for people, on stderr. A reader that went away is no reason to stop working."""
+def say(text: str, *, whole: str = "", as_it_is: bool = False) -> None:
+    """A message for people, on stderr: on a terminal wrapped to its width, elsewhere as it is.
+
+    A reader that went away is no reason to stop working.
+
+    Args:
+        text: of one or more lines.
+        whole: a part of it that is not broken where it fits on a line, such as a path with spaces.
+        as_it_is: it is for a program, or a traceback: it is not wrapped.
+    """
     try:
-        sys.stderr.write(safe_text(text) + "\n")
+        text, width = safe_text(text), 0 if as_it_is else _columns(sys.stderr)
+        sys.stderr.write((fitted(text, width, whole) if width else text) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
+
+
+def _columns(stream: TextIO) -> int:
+    """The columns of a terminal; 0 where the stream is none."""
+    if not stream.isatty():
+        return 0
+    said = os.environ.get("COLUMNS", "")
+    try:
+        columns = int(said) if said.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    return max(_LEAST_COLUMNS, columns or 80)
+
+
+def fitted(text: str, width: int, whole: str = "") -> str:
+    """Lines of text wrapped to a width, what is wrapped indented deeper; a message of clauses has a line for each.
+
+    What one copies is never broken: a path, a command, an option with its value. A command that has no room on a line with
+    others begins one of its own; a count and what it is of stay together.
+
+    >>> print(fitted("warning: all texts look alike; what mends it: wordpipe doctor run/sentences", 40))
+    warning: all texts look alike;
+      what mends it:
+        wordpipe doctor run/sentences
+    """
+    return "\n".join(line for one in text.split("\n") for line in _fitted(one, width, whole))
+
+
+def _fitted(line: str, width: int, whole: str) -> list[str]:
+    if cells_of(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    room = width - len(indent) - 4
+    line = _COPIED.sub(lambda copied: copied[0].replace(" ", _GLUE), line.strip())
+    for part in (*line.split(" · "), *_PAIRS.findall(line), whole):
+        if " " in part and cells_of(part) <= room:
+            line = line.replace(part, part.replace(" ", _GLUE))
+    clauses = _CLAUSES.split(line)
+    deeper = indent + "  "
+    if len(clauses) == 1:
+        lines = [*wrapped_words(line.split(" "), width, indent, deeper)]
+    else:
+        lines = [*wrapped_words(clauses[0].split(" "), width, indent, deeper + "  ")]
+        for clause in clauses[1:]:
+            lines += wrapped_words(clause.split(" "), width, deeper, deeper + "  ")
+    return [one.replace(_GLUE, " ") for one in lines]
+
+
+def wrapped_words(words: Sequence[str], width: int, indent: str, deeper: str) -> Iterator[str]:
+    """Words on lines of at most `width`, the first indented, the others deeper; a word is never broken."""
+    line = indent
+    for word in words:
+        if line.strip() and cells_of(line) + 1 + cells_of(word) > width:
+            yield line.rstrip()
+            line = deeper
+        line += (" " if line.strip() else "") + word
+    yield line.rstrip()
+
+
+def cells_of(text: str) -> int:
+    """Places that a text takes on the screen."""
+    return len(text) if text.isascii() else sum(cells_of_letter(letter) for letter in text)
+
+
+def cells_of_letter(letter: str) -> int:
+    """Places that a letter takes: two where it is Chinese, none where it is a mark on the one before."""
+    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
 def human_count(value: float) -> str:
@@ -230,7 +320,9 @@ class ProgressDrawer:
             self._bar.stop()
 
     def __call__(self, progress: Progress) -> None:
-        """Draw one report."""
+        """Draw one report. Raises `Stopped` again where a library has swallowed it, as pyarrow does while it loads pandas."""
+        if (signum := stopped_by()) is not None and threading.current_thread() is threading.main_thread():
+            raise Stopped(signum)
         if self._quiet and not progress.always:
             return
         if self._bar is not None:
@@ -258,7 +350,8 @@ class ProgressDrawer:
 
     def _draw(self, bar: "rich.progress.Progress", progress: Progress) -> None:
         if progress.note is not None:
-            bar.console.print(escaped(progress.note), markup=False, highlight=False)
+            note = fitted(escaped(progress.note), bar.console.width)
+            bar.console.print(note, markup=False, highlight=False, soft_wrap=True)
             return
         if self._task is None or progress.phase != self._phase:
             self._phase = progress.phase

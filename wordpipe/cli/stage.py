@@ -206,7 +206,7 @@ def _print_clusters(made: "Made") -> None:
     cls=ExampleCommand, example="wordpipe init my-project --from records.jsonl && cd my-project && wordpipe run"
 )
 @click.argument("folder", default=".", type=PATH)
-@click.option("--from", "source", metavar="SOURCE", help="The texts; a file or folder, whose fields are looked at.")
+@click.option("--from", "source", metavar="SOURCE", help="The texts: a file or folder, whose fields are looked at.")
 def init(folder: Path, source: str | None) -> None:
     """Write a commented wordpipe.toml and a Makefile to start from. Files that exist are left alone."""
     from wordpipe.pipeline import WHY, init_project

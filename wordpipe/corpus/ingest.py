@@ -288,7 +288,7 @@ class Ingest:
             raise InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
-            ledger.warn("skipped", f"records left out: {'; '.join(ledger.skipped)}{more}")
+            ledger.warn("skipped", f"records left out: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
         for option, name in self._named_fields():
             if name not in ledger.fields_seen:
                 self.missing.append(self._missing(option, name))

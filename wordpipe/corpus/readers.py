@@ -261,9 +261,12 @@ def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple
         if line.isspace():
             continue
         try:
-            values = json.loads(line)
+            values = json.loads(line.rstrip("\r\n"))  # of a line that was cut off its end is what is wrong
         except (ValueError, RecursionError) as error:
-            fields.bad("not_json", "not a line of JSON", number, got=error, hint=hint)
+            got: object = error
+            if isinstance(error, json.JSONDecodeError):  # to which every line is the first
+                got = f"{error.msg.removesuffix(' at')} at column {error.colno}"
+            fields.bad("not_json", "not a line of JSON", number, got=got, hint=hint)
             continue
         if not isinstance(values, dict):
             fields.bad("not_object", "not a JSON object", number, got=type(values).__name__, hint=hint)

@@ -40,6 +40,7 @@ from wordpipe.errors import ArtifactError, BudgetError, StorageError
 from wordpipe.runtime import (
     Progress,
     Report,
+    Stopped,
     Stopwatch,
     automatic,
     forget_peak_memory,
@@ -259,7 +260,12 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         if run.fresh:
             job.forget_state()
         job.is_usual = not any(folder.exists() for folder in job.states())
-        yield job
+        try:
+            yield job
+        except Stopped as stopped:
+            if stopped.saved is None and any(folder.exists() for folder in job.states()):
+                stopped.saved = "what is saved"
+            raise
         job.publish()
 
 

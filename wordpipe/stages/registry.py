@@ -67,7 +67,7 @@ class Command:
 _SOURCES = Argument(
     "SOURCE",
     (),
-    "files, folders, globs, - for stdin, or python:PACKAGE for the docstrings of an installed package",
+    "files, folders, globs, - for stdin, python:PACKAGE for docstrings",
     sources=True,
     many=True,
 )
