@@ -93,7 +93,9 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
         training = pair_trainer(learner, settings, pairs.n_pairs, state_dir=job.partial, run_key=job.recipe)
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
         steps, at_once = training.plan.steps, training.plan.batch_size
-        why = "" if settings.steps or settings.epochs or steps > LEAST_STEPS else f" ({LEAST_STEPS} steps are the least)"
+        why = (
+            "" if settings.steps or settings.epochs or steps > LEAST_STEPS else f" ({LEAST_STEPS} steps are the least)"
+        )
         job.note(
             f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: {steps:,} steps of {at_once:,} "
             f"pairs, which is {steps * at_once / pairs.n_pairs:,.3g} times the {pairs.n_pairs:,} sentences{why}"
