@@ -872,7 +872,7 @@ def train_contrastive(
         goal: similarity: texts that say the same are near; search: a question is near the text that answers it. Default: 'similarity'.
         steps: optimiser steps. Default: None.
         epochs: passes over the sentences, instead of steps; with neither: 1, and at least 200 steps (> 0). Default: None.
-        batch_size: pairs per step, each the negative of all others; else 1024 for static, 128 for a transformer (2 to 65536). Default: None.
+        batch_size: pairs per step, each the negative of all others; else 1024 for static, 128 for a transformer, or one for each sentence where there are fewer (2 to 65536). Default: None.
 
     Settings, the pairs (shares; with none given they follow the goal):
         pairs: pairs of your own: a Parquet or JSON Lines file, of which the first two text columns are read. Default: None.

@@ -150,7 +150,7 @@ def test_the_closing_lines_have_few_counts_in_words():
     shown = line.split(" · ")
     assert len(shown) == 9
     assert {"1 file skipped (html)", "1 document dropped (duplicate)"} <= set(shown)  # what is lost comes first
-    assert shown[-1] == "8 more in: wordpipe show run/x"
+    assert shown[-1] == "8 more counts: wordpipe show run/x"
     assert "fields" not in line
     few = {
         name: counts[name]

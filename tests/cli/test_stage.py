@@ -225,7 +225,7 @@ def test_init_says_what_it_chose_why_and_how_long(project, cli, tmp_path):
     (tmp_path / "r.jsonl").write_text('{"id": 1, "content": "a text of some length", "kind": "x", "parts": [1]}\n' * 9)
     said = cli("init", tmp_path / "new", "--from", tmp_path / "r.jsonl").err
     for words in (
-        'text_field = "content"', "chosen: a static encoder", "BM25 has", "these 657 B take",
+        'text_field = "content"', "chosen: a static encoder", "(BM25)", "these 657 B take",
         f"next: cd {tmp_path / 'new'} && wordpipe run", "wordpipe query run/index",
     ):  # fmt: skip
         assert words in said, said
@@ -233,3 +233,6 @@ def test_init_says_what_it_chose_why_and_how_long(project, cli, tmp_path):
     assert "kept " in again
     assert "stays as it is" in again
     assert "10.0 MB of text would take" in cli("init", tmp_path / "empty").err
+    quiet = cli("init", tmp_path / "quiet", "-q")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+    assert (tmp_path / "quiet" / "wordpipe.toml").is_file()

@@ -59,6 +59,8 @@ def wrong(config, old, new):
         ('command = "tokenize"', 'command = "tokenise"', "unknown command"),
         ('command = "tokenize"', "command = [1]", "unknown command"),
         ("vocab_size = 400", "vocab_sise = 400", "unknown setting 'vocab_sise'"),
+        ("vocab_size = 400", "kep = true", "unknown key 'kep'"),
+        ("vocab_size = 400", 'keep = "yes"', "keep should be true or false; got 'yes'"),
         ("[stage.words]", "wrokdir = 3\n[stage.words]", "unknown key 'wrokdir'"),
         ("[stage.words]", "workdir = 3\n[stage.words]", "workdir should be a string"),
         ('inputs = ["texts"]', 'inputs = ["-"]', "standard input"),

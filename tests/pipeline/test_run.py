@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -222,7 +223,7 @@ def test_hints_name_keys_of_the_config_and_not_flags(project):
         for _ in Pipeline(project / "p.toml").run(RunOptions(report=lambda progress: notes.append(progress.note))):
             pass
     assert "lower min_count in [stage.words]" in raised.value.hint
-    assert any("min_frequency in [stage.tokens]" in note for note in notes if note)
+    assert any("min_frequency = 1 in [stage.tokens] makes more of it" in note for note in notes if note)
 
 
 def test_a_reversed_stretch_is_refused(project):
@@ -263,3 +264,69 @@ def test_a_dry_run_agrees_with_the_run(project, cli):
     edit(project, "vocab_size = 400", "vocab_size = 400\nlowercase = true")
     assert "stale  words" not in cli("run", project / "p.toml", "--dry-run", "--from", "words").out
     assert cli("run", project / "p.toml", "--dry-run", "--fresh").out.count("stale") == 3
+
+
+KEPT = (
+    CONFIG.replace('inputs = ["tokens"]', 'inputs = ["tokens"]\nkeep = true')
+    + """
+[stage.sentences]
+command = "embed"
+inputs = ["words", "corpus"]
+"""
+)
+
+
+@pytest.fixture
+def kept(project):
+    """A project that has been made, with a kept stage that another one reads, and a new text since."""
+    (project / "p.toml").write_text(KEPT)
+    assert make(project) == ["corpus", "tokens", "words", "sentences"]
+    (project / "texts" / "b.txt").write_text("The harbour has a crane. Boats wait for the tide.\n")
+    return project
+
+
+def test_a_kept_stage_is_not_made_again_for_its_inputs(kept, cli):
+    lines = cli("status", kept / "p.toml", "--json").out.splitlines()
+    status = {one["stage"]: one for one in map(json.loads, lines) if "stage" in one}
+    assert [name for name, one in status.items() if one["fresh"]] == ["tokens", "words"]
+    assert (status["words"]["kept"], status["words"]["reasons"]) == ([], [])  # its input stays as it is
+    assert status["tokens"]["kept"] == ["corpus will be made"]  # only a kept stage reads it
+    assert "kept   tokens" in cli("status", kept / "p.toml").out
+    assert make(kept) == ["corpus", "sentences"]
+    assert "── tokens: kept, though input corpus changed" in cli("run", kept / "p.toml").err
+    assert [one.kept for one in pipeline_status(kept / "p.toml")][1:3] == [("input corpus changed",), ()]
+    assert make(kept) == []
+
+
+def test_settings_of_its_own_make_a_kept_stage_and_what_it_reads(kept):
+    edit(kept, "dim = 8", "dim = 16")
+    assert reasons(kept)["words"][-1] in ("tokens will be made", "words.dim 8 → 16")
+    assert make(kept) == ["corpus", "tokens", "words", "sentences"]
+    assert make(kept) == []
+
+
+def test_settings_of_a_stage_that_only_a_kept_one_reads_make_it_alone(kept):
+    edit(kept, "vocab_size = 400", "vocab_size = 300")
+    assert make(kept) == ["corpus", "tokens", "sentences"]
+    assert make(kept) == []
+    states = {state.stage.name: state for state in Pipeline(kept / "p.toml").states()}
+    assert states["words"].kept == ("input tokens changed",)
+
+
+def test_a_kept_stage_that_is_missing_or_forced_is_made(kept):
+    shutil.rmtree(kept / "run" / "words")
+    assert "missing" in reasons(kept)["words"]
+    assert make(kept) == ["corpus", "tokens", "words", "sentences"]
+    pipeline = Pipeline(kept / "p.toml")
+    forced = pipeline.run(RunOptions(fresh=True), first="words", last="words")
+    assert [state.stage.name for state, made in forced if made] == ["words"]
+
+
+def test_an_artifact_that_a_setting_names_anew_makes_a_kept_stage(kept):
+    make(kept)
+    edit(kept, "dim = 8", 'init = "words2"\ndim = 8')
+    with (kept / "p.toml").open("a") as file:
+        file.write(
+            '[stage.words2]\ncommand = "train word2vec"\ninputs = ["tokens"]\ndim = 8\nepochs = 1\nmin_count = 1\n'
+        )
+    assert reasons(kept)["words"]

@@ -203,15 +203,19 @@ def _print_clusters(made: "Made") -> None:
 
 
 @click.command(
-    cls=ExampleCommand, example="wordpipe init my-project --from records.jsonl && cd my-project && wordpipe run"
+    cls=ExampleCommand,
+    example="wordpipe init my-project --from records.jsonl && cd my-project && wordpipe run",
+    quiet="Print nothing but errors.",
 )
 @click.argument("folder", default=".", type=PATH)
 @click.option("--from", "source", metavar="SOURCE", help="The texts: a file or folder, whose fields are looked at.")
-def init(folder: Path, source: str | None) -> None:
+def init(folder: Path, source: str | None, quiet: bool) -> None:
     """Write a commented wordpipe.toml and a Makefile to start from. Files that exist are left alone."""
     from wordpipe.pipeline import WHY, init_project
 
     project = init_project(folder, source=source)
+    if quiet:
+        return
     for path, is_new in project.files:
         say(f"{'wrote' if is_new else 'kept '} {path}")
     is_new = project.files[0][1]
@@ -270,7 +274,8 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
                 _print_made(state.stage.command, result, as_json=as_json, quiet=quiet, hint=False)
             elif not quiet:
                 why = ", ".join(state.reasons) or ("--fresh" if fresh else "")
-                say(f"── {state.stage.name}: {why}" if why else f"── {state.stage.name}: up to date")
+                why = why or (f"kept, though {', '.join(state.kept)}" if state.kept else "up to date")
+                say(f"── {state.stage.name}: {why}")
     if not quiet:
         seconds = human_seconds(clock.seconds)
         say(f"{made} made in {seconds}" if made else f"nothing to do ({seconds})")
@@ -321,10 +326,11 @@ def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool)
 def _state_lines(state: "State", width: int | None) -> str:
     """A state in one line; on a terminal where it has no room, the reasons stand below, a line each."""
     name, command = state.stage.name, state.stage.command.name
-    line = f"{'fresh' if state.fresh else 'stale'}  {name:<14} {command:<16} {', '.join(state.reasons)}".rstrip()
+    word, reasons = ("kept ", state.kept) if state.kept else ("fresh" if state.fresh else "stale", state.reasons)
+    line = f"{word}  {name:<14} {command:<16} {', '.join(reasons)}".rstrip()
     if width is None or len(line) <= width:
         return line
-    return "\n".join([f"stale  {name:<14} {command}", *(f"  {reason}" for reason in state.reasons)])
+    return "\n".join([f"{word}  {name:<14} {command}", *(f"  {reason}" for reason in reasons)])
 
 
 def _existing(path: Path) -> Path:

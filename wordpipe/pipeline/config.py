@@ -9,6 +9,7 @@
     [stage.tokens]
     command = "tokenize"
     inputs = ["corpus"]
+    keep = true                          # once made, other inputs do not make it stale
     vocab_size = 8000                    # any setting of the command
 
 What a stage takes and makes is in the registry of commands, so that an index over a corpus is refused before anything runs.
@@ -24,7 +25,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from wordpipe.artifacts import is_artifact
+from wordpipe.artifacts import Artifact, is_artifact
+from wordpipe.corpus import expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.settings import shown_value
 from wordpipe.stages import COMMANDS, Argument, Command
@@ -50,6 +52,17 @@ class Stage:
     inputs: tuple[str, ...]  # as written: stage names or sources
     settings: dict[str, Any]
     output: Path  # seen from the config's folder
+    keep: bool = False  # once made, it is not made again because its inputs changed
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Its inputs and the artifacts that its settings name: stages, sources or files."""
+        return (*self.inputs, *self.artifacts.values())
+
+    def by_argument(self, paths: list[str]) -> list[str | list[str]]:
+        """The paths of its inputs as the command's function takes them; the last argument may be several."""
+        fixed = len(self.command.arguments) - 1
+        return [*paths[:fixed], paths[fixed:] if self.command.arguments[-1].many else paths[fixed]]
 
     @property
     def artifacts(self) -> dict[str, str]:
@@ -264,8 +277,14 @@ def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[Word
     inputs = body.pop("inputs", None)
     if not isinstance(inputs, list) or not inputs or not all(isinstance(item, str) and item for item in inputs):
         raise ConfigError("inputs should be a list of stages or sources", where=where, got=shown_value(inputs))
+    keep = body.pop("keep", False)
+    if not isinstance(keep, bool):
+        raise ConfigError("keep should be true or false", where=where, got=shown_value(keep))
     command = COMMANDS[command_name]
     try:
+        for key in sorted(body.keys() - command.load_settings().model_fields.keys()):
+            if near := get_close_matches(key[:60], ("keep", "inputs", "command"), n=1, cutoff=0.7):
+                raise ConfigError(f"unknown key {shown_value(key)}", where=where, hint=f"did you mean {near[0]}?")
         command.load_settings().make(body, where=where)
     except ConfigError as error:
         problems.append(error)
@@ -277,7 +296,7 @@ def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[Word
     ):
         expected = " ".join(argument.name for argument in command.arguments)
         raise ConfigError(f"{command.name} takes other inputs", where=where, got=shown_value(inputs), expected=expected)
-    return Stage(name, command, tuple(inputs), body, Path(workdir) / name)
+    return Stage(name, command, tuple(inputs), body, Path(workdir) / name, keep)
 
 
 def _wrong_names(stage: Stage, makes: Mapping[str, str | None], config: Path) -> Iterator[ConfigError]:
@@ -318,7 +337,7 @@ def _in_order(stages: list[Stage], config: Path) -> list[Stage]:
     def visit(stage: Stage, path: tuple[str, ...]) -> None:
         if stage.name in path:
             _refuse_circle(path[path.index(stage.name) :], stage.name, config)
-        for name in (*stage.inputs, *stage.artifacts.values()):
+        for name in stage.needs:
             if name in by_name and name not in done:
                 visit(by_name[name], (*path, stage.name))
         done[stage.name] = stage
@@ -331,3 +350,35 @@ def _in_order(stages: list[Stage], config: Path) -> list[Stage]:
 
 def _refuse_circle(path: Iterable[str], again: str, config: Path) -> NoReturn:
     raise ConfigError("stages need each other in a circle", where=config, got=" → ".join((*path, again)))
+
+
+def check_sources(given: list[str], names: set[str], read_as: str) -> None:
+    """Sources of text are there and can be read; a name that is nearly a stage's is taken for a slip.
+
+    Raises:
+        WordpipeError: they are not.
+    """
+    for name in given:
+        if is_artifact(Path(name)):
+            hint = "name files or folders, or a stage that makes a corpus"
+            raise ArtifactError("this is an artifact, not a source of text", where=name, hint=hint)
+        if not os.path.lexists(name) and (hint := nearest(name, names)).startswith("did you mean"):
+            raise ConfigError("neither a stage nor a file", where=name, hint=hint)
+    for source in expand(given, read_as=read_as):  # type: ignore[arg-type]
+        if source.kind == "stream":
+            hint = "write it to a file first: what was read once cannot be compared again"
+            raise ConfigError("a pipeline cannot read a pipe", where=source.name, hint=hint)
+
+
+def check_artifact(setting: str, name: str, kinds: tuple[str, ...], names: set[str]) -> None:
+    """What a setting names is there and, where it is an artifact, of a kind that it takes.
+
+    Raises:
+        WordpipeError: it is not.
+    """
+    if is_artifact(Path(name)):
+        if "file" not in kinds:
+            Artifact(name, kinds, verify=False).close()  # type: ignore[arg-type]
+    elif not Path(name).exists():
+        hint = nearest(name, names)
+        raise ConfigError(f"{setting} names neither a stage nor a file", got=name, hint=hint)

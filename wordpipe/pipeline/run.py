@@ -2,6 +2,7 @@
 
 A stage is stale when its recipe (settings that matter and the digests of its inputs) is not the one its artifact was made
 from. Times play no part, so a touched file makes nothing, and an input that came out the same stops the chain there.
+A stage that says `keep = true` is made again for its own settings alone, and so is one that only such stages read.
 Before anything is said or made, the inputs of all stages are looked for.
 """
 
@@ -18,6 +19,8 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.pipeline.config import (
     CONFIG,
     Stage,
+    check_artifact,
+    check_sources,
     home_of,
     in_keys,
     nearest,
@@ -55,6 +58,7 @@ class State:
     stage: Stage
     reasons: tuple[str, ...]
     estimate: Estimate | None = None  # of making it; None where it is fresh
+    kept: tuple[str, ...] = ()  # why it would be stale, were it not kept
 
     @property
     def fresh(self) -> bool:
@@ -71,11 +75,12 @@ class StageStatus:
     output: str  # its folder, seen from the current one
     fresh: bool  # nothing to do
     reasons: tuple[str, ...]  # why it would be made; empty where it is fresh
+    kept: tuple[str, ...]  # why it would be stale, were it not kept by `keep = true`
     estimate: Estimate | None  # of making it; None where it is fresh
 
     def to_json(self) -> dict[str, Any]:
         """One JSON object."""
-        body = asdict(self) | {"reasons": list(self.reasons)}
+        body = asdict(self) | {"reasons": list(self.reasons), "kept": list(self.kept)}
         return body | {"estimate": self.estimate.to_json() if self.estimate else None}
 
 
@@ -208,7 +213,7 @@ class Pipeline:
         """
         target = stage.output if output is None else output.absolute()
         with self._at_home():
-            arguments = _by_argument(stage, [self._resolve(name) for name in stage.inputs])
+            arguments = stage.by_argument([self._resolve(name) for name in stage.inputs])
             chosen = self._settings(stage) if settings is None else dict(settings)
             needed = self._with_needed(stage)
 
@@ -228,7 +233,9 @@ class Pipeline:
         """A state in plain values."""
         stage = state.stage
         output = str(self.from_here(stage.output))
-        return StageStatus(stage.name, stage.command.name, output, state.fresh, state.reasons, state.estimate)
+        return StageStatus(
+            stage.name, stage.command.name, output, state.fresh, state.reasons, state.kept, state.estimate
+        )
 
     def from_here(self, path: Path) -> Path:
         """A path of the config as seen from the current folder."""
@@ -270,7 +277,7 @@ class Pipeline:
         waiting = [stage]
         while waiting:
             one = waiting.pop(0)
-            for name in (*one.inputs, *one.artifacts.values()):
+            for name in one.needs:
                 if name in by_name and name not in found:
                     found[name] = by_name[name]
                     waiting.append(by_name[name])
@@ -295,12 +302,12 @@ class Pipeline:
                     if argument.kinds and len(given) == 1 and is_artifact(Path(given[0])):
                         Artifact(given[0], argument.kinds, verify=False).close()  # type: ignore[arg-type]
                     elif argument.sources:
-                        _check_sources(given, names, read_as)
+                        check_sources(given, names, read_as)
                     elif argument.entry and not Path(given[0]).exists():
                         raise InputError("no such file", where=given[0])
                 for setting, name in stage.artifacts.items():
                     if name not in names:
-                        _check_artifact(setting, name, kinds_of[setting], names)
+                        check_artifact(setting, name, kinds_of[setting], names)
             except WordpipeError as error:
                 where = place_of(stage, self.config) + (f" {error.where}" if error.where else "")
                 again = type(error)(error.what, where=where, got=error.got, expected=error.expected, hint=error.hint)
@@ -308,8 +315,34 @@ class Pipeline:
         raise_together(problems, self.config)
 
     def _state(self, stage: Stage, before: dict[str, State]) -> State:
-        needed = [*stage.inputs, *stage.artifacts.values()]
-        waits = [f"{name} will be made" for name in needed if name in before and not before[name].fresh]
+        state = self._changed(stage, before)
+        if state.fresh or not self._is_kept(stage) or not self._stands(stage):
+            return state
+        return State(stage, (), kept=state.reasons)
+
+    def _is_kept(self, stage: Stage) -> bool:
+        """Whether other inputs do not make it stale: it says so, or all that read it are kept and stand."""
+        readers = [other for other in self.stages if stage.name in other.needs]
+        return stage.keep or (bool(readers) and all(self._is_kept(one) and self._stands(one) for one in readers))
+
+    def _stands(self, stage: Stage) -> bool:
+        """Whether its artifact is there and was made with its settings, of whatever inputs, by this version's recipe."""
+        try:
+            with Artifact(stage.output, [stage.command.makes], verify=False) as artifact:
+                manifest = artifact.manifest
+        except (ArtifactError, StorageError):
+            return False
+        is_of_sources = any(entry.kind == "source" for entry in manifest.inputs)
+        if not is_of_sources and len(manifest.inputs) != len(
+            stage.needs
+        ):  # a setting that names an artifact came or went
+            return False
+        body = self._checked_settings(stage).recipe_body()
+        return recipe_of(stage.command.makes, body, manifest.inputs) == manifest.recipe
+
+    def _changed(self, stage: Stage, before: dict[str, State]) -> State:
+        """The state of a stage that is not kept."""
+        waits = [f"{name} will be made" for name in stage.needs if name in before and not before[name].fresh]
         if not is_artifact(stage.output):
             return State(stage, ("missing", *waits))
         if waits:
@@ -414,45 +447,6 @@ def settings_from_file(where: str, command: str) -> dict[str, Any]:
     """
     found = stage_from_file(where, command)
     return found if isinstance(found, dict) else found[0].settings_from_here(found[1])
-
-
-def _by_argument(stage: Stage, paths: list[str]) -> list[str | list[str]]:
-    """The paths as the command's function takes them; the last argument may be several."""
-    fixed = len(stage.command.arguments) - 1
-    last = paths[fixed:] if stage.command.arguments[-1].many else paths[fixed]
-    return [*paths[:fixed], last]
-
-
-def _check_sources(given: list[str], names: set[str], read_as: str) -> None:
-    """Sources of text are there and can be read; a name that is nearly a stage's is taken for a slip.
-
-    Raises:
-        WordpipeError: they are not.
-    """
-    for name in given:
-        if is_artifact(Path(name)):
-            hint = "name files or folders, or a stage that makes a corpus"
-            raise ArtifactError("this is an artifact, not a source of text", where=name, hint=hint)
-        if not os.path.lexists(name) and (hint := nearest(name, names)).startswith("did you mean"):
-            raise ConfigError("neither a stage nor a file", where=name, hint=hint)
-    for source in expand(given, read_as=read_as):  # type: ignore[arg-type]
-        if source.kind == "stream":
-            hint = "write it to a file first: what was read once cannot be compared again"
-            raise ConfigError("a pipeline cannot read a pipe", where=source.name, hint=hint)
-
-
-def _check_artifact(setting: str, name: str, kinds: tuple[str, ...], names: set[str]) -> None:
-    """What a setting names is there and, where it is an artifact, of a kind that it takes.
-
-    Raises:
-        WordpipeError: it is not.
-    """
-    if is_artifact(Path(name)):
-        if "file" not in kinds:
-            Artifact(name, kinds, verify=False).close()  # type: ignore[arg-type]
-    elif not Path(name).exists():
-        hint = nearest(name, names)
-        raise ConfigError(f"{setting} names neither a stage nor a file", got=name, hint=hint)
 
 
 def _artifact_entry(path: str | Path) -> InputEntry:

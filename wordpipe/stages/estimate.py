@@ -280,10 +280,9 @@ def _transformer(settings: Any, inputs: Sequence[Size]) -> _Rule:
     layers = begun.layers or settings.n_layers or preset.n_layers
     ffn = (getattr(settings, "ffn_dim", None) or preset.ffn_dim) * (dim / preset.dim if settings.dim else 1)
     body, table = layers * (4 * dim**2 + 3 * dim * ffn), given.vocab * dim
-    at_once = settings.batch_size or (preset.batch_size if hasattr(settings, "seq_len") else settings.pairs_per_step)
-    positions = at_once * (getattr(settings, "seq_len", None) or preset.max_len)
+    positions = (settings.batch_size or preset.batch_size) * (getattr(settings, "seq_len", None) or preset.max_len)
     if settings.command == "train contrastive":
-        positions, guessed = at_once * 2 * 32.0, 0.0
+        positions, guessed = settings.pairs_per_step(int(given.sentences)) * 2 * 32.0, 0.0
         steps = settings.steps_for(int(given.sentences))
     else:
         guessed = getattr(settings, "mask_rate", 1.0)
@@ -309,7 +308,8 @@ def _contrastive(settings: Any, inputs: Sequence[Size]) -> _Rule:
     rows = given.vocab if settings.unit == "token" else given.distinct * min_count**-0.85
     parameters = rows * (dim or 100)
     steps = settings.steps_for(int(given.sentences))
-    seconds = 5 + 1.35e-8 * steps * parameters + 6e-6 * given.words
+    share = settings.pairs_per_step(int(given.sentences)) / 1_024
+    seconds = 1 + share * (4 + 1.35e-8 * steps * parameters) + 6e-6 * given.words
     size = Size(form="static", dim=dim, parameters=parameters)
     return _Rule(f"train contrastive/{settings.goal}", seconds, 450e6 + 42 * parameters, 4 * parameters, size)
 

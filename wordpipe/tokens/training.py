@@ -61,7 +61,11 @@ def train_tokenizer(pretokens: StringCounts, settings: TokenizeSettings, report:
     model, counts, warnings = train[settings.algorithm](pretokens, settings, report)
     tokenizer = build_tokenizer(model, settings)
     if settings.pretokenizer != "characters" and (size := tokenizer.get_vocab_size()) < settings.vocab_size:
-        why = "" if settings.algorithm == "unigram" else ", or --min-frequency is too high"
+        why = (
+            ""
+            if settings.algorithm == "unigram" or settings.min_frequency == 1
+            else "; --min-frequency 1 makes more of it"
+        )
         warnings.append(f"the text gave {size:,} tokens and not {settings.vocab_size:,}: too little of it{why}")
     return Trained(tokenizer, counts, warnings)
 

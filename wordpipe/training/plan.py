@@ -235,7 +235,10 @@ def pair_plan(settings: "ContrastiveSettings", n_pairs: int) -> Plan:
     """The plan of a contrastive training, of either encoder, with `n_pairs` pairs in one pass over the training text."""
     steps = settings.steps_for(n_pairs)
     return Plan(
-        **_schedule(settings, steps), batch_size=settings.pairs_per_step, lr=settings.peak_lr, seed=settings.seed
+        **_schedule(settings, steps),
+        batch_size=settings.pairs_per_step(n_pairs),
+        lr=settings.peak_lr,
+        seed=settings.seed,
     )
 
 

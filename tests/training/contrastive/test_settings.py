@@ -147,3 +147,24 @@ PAIRS = 640
 def test_the_steps_of_a_text(encoder: str, given: dict[str, float], n_pairs: int, expected: int) -> None:
     settings = ContrastiveSettings.make({"encoder": encoder, "batch_size": PAIRS} | given)
     assert pair_plan(settings, n_pairs).steps == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "n_pairs", "expected"),
+    [
+        ({}, 10, 10),
+        ({}, 1, 2),
+        ({"encoder": "transformer"}, 100, 100),
+        ({}, 1_023, 1_023),
+        ({}, 1_024, 1_024),
+        ({}, 10**6, 1_024),
+        ({"encoder": "transformer"}, 10**6, 128),
+        ({"batch_size": 64}, 10, 64),
+        ({"pairs": "pairs.jsonl"}, 10, 1_024),  # the file may have more
+    ],
+)
+def test_a_step_has_no_more_pairs_than_there_are_sentences(given, n_pairs, expected):
+    plan = pair_plan(ContrastiveSettings.make(given), n_pairs)
+    assert plan.batch_size == expected
+    if n_pairs < 10**6:
+        assert plan.steps == 200

@@ -42,7 +42,7 @@ from wordpipe.training.contrastive import (
     spelled_part,
     word_weights,
 )
-from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.training.contrastive.settings import LEAST_STEPS, ContrastiveSettings
 from wordpipe.words import WordVectors
 
 Floats = npt.NDArray[np.float32]
@@ -92,9 +92,13 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
         learner = StaticLearner(pairs, table_VD, settings, held_out=held_out_pairs(settings, text))
         training = pair_trainer(learner, settings, pairs.n_pairs, state_dir=job.partial, run_key=job.recipe)
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
+        steps, at_once = training.plan.steps, training.plan.batch_size
+        why = (
+            "" if settings.steps or settings.epochs or steps > LEAST_STEPS else f" ({LEAST_STEPS} steps are the least)"
+        )
         job.note(
-            f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: {training.plan.steps:,} steps "
-            f"of {settings.pairs_per_step:,} pairs"
+            f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: {steps:,} steps of {at_once:,} "
+            f"pairs, which is {steps * at_once / pairs.n_pairs:,.3g} times the {pairs.n_pairs:,} sentences{why}"
         )
         train_on_pairs(job, training, pairs)
     if settings.goal == "similarity":

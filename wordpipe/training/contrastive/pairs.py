@@ -94,9 +94,9 @@ class Pairs:
             raise InputError("no sentence to make pairs of", where=split, hint="give more text, or another split of it")
         self._text, self._settings, self._given = text, settings, given
         self._document_of_row = np.repeat(np.arange(len(chosen), dtype=np.int32), np.diff(text.documents))
-        self._batch_size = min(batch_size, len(self._rows)) if batch_size else settings.pairs_per_step
-        self._seed = seed_of(settings.seed, "pairs", split)
         self.n_pairs = len(self._rows)
+        self._batch_size = min(batch_size, self.n_pairs) if batch_size else settings.pairs_per_step(self.n_pairs)
+        self._seed = seed_of(settings.seed, "pairs", split)
         self.counts = _counts(text, chosen, self._rows, given, settings)
         self.notes = _notes(self.counts, settings)
         if split == "train" and given is None and settings.false_negatives == "drop":

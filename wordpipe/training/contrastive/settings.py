@@ -19,7 +19,7 @@ KINDS: tuple[PairKind, ...] = ("dropout", "neighbour", "crop", "title", "deletio
 
 DEFAULT_POOLING: Pooling = "weighted"
 _LR = {"static": 0.01, "transformer": 3e-4}
-_LEAST_STEPS = 200  # where nobody says how long
+LEAST_STEPS = 200  # where nobody says how long
 
 _FINISH = ("number_weight", "punctuation_weight", "piece_weight", "negation_weight")
 _STATIC = (
@@ -83,8 +83,8 @@ class ContrastiveSettings(Settings):
         None, "passes over the sentences, instead of steps; with neither: 1, and at least 200 steps", gt=0, le=10**6
     )
     batch_size: int | None = setting(
-        None, "pairs per step, each the negative of all others; else 1024 for static, 128 for a transformer", ge=2,
-        le=65_536,
+        None, "pairs per step, each the negative of all others; else 1024 for static, 128 for a transformer, or one for each "
+        "sentence where there are fewer", ge=2, le=65_536,
     )  # fmt: skip
 
     pairs: Path | None = setting(
@@ -299,10 +299,17 @@ class ContrastiveSettings(Settings):
                 raise ValueError(f"{', '.join(idle)} would change nothing: {why}")
         return self
 
-    @property
-    def pairs_per_step(self) -> int:
-        """The batch size, resolved."""
-        return self.batch_size or (1_024 if self.encoder == "static" else 128)
+    def pairs_per_step(self, n_pairs: int) -> int:
+        """The batch size, resolved: where nobody says it, a step has no more pairs than there are sentences.
+
+        More would be the same sentences again, which are no negatives of each other: 149 sentences of the handbook found their
+        texts by held-out titles with nDCG@10 of 87.2 in steps of 149 pairs, 87.9 in steps of 1,024 (both ± 2).
+
+        Args:
+            n_pairs: of one pass over the training text.
+        """
+        usual = 1_024 if self.encoder == "static" else 128
+        return self.batch_size or (usual if self.pairs is not None else min(usual, max(2, n_pairs)))
 
     @property
     def parts(self) -> TableParts:
@@ -374,9 +381,9 @@ class ContrastiveSettings(Settings):
         if self.steps is not None:
             return self.steps
         passes = 1.0 if self.epochs is None else self.epochs
-        least = _LEAST_STEPS if self.epochs is None else 1
+        least = LEAST_STEPS if self.epochs is None else 1
         # 1.1 · 30 / 3 comes to a little more than 11
-        return max(least, math.ceil(passes * n_pairs / self.pairs_per_step - 1e-9))
+        return max(least, math.ceil(passes * n_pairs / self.pairs_per_step(n_pairs) - 1e-9))
 
 
 _IDLE: tuple[tuple[tuple[str, ...], Callable[[ContrastiveSettings], bool], str], ...] = (
