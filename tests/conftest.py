@@ -18,9 +18,15 @@ from wordpipe.cli import run
 
 # no deadline: the first example may wait for the compiler. Every run draws other examples, so that few of them find in a
 # week what many find in a day; `make test-all` asks for the many
-settings.register_profile("quick", deadline=None, max_examples=50)
-settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("thorough", deadline=None, max_examples=300)
 settings.load_profile("quick")
+
+# Processes that test side by side have their share of the cores. Threads beyond it wait by spinning: with two of them on two
+# cores, the tests of `doctor` took five times the processor. To be set before the libraries are imported, which read it once
+if count := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // count)))
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data"
@@ -43,6 +49,17 @@ def _own_cache(tmp_path_factory):
     """The cache of file hashes of the tests, not the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting():
+    """Only a loss of power tells whether data has reached the disk; that it is forced there is tested by the calls made.
+
+    Commands that run as programs of their own wait for the disk as they always do.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
         yield
 
 
