@@ -435,7 +435,7 @@ HOSTILE = {
     ],
     "rst": [
         "`" * N,
-        "*a " * N,
+        "*a " * (N // 2),  # docutils looks for the end of each as far as the line goes
         "|" * N,
         "[" * N,
         "\n\n".join(" " * at + "a" for at in range(500)),
