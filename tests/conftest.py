@@ -6,8 +6,10 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from hypothesis import settings
@@ -130,12 +132,21 @@ class Result:
 
 @pytest.fixture
 def cli(monkeypatch, capfd) -> Callable[..., Result]:
-    """Run the command line in this process."""
+    """Run the command line in this process; `piped` is what it reads from a pipe at standard input."""
 
-    def call(*args: object) -> Result:
+    def call(*args: object, piped: str | None = None) -> Result:
         monkeypatch.setattr(sys, "argv", ["wordpipe", *map(str, args)])
         capfd.readouterr()
-        code = run()
+        with _piped(piped) if piped is not None else nullcontext(sys.stdin) as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            code = run()
         return Result(code, *capfd.readouterr())
 
     return call
+
+
+def _piped(text: str) -> TextIO:
+    read, write = os.pipe()
+    with os.fdopen(write, "wb") as end:
+        end.write(text.encode())  # which a pipe holds without a reader: some kB
+    return os.fdopen(read, encoding="utf-8")
