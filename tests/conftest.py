@@ -6,8 +6,10 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from hypothesis import settings
@@ -18,9 +20,15 @@ from wordpipe.cli import run
 
 # no deadline: the first example may wait for the compiler. Every run draws other examples, so that few of them find in a
 # week what many find in a day; `make test-all` asks for the many
-settings.register_profile("quick", deadline=None, max_examples=50)
-settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("thorough", deadline=None, max_examples=300)
 settings.load_profile("quick")
+
+# Processes that test side by side have their share of the cores. Threads beyond it wait by spinning: with two of them on two
+# cores, the tests of `doctor` took five times the processor. To be set before the libraries are imported, which read it once
+if count := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // count)))
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data"
@@ -43,6 +51,17 @@ def _own_cache(tmp_path_factory):
     """The cache of file hashes of the tests, not the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting():
+    """Only a loss of power tells whether data has reached the disk; that it is forced there is tested by the calls made.
+
+    Commands that run as programs of their own wait for the disk as they always do.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
         yield
 
 
@@ -113,12 +132,21 @@ class Result:
 
 @pytest.fixture
 def cli(monkeypatch, capfd) -> Callable[..., Result]:
-    """Run the command line in this process."""
+    """Run the command line in this process; `piped` is what it reads from a pipe at standard input."""
 
-    def call(*args: object) -> Result:
+    def call(*args: object, piped: str | None = None) -> Result:
         monkeypatch.setattr(sys, "argv", ["wordpipe", *map(str, args)])
         capfd.readouterr()
-        code = run()
+        with _piped(piped) if piped is not None else nullcontext(sys.stdin) as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            code = run()
         return Result(code, *capfd.readouterr())
 
     return call
+
+
+def _piped(text: str) -> TextIO:
+    read, write = os.pipe()
+    with os.fdopen(write, "wb") as end:
+        end.write(text.encode())  # which a pipe holds without a reader: some kB
+    return os.fdopen(read, encoding="utf-8")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,9 +72,10 @@ def from_imports(path: Path) -> Iterator[tuple[int, str, str]]:
                     yield node.lineno, node.module, alias.name
 
 
-def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imports_of(path: Path) -> tuple[tuple[int, str], ...]:
     """Line and full name of every import that runs."""
-    return imported_names(running_nodes(tree_of(path)), path.relative_to(ROOT).parent.parts)
+    return tuple(imported_names(running_nodes(tree_of(path)), path.relative_to(ROOT).parent.parts))
 
 
 def our_imports(path: Path) -> Iterator[tuple[int, str, str]]:

@@ -118,11 +118,24 @@ def test_answers_on_a_terminal(built, columns):
     assert re.search(r"\x1b\[1m[Ww]aters?\x1b\[0m", seen.text)
 
 
-@pytest.mark.parametrize("without", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+COMMANDS = [
+    "query {0}/index water -k 2", "query {0}/index water --format table", "show {0}/words", "plot {0}/model",
+    "evaluate tokenizer {0}/tokens --data {0}/corpus", "ingest {0}/../notes.txt -o {1}/corpus", "query {0}/index",
+]  # fmt: skip
+DUMB = [0, 1, 5]
+"""The commands that are also tried on a terminal that knows no colours: one for each way of printing."""
+
+
 @pytest.mark.parametrize(
-    "command", ["query {0}/index water -k 2", "query {0}/index water --format table", "show {0}/words", "plot {0}/model",
-                "evaluate tokenizer {0}/tokens --data {0}/corpus", "ingest {0}/../notes.txt -o {1}/corpus", "query {0}/index"]
-)  # fmt: skip
+    ("command", "without"),
+    [
+        *((command, {"NO_COLOR": "1"}) for command in COMMANDS),
+        *(
+            pytest.param(command, {"TERM": "dumb"}, marks=[] if number in DUMB else pytest.mark.slow)
+            for number, command in enumerate(COMMANDS)
+        ),
+    ],
+)
 def test_no_escape_is_left_where_none_is_wanted(built, tmp_path, command, without):
     (built.parent / "notes.txt").write_text("Salt in the sea.\n")
     seen = in_terminal(*command.format(built, tmp_path).split(), typed="water\n", **without)

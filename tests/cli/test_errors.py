@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import wordpipe
 from tests.support.terminal import in_terminal
 from wordpipe.cli import wants_json
 from wordpipe.errors import ConfigError, InputError, shortened
@@ -99,7 +100,7 @@ def test_closed_streams_are_opened_to_nothing(built, tmp_path, command, code, cl
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     if command.startswith("ingest"):
-        assert shell(f"$W verify {tmp_path}/corpus").returncode == 0
+        assert wordpipe.verify(tmp_path / "corpus")["ok"]
     if command == "query {0}/words water" and closed != ">&- 2>&- <&-" and closed != ">&-":
         assert len(done.stdout.splitlines()) == 10
 

@@ -85,7 +85,7 @@ def table_of(path: str, **chosen) -> tuple[pa.Table, Ingest]:
     return pa.Table.from_batches(map(ingest.converted, batches), ingest.schema), ingest
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(RECORDS, st.integers(1, 4))
 def test_columns_are_what_a_slow_twin_finds(tmp_path, monkeypatch, records, rows_at_once):
     monkeypatch.setattr(reading, "_BATCH_ROWS", rows_at_once)

@@ -8,7 +8,7 @@ import random
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.corpus import BLOCK, ExpansionLimit, compression_of, decompress_blocks, read_blocks
@@ -27,7 +27,6 @@ def unpack(blocks, kind, max_expand=200):
     return list(decompress_blocks(iter(blocks), kind, ExpansionLimit("a.txt", max_expand)))
 
 
-@settings(max_examples=60)
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=4), st.sampled_from(KINDS), st.integers(1, 50), st.data())
 def test_members_in_any_blocks_give_their_bytes_in_order(members, kind, size, data):
     packed = b"".join(PACK[kind](member) for member in members)

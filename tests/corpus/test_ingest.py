@@ -79,7 +79,7 @@ def test_a_folder_of_formats(here):
 BLOCKS = st.lists(st.text(st.sampled_from(list("ab. \n\té。")), max_size=30), max_size=12)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(BLOCKS, st.sampled_from(["file", "block", "line"]), st.booleans())
 def test_documents_ids_lines_and_counts_hold_on_any_text(here, blocks, documents, deduplicate):
     text = "\n\n".join(blocks)

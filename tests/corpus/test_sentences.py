@@ -6,7 +6,7 @@ import textwrap
 import time
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wordpipe.corpus import is_hard_wrapped, paragraphs, split_sentences
@@ -144,7 +144,6 @@ def test_thai_is_parted_at_spaces_between_long_phrases_but_not_before_a_conjunct
 MARKS = st.sampled_from(list(".!?…。！？।؟\"'“”«»‹›()[]「」\n\n  \t-*#>`|:=1aAbZzÄéяЖ的は가กا\u0301\u200d\u00a0😀"))
 
 
-@settings(max_examples=300)
 @given(
     st.one_of(st.text(MARKS, max_size=200), st.text(max_size=80)),
     st.sampled_from(["auto", "paragraph", "space"]),

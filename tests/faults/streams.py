@@ -128,27 +128,11 @@ def cases(world: World) -> list[Case]:
     table = []
     for how in _CLOSED:
         for stage in ("ingest", "tokenize", "word2vec", "mlm", "index"):
-            fast = (stage, how) in (("ingest", "stderr"), ("ingest", "all"))
-            table.append(
-                Case(
-                    f"streams/closed-{how}/{stage}",
-                    _closed_stage(stage, how),
-                    ("15", "C1", "P9"),
-                    fast=fast,
-                    prepared=True,
-                )
-            )
+            at = _closed_stage(stage, how)
+            table.append(Case(f"streams/closed-{how}/{stage}", at, ("15", "C1", "P9"), prepared=True))
         for name in _LOOKING:
-            fast = (name, how) == ("query", "stderr")
-            table.append(
-                Case(
-                    f"streams/closed-{how}/{name}",
-                    _closed_look(name, how),
-                    ("15", "C1", "P9"),
-                    fast=fast,
-                    prepared=True,
-                )
-            )
+            look = _closed_look(name, how)
+            table.append(Case(f"streams/closed-{how}/{name}", look, ("15", "C1", "P9"), prepared=True))
     quiet = _closed_stage("ingest", "stderr")
     table += [
         Case("streams/closed-stderr/again", quiet, ("15", "C1"), prepared=True),

@@ -32,7 +32,8 @@ def cases(tmp_path_factory) -> list[Case]:
 def test_the_fast_part_holds(tmp_path):
     report = tmp_path / "report.jsonl"
     done = subprocess.run(
-        [sys.executable, "-m", "tests.faults", "--fast", "--json", str(report)],
+        # one at once: a second would import everything once more, beside other tests that want the cores
+        [sys.executable, "-m", "tests.faults", "--fast", "--jobs", "1", "--json", str(report)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -42,7 +42,6 @@ def lucene(corpus: list[str], asked: str, k1: float = 1.2, b: float = 0.75) -> l
     return scores
 
 
-@settings(max_examples=40)
 @given(corpus=texts, asked=query, k=st.integers(1, 8))
 def test_scores_are_those_of_the_formula_and_the_best_come_first(corpus, asked, k):
     index = LexicalIndex.build(iter(corpus), ENGLISH)
@@ -58,7 +57,6 @@ def test_scores_are_those_of_the_formula_and_the_best_come_first(corpus, asked, 
         )
 
 
-@settings(max_examples=40)
 @given(
     corpus=texts,
     asked=query,
@@ -87,7 +85,6 @@ def test_a_text_that_is_not_in_the_index_scores_as_the_formula_has_it(corpus, as
     np.testing.assert_allclose(index.score_rows(read, rows), own[rows], rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=40)
 @given(corpus=texts, asked=query, seed=st.integers(0, 99))
 def test_a_query_gets_the_weightiest_terms_of_what_it_found(corpus, asked, seed):
     """The slow twin: term by term and text by text; added terms weigh as much as the query's own together."""
@@ -177,7 +174,6 @@ def test_a_thousand_texts_score_as_bm25s_scores_them(handbook):
         assert max(alone) > 1
 
 
-@settings(max_examples=40)
 @given(corpus=texts, asked=query, seed=st.integers(0, 99))
 def test_only_allowed_texts_are_found(corpus, asked, seed):
     index = LexicalIndex.build(corpus, ENGLISH)
@@ -186,7 +182,6 @@ def test_only_allowed_texts_are_found(corpus, asked, seed):
     assert hits.rows.tolist() == [row for row in all_hits.rows.tolist() if allowed[row]][:3]
 
 
-@settings(max_examples=40)
 @given(corpus=texts, more=texts, seed=st.integers(0, 99))
 def test_an_updated_index_has_the_bytes_of_a_new_one(corpus, more, seed):
     rng = np.random.default_rng(seed)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.search import (
@@ -30,7 +30,6 @@ def normalised(scores: dict[int, float]) -> dict[int, float]:
     return {row: (score - low) / (high - low) if high > low else 1.0 for row, score in scores.items()}
 
 
-@settings(max_examples=40)
 @given(dense=found, lexical=found, weight=st.floats(0.05, 0.95), k=st.integers(1, 30))
 def test_a_fusion_is_the_weighted_sum_row_by_row(dense, lexical, weight, k):
     one, other = normalised(dense), normalised(lexical)
@@ -41,7 +40,6 @@ def test_a_fusion_is_the_weighted_sum_row_by_row(dense, lexical, weight, k):
     np.testing.assert_allclose(mixed.scores, [expected[row] for row in mixed.rows.tolist()], atol=1e-5)
 
 
-@settings(max_examples=40)
 @given(dense=found, lexical=found)
 def test_at_the_ends_one_side_answers_alone(dense, lexical):
     near, worded = hits_of(dense), hits_of(lexical)
@@ -49,7 +47,6 @@ def test_at_the_ends_one_side_answers_alone(dense, lexical):
     assert fuse(near, worded, 0, 30).rows.tolist() == worded.rows.tolist()
 
 
-@settings(max_examples=60)
 @given(
     dense=st.lists(st.floats(-1, 1, width=16), max_size=40),
     lexical=st.lists(st.floats(0, 9, width=16), max_size=40),

@@ -1,11 +1,8 @@
 """`ingest --update`: the same bytes as if everything had been read, without reading what has not changed."""
 
 import json
-import os
 import random
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -149,12 +146,10 @@ def test_a_damaged_corpus_is_made_anew(here, reads, cli, flags):
     assert wordpipe.verify("corpus")["ok"]
 
 
-def test_standard_input_is_always_read(here):
-    command = [sys.executable, "-m", "wordpipe", "ingest", "-", "in", "-o", "corpus", "--update", "--json"]
+def test_standard_input_is_always_read(here, cli):
     for text, expected in (("One. Two.", None), ("Three.", (5, 2, 0, 0))):
-        env = {**os.environ, "PYTHONPATH": str(Path(wordpipe.__file__).parent.parent)}
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, env=env)
-        counts = json.loads(done.stdout)["counts"]
+        done = cli("ingest", "-", "in", "-o", "corpus", "--update", "--json", piped=text)
+        counts = json.loads(done.out)["counts"]
         found = tuple(map(counts.get, CHANGES))
         assert found == (expected or (None,) * 4)
 

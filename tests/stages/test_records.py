@@ -4,8 +4,6 @@ import json
 import math
 import random
 import shutil
-import subprocess
-import sys
 from datetime import date
 from decimal import Decimal
 
@@ -424,15 +422,12 @@ def test_stages_take_rows_where_they_take_a_corpus(here):
         ("The text, he said, was here.\nAnd so, it was, indeed, fine.\n", "", None),
     ],
 )
-def test_standard_input_is_looked_at(here, text, said, column):
-    def run(*flags: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "wordpipe", "ingest", "-", "-o", "corpus", *flags]
-        return subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=here)
-
-    assert said in run().stderr
+def test_standard_input_is_looked_at(here, cli, text, said, column):
+    assert said in cli("ingest", "-", "-o", "corpus", piped=text).err
     assert column is None or column in rows_of("corpus")[0]
-    forced = run("--format", "txt")
-    assert ("looks like JSON Lines" in forced.stderr) == ("JSON" in said)
+    forced = cli("ingest", "-", "-o", "corpus", "--format", "txt", piped=text)
+    assert forced.code == 0
+    assert ("looks like JSON Lines" in forced.err) == ("JSON" in said)
     assert "year" not in rows_of("corpus")[0]
 
 

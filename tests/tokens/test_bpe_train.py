@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
@@ -89,7 +89,6 @@ OPTIONS = st.fixed_dictionaries(
 LETTERS = st.sampled_from([[], ["z"], ["z", "b"]])
 
 
-@settings(max_examples=150, deadline=None)
 @given(word_counts(), OPTIONS, LETTERS)
 def test_characters_as_hugging_face(words: Words, options: dict[str, Any], letters: list[str]) -> None:
     assert trained(ours(words, initial_alphabet=letters, **options)) == theirs(
@@ -97,14 +96,12 @@ def test_characters_as_hugging_face(words: Words, options: dict[str, Any], lette
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(word_counts((" a", "aé漢😀", "ab\n\x00", "ġĠ ")), OPTIONS, st.booleans())
 def test_bytes_as_hugging_face(words: Words, options: dict[str, Any], all_letters: bool) -> None:
     options["initial_alphabet"] = byte_letters() if all_letters else []
     assert trained(ours(words, byte_level=True, **options)) == theirs(words, byte_level=True, **options)
 
 
-@settings(max_examples=100, deadline=None)
 @given(word_counts(), OPTIONS)
 def test_wordpiece_as_hugging_face(words: Words, options: dict[str, Any]) -> None:
     """Their ids of continuing letters follow a hash table; given as special tokens, they have the order that ours have."""
@@ -114,7 +111,6 @@ def test_wordpiece_as_hugging_face(words: Words, options: dict[str, Any]) -> Non
     assert trained(ours(words, **options)) == theirs(words, **options)
 
 
-@settings(max_examples=100, deadline=None)
 @given(word_counts(), OPTIONS, st.sampled_from(["", "##"]))
 def test_counting_anew_before_each_merge(words: Words, options: dict[str, Any], prefix: str) -> None:
     assert trained(ours(words, continuing_prefix=prefix, **options)) == recounted(words, prefix=prefix, **options)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.pretoken_tables import table_of
@@ -99,7 +99,6 @@ def test_counts_of_any_size_of_memory_are_the_same(tmp_path, seed):
     assert sum((as_counter(part) for part in parts), Counter()) == expected
 
 
-@settings(max_examples=200)
 @given(st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(1, 5)), st.integers(0, 400), st.integers(1, 5))
 def test_the_commonest_that_fit_are_kept_however_they_are_parted(counts, room, parts):
     def fits(size: int, number: int) -> bool:

@@ -112,7 +112,6 @@ def naive(tokenizer: Tokenizer, rows: list[str]) -> dict[str, int]:
 
 @kinds
 @given(texts)
-@settings(max_examples=40)
 def test_every_count_is_that_of_the_slow_twin(kind, rows):
     evaluation = TokenizerEvaluation(MADE[kind])
     evaluation.add(pa.array(rows))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
@@ -90,7 +90,6 @@ def twin(name: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None, max_examples=60)  # the first call compiles
 @given(texts=st.lists(TEXTS, max_size=4))
 def test_any_text_is_normalised_as_by_tokenizers(name: str, texts: list[str]) -> None:
     assert normalised(name, texts) == [twin(name, text) for text in texts]

@@ -55,7 +55,6 @@ def test_every_tokenizer_of_ours_is_recognised_after_saving(name: str, form: str
 
 @pytest.mark.parametrize("name", ["gpt2", "digits", "marks"])
 @pytest.mark.parametrize("form", ["none", "nfc", "nfkc"])
-@settings(deadline=None, max_examples=60)
 @given(text=TEXTS, lowercase=st.booleans(), strip=st.booleans())
 def test_bytes_never_lose_a_character(name: str, form: str, text: str, lowercase: bool, strip: bool) -> None:
     made = build_tokenizer(
@@ -242,7 +241,6 @@ CHARACTERS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     texts=st.lists(st.text(st.one_of(CHARACTERS, st.characters(exclude_categories=["Cs"])), max_size=25), max_size=4)
 )

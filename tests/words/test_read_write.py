@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.errors import InputError
@@ -163,7 +163,6 @@ strange = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6) | st.sam
 )
 
 
-@settings(max_examples=150)
 @given(
     st.lists(strange, min_size=1, max_size=8, unique=True),
     st.integers(2, 6),
@@ -187,7 +186,6 @@ def test_what_is_written_is_read_back_bit_for_bit(
     same_bits(numbers, vectors_VD)
 
 
-@settings(max_examples=50)
 @given(st.lists(strange, min_size=1, max_size=8, unique=True), st.booleans())
 def test_folders_come_back_too(tmp_path_factory: pytest.TempPathFactory, words: list[str], counted: bool) -> None:
     words = [word for word in words if not set(word) & set("\r\n")] or ["x"]
