@@ -108,6 +108,9 @@ class TestBleu:
         assert bleu_statistics([text], [split]).tolist() == bleu_statistics([split], [split], tokenizer="none").tolist()
         assert corpus_bleu([text], [split], tokenizer="none").score < 50
 
+    def test_13a_joins_words_at_the_end_of_a_line_and_drops_skipped(self):
+        assert bleu_statistics(["well-\nknown <skipped>x\n"], ["wellknown x"])[0, :4].tolist() == [2, 2, 2, 1]
+
     def test_lower_case_is_asked_for(self):
         assert corpus_bleu(["A B C D"], ["a b c d"]).score == 0
         found = corpus_bleu(["A B C D"], ["a b c d"], lowercase=True)
@@ -145,6 +148,9 @@ class TestChrf:
         expected = 100 * 5 * precision * recall / (4 * precision + recall)
         assert corpus_chrf(["a bc"], ["ab de"]).score == pytest.approx(expected)
         assert chrf_statistics(["a bc"], ["ab de"]).tolist() == [[3, 4, 2, 2, 3, 1, 1, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]]
+
+    def test_orders_that_the_reference_is_too_short_for_do_not_count(self):
+        assert chrf_statistics(["abc"], ["ab"])[0, :9].tolist() == [3, 2, 2, 2, 1, 1, 0, 0, 0]
 
     def test_words_of_chrf_plus_plus_lose_one_mark(self):
         """ "(hi)" is "(hi" and ")", "(hi" is "(" and "hi": 2 of the hypothesis' 4, "hi" and "(", as the reference has 3."""
