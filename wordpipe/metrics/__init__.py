@@ -11,8 +11,24 @@ if TYPE_CHECKING:
         correlation_interval,
         mean_interval,
         paired_difference,
+        paired_score_difference,
         pearson,
+        score_interval,
         spearman,
+    )
+    from wordpipe.metrics.translation import (
+        CorpusBleu,
+        CorpusChrf,
+        answer_f1,
+        bleu_score,
+        bleu_statistics,
+        chrf_score,
+        chrf_statistics,
+        corpus_bleu,
+        corpus_chrf,
+        exact_match,
+        normalise_answer,
+        rouge_l,
     )
     from wordpipe.metrics.vectors import (
         SCORES_AT_ONCE,
