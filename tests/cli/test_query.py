@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from itertools import cycle
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -62,6 +63,26 @@ def test_what_does_not_fit_is_told_once(cli, index, options, code, message):
     assert found.code == code
     assert message in found.err
     assert "Traceback" not in found.err
+
+
+def test_a_question_without_an_index_names_the_one_in_run(cli, index, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = cli("query", "why tides")
+    assert asked.code == 4
+    assert (
+        "hint: the index comes before the question: wordpipe query INDEX 'why tides'; wordpipe index makes one"
+        in asked.err
+    )
+    copytree(index, tmp_path / "run" / "found")
+    copytree(index.parent / "sentences", tmp_path / "run" / "sentences")
+    (tmp_path / "run" / "broken").mkdir()
+    (tmp_path / "run" / "broken" / "manifest.json").write_text("{")
+    for words in (["why tides"], ["why", "tides"], ["run/fuond", "why tides"]):
+        assert cli("query", *words).err.endswith("wordpipe query run/found 'why tides'\n")
+    assert "wordpipe query run/found 'salt " in cli("query", "salt " * 1000).err
+    assert cli("query", "run/fuond").err.endswith('wordpipe query run/found "your question"\n')
+    copytree(index, tmp_path / "run" / "other")
+    assert cli("query", "why tides").err.endswith("wordpipe query INDEX 'why tides'\n")
 
 
 def test_a_file_of_queries_with_hostile_lines(cli, index, tmp_path):

@@ -55,3 +55,14 @@ def test_show_text(cli, built):
     assert len(found["ids"]) == len(found["offsets"]) == len(found["tokens"])
     assert cli("show", built / "corpus", "--text", "x").code == 4
     assert cli("show", built / "tokens", "--text", "x", "--rows", 1).code == 2
+
+
+def test_the_columns_are_listed_with_their_types_also_of_a_damaged_table_not(cli, chain):
+    shown = cli("show", chain / "corpus")
+    assert "  columns                  doc_id (string), sentence_id (int32), title (string), text (string)" in shown.out
+    table = next((chain / "corpus").glob("corpus-*.parquet"))
+    table.write_bytes(b"x" * table.stat().st_size)
+    damaged = cli("show", chain / "corpus")
+    assert damaged.code == 0
+    assert "columns " not in damaged.out
+    assert cli("show", chain / "corpus", "--rows", 1).code == 4

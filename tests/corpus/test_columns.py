@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wordpipe.artifacts import CORPUS, user_name
+from wordpipe.artifacts import CORPUS, is_json, user_name
 from wordpipe.corpus import Ingest, expand, kinds_of, recast, text_of, to_array, type_of
 from wordpipe.corpus import ingest as reading
 from wordpipe.corpus.settings import IngestSettings
@@ -102,6 +102,10 @@ def test_columns_are_what_a_slow_twin_finds(tmp_path, monkeypatch, records, rows
         assert field.type == kind
         expected = [json.dumps(v, ensure_ascii=False) if is_nested(v) else slow_value(v, kind) for v in values]
         assert table[field.name].to_pylist() == expected
+        given = [value for value in values if value is not None]
+        of_nothing = [isinstance(value, list) and all(item is None for item in value) for value in given]
+        objects = [is_nested(value) for value in given]
+        assert is_json(field) == (any(objects) and all(map(max, objects, of_nothing)))
 
 
 @given(st.lists(VALUES, max_size=6), st.lists(VALUES, max_size=6))
@@ -165,7 +169,7 @@ def test_of_mixed_types_the_first_other_value_is_named(tmp_path):
     table, ingest = table_of(str(tmp_path / "a.jsonl"))
     assert table["year"].to_pylist() == ["0", "1", "2", "3", "4", "5", "MCM", "7", "8"]
     assert table.schema.field("fine").type == pa.float64()
-    message = "the values of 'year' are of several types, so they are strings; the first other one: a.jsonl, line 7"
+    message = "the values of 'year' are of several types, so its column is text; the first other one: a.jsonl, line 7"
     assert ingest.warnings == [message]
 
 

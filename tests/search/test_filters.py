@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator, Sequence
 
 import duckdb
@@ -87,7 +88,6 @@ def test_only_the_columns_named_are_read():
         ("columns(*) > 1", "a star"),
         ("year > ?", "a parameter"),
         ("year", "neither true nor false"),
-        ("", "not a condition"),
         ("yeer > 2000", "yeer"),
         ("lang > 2000", "Cannot compare values"),
         ("count(*) > 1", "no such function"),
@@ -112,6 +112,64 @@ def test_anything_else_is_refused_with_the_reason(condition, message):
         asked(condition, [{"row": 1, "year": 2001, "lang": "de", "my column": 0.5}])
     if message == "yeer":
         assert "year (int32), lang (string)" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ("year => 2000", "=> is written >="),
+        ("year =< 2000", "=< is written <="),
+        ("year > 2000 && lang = 'de'", "&& is written and; for example"),
+        ("(year > 2000) && (lang = 'de')", "&& is written and"),
+        ("year > 2000 || lang = '&&'", "|| is written or; for example"),
+        ("(year > 2000) || (lang = 'de')", "|| is written or; for example"),
+        ("! (lang = 'de') and year => 2000", "! is written not, => is written >="),
+        ("year = 2000, lang = 'de'", "conditions are joined by and"),
+        ("lang->'a' = 'de'", "-> is written ->>; for example"),
+        ("json_extract(lang, 'a') = 'de'", "a field of an object is COLUMN->>'FIELD'"),
+        ("lang @> ['de']", "of lists say 'ITEM' in COLUMN"),
+        ("lang = 'a && b' and pg_sleep(1)", "compare columns, for example"),
+        ("", 'for example --where "year > 2000'),
+        (" ", 'for example --where "year > 2000'),
+    ],
+)
+def test_what_other_languages_write_is_told_in_sql(condition, hint):
+    with pytest.raises(ConfigError) as caught:
+        asked(condition, made_rows(1))
+    assert (caught.value.hint or "").startswith(hint)
+    assert caught.value.message != ": not a condition"
+
+
+def test_an_empty_condition_says_so():
+    with pytest.raises(ConfigError, match=r"^the condition is empty"):
+        asked(" ", [])
+
+
+@pytest.mark.parametrize("sign", ["==", "!=", "<>"])
+def test_both_ways_to_write_equal_and_unequal_are_known(sign):
+    table = made_rows(3)
+    by_hand = [r["year"] is not None and (r["year"] == 2000) == (sign == "==") for r in table]
+    np.testing.assert_array_equal(asked(f"year {sign} 2000", table), by_hand)
+
+
+@pytest.mark.parametrize("path", ["'$.*'", "'$..a'", "'$[*]'", "lang", "lower('A')", "0"])
+def test_one_field_of_an_object_is_had_and_no_more(path):
+    """A wildcard makes more than it is given."""
+    with pytest.raises(ConfigError, match="without the name of one field"):
+        asked(f"lang->>{path} = 'x'", [{"row": 1}])
+
+
+def test_fields_of_objects():
+    texts = [json.dumps({"a": "de", "a*b": 1, "n": {"x y": 5}, "z": None}), None, "[]", "NaN"]
+    table = [{"row": n, "lang": text} for n, text in enumerate(texts)]
+    for condition in (
+        "lang->>'a' = 'de'",
+        "lang->>'a*b' = '1'",
+        """lang->>'$.n."x y"' = '5'""",
+        "lower(lang->>'a') = 'de'",
+    ):
+        assert asked(condition, table).tolist() == [True, False, False, False]
+    assert asked("lang->>'z' is null", table).all()
 
 
 def test_the_number_of_a_row_has_no_name_in_any_condition():

@@ -44,9 +44,9 @@ def reads(monkeypatch):
     names: list[str] = []
     read = reading.read_records
 
-    def noting(source, *args):
+    def noting(source, *args, **options):
         names.append(source.name)
-        return read(source, *args)
+        return read(source, *args, **options)
 
     monkeypatch.setattr(reading, "read_records", noting)
     return names

@@ -386,7 +386,16 @@ def test_a_least_score_or_vectors_alone_keep_their_scale(rare, asked):
         ({"where": "line < 0"}, "the condition is true of 0 of ", "wordpipe show"),
         ({"mode": "dense"}, "nothing was found", "--mode lexical"),
         ({"mode": "lexical"}, "nothing was found", "other words"),
-        ({"where": "line > 0", "mode": "dense"}, "nothing was found", "--mode lexical"),
+        (
+            {"where": "line > 0", "mode": "dense"},
+            "nothing was found: the condition is true of ",
+            "--mode lexical",
+        ),
+        (
+            {"where": "line = 1", "mode": "lexical"},
+            "rows, and the words stand in none of them",
+            "--mode dense",
+        ),
     ],
 )
 def test_what_is_said_where_nothing_was_found(rare, asked, message, hint):

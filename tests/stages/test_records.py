@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import write_csv
 
 import wordpipe
-from wordpipe.artifacts import Artifact, read_batches, read_schema
+from wordpipe.artifacts import CORPUS, Artifact, column_of, read_batches, read_schema, row_shower
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 
 WORDS = tuple("tide moon bread yeast bee honey bridge river snow ice salt sea wind sail clock gear".split())  # noqa: SIM905
@@ -77,7 +78,7 @@ def test_a_hit_has_the_users_id_and_fields(index):
         record = records[hit["id"]]
         assert hit["text"] == record["text"]
         expected = {name: value for name, value in record.items() if name not in ("id", "text")}
-        assert hit["metadata"] == expected | {"meta": json.dumps(record["meta"])}
+        assert hit["metadata"] == expected
         assert (hit["source"], hit["line"]) == ("in.jsonl", hit["row"] + 1)
         assert list(hit)[:4] == ["rank", "score", "row", "id"]
 
@@ -90,6 +91,8 @@ def test_a_hit_has_the_users_id_and_fields(index):
         ("source = 'web' and _source like '%.jsonl'", lambda r, n: r["source"] == "web"),
         ("row < 9 and label = 'a'", lambda r, n: n < 9),
         ("score = 0.5", lambda r, n: r["score"] == 0.5),
+        ("meta->>'n' = '7' or TRY_CAST(meta->>'n' AS BIGINT) > 50", lambda r, n: n == 7 or n > 50),
+        ("not 'x' in tags", lambda r, n: "x" not in r["tags"]),
         ("TRY_CAST(meta AS BIGINT) is null and year::varchar like '19%'", lambda r, n: 1900 <= r["year"] < 2000),
     ],
 )
@@ -106,11 +109,23 @@ def test_conditions_use_the_users_names(index, condition, by_hand):
         ("lang > 5", "no column lang", "wordpipe ingest … --metadata lang:int makes the column"),
         ("lang = 'de'", "no column lang", "--metadata lang makes the column"),
         (
-            "meta > 5",
+            "source = 'web' and label > 5",
             "Cannot compare",
-            "meta is text: say TRY_CAST(meta AS BIGINT), or meta::BIGINT; columns: row (int64)",
+            "label is text: say TRY_CAST(label AS BIGINT); columns: row (int64)",
         ),
-        ("meta::int > 5", "Could not convert", "say TRY_CAST(meta AS BIGINT)"),
+        ("label::int > 5", "Could not convert", "say TRY_CAST(label AS BIGINT)"),
+        ("label = 'a' and year = 'new'", "Could not convert", "columns: row"),
+        ("meta > 5", "Cannot compare", "meta holds objects: a field of one is meta->>'FIELD'; columns: row (int64)"),
+        ("meta.n = '5'", "Cannot extract", "a field of an object is meta->>'n'"),
+        ("rows.meta['n'] = '5'", "", "a field of an object is meta->>'n'"),
+        ("meta.\"a b\".c = '5'", "Cannot extract", "a field of an object is meta->>'$.\"a b\".c'"),
+        ("meta->>'n' > 5", "Cannot compare", "meta->>'n' is text: say TRY_CAST(meta->>'n' AS BIGINT)"),
+        ("label->>'n' = 'x'", "Malformed JSON", "say case when label like '{%' then label->>'n' end"),
+        ("tags = 'x'", "can't be cast", "tags is a list: say 'x' in tags; columns:"),
+        ("year > 1 and tags in ('x', 'y')", "can't be cast", "tags is a list: say 'x' in tags"),
+        ("tags like '%x%'", "No function", "tags is a list: say 'x' in tags; columns: row (int64)"),
+        ("metadata.year = 1900", "no column metadata.year", "did you mean year?"),
+        ('label = "a"', "no column a", "a text stands in single quotes, 'a'"),
         ("case when year > 1 then " * 500 + "true" + " end" * 500, "", ""),
     ],
 )
@@ -120,6 +135,43 @@ def test_what_does_not_fit_the_columns_says_what_would(index, condition, got, hi
     assert got in str(caught.value.got)
     assert hint in (caught.value.hint or "")
     assert len(caught.value.message) < 1000
+
+
+@pytest.mark.parametrize("condition", ["label = 'a' and year = 'new'", "year = 'new' and list_contains(tags, 'x')"])
+def test_no_hint_where_none_is_known(index, condition):
+    """Neither of the lists nor the texts that are asked for rightly beside what is wrong."""
+    with wordpipe.open(index) as opened, pytest.raises(ConfigError) as caught:
+        opened.query("tide", where=condition)
+    assert (caught.value.hint or "").startswith("columns: ")
+
+
+def test_objects_are_objects_again_where_all_values_are(here):
+    """Not where some are texts that look like one; and whatever others wrote into the file."""
+    records = [{"text": f"Tide {n}.", "one": {"n": n}, "some": {"n": n}, "list": [{"n": n}]} for n in range(3)]
+    records[1]["some"] = '{"n": 1}'
+    records[2] |= {"list": [], "one": {"x": float("inf"), "y": None}}
+    write_jsonl(here / "a.jsonl", records)
+    corpus_of("a.jsonl")
+    rows = [row["metadata"] for row in wordpipe.show("corpus", rows=3)["rows"]]
+    assert [row["one"] for row in rows] == [{"n": 0}, {"n": 1}, {"x": None, "y": None}]
+    assert [row["list"] for row in rows] == [[{"n": 0}], [{"n": 1}], []]
+    assert [row["some"] for row in rows] == ['{"n": 0}', '{"n": 1}', '{"n": 2}']
+    assert rows_of("corpus")[0]["one"] == '{"n": 0}'
+    columns = wordpipe.show("corpus")["columns"]
+    assert (columns["one"], columns["list"], columns["some"], columns["line"]) == ("JSON", "JSON", "string", "int64")
+    forged = pa.schema([*CORPUS, column_of("one", pa.string(), (), as_json=True)])
+    assert row_shower(forged)({"one": "{", "text": "A"})["metadata"] == {"one": "{"}
+    assert row_shower(forged)({"one": "[" * 50_000 + "]" * 50_000})["metadata"]["one"].startswith("[[")
+
+
+def test_what_was_ingested_before_objects_were_marked_is_marked_by_an_update(here, monkeypatch):
+    write_jsonl(here / "a.jsonl", [{"text": "Tide.", "one": {"n": 1}}])
+    with monkeypatch.context() as before:
+        before.setattr("wordpipe.corpus.columns._JSON", set())
+        corpus_of("a.jsonl")
+    assert wordpipe.show("corpus", rows=1)["rows"][0]["metadata"] == {"one": '{"n": 1}'}
+    assert corpus_of("a.jsonl", update=True).counts["sources_copied"] == 1
+    assert wordpipe.show("corpus", rows=1)["rows"][0]["metadata"] == {"one": {"n": 1}}
 
 
 def test_a_hit_is_json_whatever_the_fields_hold(index, cli, tmp_path):
@@ -198,6 +250,47 @@ def test_an_id_is_found_by_itself_and_said(here, cli, records, found):
     assert ("record_id" in rows[0]) == (found is not None)
     corpus_of("a.jsonl", output="none", id_field="none")
     assert "record_id" not in rows_of("none")[0]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "memory"])
+def test_an_id_field_that_is_not_there_is_an_error_at_the_first_record(here, form):
+    records = [{"text": f"T{n}.", "ticket_id": n, "year": 2000} for n in range(300)]
+    table, source = pa.Table.from_pylist(records), f"a.{form}"
+    if form == "parquet":
+        pq.write_table(table, source)
+    elif form == "csv":
+        write_csv(table, source)
+    else:
+        write_jsonl(here / "a.jsonl", [*records, {"text": "The last.", "ticket": 1}])
+    given = records if form == "memory" else source
+    with pytest.raises(InputError, match="no field 'ticket' to take the ids from; got text, ticket_id, year") as caught:
+        corpus_of(given, id_field="ticket")
+    assert caught.value.hint == "did you mean --id-field ticket_id?"
+    assert not (here / "corpus").exists()
+    with pytest.raises(InputError) as caught:
+        corpus_of(given, id_field="zzz")
+    assert caught.value.hint == "name the right one with --id-field"
+    assert corpus_of(given, id_field="ticket_id").counts["documents_kept"] >= 300
+
+
+def test_only_the_first_records_of_all_must_have_the_id_field(here):
+    write_jsonl(here / "a.jsonl", [{"text": "One.", "key": None}, {"text": "Two.", "key": "x"}])
+    write_jsonl(here / "b.jsonl", [{"text": "Three."}])
+    (here / "c.txt").write_text("Four.")
+    made = corpus_of(["c.txt", "a.jsonl", "b.jsonl"], id_field="key")
+    assert made.counts["records_without_id"] == 2
+    write_jsonl(here / "0.jsonl", [{"text": "None."}])
+    with pytest.raises(InputError, match=r"0\.jsonl: no field 'key'"):
+        corpus_of(["0.jsonl", "a.jsonl"], id_field="key")
+
+
+def test_what_becomes_of_values_of_another_type_is_said(here):
+    write_jsonl(here / "a.jsonl", [{"text": "One.", "year": 1}, {"text": "Two.", "year": "MM"}])
+    (told,) = corpus_of("a.jsonl", metadata=("year:int",)).warnings
+    assert told.startswith("year is not always int: other values are left empty, first 'MM' in a.jsonl, line 2; ")
+    (told,) = corpus_of("a.jsonl", metadata=("year",)).warnings
+    assert told.endswith("so its column is text; the first other one: a.jsonl, line 2")
+    assert [row["year"] for row in rows_of("corpus")] == ["1", "MM"]
 
 
 def test_two_records_of_one_id_are_an_error_that_names_both(here):

@@ -2,9 +2,11 @@
 
 Schemas are checked when written and when read. `corpus`, `sentences` and `index` may carry further columns after those listed
 here: first of our own (`OPTIONAL`), then the fields of the user's records under their own names. Where such a name is one of
-ours, the column is called `field_NAME`, and the Arrow field has the user's name as metadata (`wordpipe.name`).
+ours, the column is called `field_NAME`, and the Arrow field has the user's name as metadata (`wordpipe.name`). A field whose
+values are objects is JSON text, and its Arrow field says so (`wordpipe.json`).
 """
 
+import json
 import math
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
@@ -42,6 +44,7 @@ OURS = frozenset([*CORPUS.names, *OPTIONAL, "see_also", "id", "row", "vector"])
 """Names of columns that a user's field never has."""
 
 _NAME = b"wordpipe.name"
+_JSON = {b"wordpipe.json": b"true"}
 
 
 def user_name(field: pa.Field) -> str:
@@ -54,17 +57,36 @@ def is_ours(field: pa.Field) -> bool:
     return field.name in OURS
 
 
-def column_of(name: str, kind: pa.DataType, taken: Container[str]) -> pa.Field:
-    """The column for a field of the user's; `taken` are the names of all fields, and of the columns made before.
+def is_json(field: pa.Field) -> bool:
+    """Whether a column holds objects of the user's records, as JSON text; of artifacts made before nobody knows."""
+    return _JSON.items() <= (field.metadata or {}).items() and pa.types.is_string(field.type)
+
+
+def type_name(field: pa.Field) -> str:
+    """The type of a column, for people: `int64`, `list of string`, `JSON`."""
+    kind = field.type
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return "JSON" if is_json(field) else f"list of {kind.value_type}" if is_list else str(kind)
+
+
+def column_of(name: str, kind: pa.DataType, taken: Container[str], *, as_json: bool = False) -> pa.Field:
+    """The column for a field of the user's.
 
     A point in a column's name would be to Parquet a column within another.
+
+    Args:
+        name: of the field.
+        kind: of its values.
+        taken: the names of all fields, and of the columns made before.
+        as_json: its values are JSON text, which stands for objects.
     """
     stored = name.replace(".", "_")
     if stored in OURS or not stored:
         stored = f"field_{stored}"
     while stored != name and stored in taken:
         stored = f"field_{stored.removeprefix('field')}"
-    return pa.field(stored, kind, metadata=None if stored == name else {_NAME: name.encode()})
+    about = ({} if stored == name else {_NAME: name.encode()}) | (_JSON if as_json else {})
+    return pa.field(stored, kind, metadata=about or None)
 
 
 _SHOWN = {
@@ -90,24 +112,39 @@ def visible_columns(schema: pa.Schema) -> dict[str, str]:
 
 
 def row_shower(schema: pa.Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Gives a row as it is shown: of texts our columns, the user's id as `id`, and the fields by their names in `metadata`."""
+    """Gives a row as it is shown: of texts our columns, the user's id as `id`, and the fields by their names in `metadata`.
+
+    What was an object is one again.
+    """
     if not _holds_texts(schema):
         return dict
     ours = {field.name: _SHOWN.get(field.name, field.name) for field in schema if is_ours(field)}
     order = sorted(ours, key=lambda name: (name not in ("id", "row"), name != "record_id"))
-    users = {field.name: user_name(field) for field in schema if not is_ours(field)}
+    users = {
+        field.name: (user_name(field), _parsed if is_json(field) else _finite) for field in schema if not is_ours(field)
+    }
 
     def shown(row: dict[str, Any]) -> dict[str, Any]:
         own = {ours[name]: row[name] for name in order if name in row}
-        return {**own, "metadata": {name: _finite(row[stored]) for stored, name in users.items() if stored in row}}
+        return {**own, "metadata": {name: as_given(row[key]) for key, (name, as_given) in users.items() if key in row}}
 
     return shown
+
+
+def _parsed(text: str | None) -> Any:
+    """What a JSON text says; the text, where it is none: a file may have been written by others."""
+    try:
+        return None if text is None else _finite(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
 
 
 def _finite(value: Any) -> Any:
     """A value, None for a number that JSON does not have."""
     if isinstance(value, list):
         return [_finite(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -173,7 +173,9 @@ class Answers:
                 found["text"].append(piece, style="bold" if marked else "")
         found |= {"place": Text(place_of(hit))} if place_of(hit) else {}
         found |= {"id": Text(user_id(hit))} if user_id(hit) else {}
-        return found | {name: Text(escaped(str(value))) for name, value in fields_of(hit).items() if name in self.shown}
+        return found | {
+            name: Text(escaped(_value_text(value))) for name, value in fields_of(hit).items() if name in self.shown
+        }
 
 
 def named_fields(condition: str | None) -> list[str]:
@@ -212,7 +214,7 @@ def answer_lines(
     indent = " " * (len(score) + 2 if width >= _NARROW else 2)
     room = width - len(indent)
     details = [part for part in (place_of(hit), f"id {user_id(hit)}" if user_id(hit) else "") if part]
-    details += [f"{name} {escaped(str(value))}" for name, value in fields_of(hit).items() if name in shown]
+    details += [f"{name} {escaped(_value_text(value))}" for name, value in fields_of(hit).items() if name in shown]
     about = " · ".join(details)
     head = escaped(one_line(str(hit.get("word") or hit.get("title") or "")))
     taken = len(score) + 2
@@ -281,6 +283,11 @@ def fields_of(hit: Mapping[str, Any]) -> dict[str, Any]:
     """The user's fields."""
     nested = hit.get("metadata")
     return dict(nested) if isinstance(nested, dict) else {name: hit[name] for name in hit if name not in _OURS}
+
+
+def _value_text(value: Any) -> str:
+    """A field's value on one line; lists and objects as JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, (list, dict)) else str(value)
 
 
 def explained_parts(explained: Mapping[str, Any] | None, words: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:

@@ -3,10 +3,12 @@
 import json
 import os
 import select
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,11 +19,14 @@ from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import escaped, say
 
 if TYPE_CHECKING:
+    from wordpipe.errors import ArtifactError
     from wordpipe.stages import OpenArtifact, QueryOptions, QueryResult
 
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _LONGEST = 1 << 20  # characters of a line
 _SAID = 1_000  # characters of a remark
+_SHOWN = 60  # of a question in a hint
+_LOOKED_AT = 100  # artifacts in ./run, for the index that nobody named
 _ENDLESS = 64 << 20  # characters after which a line is taken for one without an end
 
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
@@ -33,7 +38,7 @@ _FEEDBACK = (
     "In a hybrid search, ask again with the first N answers, by vectors and by words; 0 asks once.  [default: 10]"
 )
 _FORMAT = "Lines for people, a table, lines parted by tabs, or JSON.  [default: plain on a terminal, tsv in a pipe]"
-_WHERE = "Only rows of which this is true, over the columns that `show --rows 1` lists."
+_WHERE = "Only rows of which this is true, over the columns that `wordpipe show INDEX` lists."
 
 
 @click.command(
@@ -77,6 +82,8 @@ def query(
     form = "json" if as_json else form or ("plain" if sys.stdout.isatty() else "tsv")
     as_json = form == "json"
     options = QueryOptions(**given)
+    if not os.path.lexists(artifact):
+        raise _no_artifact(artifact, text)
     answered = 0
     with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
         opened.check(options)
@@ -97,6 +104,25 @@ def query(
         answers.end()
         if not answered:
             raise opened.nothing_found(options)
+
+
+def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
+    """The error for a path where nothing is, which may be the question: how an index is asked, the only one in ./run."""
+    from wordpipe.artifacts import MANIFEST, Artifact
+    from wordpipe.errors import ArtifactError, shortened
+
+    found: list[Path] = []
+    for manifest in islice(Path("run").glob(f"*/{MANIFEST}"), _LOOKED_AT):
+        with suppress(ArtifactError), Artifact(manifest.parent, ["index"], verify=False) as artifact:
+            found.append(artifact.path)
+    words = text if len(path.parts) > 1 and " " not in str(path) else (str(path), *text)
+    asked = shlex.quote(shortened(" ".join(words), _SHOWN)) if words else '"your question"'
+    index, made = (
+        shlex.quote(str(found[0])) if len(found) == 1 else "INDEX",
+        "" if found else "; wordpipe index makes one",
+    )
+    hint = f"the index comes before the question: wordpipe query {index} {asked}{made}"
+    return ArtifactError("no such artifact", where=shortened(str(path), _SAID), hint=hint)
 
 
 def _results(

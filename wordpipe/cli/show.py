@@ -127,6 +127,8 @@ def _sections(found: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:
         ("time, memory", f"{human_seconds(manifest['seconds'])}, {human_bytes(manifest['peak_memory_bytes'])}"),
         ("device, threads", f"{manifest['device']}, {manifest['threads']}"),
     ]
+    if found["columns"]:
+        head.append(("columns", ", ".join(f"{name} ({kind})" for name, kind in found["columns"].items())))
     files = [
         (f["path"], human_bytes(f["bytes"]) + (f", {counted(f['rows'], 'rows')}" if f["rows"] is not None else ""))
         for f in manifest["outputs"]

@@ -337,7 +337,8 @@ class Columns:
             taken = {*self._fields}
             for name, places in self._fields.items():
                 if places or name not in ids:  # one that is the id is no other column too
-                    fields.append(column_of(name, self._type(name), taken))
+                    as_json = set() < {*self._kinds(name)} - {_LIST} <= _JSON
+                    fields.append(column_of(name, self._type(name), taken, as_json=as_json))
                     taken.add(fields[-1].name)
             if "see_also" in self._named:
                 fields.append(pa.field("see_also", _OWN_TYPES["see_also"]))
@@ -398,7 +399,7 @@ class Columns:
 
     def converted(self, batch: pa.RecordBatch, ledger: Ledger | None = None) -> pa.RecordBatch:
         """Rows of an earlier schema, or of an earlier corpus and the source that a ledger is of, in the schema of now."""
-        if batch.schema.equals(self.schema):
+        if batch.schema.equals(self.schema, check_metadata=True):
             return batch
         before = {(is_ours(field), user_name(field)): number for number, field in enumerate(batch.schema)}
         columns = []

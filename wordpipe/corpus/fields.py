@@ -4,6 +4,8 @@ A record that cannot be read stops the ingest, or is left out, counted and told 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +20,23 @@ _TRUE, _FALSE = {"true", "yes", "1", "t", "y"}, {"false", "no", "0", "f", "n"}
 _USUAL_IDS = ("id", "_id")
 HEAD_RECORDS, HEAD_CHARS = 100, 1 << 20  # of a source, looked at before the first record is made
 _SHOWN = 60  # characters of a wrong value
+_NEAR, _LISTED = (
+    3,
+    20,
+)  # names of fields that are told of: spelled like one that is not there, and of all that there are
 
 
 class Fields:
-    """The fields of one source: makes records of them, counting what is dropped."""
+    """The fields of one source: makes records of them, counting what is dropped.
 
-    def __init__(self, settings: IngestSettings, decoder: Decoder) -> None:
+    Args:
+        settings: which field is what.
+        decoder: of the source.
+        needs_id: the field that a setting names for ids must be among those of the first records.
+    """
+
+    def __init__(self, settings: IngestSettings, decoder: Decoder, *, needs_id: bool = False) -> None:
+        self._needs_id = needs_id
         self.settings, self.decoder, self.source, self.ledger = settings, decoder, decoder.name, decoder.ledger
         self._own = settings.own_fields
         self._id = None if settings.id_field in ("auto", "none") else settings.id_field
@@ -42,14 +55,23 @@ class Fields:
         if self.settings.text_field not in found:
             what, got = (
                 f"no field {self.settings.text_field!r} to take the text from",
-                ", ".join(found[:20]) or "no fields",
+                ", ".join(found[:_LISTED]) or "no fields",
             )
             raise InputError(what, where=self.source, got=got, hint="name the right one with --text-field")
         if twice := sorted(name for name in self._named if found.count(name) > 1):
             raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one of them")
 
     def choose_id(self, head: Sequence[Mapping[str, Any]]) -> None:
-        """Find the field that holds ids, by the first records, where no setting names it."""
+        """Find the field that holds ids, by the first records, where no setting names it.
+
+        Raises:
+            InputError: a setting names it, and they do not have it.
+        """
+        if self._id and self._needs_id and head and self._id not in (seen := dict.fromkeys(chain(*head))):
+            what, got = f"no field {self._id!r} to take the ids from", ", ".join([*seen][:_LISTED])
+            near = near_fields(self._id, [name for name in seen if name != self.settings.text_field])
+            hint = f"did you mean --id-field {' or '.join(near)}?" if near else "name the right one with --id-field"
+            raise InputError(what, where=self.source, got=got, hint=hint)
         if self.settings.id_field != "auto":
             return
         for name in _USUAL_IDS:
@@ -94,7 +116,7 @@ class Fields:
         if (self._own or self._id) and not self._fill(own, values, line, text, tidy):
             return None
         if self._limited:
-            values = {name: self._convert(values.get(name), kind, name) for name, kind in self._casts.items()}
+            values = {name: self._convert(values.get(name), kind, name, line) for name, kind in self._casts.items()}
             values.pop(self._id or "", None)
         return Record(
             text=tidy,
@@ -125,7 +147,7 @@ class Fields:
         if self._id is not None:
             value = values.pop(self._id, None)
             if self._id in self._casts:
-                value = self._convert(value, self._casts[self._id], self._id)
+                value = self._convert(value, self._casts[self._id], self._id, line)
             if value is None:
                 self.ledger.add("records_without_id")
                 message = f"records without {self._id!r}, so without an id, first in {self.source}:{line}"
@@ -191,7 +213,7 @@ class Fields:
     def _as_text(self, value: Any) -> str:
         return self.decoder.string(text_of(value))
 
-    def _convert(self, value: Any, kind: MetadataType | None, name: str) -> Any:
+    def _convert(self, value: Any, kind: MetadataType | None, name: str, line: int) -> Any:
         """`value` as its column's type; what cannot be converted is null and counted."""
         if kind is None or value is None or (value == "" and kind != "str"):
             return value if kind is None else None
@@ -202,9 +224,19 @@ class Fields:
             return {"int": _integer, "float": float, "bool": _boolean}[kind](value)  # type: ignore[operator]
         except (TypeError, ValueError, OverflowError):
             self.ledger.add_named("metadata_not_converted", name)
-            message = f"{name} is not always {kind}, first {str(value)[:40]!r} in {self.source}"
+            message = (
+                f"{name} is not always {kind}: other values are left empty, first {str(value)[:40]!r} in {self.source}, "
+                f"line {line}; --metadata {name} without the type keeps all, as text"
+            )
             self.ledger.warn(f"convert {name}", message)
             return None
+
+
+def near_fields(name: str, seen: Sequence[str]) -> list[str]:
+    """The fields that are spelled like one that is not there."""
+    near = get_close_matches(name, seen, n=_NEAR, cutoff=0.5)
+    begins = [one for one in seen if one.lower().startswith(name.lower()[:3])]
+    return near or get_close_matches(name.lower(), begins, n=_NEAR, cutoff=0.1)
 
 
 def _is_id(value: Any) -> bool:

@@ -7,7 +7,6 @@ ingest.counts["documents_kept"]
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from wordpipe.corpus.documents import (
     document_of,
     split_record,
 )
+from wordpipe.corpus.fields import near_fields
 from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
 from wordpipe.corpus.readers import read_records
 from wordpipe.corpus.settings import IngestSettings
@@ -33,7 +33,6 @@ from wordpipe.errors import InputError
 _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
 _MERGED_ROWS, _MERGED_BYTES = 4096, 1 << 20  # a batch of either is not tiny
 _BATCH_ROWS = 1 << 14
-_NEAR = 3  # names of fields that are spelled like one that is not there
 
 
 def _merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -41,7 +40,7 @@ def _merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if waiting and not batch.schema.equals(waiting[0].schema):
+        if waiting and not batch.schema.equals(waiting[0].schema, check_metadata=True):
             yield pa.concat_batches(waiting)
             waiting, rows, size = [], 0, 0
         waiting.append(batch)
@@ -236,7 +235,8 @@ class Ingest:
 
     def _read(self, source: Source, rows: _Rows) -> Iterator[pa.RecordBatch]:
         ledger = Ledger()
-        for record in read_records(source, self.settings, ledger, self._progress):
+        is_first = not self._ledger.fields_seen
+        for record in read_records(source, self.settings, ledger, self._progress, needs_id=is_first):
             if len(rows) and not rows.has_fields and (record.metadata or record.own):
                 yield rows.take(ledger)  # of sources before this one
             for part in split_record(record, self.settings.max_document_bytes):
@@ -294,7 +294,9 @@ class Ingest:
                 self.missing.append(self._missing(option, name))
                 ledger.warn(f"missing {name}", self.missing[-1])
         for name, place in self._columns.mixed().items():
-            message = f"the values of {name!r} are of several types, so they are strings; the first other one: {place}"
+            message = (
+                f"the values of {name!r} are of several types, so its column is text; the first other one: {place}"
+            )
             ledger.warn(f"mixed {name}", message)
         if long := ledger.named("values_left_out"):
             listed = ", ".join(f"{name} ({number:,})" for name, number in list(long.items())[:8])
@@ -322,9 +324,7 @@ class Ingest:
 
     def _missing(self, option: str, name: str) -> str:
         seen = [*self._ledger.fields_seen]
-        near = get_close_matches(name, seen, n=_NEAR, cutoff=0.5) or get_close_matches(
-            name.lower(), [one for one in seen if one.lower().startswith(name.lower()[:3])], n=_NEAR, cutoff=0.1
-        )
+        near = near_fields(name, seen)
         empty = ": the column is empty" if option == "--metadata" else ""
         if near:
             return f"no record has the field {name!r} of {option}{empty}; did you mean {', '.join(near)}?"

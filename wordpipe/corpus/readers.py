@@ -29,11 +29,16 @@ _LINE_FACTOR = 4  # a line of JSON may be this much longer than its text: escape
 
 
 def read_records(
-    source: Source, settings: IngestSettings, ledger: Ledger, on_bytes: Callable[[int], object]
+    source: Source,
+    settings: IngestSettings,
+    ledger: Ledger,
+    on_bytes: Callable[[int], object],
+    *,
+    needs_id: bool = False,
 ) -> Iterator[Record]:
     """The records of one source. What is dropped, mended or left behind is counted in the ledger.
 
-    `on_bytes` is called with how many more bytes of the source on disk were read.
+    `on_bytes` is called with how many more bytes of the source on disk were read; `needs_id`: see `Fields`.
 
     Raises:
         InputError: the source is missing, binary, damaged or malformed.
@@ -44,7 +49,7 @@ def read_records(
         on_bytes(source.bytes)
         return
     decoder = Decoder(source.name, settings.bad_bytes, ledger)
-    fields = Fields(settings, decoder)
+    fields = Fields(settings, decoder, needs_id=needs_id)
     if source.rows is not None:
         yield from memory_records(source.rows, fields, source.seen.note)
         source.seen.is_whole = True

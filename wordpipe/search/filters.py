@@ -8,7 +8,7 @@ the columns alone, may open no file and load no extension, its settings are lock
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from threading import Timer
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.artifacts import is_json, type_name
 from wordpipe.errors import ConfigError
 
 Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
@@ -50,11 +51,14 @@ _WRITTEN = {
     "starts_with", "strip_accents", "substr", "substring", "trim", "upper", "year",
 }  # fmt: skip
 _MEANT = {
-    "+", "-", "*", "/", "//", "%", "||", "~~", "!~~", "~~*", "!~~*", "~~~", "like_escape", "not_like_escape", "ilike_escape",
-    "not_ilike_escape", "list_value", "to_years", "to_months", "to_weeks", "to_days", "to_hours", "to_minutes", "to_seconds",
-    "trunc",
+    "+", "-", "*", "/", "//", "%", "||", "->>", "~~", "!~~", "~~*", "!~~*", "~~~", "like_escape", "not_like_escape",
+    "ilike_escape", "not_ilike_escape", "list_value", "to_years", "to_months", "to_weeks", "to_days", "to_hours",
+    "to_minutes", "to_seconds", "trunc",
 }  # fmt: skip
 """What operators, lists and intervals are to DuckDB. What each makes is no longer than what it is given."""
+_SIGNS = {"=>": ">=", "=<": "<=", "&&": "and", "&": "and", "||": "or", "|": "or", "!": "not", "->": "->>"}
+_SIGN = re.compile(r"""'[^']*'|"[^"]*"|->>|!=|!~|(=>|=<|&&?|\|\|?|!|->)""")
+"""Signs of other languages, beside texts and names, in which they stand for themselves."""
 
 
 def rows_where(
@@ -104,7 +108,7 @@ def rows_where(
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
             reason = reason.partition("Error: ")[2] or reason
-            raise _misfit(condition, reason, schema, _clash_hint(reason, named, schema)) from None
+            raise _misfit(condition, reason, schema, _fit_hint(condition, reason, tree, schema)) from None
     allowed = np.zeros(rows, dtype=np.bool_)
     allowed[np.asarray(found, dtype=np.int64)] = True
     return allowed
@@ -145,27 +149,23 @@ def _numbered(
 
 def _misfit(condition: str, reason: str, schema: pa.Schema, hint: str = "") -> ConfigError:
     """The reason in a line, what to do where that is known, and the columns that there are."""
-    columns = ", ".join(f"{_quoted(field.name)} ({field.type})" for field in schema)
+    columns = ", ".join(f"{_quoted(field.name)} ({type_name(field)})" for field in schema)
     what, listed = "the condition does not fit the columns", f"columns: {columns}"
     return ConfigError(what, where=_short(condition), got=_short(reason), hint=f"{hint}; {listed}" if hint else listed)
 
 
 def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema) -> ConfigError:
     """The error for a column that is not there: what is spelled like it, or how a field becomes one."""
-    name = _short(name)
+    name, last = _short(name), name.rpartition(".")[2]
     near = get_close_matches(name, schema.names, n=3, cutoff=0.6)
-    near = near or [known for known in schema.names if known.lower() == name.lower()]
-    kind = ":int" if any(_is_number(part) for part in _parts(tree)) else ""
-    made = f"for a field that was not carried: wordpipe ingest … --metadata {_quoted(name)}{kind} makes the column"
+    near = near or [known for known in schema.names if known.lower() in (name.lower(), last.lower())]
+    kind = ":int" if any(_constant(part)[:1].isdigit() for part in _parts(tree)) else ""
+    hint = f"for a field that was not carried: wordpipe ingest … --metadata {_quoted(name)}{kind} makes the column"
+    if near:
+        hint = f"did you mean {', '.join(map(_quoted, near))}? Else {hint}"
     if re.search(rf'[=<>]\s*"?{re.escape(name)}(?!\w)', condition):  # it stands where a value does
-        made = f"a text stands in single quotes, '{name}'; {made}"
-    hint = f"did you mean {', '.join(map(_quoted, near))}? Else {made}" if near else made
+        hint = f"a text stands in single quotes, '{name}'; {hint}"
     return _misfit(condition, f"no column {name}", schema, hint)
-
-
-def _is_number(part: dict[str, Any]) -> bool:
-    literal = part.get("literal")
-    return isinstance(literal, dict) and literal.get("kind") in ("INTEGER", "DECIMAL", "FLOAT")
 
 
 _CASTS = {"INTEGER": "BIGINT", "BIGINT": "BIGINT", "HUGEINT": "BIGINT", "DECIMAL": "DOUBLE", "DOUBLE": "DOUBLE",
@@ -173,19 +173,99 @@ _CASTS = {"INTEGER": "BIGINT", "BIGINT": "BIGINT", "HUGEINT": "BIGINT", "DECIMAL
 _TYPE_CLASH = re.compile(r"type VARCHAR\b.*\btype (\w+?)(?:_LITERAL)?\b|type (\w+?)(?:_LITERAL)?\b.*\btype VARCHAR\b")
 
 
-def _clash_hint(reason: str, named: Sequence[str], schema: pa.Schema) -> str:
-    """The cast that would make a condition fit, where it compares text with something else, or a value cannot be cast."""
-    texts = [name for name in named if pa.types.is_string(schema.field(name).type)]
+def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema) -> str:
+    """What would make a condition fit: how a list, or a field of an object, is asked for; a cast of a text."""
+    known = {field.name.lower(): field for field in schema}
+    texts, constants = [], []
+    for part in _parts(tree):
+        path, sides = _path(part, known), [*_sides(part)]
+        beside = [constant for side in sides if (constant := _constant(side))]
+        constants += beside
+        if len(path) > 1 and pa.types.is_string(known[path[0].lower()].type):
+            return f"a field of an object is {_reaching(path)}"
+        is_compared = beside and part.get("type") != "ARRAY_EXTRACT" and part.get("function_name") not in _TAKE_APART
+        for side in sides:
+            found = _path(side, known)
+            field = known[found[0].lower()] if len(found) == 1 else None
+            name = _quoted(field.name) if field else ""
+            if field and is_compared and pa.types.is_list(field.type):
+                return f"{name} is a list: say {beside[0].replace('%', '')} in {name}"
+            if field and is_compared and is_json(field):
+                return f"{name} holds objects: a field of one is {name}->>'FIELD'"
+            if side.get("function_name") == "->>":
+                name = "->>".join(_constant(one) or ".".join(map(_quoted, _path(one, known))) for one in _sides(side))
+            if name and (field is None or pa.types.is_string(field.type)):
+                texts.append((bool(beside and beside[0][0] != "'"), name))
     if not texts:
+        return _meant(condition)
+    text = max(texts, key=lambda one: one[0])[1]  # what stands beside a number, before what stands elsewhere
+    if clash := _TYPE_CLASH.search(reason):
+        kind = _CASTS.get(clash[1] or clash[2], clash[1] or clash[2])
+        return f"{text} is text: say TRY_CAST({text} AS {kind})"
+    if "Could not convert string" in reason and not any(f"string {one}" in reason for one in constants):
+        return f"not every value is one: say TRY_CAST({text} AS BIGINT), which is null where it is none"
+    if "Malformed JSON" in reason:
+        name = text.partition("->>")[0]
+        return f"not every value is an object: say case when {name} like '{{%' then {text} end"
+    return _meant(condition)
+
+
+_TAKE_APART = ("contains", "list_contains", "->>")
+_FIELD = "a field of an object is COLUMN->>'FIELD'"
+_INSTEAD = {
+    "row": "conditions are joined by and", "@>": "of lists say 'ITEM' in COLUMN", "->": _FIELD, "json_extract": _FIELD,
+    "json_extract_string": _FIELD, "json_value": _FIELD, "any": "of lists say 'ITEM' in COLUMN",
+}  # fmt: skip
+
+
+def _meant(condition: str) -> str:
+    """What is written for signs of other languages that stand in a condition."""
+    signs = dict.fromkeys(sign[1] for sign in _SIGN.finditer(condition) if sign[1])
+    return ", ".join(f"{sign} is written {_SIGNS[sign]}" for sign in signs)
+
+
+def _sides(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The expressions that an expression is made of: what it compares, its items, its arguments."""
+    for value in part.values():
+        for item in value if isinstance(value, list) else [value]:
+            one = item.get("expression", item) if isinstance(item, dict) else {}
+            if "class" in one:
+                yield one
+
+
+def _constant(part: dict[str, Any]) -> str:
+    """A text or a number as it is written; nothing for all else."""
+    if part.get("class") != "CONSTANT":
         return ""
-    if found := _TYPE_CLASH.search(reason):
-        kind = _CASTS.get(found[1] or found[2], found[1] or found[2])
-        return (
-            f"{_quoted(texts[0])} is text: say TRY_CAST({_quoted(texts[0])} AS {kind}), or {_quoted(texts[0])}::{kind}"
-        )
-    if "Could not convert string" in reason:
-        return f"not every value is one: say TRY_CAST({_quoted(texts[0])} AS BIGINT), which is null where it is none"
-    return ""
+    literal, value = part.get("literal"), part.get("value")  # the second of DuckDB before 2
+    if isinstance(literal, dict) and "text" in literal:
+        return _text(literal["text"]) if literal["kind"] == "STRING" else str(literal["text"])
+    found = value.get("value") if isinstance(value, dict) else None
+    return _text(found) if isinstance(found, str) else "" if found is None else str(found)
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _path(part: dict[str, Any], known: Container[str]) -> list[str]:
+    """The column that a part names, as it is spelled there, and the fields within it; nothing where it names no known one."""
+    if part.get("class") == "COLUMN_REF":
+        path = part["column_names"]
+        path = path[1:] if path[0].lower() == _TABLE and len(path) > 1 and _TABLE not in known else path
+        return path if path[0].lower() in known else []
+    if part.get("type") in ("ARRAY_EXTRACT", "STRUCT_EXTRACT"):
+        base, key = [*_sides(part), {}, {}][:2]
+        field = _constant(key)
+        return [*path, field[1:-1]] if (path := _path(base, known)) and field.startswith("'") else []
+    return []
+
+
+def _reaching(path: Sequence[str]) -> str:
+    """A field of an object as it is written in a condition, by the path to it."""
+    plain = len(path) == 2 and re.fullmatch(r"\w+", path[1])
+    steps = [step if re.fullmatch(r"\w+", step) else f'"{step}"' for step in path[1:]]
+    return f"{_quoted(path[0])}->>" + _text(path[1] if plain else f"$.{'.'.join(steps)}")
 
 
 def _quoted(name: str) -> str:
@@ -204,7 +284,7 @@ def _parsed(database: Any, condition: str) -> Any:
         ConfigError: it is not a single expression, or says more than it may.
     """
     if not condition.strip():
-        raise _not_a_condition(condition, "nothing")
+        raise ConfigError("the condition is empty", hint=f'for example --where "{_EXAMPLE}"; or leave it out')
     text = database.execute("SELECT json_serialize_sql(?)", [f"SELECT ({condition}\n)"]).fetchall()[0][0]
     tree = json.loads(text)
     if tree["error"]:
@@ -228,19 +308,17 @@ def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str
     named, unknown = set(), []
     for part in _parts(tree):
         if part.get("class") == "COLUMN_REF":
-            path = part["column_names"]
-            path = path[1:] if path[0].lower() == _TABLE and len(path) > 1 and _TABLE not in known else path
-            column = known.get(path[0]) or known.get(path[0].lower())
-            if column is None:
-                unknown.append(".".join(part["column_names"]))
+            if path := _path(part, known):
+                named.add(known.get(path[0]) or known[path[0].lower()])
             else:
-                named.add(column)
+                unknown.append(".".join(part["column_names"]))
     return [name for name in names if name in named], unknown
 
 
 def _not_a_condition(condition: str, got: str) -> ConfigError:
     """The error for what is no condition, with an example of one."""
-    what, hint = "not a condition on columns", f'for example --where "{_EXAMPLE}"'
+    what, example, meant = "not a condition on columns", f'for example --where "{_EXAMPLE}"', _meant(condition)
+    hint = f"{meant}; {example}" if meant else example
     return ConfigError(what, where=_short(condition), got=_short(got), expected="one expression", hint=hint)
 
 
@@ -250,11 +328,14 @@ def _refuse_part(condition: str, part: dict[str, Any]) -> None:
     if kind not in _CLASSES:
         raise _not_a_condition(condition, _CALLED.get(kind, kind.lower()))
     function = str(part.get("function_name", ""))
+    if function == "->>" and not re.match(r"'(?!\$.*(\*|\.\.))", _constant([{}, *_sides(part)][-1])):
+        raise _not_a_condition(condition, "->> without the name of one field, as in customer->>'city'")
     if kind == "FUNCTION" and function.lower() not in _WRITTEN | _MEANT:
-        what, hint = "a condition has no such function", f'compare columns, for example --where "{_EXAMPLE}"'
-        raise ConfigError(
-            what, where=_short(condition), got=_short(function), expected=", ".join(sorted(_WRITTEN)), hint=hint
+        hint = (
+            _meant(condition) or _INSTEAD.get(function.lower()) or f'compare columns, for example --where "{_EXAMPLE}"'
         )
+        what, expected = "a condition has no such function", ", ".join(sorted(_WRITTEN))
+        raise ConfigError(what, where=_short(condition), got=_short(function), expected=expected, hint=hint)
 
 
 def _parts(tree: Any) -> Iterator[dict[str, Any]]:

@@ -1,9 +1,20 @@
 """`wordpipe show` and `wordpipe verify`: an artifact's manifest, first rows, a text as its tokenizer cuts it; is it whole?"""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, open_part, read_batches, read_schema, row_shower
+from wordpipe.artifacts import (
+    TOKENIZER,
+    Artifact,
+    is_artifact,
+    open_part,
+    read_batches,
+    read_schema,
+    row_shower,
+    type_name,
+    visible_columns,
+)
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike
@@ -13,14 +24,14 @@ _NUMBERS_SHOWN = 8  # of a vector or list
 
 @public()
 def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
-    """Look into an artifact: its manifest, and the first rows of its main table as a query shows them.
+    """Look into an artifact: its manifest, its main table's columns, and the first rows of it as a query shows them.
 
     Args:
         path: an artifact.
         rows: so many rows; long vectors and lists are shortened.
 
     Returns:
-        path, manifest and rows.
+        path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows.
 
     Raises:
         ArtifactError: not an artifact.
@@ -32,13 +43,24 @@ def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
     """
     with Artifact(path, verify=False) as artifact:
         found: list[dict[str, Any]] = []
-        if rows and any(name.startswith(f"{artifact.kind}-") for name in artifact.names()):
+        columns: dict[str, str] = {}
+        has_table = any(name.startswith(f"{artifact.kind}-") for name in artifact.names())
+        if has_table:
+            with suppress(ArtifactError):  # of a damaged one the manifest can be seen all the same
+                schema = read_schema(artifact, artifact.kind)
+                columns = {name: type_name(schema.field(one)) for name, one in visible_columns(schema).items()}
+        if rows and has_table:
             shown = row_shower(read_schema(artifact, artifact.kind))
             for batch in read_batches(artifact, artifact.kind):
                 found += [_shortened(shown(row)) for row in batch.slice(0, rows - len(found)).to_pylist()]
                 if len(found) >= rows:
                     break
-        return {"path": str(path), "manifest": artifact.manifest.model_dump(mode="json"), "rows": found}
+        return {
+            "path": str(path),
+            "manifest": artifact.manifest.model_dump(mode="json"),
+            "columns": columns,
+            "rows": found,
+        }
 
 
 def _shortened(row: dict[str, Any]) -> dict[str, Any]:

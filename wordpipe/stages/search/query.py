@@ -266,15 +266,17 @@ class OpenTextIndex(OpenIndex):
 
     def nothing_found(self, options: QueryOptions) -> InputError:
         """The error that says that no query found anything, and why where that is known."""
-        if (allowed := self.allowed(options)) is not None and not allowed.any():
-            hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
-            what = f"nothing was found: the condition is true of 0 of {len(allowed):,} rows"
-            return InputError(what, got=options.where, hint=hint)
-        if allowed is not None and self._mode(options) == "lexical":
-            what = "nothing was found: no row that the condition lets through has these words"
+        what, mode, allowed = "nothing was found", self._mode(options), self.allowed(options)
+        if allowed is not None:
+            what += f": the condition is true of {allowed.sum():,} of {len(allowed):,} rows"
+            if not allowed.any():
+                hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
+                return InputError(what, got=options.where, hint=hint)
+        if allowed is not None and mode == "lexical":
+            what += ", and the words stand in none of them" if options.min_score is None else ""
             return InputError(what, got=options.where, hint="ask by vectors, with --mode dense, or with other words")
-        if self._mode(options) == "dense" and self._has_lexical:
-            return InputError("nothing was found", hint="ask by words, with --mode lexical, or with other words")
+        if mode == "dense" and self._has_lexical:
+            return InputError(what, got=options.where, hint="ask by words, with --mode lexical, or with other words")
         return super().nothing_found(options)
 
     def _mode(self, options: QueryOptions) -> SearchMode:

@@ -198,7 +198,7 @@ def _write_corpus(job: Job, reader: Ingest) -> None:
     with ExitStack() as stack:
         table, schema = None, None
         for batch in reader.batches():
-            if table is None or schema is None or not batch.schema.equals(schema):
+            if table is None or schema is None or not batch.schema.equals(schema, check_metadata=True):
                 if table is not None:
                     table.finish()
                 schema = batch.schema
