@@ -693,14 +693,14 @@ def query(
 def show(
     path: PathLike, *, rows: int = 0,
 ) -> dict[str, Any]:
-    """Look into an artifact: its manifest, and the first rows of its main table as a query shows them.
+    """Look into an artifact: its manifest, its main table's columns, and the first rows of it as a query shows them.
 
     Args:
         path: an artifact.
         rows: so many rows; long vectors and lists are shortened.
 
     Returns:
-        path, manifest and rows.
+        path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows.
     """
 
 def tokenize(
