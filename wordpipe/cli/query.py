@@ -115,13 +115,16 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     for manifest in islice(Path("run").glob(f"*/{MANIFEST}"), _LOOKED_AT):
         with suppress(ArtifactError), Artifact(manifest.parent, ["index"], verify=False) as artifact:
             found.append(artifact.path)
-    words = text if len(path.parts) > 1 and " " not in str(path) else (str(path), *text)
+    index = shlex.quote(str(found[0])) if len(found) == 1 else None
+    made = "" if found else "; wordpipe index makes one"
+    is_path = len(path.parts) > 1 and " " not in str(path)
+    words = text if is_path else (str(path), *text)
     asked = shlex.quote(shortened(" ".join(words), _SHOWN)) if words else '"your question"'
-    index, made = (
-        shlex.quote(str(found[0])) if len(found) == 1 else "INDEX",
-        "" if found else "; wordpipe index makes one",
-    )
-    hint = f"the index comes before the question: wordpipe query {index} {asked}{made}"
+    hint = f"wordpipe query {index or 'INDEX'} {asked}{made}"
+    if is_path and text and not index:
+        hint = "wordpipe index makes one, or wordpipe run all of a pipeline"
+    elif not (is_path and text):
+        hint = f"the index comes before the question: {hint}"
     return ArtifactError("no such artifact", where=shortened(str(path), _SAID), hint=hint)
 
 

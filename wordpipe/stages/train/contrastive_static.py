@@ -198,7 +198,12 @@ def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], 
         parts.append((directions, of_stems, share.lexical))
     if share.lsi:
         job.report("finding latent directions")
-        parts.append((lsi_part(text, settings.lsi_dim, stems), weights, share.lsi))
+        try:
+            parts.append((lsi_part(text, settings.lsi_dim, stems), weights, share.lsi))
+        except InputError as error:
+            if settings.lsi_weight is not None:  # asked for by name
+                raise
+            job.warn(f"too little text for latent semantic indexing ({error.got}): the encoder does without it")
     if not parts:
         raise ConfigError(
             "the table begins as nothing", where="words_weight, lexical_weight, lsi_weight", got="no part with a weight",
