@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.model.attention import Cache, attend, attends
+    from wordpipe.model.attention import Cache, Source, attend, attends
     from wordpipe.model.config import (
         EMBEDDING_STD,
         MUON_LR,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         pad_vocab,
         seed_of,
     )
-    from wordpipe.model.cross_attention import Source
+    from wordpipe.model.decoding import Hypothesis, LengthPenalty, Rules, beam_search, length_penalty, sample_targets
     from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer, make_transformer, shifted
     from wordpipe.model.generation import (
         Generation,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         without_tensors,
     )
     from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
-    from wordpipe.model.hf.folder import Loaded, load_hf, save_hf
+    from wordpipe.model.hf.folder import Loaded, load_hf, one_stack, save_hf
     from wordpipe.model.init import init_embeddings, new_encoder_decoder, new_model, start_as_mean
     from wordpipe.model.layers import gated
     from wordpipe.model.numpy_model import NumpyModel, read_arrays

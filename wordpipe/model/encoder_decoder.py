@@ -11,9 +11,8 @@ Sources: Vaswani et al. 2017; Lewis et al. 2020 (BART); Raffel et al. 2020 (T5).
 import torch
 from torch import Tensor, nn
 
-from wordpipe.model.attention import Cache
+from wordpipe.model.attention import Cache, Source
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.cross_attention import Source
 from wordpipe.model.packing import Packed
 from wordpipe.model.transformer import Block, LanguageModel
 

@@ -1,6 +1,7 @@
 """Initial weights: small random numbers, each weight a function of the seed and its own name; or word vectors."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -9,8 +10,10 @@ from torch import nn
 
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig, seed_of
-from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer
 from wordpipe.model.transformer import LanguageModel
+
+if TYPE_CHECKING:
+    from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer
 
 _WRITE_TO_STREAM = (
     "attention.out.weight", "attention.out.bias", "cross.out.weight", "cross.out.bias", "feedforward.down.weight",
@@ -26,15 +29,17 @@ def new_model(config: ModelConfig, seed: int) -> LanguageModel:
     return model
 
 
-def new_encoder_decoder(config: ModelConfig, seed: int) -> EncoderDecoder:
+def new_encoder_decoder(config: ModelConfig, seed: int) -> "EncoderDecoder":
     """An encoder-decoder with fresh weights."""
+    from wordpipe.model.encoder_decoder import EncoderDecoder
+
     model = EncoderDecoder(config)
     initialise(model, seed)
     return model
 
 
 @torch.no_grad()
-def initialise(model: Transformer, seed: int) -> None:
+def initialise(model: "Transformer", seed: int) -> None:
     """Fill a model with fresh weights, drawn on the CPU, so that every device starts from the same ones.
 
     Matrices get a truncated normal of deviation sqrt(2 / 5D), so that the size of their products does not depend on the

@@ -16,14 +16,24 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from wordpipe.errors import ConfigError
-from wordpipe.model.attention import Attention, Cache, KeysValues, PackedView, View, make_view, rows_at
+from wordpipe.model.attention import (
+    Attention,
+    Cache,
+    CrossAttention,
+    KeysValues,
+    PackedView,
+    Source,
+    SourceLayer,
+    View,
+    make_view,
+    rows_at,
+)
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.cross_attention import CrossAttention, Source, SourceLayer
 from wordpipe.model.layers import ACTIVATIONS, FeedForward, Linear, Norm
-from wordpipe.model.packing import Packed
 from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_bias, alibi_slopes, sinusoidal_table, t5_bias
 
 if TYPE_CHECKING:
+    from wordpipe.model.packing import Packed
     from wordpipe.model.variants.similarity import Sums
 
 
@@ -198,7 +208,9 @@ class LanguageModel(nn.Module):
             cache.length += ids_BT.shape[1]
         return hidden_BTD
 
-    def encode_packed(self, packed: Packed, added_ND: Tensor | None = None, *, source: Source | None = None) -> Tensor:
+    def encode_packed(
+        self, packed: "Packed", added_ND: Tensor | None = None, *, source: Source | None = None
+    ) -> Tensor:
         """Hidden states of packed sequences, (N, D): those of `encode`, position by position.
 
         Dropout, while training, draws other masks than for the sequences one by one.

@@ -99,8 +99,8 @@ class _Own(Family):
         return {name: _checked(name, values.get(name, _LATER.get(name)), hints[name]) for name in names}
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
-        from wordpipe.model.encoder_decoder import (  # not above: a query reads `config.json` without torch
-            make_transformer,
+        from wordpipe.model.encoder_decoder import (
+            make_transformer,  # not above: a query reads `config.json` without torch
         )
 
         with without_memory():  # names and shapes without memory

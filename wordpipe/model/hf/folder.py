@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError
@@ -19,12 +20,15 @@ from torch import Tensor
 from wordpipe.artifacts import parse_json_object
 from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.encoder_decoder import Transformer, make_transformer
 from wordpipe.model.hf.families import config_from_hf, config_to_hf, family_of
 from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family
 from wordpipe.model.init import initialise
 from wordpipe.model.positions import sinusoidal_table
+from wordpipe.model.transformer import LanguageModel
 from wordpipe.runtime import without_memory
+
+if TYPE_CHECKING:
+    from wordpipe.model.encoder_decoder import Transformer
 
 _MAX_POSITIONS = 1 << 22  # angles of so many are made before the first text is read
 _MAX_TABLE = 1 << 28  # numbers of a table of positions that is computed
@@ -51,12 +55,35 @@ class Loaded:
         notes: what the user should know, one sentence each: weights converted, left behind or freshly made.
     """
 
-    model: Transformer
+    model: "Transformer"
     config: ModelConfig
     notes: tuple[str, ...]
 
+    @property
+    def language_model(self) -> LanguageModel:
+        """The model, where it is an encoder or a decoder.
 
-def save_hf(model: Transformer, config: ModelConfig, write: Callable[[str, bytes], None]) -> None:
+        Raises:
+            ArtifactError: it is both.
+        """
+        return one_stack(self.model)
+
+
+def one_stack(model: "Transformer") -> LanguageModel:
+    """The model, where it is an encoder or a decoder.
+
+    Raises:
+        ArtifactError: it is both.
+    """
+    if isinstance(model, LanguageModel):
+        return model
+    raise ArtifactError(
+        "an encoder-decoder cannot do this", got=model.config.architecture, expected="an encoder or a decoder",
+        hint="it writes target texts: wordpipe generate, wordpipe evaluate seq2seq",
+    )  # fmt: skip
+
+
+def save_hf(model: "Transformer", config: ModelConfig, write: Callable[[str, bytes], None]) -> None:
     """Give the files of the model's folder, name by name, to `write`; the weights as float32.
 
     The tied output matrix is left out, as transformers leaves it out. Whether transformers has a class for the model says
@@ -103,11 +130,19 @@ def load_hf(
         matched.notes.append("the folder names code of its own (auto_map), which is not run")
     if config.positions == "sinusoidal":
         config = _settle_positions(matched, config)
-    model = make_transformer(config)
+    model = _made(config)
     if matched.missing:
         initialise(model, seed)
     _fill(dict(model.named_parameters()), matched)
     return Loaded(model.eval(), config, tuple(matched.notes))
+
+
+def _made(config: ModelConfig) -> "Transformer":
+    if config.architecture != "encoder-decoder":
+        return LanguageModel(config)
+    from wordpipe.model.encoder_decoder import EncoderDecoder
+
+    return EncoderDecoder(config)
 
 
 def _read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
@@ -262,7 +297,7 @@ def _check_shapes(matched: _Matched, config: ModelConfig) -> None:
     ):
         raise ArtifactError("more positions than any model has", where=CONFIG, got=f"{config.max_len:,}")
     with without_memory():
-        weights = dict(make_transformer(config).named_parameters())
+        weights = dict(_made(config).named_parameters())
     for entry in matched.entries:
         for name, part, factor in _parts(weights[entry.ours], entry) if entry.ours in weights else ():
             if (stored := matched.weights[name]).shape != (wanted := _stored(part, factor, entry)).shape:
