@@ -29,6 +29,26 @@ def small_config(architecture: str, style: str = "modern", **changes: object) ->
     return ModelConfig(**(values | STYLES[architecture, style] | changes))  # type: ignore[arg-type, index]
 
 
+def pair_config(style: str, **changes: object) -> ModelConfig:
+    """A small encoder-decoder."""
+    values: dict[str, object] = {
+        "architecture": "encoder-decoder",
+        "vocab_size": 96,
+        "dim": 32,
+        "n_layers": 2,
+        "n_decoder_layers": 3,
+        "n_heads": 4,
+        "n_kv_heads": 4,
+        "ffn_dim": 48,
+        "max_len": 24,
+        "pad_id": 0,
+        "bos_id": 5,
+        "eos_id": 6,
+        "start_id": 6 if style == "bart" else 0,
+    }
+    return ModelConfig(**(values | STYLES["encoder-decoder", style] | changes))  # type: ignore[arg-type, index]
+
+
 # Every kind of position, attention, norm and feed-forward at least once in each architecture.
 KINDS: dict[str, tuple[str, str, dict[str, object]]] = {
     f"{architecture} {name}": (architecture, style, changes)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.model.attention import Cache, attend, attends
+    from wordpipe.model.attention import Cache, Source, attend, attends
     from wordpipe.model.config import (
         EMBEDDING_STD,
         MUON_LR,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ModelConfig,
         NormKind,
         NormPlace,
+        PairStyle,
         Positions,
         Preset,
         PresetName,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
         pad_vocab,
         seed_of,
     )
+    from wordpipe.model.decoding import Hypothesis, LengthPenalty, Rules, beam_search, length_penalty, sample_targets
+    from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer, make_transformer, shifted
     from wordpipe.model.generation import (
         Generation,
         NewToken,
@@ -60,11 +63,12 @@ if TYPE_CHECKING:
         without_tensors,
     )
     from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
-    from wordpipe.model.hf.folder import Loaded, load_hf, save_hf
-    from wordpipe.model.init import init_embeddings, new_model, start_as_mean
+    from wordpipe.model.hf.folder import Loaded, load_hf, one_stack, save_hf
+    from wordpipe.model.init import init_embeddings, new_encoder_decoder, new_model, start_as_mean
     from wordpipe.model.layers import gated
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
+    from wordpipe.model.packing import Packed, pack, pack_pairs
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets
-    from wordpipe.model.transformer import LanguageModel, Packed, pack
+    from wordpipe.model.transformer import LanguageModel
 else:
     __getattr__, __dir__ = face(__name__, __file__)

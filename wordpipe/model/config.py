@@ -9,23 +9,32 @@ norm      LayerNorm, before   LayerNorm, after    RMSNorm, before     LayerNorm,
 inside    GeGLU               GELU                SwiGLU              GELU (by tanh)
 offsets   of the logits       everywhere          none                everywhere but the logits
 
+          encoder-decoder, t5     bart                   vaswani
+as in     T5 1.1                  BART                   Vaswani et al. 2017, Marian
+positions bias by distance        learned                sinusoidal
+norm      RMSNorm, before         LayerNorm, after       LayerNorm, after
+inside    GeGLU (by tanh)         GELU                   ReLU
+offsets   none                    everywhere             everywhere
+embedding times sqrt(width)       with a norm            times sqrt(width)
+
 A preset is a size with a name: `tiny` and `mini` train on two CPU cores, `small` on a GPU or with patience, `base` is BERT's
 and GPT-2's size.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Literal
 
 from wordpipe.errors import ConfigError
 
-Architecture = Literal["encoder", "decoder"]
+Architecture = Literal["encoder", "decoder", "encoder-decoder"]
 Positions = Literal["rope", "learned", "sinusoidal", "alibi", "t5"]
 AttentionKind = Literal["dot", "additive", "linear"]
 NormKind = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
-FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "geglu", "swiglu"]
+FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "silu", "geglu", "geglu_tanh", "swiglu"]
 Style = Literal["modern", "classic"]
+PairStyle = Literal["t5", "bart", "vaswani"]
 PresetName = Literal["tiny", "mini", "small", "base"]
 
 EMBEDDING_STD = 0.02
@@ -41,10 +50,11 @@ class ModelConfig:
     """A model's shape and parts. `STYLES` has the parts that go together in the field's usual models.
 
     Attributes:
-        architecture: `encoder` sees both sides, `decoder` only the left one.
+        architecture: `encoder` sees both sides, `decoder` only the left one; an `encoder-decoder` is one of each, and its
+            decoder reads what the encoder made of the source text.
         vocab_size: rows of the embedding table; may be padded above the tokenizer's size (see `pad_vocab`).
         dim: width of the residual stream.
-        n_layers: blocks.
+        n_layers: blocks; of an encoder-decoder those of its encoder.
         n_heads: query heads.
         n_kv_heads: key and value heads, each shared by n_heads / n_kv_heads query heads.
         ffn_dim: inner width of the feed-forward.
@@ -70,6 +80,11 @@ class ModelConfig:
         dropout: share of the embedding's and each block's output zeroed in training. How one trains, not what the model
             is: it is not kept in the folder.
         tied: the output matrix is the embedding table.
+        n_decoder_layers: blocks of the decoder of an encoder-decoder, else 0.
+        decoder_vocab_size: rows of the decoder's own embedding table; 0: the two share one table.
+        scale_embedding: embeddings are multiplied by sqrt(dim), as Vaswani et al. 2017, section 3.4, do. (T5 divides the
+            logits instead and has embeddings sqrt(dim) times as large: the same function of other numbers.)
+        start_id: what the decoder of an encoder-decoder begins with.
         pad_id: fills up short sequences of a batch; never seen by attention.
         bos_id: opens a document of a decoder.
         eos_id: ends a document of a decoder.
@@ -105,6 +120,10 @@ class ModelConfig:
     output_bias: bool = False
     dropout: float = 0.0
     tied: bool = True
+    n_decoder_layers: int = 0
+    decoder_vocab_size: int = 0
+    scale_embedding: bool = False
+    start_id: int | None = None
     pad_id: int | None = None
     bos_id: int | None = None
     eos_id: int | None = None
@@ -132,13 +151,15 @@ class ModelConfig:
                 expected=f"a divisor of {self.n_heads}",
             )
         self._check_attention()
-        for role, value in self.special_ids.items():
-            if value is not None and not 0 <= value < self.vocab_size:
+        self._check_pair()
+        smallest = min(self.vocab_size, self.decoder_vocab_size or self.vocab_size)
+        for role, value in [*self.special_ids.items(), ("start", self.start_id)]:
+            if value is not None and not 0 <= value < smallest:
                 raise ConfigError(
                     "a special id lies outside the vocabulary",
                     where=f"{role}_id",
                     got=value,
-                    expected=f"0 to {self.vocab_size - 1}",
+                    expected=f"0 to {smallest - 1}",
                 )
 
     def _divide_width(self) -> None:
@@ -173,6 +194,33 @@ class ModelConfig:
                 expected=self.n_heads,
             )
 
+    def _check_pair(self) -> None:
+        """An encoder-decoder has two stacks of dot-product attention, other models one."""
+        if self.architecture != "encoder-decoder":
+            for name in ("n_decoder_layers", "decoder_vocab_size", "start_id"):
+                if getattr(self, name) not in (0, None):
+                    raise ConfigError(
+                        "only an encoder-decoder has this", where=name, got=getattr(self, name), expected="0"
+                    )
+            return
+        if self.n_decoder_layers < 1:
+            raise ConfigError("a model's sizes start at 1", where="n_decoder_layers", got=self.n_decoder_layers)
+        refused = {"attention": self.attention != "dot", "windows": any(self.windows), "segments": self.segments > 0,
+                   "head": self.head, "global_tokens": self.global_tokens > 0}  # fmt: skip
+        for name, found in refused.items():
+            if found:
+                raise ConfigError("no encoder-decoder has this", where=name, got=getattr(self, name))
+
+    def stack(self, which: Literal["encoder", "decoder"]) -> "ModelConfig":
+        """The encoder or the decoder of an encoder-decoder, as a model of its own."""
+        is_decoder = which == "decoder"
+        vocab_size = (is_decoder and self.decoder_vocab_size) or self.vocab_size
+        return replace(
+            self, architecture=which, n_layers=self.n_decoder_layers if is_decoder else self.n_layers, windows=(),
+            vocab_size=vocab_size, output_bias=is_decoder and self.output_bias, tied=not is_decoder or self.tied,
+            n_decoder_layers=0, decoder_vocab_size=0, start_id=None,
+        )  # fmt: skip
+
     @property
     def special_ids(self) -> dict[str, int | None]:
         """Role → id, None where the model has none."""
@@ -186,7 +234,7 @@ class ModelConfig:
     @property
     def gated(self) -> bool:
         """Whether one half of the feed-forward opens and closes the other."""
-        return self.feedforward in ("geglu", "swiglu")
+        return self.feedforward in ("geglu", "geglu_tanh", "swiglu")
 
     @property
     def normed_input(self) -> bool:
@@ -220,7 +268,7 @@ def pad_vocab(n_tokens: int, multiple: int = 64) -> int:
     return -(-n_tokens // multiple) * multiple
 
 
-STYLES: dict[tuple[Architecture, Style], dict[str, Any]] = {
+STYLES: dict[tuple[Architecture, Style | PairStyle], dict[str, Any]] = {
     ("encoder", "modern"): {
         "positions": "rope", "norm": "layer", "norm_place": "pre", "norm_bias": False, "norm_eps": 1e-5,
         "feedforward": "geglu", "bias": False, "segments": 0, "embedding_norm": True, "head": True, "output_bias": True,
@@ -237,6 +285,18 @@ STYLES: dict[tuple[Architecture, Style], dict[str, Any]] = {
         "positions": "learned", "norm": "layer", "norm_place": "pre", "norm_bias": True, "norm_eps": 1e-5,
         "feedforward": "gelu_tanh", "bias": True, "segments": 0, "embedding_norm": False, "head": False, "output_bias": False,
     },
+    ("encoder-decoder", "t5"): {
+        "positions": "t5", "norm": "rms", "norm_place": "pre", "norm_bias": False, "norm_eps": 1e-6,
+        "feedforward": "geglu_tanh", "bias": False, "embedding_norm": False, "output_bias": False, "scale_embedding": True,
+    },
+    ("encoder-decoder", "bart"): {
+        "positions": "learned", "norm": "layer", "norm_place": "post", "norm_bias": True, "norm_eps": 1e-5,
+        "feedforward": "gelu", "bias": True, "embedding_norm": True, "output_bias": True, "scale_embedding": False,
+    },
+    ("encoder-decoder", "vaswani"): {
+        "positions": "sinusoidal", "norm": "layer", "norm_place": "post", "norm_bias": True, "norm_eps": 1e-5,
+        "feedforward": "relu", "bias": True, "embedding_norm": False, "output_bias": True, "scale_embedding": True,
+    },
 }  # fmt: skip
 """Architecture and style → those fields of `ModelConfig` that the style decides."""
 
@@ -247,7 +307,7 @@ class Preset:
 
     Attributes:
         dim: width of the model.
-        n_layers: blocks.
+        n_layers: blocks; of an encoder-decoder those of its encoder.
         n_heads: query heads, each 32 or 64 wide.
         n_kv_heads: key and value heads.
         ffn_dim: width of the gated feed-forward; 8/3 of `dim` has the parameters of a plain one of 4 `dim`

@@ -24,7 +24,12 @@ from torch.nn import functional as F
 from wordpipe.model.config import FeedForwardKind, ModelConfig
 
 _aten = torch.ops.aten
-_ACTIVATION_GRADIENTS = {F.gelu: _aten.gelu_backward.grad_input, F.silu: _aten.silu_backward.grad_input}
+_gelu_tanh = partial(F.gelu, approximate="tanh")  # GPT-2's: tanh approximates the error function
+_ACTIVATION_GRADIENTS = {
+    F.gelu: _aten.gelu_backward.grad_input,
+    _gelu_tanh: partial(_aten.gelu_backward.grad_input, approximate="tanh"),
+    F.silu: _aten.silu_backward.grad_input,
+}
 
 
 class Norm(nn.Module):
@@ -69,8 +74,10 @@ class Linear(nn.Module):
 ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's: tanh approximates the error function
+    "gelu_tanh": _gelu_tanh,
+    "silu": F.silu,
     "geglu": F.gelu,
+    "geglu_tanh": _gelu_tanh,
     "swiglu": F.silu,
 }
 
@@ -108,7 +115,7 @@ def gated(both_BTF: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
 
     Args:
         both_BTF: (…, 2F), the activated half first.
-        activate: `F.gelu` (by erf) or `F.silu`.
+        activate: `F.gelu` (by erf or by tanh) or `F.silu`.
 
     Returns:
         A tensor of shape (…, F) and the same type.

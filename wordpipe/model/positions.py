@@ -90,16 +90,22 @@ def rotate(x_BTHE: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
     return (x * cos_TE[:, None] + swapped * sin_TE[:, None]).to(x_BTHE.dtype)
 
 
-def sinusoidal_table(max_len: int, dim: int) -> Tensor:
+def sinusoidal_table(max_len: int, dim: int, *, scaled: bool = False) -> Tensor:
     """Sines of the position in the first half of the columns, cosines in the second, (T, D), float32.
 
     Vaswani's columns alternate; the halves are the order of Hugging Face's Marian, and no weight can tell the two apart.
-    Where Vaswani multiplies the embeddings by sqrt(D), to bring them to the size of the sines, the sines are brought to the
-    size of fresh embeddings here: the same proportion, and the output matrix may be the embedding table.
+    Vaswani multiplies the embeddings by sqrt(D), to bring them to the size of the sines. Where a model does not, the sines
+    are brought to the size of fresh embeddings: the same proportion.
+
+    Args:
+        max_len: positions.
+        dim: width.
+        scaled: the embeddings are multiplied by sqrt(D) (`ModelConfig.scale_embedding`), the sines stay as they are.
     """
     frequency_D2 = 10_000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float32) / dim)
     angles_TD2 = torch.outer(torch.arange(max_len, dtype=torch.float32), frequency_D2)
-    return torch.cat((angles_TD2.sin(), angles_TD2.cos()), dim=-1)[:, :dim] * (math.sqrt(2.0) * EMBEDDING_STD)
+    table_TD = torch.cat((angles_TD2.sin(), angles_TD2.cos()), dim=-1)[:, :dim]
+    return table_TD if scaled else table_TD * (math.sqrt(2.0) * EMBEDDING_STD)
 
 
 def alibi_slopes(n_heads: int) -> Tensor:

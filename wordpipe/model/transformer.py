@@ -4,31 +4,36 @@ A block is attention, then feed-forward, each added to the residual stream:
 
 pre     x ← x + attention(norm(x))        x ← x + feedforward(norm(x))        Xiong et al. 2020, figure 1b
 post    x ← norm(x + attention(x))        x ← norm(x + feedforward(x))        Vaswani et al. 2017, section 3.1
-
-Sequences of different lengths are packed to be encoded together without padding (`encode_packed`). Sequences of one length
-form a run. The matrix products, norms and feed-forwards take the positions of all runs as the rows of one matrix; only
-attention goes run by run, with the kernels that need no mask. Where kernels are many times faster than they can be launched
-(a GPU) few runs gain more than no padding: `multiple` rounds the lengths up and fills the sequences.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from wordpipe.errors import ConfigError
-from wordpipe.model.attention import Attention, Cache, KeysValues, PackedView, View, make_view, rows_at
+from wordpipe.model.attention import (
+    Attention,
+    Cache,
+    CrossAttention,
+    KeysValues,
+    PackedView,
+    Source,
+    SourceLayer,
+    View,
+    make_view,
+    rows_at,
+)
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.layers import ACTIVATIONS, FeedForward, Linear, Norm
 from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_bias, alibi_slopes, sinusoidal_table, t5_bias
 
 if TYPE_CHECKING:
+    from wordpipe.model.packing import Packed
     from wordpipe.model.variants.similarity import Sums
 
 
@@ -39,13 +44,16 @@ class Block(nn.Module):
         config: the model's shape and parts.
         norm_input: False where the input comes straight from a norm (`ModelConfig.normed_input`), so that a second one would
             only add a weight.
+        reads_source: cross-attention stands between the two halves.
     """
 
-    def __init__(self, config: ModelConfig, *, norm_input: bool = True) -> None:
+    def __init__(self, config: ModelConfig, *, norm_input: bool = True, reads_source: bool = False) -> None:
         super().__init__()
         self.pre = config.norm_place == "pre"
         self.attention_norm = Norm(config) if norm_input else None
         self.attention = Attention(config)
+        self.cross_norm = Norm(config) if reads_source else None
+        self.cross = CrossAttention(config) if reads_source else None
         self.feedforward_norm = Norm(config)
         self.feedforward = FeedForward(config)
         self.dropout = nn.Dropout(config.dropout)
@@ -56,17 +64,35 @@ class Block(nn.Module):
         view: View | PackedView,
         memory: "KeysValues | Sums | None" = None,
         at_BK: Tensor | None = None,
+        source: SourceLayer | None = None,
     ) -> Tensor:
-        """The residual stream after this block; the arguments are those of `Attention`."""
+        """The residual stream after this block; the arguments are those of `Attention`, and the source that it reads."""
+        shapes = view.shapes if isinstance(view, PackedView) else None
         normed_BTD = self.attention_norm(x_BTD) if self.pre and self.attention_norm is not None else x_BTD
         x_BTD = rows_at(x_BTD, at_BK) + self.dropout(self.attention(normed_BTD, view, memory, at_BK))
         if self.pre:
+            if self.cross is not None and self.cross_norm is not None:
+                assert source is not None
+                x_BTD = x_BTD + self.dropout(self.cross(self.cross_norm(x_BTD), source, shapes))
             sum_BTD: Tensor = x_BTD + self.dropout(self.feedforward(self.feedforward_norm(x_BTD)))
             return sum_BTD
         assert self.attention_norm is not None
         x_BTD = self.attention_norm(x_BTD)
+        if self.cross is not None and self.cross_norm is not None:
+            assert source is not None
+            x_BTD = self.cross_norm(x_BTD + self.dropout(self.cross(x_BTD, source, shapes)))
         out_BTD: Tensor = self.feedforward_norm(x_BTD + self.dropout(self.feedforward(x_BTD)))
         return out_BTD
+
+    def read(
+        self,
+        hidden: Tensor,
+        real: tuple[Tensor | None, ...],
+        shapes: tuple[tuple[int, int], ...] | None,
+    ) -> SourceLayer:
+        """See `CrossAttention.read`."""
+        assert self.cross is not None
+        return self.cross.read(hidden, real, shapes)
 
 
 class MaskedHead(nn.Module):
@@ -89,70 +115,14 @@ class MaskedHead(nn.Module):
         return normed_ND
 
 
-@dataclass(frozen=True)
-class Packed:
-    """S sequences as runs of one length, the shortest first.
-
-    Attributes:
-        ids: of all positions, run after run and sequence after sequence, (N,), int64.
-        shapes: sequences and positions (B, T) of each run.
-        real: per run, true at positions that are no padding, (B, T), or None where there is none.
-        order: the number of each packed sequence among those that were given, (S,), int64.
-    """
-
-    ids: Tensor
-    shapes: tuple[tuple[int, int], ...]
-    real: tuple[Tensor | None, ...]
-    order: npt.NDArray[np.int64]
-
-    def to(self, device: torch.device) -> "Packed":
-        """The same on a device."""
-        real = tuple(None if mask is None else mask.to(device) for mask in self.real)
-        return Packed(self.ids.to(device, non_blocking=True), self.shapes, real, self.order)
-
-    def places(self) -> Tensor:
-        """The position of each id within its sequence, (N,), int64."""
-        return torch.cat([torch.arange(T, device=self.ids.device).repeat(B) for B, T in self.shapes])
-
-    def runs(self, rows: Tensor) -> list[Tensor]:
-        """Rows of all positions (N, …) as one tensor (B, T, …) for each run."""
-        parts = torch.split(rows, [B * T for B, T in self.shapes])
-        return [part.view(B, T, *rows.shape[1:]) for part, (B, T) in zip(parts, self.shapes, strict=True)]
-
-
-def pack(
-    ids: npt.NDArray[np.integer], lengths_S: npt.NDArray[np.int64], *, multiple: int = 1, pad_id: int = 0
-) -> Packed:
-    """Sort sequences by length and pack them.
-
-    Args:
-        ids: of all sequences, one after the other, special ids included.
-        lengths_S: ids of each, at least 1.
-        multiple: lengths are rounded up to a multiple of this, 1 = nothing is padded.
-        pad_id: fills up; never seen.
-    """
-    rounded_S = -(-lengths_S // multiple) * multiple
-    order_S = np.argsort(rounded_S, kind="stable")
-    starts_S = np.cumsum(lengths_S) - lengths_S
-    widths, counts = np.unique(rounded_S, return_counts=True)
-    flat, real, first = [], [], 0
-    for width, count in zip(widths, counts, strict=True):
-        here = order_S[first : first + count]
-        place_BT = np.arange(width)[None]
-        real_BT = place_BT < lengths_S[here, None]
-        at_BT = starts_S[here, None] + np.minimum(place_BT, lengths_S[here, None] - 1)
-        flat.append(np.where(real_BT, ids[at_BT], pad_id).ravel())
-        real.append(None if multiple == 1 else torch.from_numpy(real_BT))
-        first += count
-    ids_N = torch.from_numpy(np.concatenate(flat).astype(np.int64))
-    shapes = tuple((int(count), int(width)) for width, count in zip(widths, counts, strict=True))
-    return Packed(ids_N, shapes, tuple(real), order_S)
-
-
 class LanguageModel(nn.Module):
     """A bidirectional encoder or a causal decoder, made of the parts that `config` names.
 
     The weights are uninitialised memory: fill them with `initialise` or `load_hf`.
+
+    Args:
+        config: its shape and parts.
+        reads_source: its blocks have cross-attention: it is the decoder of an `EncoderDecoder`.
 
     Attributes:
         recompute: while training, keep only what goes into each block and compute the rest again for the gradient
@@ -162,7 +132,7 @@ class LanguageModel(nn.Module):
     slopes: Tensor  # of ALiBi, (H,)
     fixed_table: Tensor  # sinusoidal positions, (T, D)
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, *, reads_source: bool = False) -> None:
         super().__init__()
         self.config, self.recompute = config, False
         self.embedding = nn.Parameter(torch.empty(config.vocab_size, config.dim))
@@ -171,7 +141,8 @@ class LanguageModel(nn.Module):
         self.embedding_norm = Norm(config) if config.embedding_norm else None
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
-            Block(config, norm_input=layer > 0 or not config.normed_input) for layer in range(config.n_layers)
+            Block(config, norm_input=layer > 0 or not config.normed_input, reads_source=reads_source)
+            for layer in range(config.n_layers)
         )
         self.final_norm = Norm(config) if config.norm_place == "pre" else None
         self.head = MaskedHead(config) if config.head else None
@@ -188,7 +159,9 @@ class LanguageModel(nn.Module):
         self.position_embedding = nn.Parameter(torch.empty(shape)) if kind == "learned" else None
         self.position_bias = nn.Parameter(torch.empty(N_BUCKETS, config.n_heads)) if kind == "t5" else None
         if kind == "sinusoidal":
-            self.register_buffer("fixed_table", sinusoidal_table(*shape), persistent=False)
+            self.register_buffer(
+                "fixed_table", sinusoidal_table(*shape, scaled=config.scale_embedding), persistent=False
+            )
         if kind == "alibi":
             self.register_buffer("slopes", alibi_slopes(config.n_heads), persistent=False)
 
@@ -200,6 +173,7 @@ class LanguageModel(nn.Module):
         cache: Cache | None = None,
         segments_BT: Tensor | None = None,
         at_BK: Tensor | None = None,
+        source: Source | None = None,
     ) -> Tensor:
         """Hidden states after the last norm: what `transformers` calls `last_hidden_state`.
 
@@ -210,6 +184,7 @@ class LanguageModel(nn.Module):
             segments_BT: which segment each token belongs to, for a model with segment embeddings; None: the first one.
             at_BK: the positions that are wanted, int64; None: all, in order. The last block computes no others: at a mask
                 rate of 15 % and with 4 layers that spares a seventh of the whole step.
+            source: what cross-attention reads, where the model has it.
 
         Returns:
             hidden_BTD: float32, of the given positions, or hidden_BKD of those wanted. At padding the values mean
@@ -227,13 +202,15 @@ class LanguageModel(nn.Module):
                 raise ConfigError(
                     "the sequence is longer than its cache", got=last, expected=f"at most {cache.max_len}"
                 )
-        x_BTD = self._embed(ids_BT, segments_BT, first)
-        hidden_BTD = self._run_blocks(x_BTD, self._views(ids_BT.shape[1], mask_BT, first), cache, at_BK)
+        x_BTD = self._embed(ids_BT, segments_BT, first, first + ids_BT.shape[1])
+        hidden_BTD = self._run_blocks(x_BTD, self._views(ids_BT.shape[1], mask_BT, first), cache, at_BK, source)
         if cache is not None:
             cache.length += ids_BT.shape[1]
         return hidden_BTD
 
-    def encode_packed(self, packed: Packed, added_ND: Tensor | None = None) -> Tensor:
+    def encode_packed(
+        self, packed: "Packed", added_ND: Tensor | None = None, *, source: Source | None = None
+    ) -> Tensor:
         """Hidden states of packed sequences, (N, D): those of `encode`, position by position.
 
         Dropout, while training, draws other masks than for the sequences one by one.
@@ -241,6 +218,7 @@ class LanguageModel(nn.Module):
         Args:
             packed: N positions.
             added_ND: added to what goes into the first block; None: nothing is.
+            source: what cross-attention reads, packed in the same order.
 
         Raises:
             ConfigError: a sequence is longer than the model's table of positions.
@@ -250,8 +228,9 @@ class LanguageModel(nn.Module):
             window: PackedView(packed.shapes, tuple(views[window] for views in of_runs))
             for window in self.config.windows
         }
-        x_1ND = self._embed(packed.ids, None, 0, packed.places())[None]
-        return self._run_blocks(x_1ND if added_ND is None else x_1ND + added_ND, views)[0]
+        longest = max(T for _, T in packed.shapes)
+        x_1ND = self._embed(packed.ids, None, 0, longest, packed.places())[None]
+        return self._run_blocks(x_1ND if added_ND is None else x_1ND + added_ND, views, source=source)[0]
 
     def _run_blocks(
         self,
@@ -259,24 +238,29 @@ class LanguageModel(nn.Module):
         views: Mapping[int, View | PackedView],
         cache: Cache | None = None,
         at_BK: Tensor | None = None,
+        source: Source | None = None,
     ) -> Tensor:
         """All blocks and the final norm; `views` by window."""
         for layer, block in enumerate(self.blocks):
             memory = None if cache is None else cache.layers[layer]
             at = at_BK if layer == len(self.blocks) - 1 else None
-            inputs = (x_BTD, views[self.config.windows[layer]], memory, at)
+            read = None if source is None else source.layers[layer]
+            inputs = (x_BTD, views[self.config.windows[layer]], memory, at, read)
             if self.recompute and self.training and cache is None:
                 x_BTD = checkpoint(block, *inputs, use_reentrant=False)
             else:
                 x_BTD = block(*inputs)
         return x_BTD if self.final_norm is None else self.final_norm(x_BTD)
 
-    def _embed(self, ids: Tensor, segments_BT: Tensor | None, first: int, places_N: Tensor | None = None) -> Tensor:
-        """Of ids (B, T) that begin at a position, or of packed ones (N) with the position of each."""
+    def _embed(
+        self, ids: Tensor, segments_BT: Tensor | None, first: int, last: int, places_N: Tensor | None = None
+    ) -> Tensor:
+        """Of ids (B, T) that stand from position `first` to before `last`, or of packed ones (N) with the position of each."""
         x_BTD = F.embedding(ids, self.embedding)
+        if self.config.scale_embedding:
+            x_BTD = x_BTD * math.sqrt(self.config.dim)
         table_TD = self.fixed_table if self.config.positions == "sinusoidal" else self.position_embedding
         if table_TD is not None:
-            last = first + ids.shape[1] if places_N is None else int(places_N[-1]) + 1  # the longest run is the last
             if last > len(table_TD):
                 raise ConfigError("the sequence is longer than the model's positions", got=last, expected=len(table_TD))
             x_BTD = x_BTD + (table_TD[first:last] if places_N is None else table_TD[places_N])

@@ -84,7 +84,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
     with files.damage("the model cannot be read"):
         loaded, tokenizer, weights_V = load_hf(files.__getitem__), _tokenizer(files), _token_weights(files)
     return TransformerEncoder(
-        loaded.model,
+        loaded.language_model,
         tokenizer,
         settings,
         dim=loaded.config.dim,
@@ -163,7 +163,7 @@ def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
     need_address_space("torch")
     from wordpipe.model import load_hf
 
-    return load_hf(files.__getitem__).model
+    return load_hf(files.__getitem__).language_model
 
 
 def _tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":

@@ -26,12 +26,22 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from wordpipe.model import Architecture, LanguageModel, Loaded
+    from wordpipe.model import Architecture, EncoderDecoder, LanguageModel, Loaded, Transformer
     from wordpipe.model.settings import Device
 
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _MAX_FILE = 1 << 40  # bytes
-_USES = {"encoder": 'wordpipe fill {} "the cat [MASK] on the mat"', "decoder": 'wordpipe generate {} "The cat"'}
+_USES = {
+    "encoder": 'wordpipe fill {} "the cat [MASK] on the mat"',
+    "decoder": 'wordpipe generate {} "The cat"',
+    "encoder-decoder": 'wordpipe generate {} "a source text"',
+}
+_CAN = {
+    "encoder": "an encoder fills gaps",
+    "decoder": "a decoder continues texts",
+    "encoder-decoder": "an encoder-decoder makes target texts of source texts",
+}
+_TRAINED_BY = {"encoder": "mlm", "decoder": "clm", "encoder-decoder": "seq2seq"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class OpenModel:
     """
 
     path: str
-    model: "LanguageModel"
+    model: "Transformer"
     tokenizer: "Tokenizer"
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -62,20 +72,43 @@ class OpenModel:
         return self.model.config.max_len
 
     def need(self, architecture: "Architecture") -> None:
-        """Refuse a model of the other architecture.
+        """Refuse a model of another architecture.
 
         Raises:
             ArtifactError: names the command that can use this one.
         """
         if (found := self.model.config.architecture) != architecture:
-            can = {"encoder": "an encoder fills gaps", "decoder": "a decoder continues texts"}
             raise ArtifactError(
-                f"{can[found]} and cannot do this",
+                f"{_CAN[found]} and cannot do this",
                 where=self.path,
                 got=f"{found}",
-                expected=f"{architecture} (wordpipe train {'clm' if architecture == 'decoder' else 'mlm'})",
+                expected=f"{architecture} (wordpipe train {_TRAINED_BY[architecture]})",
                 hint=_USES[found].format(self.path),
             )
+
+    @property
+    def language_model(self) -> "LanguageModel":
+        """The model, where it is an encoder or a decoder.
+
+        Raises:
+            ArtifactError: it is both.
+        """
+        from wordpipe.model import one_stack
+
+        return one_stack(self.model)
+
+    @property
+    def pair_model(self) -> "EncoderDecoder":
+        """The model, where it is an encoder-decoder.
+
+        Raises:
+            ArtifactError: it is one of the two.
+        """
+        from wordpipe.model import EncoderDecoder
+
+        self.need("encoder-decoder")
+        assert isinstance(self.model, EncoderDecoder)
+        return self.model
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, nothing before or after it. What spells out a special token becomes that token, as in `tokenize`."""

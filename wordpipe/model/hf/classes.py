@@ -35,6 +35,7 @@ BERT = Family(
     architecture="encoder",
     parts={
         "positions": ("learned", "sinusoidal"),
+        "scale_embedding": (False,),
         "attention": ("dot",),
         "windows": lambda config: ((0,) * config.n_layers,),
         "global_tokens": (0,),
@@ -193,6 +194,7 @@ LLAMA = Family(
     architecture="decoder",
     parts={
         "positions": ("rope",),
+        "scale_embedding": (False,),
         "attention": ("dot",),
         "global_tokens": (0,),
         "norm": ("rms",),
@@ -342,6 +344,7 @@ MODERNBERT = Family(
     architecture="encoder",
     parts={
         "positions": ("rope",),
+        "scale_embedding": (False,),
         "attention": ("dot",),
         "windows": _one_window,
         "global_tokens": (0,),

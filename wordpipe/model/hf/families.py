@@ -13,10 +13,11 @@ from wordpipe.artifacts import parse_json_object
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
+from wordpipe.model.hf.encoder_decoders import BART, MARIAN, T5
 from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
 from wordpipe.runtime import without_memory
 
-FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, LLAMA, MISTRAL, GPT2)
+FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, LLAMA, MISTRAL, GPT2, T5, BART, MARIAN)
 """The classes of `transformers`, the plainer ones first: a model is saved as the first that computes it."""
 
 NOTE = "wordpipe"
@@ -72,6 +73,10 @@ WRITTEN_BEFORE: tuple[Family, ...] = (
 (Ministral), a decoder with ALiBi (MPT). Artifacts of them are read; folders of others are not."""
 
 _SINUSOIDAL = {"positions": "sinusoidal"}
+_LATER = {field.name: field.default for field in fields(ModelConfig) if field.name in
+          ("n_decoder_layers", "decoder_vocab_size", "scale_embedding", "start_id")}  # fmt: skip
+"""Fields that folders of earlier versions lack, and what they mean there."""
+
 _NOT_KEPT = ("dropout",)  # how one trains, not what the model is
 _METADATA, _ALIGNED = (
     "__metadata__",
@@ -91,13 +96,15 @@ class _Own(Family):
         for key in values:
             if key not in names and key not in _SHARED:
                 raise refusal(key, values[key], "no such key; a newer wordpipe may have written it")
-        return {name: _checked(name, values.get(name), hints[name]) for name in names}
+        return {name: _checked(name, values.get(name, _LATER.get(name)), hints[name]) for name in names}
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
-        from wordpipe.model.transformer import LanguageModel  # not above: a query reads `config.json` without torch
+        from wordpipe.model.encoder_decoder import (
+            make_transformer,  # not above: a query reads `config.json` without torch
+        )
 
         with without_memory():  # names and shapes without memory
-            model = LanguageModel(config)
+            model = make_transformer(config)
         for name, _ in model.named_parameters():
             yield Entry(name, (name,))
 
@@ -165,7 +172,8 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
     ids = {f"{role}_token_id": number for role, number in config.special_ids.items()}
     if config.mask_id is None:
         del ids["mask_token_id"]  # a class that has one may refuse null
-    note = {NOTE: _SINUSOIDAL} if config.positions == "sinusoidal" else {}
+    # a class that computes them needs no note; others keep a table
+    note = {NOTE: _SINUSOIDAL} if config.positions == "sinusoidal" and family is not MARIAN else {}
     return {
         **family.written(config),
         **shared,
@@ -178,7 +186,10 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
 
 
 _MAX_SIZE, _MAX_LAYERS = 1 << 31, 4_096
-_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+_LAYERS = (
+    "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "n_decoder_layers", "encoder_layers",
+    "decoder_layers",
+)  # fmt: skip
 
 
 def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:

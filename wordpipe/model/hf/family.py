@@ -104,6 +104,9 @@ class Entry:
         rows: rows of each part; empty where there is one part.
         transposed: they keep the matrix as (in, out); ours is (out, in).
         repeats: the weight has another entry: this one is written, but not read.
+        factors: what each part of ours is multiplied by to be theirs; empty: 1.
+        empty_rows: rows of theirs before ours, which no position uses.
+        as_row: theirs is (1, n), ours (n,).
     """
 
     ours: str
@@ -111,11 +114,14 @@ class Entry:
     rows: tuple[int, ...] = ()
     transposed: bool = False
     repeats: bool = False
+    factors: tuple[float, ...] = ()
+    empty_rows: int = 0
+    as_row: bool = False
 
     @property
     def of_head(self) -> bool:
         """Whether it serves the prediction of tokens alone: hidden states do not depend on it."""
-        return self.ours.startswith(("head.", "output"))
+        return self.ours.removeprefix("decoder.").startswith(("head.", "output"))
 
 
 def _nothing(*_: object) -> dict[str, Any]:
@@ -140,11 +146,16 @@ class Family:
         from_hf: further fields out of a `config.json`, given those that the tables make.
         weights: our names of the weights → theirs; several, separated by a space, are stacked. `#` is the number of
             the block, `*` for `weight` and, where the config has them, `bias`.
+        more_weights: further ones of a model of this shape, or others in place of those.
+        factors: of a model of this shape, our names → what the parts are multiplied by to be theirs.
+        empty_rows: our names of tables → rows of theirs before ours.
+        as_row: our names of vectors that they keep as (1, n).
         transposed: matrices of the blocks are (in, out).
         untied_bias: the offset of an untied output, where it has a name of its own; the usual one then repeats it.
         prefix: what the names of the class without the output head lack.
         copies: names under which a tied weight may be stored once more → the name of the weight.
         unused: patterns of names that other classes of the same type have, and our models do not.
+        buffers: patterns of names that hold what can be computed.
         renamed: patterns in the names of old folders → what they became.
     """
 
@@ -159,11 +170,16 @@ class Family:
     to_hf: Callable[[ModelConfig], dict[str, Any]] = _nothing
     from_hf: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] = _nothing
     weights: Mapping[str, str] = field(default_factory=dict)
+    more_weights: Callable[[ModelConfig], Mapping[str, str]] = _nothing
+    factors: Callable[[ModelConfig], Mapping[str, tuple[float, ...]]] = _nothing
+    empty_rows: Mapping[str, int] = field(default_factory=dict)
+    as_row: tuple[str, ...] = ()
     transposed: bool = False
     untied_bias: str = ""
     prefix: str = ""
     copies: Mapping[str, str] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
+    buffers: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, config: ModelConfig) -> dict[str, tuple[object, ...]]:
@@ -205,10 +221,11 @@ class Family:
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
         """Every weight of a model of this shape."""
-        of_heads = tuple(n * config.head_dim for n in (config.n_heads, config.n_kv_heads, config.n_kv_heads))
-        rows = {1: (), 2: (config.ffn_dim,) * 2, 3: of_heads}  # by the number of parts
-        for ours, theirs in self.weights.items():
-            if (ours == "output" and config.tied) or (ours == "output_bias" and not config.output_bias):
+        keys, factors = config.n_kv_heads * config.head_dim, self.factors(config)
+        rows = {"qkv": (config.n_heads * config.head_dim, keys, keys), "keys_values": (keys, keys)}
+        for ours, theirs in {**self.weights, **self.more_weights(config)}.items():
+            own = ours.removeprefix("decoder.")
+            if (own == "output" and config.tied) or (own == "output_bias" and not config.output_bias):
                 continue
             if ours == "output_bias" and self.untied_bias and not config.tied:
                 yield Entry(ours, (self.untied_bias,))
@@ -217,10 +234,15 @@ class Family:
             has_bias = config.norm_bias if "norm" in ours else config.bias
             kinds = ("weight", "bias") if "*" in ours and has_bias else ("weight",)
             skipped = config.normed_input and ours == "blocks.#.attention_norm.*"
-            for block in range(int(skipped), config.n_layers) if "#" in ours else (0,):
+            n_blocks = config.n_decoder_layers if ours.startswith("decoder.") else config.n_layers
+            for block in range(int(skipped), n_blocks) if "#" in ours else (0,):
                 for kind in kinds:
                     name, *parts = (
                         part.replace("#", str(block)).replace("*", kind) for part in (ours, *theirs.split())
                     )
-                    turned = self.transposed and "#" in ours and "norm" not in ours and kind == "weight"
-                    yield Entry(name, tuple(parts), rows[len(parts)], transposed=turned)
+                    stacked = rows.get(name.split(".")[-2], (config.ffn_dim,) * 2) if len(parts) > 1 else ()
+                    yield Entry(
+                        name, tuple(parts), stacked, factors=factors.get(ours, ()), as_row=ours in self.as_row,
+                        empty_rows=self.empty_rows.get(ours, 0),
+                        transposed=self.transposed and "#" in ours and "norm" not in ours and kind == "weight",
+                    )  # fmt: skip

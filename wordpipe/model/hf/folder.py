@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError
@@ -25,6 +26,9 @@ from wordpipe.model.init import initialise
 from wordpipe.model.positions import sinusoidal_table
 from wordpipe.model.transformer import LanguageModel
 from wordpipe.runtime import without_memory
+
+if TYPE_CHECKING:
+    from wordpipe.model.encoder_decoder import Transformer
 
 _MAX_POSITIONS = 1 << 22  # angles of so many are made before the first text is read
 _MAX_TABLE = 1 << 28  # numbers of a table of positions that is computed
@@ -51,12 +55,35 @@ class Loaded:
         notes: what the user should know, one sentence each: weights converted, left behind or freshly made.
     """
 
-    model: LanguageModel
+    model: "Transformer"
     config: ModelConfig
     notes: tuple[str, ...]
 
+    @property
+    def language_model(self) -> LanguageModel:
+        """The model, where it is an encoder or a decoder.
 
-def save_hf(model: LanguageModel, config: ModelConfig, write: Callable[[str, bytes], None]) -> None:
+        Raises:
+            ArtifactError: it is both.
+        """
+        return one_stack(self.model)
+
+
+def one_stack(model: "Transformer") -> LanguageModel:
+    """The model, where it is an encoder or a decoder.
+
+    Raises:
+        ArtifactError: it is both.
+    """
+    if isinstance(model, LanguageModel):
+        return model
+    raise ArtifactError(
+        "an encoder-decoder cannot do this", got=model.config.architecture, expected="an encoder or a decoder",
+        hint="it writes target texts: wordpipe generate, wordpipe evaluate seq2seq",
+    )  # fmt: skip
+
+
+def save_hf(model: "Transformer", config: ModelConfig, write: Callable[[str, bytes], None]) -> None:
     """Give the files of the model's folder, name by name, to `write`; the weights as float32.
 
     The tied output matrix is left out, as transformers leaves it out. Whether transformers has a class for the model says
@@ -67,8 +94,7 @@ def save_hf(model: LanguageModel, config: ModelConfig, write: Callable[[str, byt
         ours[_POSITION_TABLE] = sinusoidal_table(config.max_len, config.dim)
     theirs: dict[str, Tensor] = {}
     for entry in family_of(config).entries(config):
-        # clone: parts of one matrix share its memory, which safetensors refuses
-        theirs |= {name: part.clone().contiguous() for name, part in _parts(ours[entry.ours], entry)}
+        theirs |= {name: _stored(part, factor, entry) for name, part, factor in _parts(ours[entry.ours], entry)}
     text = json.dumps(config_to_hf(config), indent=2, sort_keys=True)
     write(CONFIG, f"{text}\n".encode())
     write(WEIGHTS, save(theirs, metadata={"format": "pt"}))
@@ -104,11 +130,19 @@ def load_hf(
         matched.notes.append("the folder names code of its own (auto_map), which is not run")
     if config.positions == "sinusoidal":
         config = _settle_positions(matched, config)
-    model = LanguageModel(config)
+    model = _made(config)
     if matched.missing:
         initialise(model, seed)
     _fill(dict(model.named_parameters()), matched)
     return Loaded(model.eval(), config, tuple(matched.notes))
+
+
+def _made(config: ModelConfig) -> "Transformer":
+    if config.architecture != "encoder-decoder":
+        return LanguageModel(config)
+    from wordpipe.model.encoder_decoder import EncoderDecoder
+
+    return EncoderDecoder(config)
 
 
 def _read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
@@ -192,7 +226,7 @@ def _named(stored: Mapping[str, Tensor], family: Family, expected: set[str]) -> 
     """The weights under their names in the class; buffers are dropped."""
     weights: dict[str, Tensor] = {}
     for found, weight in stored.items():
-        if _BUFFERS.search(found):
+        if _BUFFERS.search(found) or any(re.fullmatch(pattern, found) for pattern in family.buffers):
             continue
         name = found
         for old, new in family.renamed.items():
@@ -263,11 +297,11 @@ def _check_shapes(matched: _Matched, config: ModelConfig) -> None:
     ):
         raise ArtifactError("more positions than any model has", where=CONFIG, got=f"{config.max_len:,}")
     with without_memory():
-        weights = dict(LanguageModel(config).named_parameters())
+        weights = dict(_made(config).named_parameters())
     for entry in matched.entries:
-        for name, part in _parts(weights[entry.ours], entry) if entry.ours in weights else ():
-            if (stored := matched.weights[name]).shape != part.shape:
-                got, expected = (f"{tuple(one.shape)}" for one in (stored, part))
+        for name, part, factor in _parts(weights[entry.ours], entry) if entry.ours in weights else ():
+            if (stored := matched.weights[name]).shape != (wanted := _stored(part, factor, entry)).shape:
+                got, expected = (f"{tuple(one.shape)}" for one in (stored, wanted))
                 raise ArtifactError(f"{name} does not fit", where=WEIGHTS, got=got, expected=f"{expected}, by {CONFIG}")
 
 
@@ -278,9 +312,10 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
     assert found == weights.keys(), found ^ weights.keys()  # a weight that nothing fills is uninitialised memory
     types = set()
     for entry in matched.entries:
-        for name, part in _parts(weights[entry.ours], entry):
+        for name, part, factor in _parts(weights[entry.ours], entry):
             stored = matched.weights[name]
-            if stored.shape != part.shape or stored.dtype not in _TYPES:
+            ours = (stored[0] if entry.as_row else stored)[entry.empty_rows :]
+            if ours.shape != part.shape or stored.dtype not in _TYPES:
                 raise ArtifactError(
                     f"{name} does not fit",
                     where=WEIGHTS,
@@ -288,7 +323,9 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
                     expected=f"{tuple(part.shape)} torch.float32",
                 )
             types.add(stored.dtype)
-            part.copy_(stored)
+            part.copy_(ours)
+            if factor != 1.0:
+                part.div_(factor)
             if not torch.isfinite(part).all():
                 raise ArtifactError(f"{name} is not finite", where=WEIGHTS, hint="train the model again")
     others = sorted(str(kind).removeprefix("torch.") for kind in types - {torch.float32})
@@ -296,8 +333,16 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
         matched.notes.append(f"weights stored as {' and '.join(others)} were converted to float32")
 
 
-def _parts(weight: Tensor, entry: Entry) -> list[tuple[str, Tensor]]:
-    """Views of our weight, in the shape of theirs, by their names."""
+def _parts(weight: Tensor, entry: Entry) -> list[tuple[str, Tensor, float]]:
+    """Views of our weight in the shape of theirs: the name of each, and what it is multiplied by to be theirs."""
     turned = weight.T if entry.transposed else weight
     parts = torch.split(turned, list(entry.rows)) if entry.rows else (turned,)
-    return list(zip(entry.theirs, parts, strict=True))
+    return list(zip(entry.theirs, parts, entry.factors or (1.0,) * len(parts), strict=True))
+
+
+def _stored(part: Tensor, factor: float, entry: Entry) -> Tensor:
+    """A part as the folder keeps it, with memory of its own: safetensors refuses what shares it."""
+    kept = (part if factor == 1.0 else part * factor).clone().contiguous()
+    if entry.empty_rows:
+        kept = torch.cat((kept.new_zeros(entry.empty_rows, *kept.shape[1:]), kept))
+    return kept[None] if entry.as_row else kept

@@ -185,7 +185,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
         )
         phase = f"evaluating {Path(opened.path).name}"
         scorer = Scorer(lambda done: text.report(Progress(phase, done, validation.n_positions, "positions")))
-        total = validation.total(opened.model, scorer)
+        total = validation.total(opened.language_model, scorer)
     if not math.isfinite(total.nats):
         raise ArtifactError("the model's probabilities are no numbers", where=opened.path, hint="train it again")
     # the counts that the figures are shares of, and whether the model knows the text already

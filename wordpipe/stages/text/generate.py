@@ -65,7 +65,7 @@ class Writing:
         self.prompt, self._settings = printable(prompt), settings
         self._stop_id = opened.special.get("eos")
         ids, allowed_V = _prompt_ids(opened, self.prompt), opened.tokens_that_come("eos")
-        self._generation = Generation(opened.model, ids, settings, allowed_V=allowed_V, stop_id=self._stop_id)
+        self._generation = Generation(opened.language_model, ids, settings, allowed_V=allowed_V, stop_id=self._stop_id)
         self._n_prompt, self._max_len = len(ids), opened.max_len
         self._streams = [TextStream(opened.tokenizer, ids, settings.stop) for _ in range(settings.samples)]
         self._logprobs: list[list[float]] = [[] for _ in range(settings.samples)]
@@ -256,7 +256,7 @@ class Filler:
         positions = [position for position, number in enumerate(sequence) if number == self._mask_id]
         with storage_errors(), torch_threads(self._settings.threads):
             ids_KC, shares_KC = most_probable(
-                self._opened.model, sequence, positions, self._allowed_V, self._settings.top_k
+                self._opened.language_model, sequence, positions, self._allowed_V, self._settings.top_k
             )
         return self._result(text, ids_KC.tolist(), shares_KC.tolist(), cut)
 

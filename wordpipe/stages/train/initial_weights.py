@@ -71,7 +71,7 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
     }
     named = {role: tokenizer.token_to_id(token) for role, token in names.items()}
     there = {role: number for role, number in named.items() if number is not None}
-    return Given(loaded.model, known | there, artifact)
+    return Given(loaded.language_model, known | there, artifact)
 
 
 def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
@@ -161,7 +161,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
         )  # fmt: skip
     _check_same_settings(settings, manifest.command, manifest.settings, job.settings.command, path)
     _warn_of_new_rates(job, settings, manifest.settings)
-    model = load_hf(artifact.read, artifact.names()).model
+    model = load_hf(artifact.read, artifact.names()).language_model
     log = parse_json_object(artifact.read(STATE), artifact.path / STATE)
     weights = {name: weight.detach() for name, weight in model.named_parameters()}
     with artifact.damage_of(OPTIMISER):

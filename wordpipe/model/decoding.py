@@ -1,0 +1,256 @@
+"""Target texts out of source texts: beam search, and greedy or sampled decoding, of many sources at once.
+
+    read the sources → [start] → logits of the last position → go on with the best K of each source → … → the best finished
+
+A source that has all its results leaves the batch, so that the last sentences of a batch cost what they are. The K
+sequences of one source read it together (see `attention`).
+
+The score of a finished sequence Y of n tokens, its end included, is its log-probability divided by a penalty of its length:
+
+    hf      n^α                    as in Hugging Face transformers; α = 1 is the mean, 0 the sum
+    gnmt    ((5 + n) / 6)^α        Wu et al. 2016, equation 14; Vaswani et al. 2017, section 6.1, with α = 0.6
+
+A search ends when no running sequence, divided by the penalty of the present length, is better than the worst of K finished
+ones. That is the default of Hugging Face transformers (`early_stopping=False`), whose results these are. It is a heuristic: a
+longer sequence may have a better mean.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from wordpipe.errors import DivergedError
+from wordpipe.model.attention import Cache, Source
+from wordpipe.model.config import seed_of
+from wordpipe.model.encoder_decoder import EncoderDecoder
+from wordpipe.model.generation import choose, forbid_repeated_ngrams
+from wordpipe.model.settings import GenerateSettings
+
+LengthPenalty = Literal["hf", "gnmt"]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A target text that was found.
+
+    Attributes:
+        ids: its ids, without the start and the end.
+        score: what it was ranked by.
+        logprob: log-probability (natural) of all its tokens, the end included, under the model.
+        finished: it ends with the model's end; else it has as many tokens as were allowed.
+    """
+
+    ids: tuple[int, ...]
+    score: float
+    logprob: float
+    finished: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What may come.
+
+    Attributes:
+        allowed_V: ids that may come, the end among them, bool.
+        stop_id: the end.
+        max_tokens: most tokens of a target, its end included.
+        min_tokens: tokens before the end may come.
+        no_repeat_ngram: no run of this many tokens comes twice; 0: it may.
+    """
+
+    allowed_V: Tensor  # noqa: N815
+    stop_id: int
+    max_tokens: int
+    min_tokens: int = 0
+    no_repeat_ngram: int = 0
+
+    def applied(self, scores_NV: Tensor, ids_NT: Tensor) -> Tensor:
+        """Scores with minus infinity at what may not come after these ids (N, T), the start included."""
+        scores_NV = scores_NV.masked_fill(~self.allowed_V, -torch.inf)
+        if ids_NT.shape[1] <= self.min_tokens:
+            scores_NV[:, self.stop_id] = -torch.inf
+        if self.no_repeat_ngram:
+            scores_NV = forbid_repeated_ngrams(scores_NV, ids_NT, self.no_repeat_ngram)
+        return scores_NV
+
+
+def length_penalty(n_tokens: int, alpha: float, kind: LengthPenalty) -> float:
+    """What a log-probability is divided by.
+
+    >>> length_penalty(4, 1.0, "hf"), length_penalty(7, 1.0, "gnmt")
+    (4.0, 2.0)
+    """
+    return float(n_tokens**alpha if kind == "hf" else ((5.0 + n_tokens) / 6.0) ** alpha)
+
+
+@torch.inference_mode()
+def beam_search(
+    model: EncoderDecoder, source: Source, rules: Rules, *, beams: int, alpha: float = 1.0, penalty: LengthPenalty = "hf",
+    n_best: int = 1,
+) -> list[list[Hypothesis]]:  # fmt: skip
+    """The best targets of each source that a search with K beams finds, the best first.
+
+    Args:
+        model: in evaluation mode.
+        source: what `model.read` made of C source texts.
+        rules: what may come.
+        beams: K, sequences of each source that are followed.
+        alpha: of the length penalty.
+        penalty: its kind.
+        n_best: results of each source, at most K.
+
+    Raises:
+        DivergedError: the model's logits are not finite.
+    """
+    search = _Beams(model, source, rules, beams)
+    for length in range(1, rules.max_tokens + 1):
+        search.advance(length, length_penalty(length, alpha, penalty))
+        if search.is_done:
+            break
+    return [found[:n_best] for found in search.results]
+
+
+class _Beams:
+    """The state of a search: C sources that are not finished, K running sequences of each, the best first."""
+
+    def __init__(self, model: EncoderDecoder, source: Source, rules: Rules, beams: int) -> None:
+        device, C = rules.allowed_V.device, source.size
+        self._model, self._source, self._rules, self._K = model, source, rules, beams
+        self._ids_CKT = _started(model, C * beams, device).view(C, beams, 1)
+        self._scores_CK = torch.full((C, beams), -torch.inf, device=device)
+        self._scores_CK[:, 0] = 0.0  # all begin alike: only the first may go on
+        self._numbers = list(range(C))  # of the sources that are not finished, among those that were given
+        self._cache = Cache(model.decoder.config, C * beams, rules.max_tokens, device)
+        self.results: list[list[Hypothesis]] = [[] for _ in range(C)]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every source has its results."""
+        return not self._numbers
+
+    def advance(self, length: int, divisor: float) -> None:
+        """One token more.
+
+        Args:
+            length: tokens that the running sequences then have.
+            divisor: penalty of that length.
+        """
+        C, K = len(self._numbers), self._K
+        ids_NT = self._ids_CKT.flatten(0, 1)
+        logprobs_NV = _next_logits(self._model, ids_NT, self._source, self._cache).log_softmax(dim=-1)
+        scores_NV = self._rules.applied(logprobs_NV, ids_NT) + self._scores_CK.view(-1, 1)
+        # one token ends a sequence, so of the best 2K candidates of a source at least K go on
+        best = scores_NV.view(C, -1).topk(min(2 * K, K * scores_NV.shape[1]), dim=1)
+        beam, token = best.indices // scores_NV.shape[1], best.indices % scores_NV.shape[1]
+        ends = token == self._rules.stop_id
+        self._collect(best.values[:, :K], beam[:, :K], token[:, :K], divisor, all_end=length == self._rules.max_tokens)
+        self._scores_CK, place_CK = best.values.masked_fill(ends, -torch.inf).topk(K, dim=1)
+        beam_CK = beam.gather(1, place_CK)
+        kept_CKT = self._ids_CKT.gather(1, beam_CK[:, :, None].expand(-1, -1, length))
+        self._ids_CKT = torch.cat((kept_CKT, token.gather(1, place_CK)[:, :, None]), dim=2)
+        self._leave(beam_CK, divisor, all_end=length == self._rules.max_tokens)
+
+    def _collect(self, scores_CK: Tensor, beam_CK: Tensor, token_CK: Tensor, divisor: float, *, all_end: bool) -> None:
+        """Take the finished ones among the best K candidates of each source; of all so far the best K stay."""
+        scores, beams, tokens = scores_CK.tolist(), beam_CK.tolist(), token_CK.tolist()
+        for i, number in enumerate(self._numbers):
+            found = self.results[number]
+            for k, logprob in enumerate(scores[i]):
+                ends = tokens[i][k] == self._rules.stop_id
+                if (ends or all_end) and logprob > -math.inf:
+                    ids = self._ids_CKT[i, beams[i][k], 1:].tolist()
+                    ids += [] if ends else [tokens[i][k]]
+                    found.append(Hypothesis(tuple(ids), logprob / divisor, logprob, finished=ends))
+            found.sort(key=lambda one: -one.score)
+            del found[self._K :]
+
+    def _leave(self, beam_CK: Tensor, divisor: float, *, all_end: bool) -> None:
+        """Sources that can hardly get a better result leave; the cache follows the sequences that go on."""
+        best, stay = self._scores_CK[:, 0].tolist(), []
+        for i, number in enumerate(self._numbers):
+            found = self.results[number]
+            is_full = len(found) == self._K and best[i] / divisor <= found[-1].score
+            if not all_end and not is_full and best[i] > -math.inf:
+                stay.append(i)
+        index_C = torch.tensor(stay, dtype=torch.int64, device=beam_CK.device)
+        if len(stay) < len(self._numbers):
+            self._numbers = [self._numbers[i] for i in stay]
+            self._ids_CKT, self._scores_CK = self._ids_CKT[index_C], self._scores_CK[index_C]
+            self._source = self._source.rows(index_C)
+        self._cache.select((index_C[:, None] * self._K + beam_CK[index_C]).flatten())
+
+
+@torch.inference_mode()
+def sample_targets(
+    model: EncoderDecoder, source: Source, rules: Rules, settings: GenerateSettings, numbers: Sequence[int]
+) -> list[list[Hypothesis]]:
+    """Targets whose tokens are chosen one by one (`generation.choose`): the most probable (temperature 0), or at random.
+
+    Args:
+        model: in evaluation mode.
+        source: what `model.read` made of C source texts.
+        rules: what may come.
+        settings: temperature, top_k, top_p, samples, seed.
+        numbers: of the C sources, from which their random numbers are made: the same text under the same number gets the same
+            target, whatever stands beside it.
+
+    Returns:
+        For each source `settings.samples` targets.
+
+    Raises:
+        DivergedError: the model's logits are not finite.
+    """
+    device, S = rules.allowed_V.device, settings.samples
+    ids_NT = _started(model, source.size * S, device)
+    generators = [
+        torch.Generator().manual_seed(seed_of(settings.seed, "target", number, sample))
+        for number in numbers
+        for sample in range(S)
+    ]
+    cache = Cache(model.decoder.config, len(ids_NT), rules.max_tokens, device)
+    running, sums = list(range(len(ids_NT))), [0.0] * len(ids_NT)
+    results: list[Hypothesis | None] = [None] * len(ids_NT)
+    for length in range(1, rules.max_tokens + 1):
+        logits_NV = _next_logits(model, ids_NT, source, cache)
+        uniforms_N = torch.cat([torch.rand(1, dtype=torch.float64, generator=generators[one]) for one in running])
+        next_N = choose(rules.applied(logits_NV, ids_NT), ids_NT, settings, uniforms_N)
+        logprobs = logits_NV.log_softmax(dim=-1).gather(1, next_N[:, None])[:, 0].tolist()
+        ids_NT = torch.cat((ids_NT, next_N[:, None]), dim=1)
+        stay = []
+        for i, (one, token, logprob) in enumerate(zip(running, next_N.tolist(), logprobs, strict=True)):
+            sums[one] += logprob
+            if (ends := token == rules.stop_id) or length == rules.max_tokens:
+                ids = ids_NT[i, 1 : length + (not ends)].tolist()
+                results[one] = Hypothesis(tuple(ids), sums[one] / length, sums[one], finished=ends)
+            else:
+                stay.append(i)
+        if not stay:
+            break
+        if len(stay) < len(running):
+            # a source stays as often as it has running targets, so that they need not be equally many
+            index_N = torch.tensor(stay, device=device)
+            source = source.rows(index_N // (len(running) // source.size))
+            ids_NT, running = ids_NT[index_N], [running[i] for i in stay]
+            cache.select(index_N)
+    found = [one for one in results if one is not None]
+    return [found[first : first + S] for first in range(0, len(found), S)]
+
+
+def _started(model: EncoderDecoder, n: int, device: torch.device) -> Tensor:
+    """The start, n times, (n, 1)."""
+    assert model.config.start_id is not None, "an encoder-decoder that writes has a start"
+    return torch.full((n, 1), model.config.start_id, device=device)
+
+
+def _next_logits(model: EncoderDecoder, ids_NT: Tensor, source: Source, cache: Cache) -> Tensor:
+    """Logits (N, V) after the last ids, in float32."""
+    logits_NV = model.decoder.logits_at(model.write(ids_NT[:, -1:], source, cache=cache)[:, -1]).float()
+    if not torch.isfinite(logits_NV).all():
+        raise DivergedError(
+            "the model gave logits that are not finite", hint="its weights may have diverged in training"
+        )
+    return logits_NV
