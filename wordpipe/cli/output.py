@@ -250,6 +250,8 @@ def made_lines(
     metrics, rates = ({name: some[name] for name in some if name not in _UNSAID} for some in (metrics, rates))
     figures = [_FIGURES[name](value) if name in _FIGURES else _figure(name, value) for name, value in metrics.items()]
     for name, value in rates.items():
+        if value < 0.1:  # too little work to have a rate
+            continue
         unit = name.replace("mb_per_s", "MB/s").replace("_per_s", "/s").replace("_", " ")
         figures.append(f"{human_count(value) if value >= 100 else f'{value:.2f}'} {unit}")
     yield from (" · ".join(line) for line in (shown, figures) if line)
