@@ -145,6 +145,16 @@ COMMANDS: dict[str, Command] = {
             next='wordpipe generate {output} "The"',
         ),
         Command(
+            name="train seq2seq",
+            makes="model",
+            summary="Train an encoder-decoder on pairs; translations, titles, answers.",
+            arguments=(_TOKENS,),
+            function="wordpipe.stages:train_seq2seq",
+            settings="wordpipe.training.settings:Seq2SeqSettings",
+            example="wordpipe train seq2seq run/tokens -o run/translator --preset mini",
+            next='wordpipe generate {output} "a source text"',
+        ),
+        Command(
             name="train contrastive",
             makes="model",
             summary="Train an encoder of texts without labels; what belongs together comes near.",

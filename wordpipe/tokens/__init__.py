@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from wordpipe.tokens.write import (
         FOLDERS,
         FORMATS,
+        FRAMES,
         ExportedTokenizer,
         export_tokenizer,
         framed_tokenizer,

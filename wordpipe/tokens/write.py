@@ -14,16 +14,19 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.tokens.read import open_tokenizer
 from wordpipe.tokens.vocabulary import CONTINUING, special_names, spelled_bytes, template_of, token_bytes
 
+FRAMES = {"encoder": ("cls", "sep"), "decoder": ("bos", ""), "source": ("", "eos"), "framed source": ("bos", "eos")}
+"""Of an encoder, of a decoder, and of what an encoder-decoder reads (BART's the last): roles before and after a text."""
+
 
 def framed_tokenizer(
-    tokenizer_json: bytes, ids: Mapping[str, int | None], *, causal: bool, vocab_size: int
+    tokenizer_json: bytes, ids: Mapping[str, int | None], *, frame: tuple[str, str], vocab_size: int
 ) -> tuple[Tokenizer, dict[str, str]]:
-    """The tokenizer of a model, which adds what each training sequence had: [CLS] text [SEP], or <s> text if causal.
+    """The tokenizer of a model, which adds what each training sequence had.
 
     Args:
         tokenizer_json: a Hugging Face tokenizer.
         ids: role → the model's id; None where it has none.
-        causal: whether the model is a decoder.
+        frame: roles of what stands before and after a text, "" for nothing: see `FRAMES`.
         vocab_size: rows of the model's table of embeddings.
 
     Returns:
@@ -43,7 +46,7 @@ def framed_tokenizer(
             expected=f"at most {vocab_size}",
         )
     names = {role: _token(tokenizer, role, token_id) for role, token_id in ids.items() if token_id is not None}
-    first, last = ("bos", "") if causal else ("cls", "sep")
+    first, last = frame
     tokenizer.post_processor = template_of(tokenizer, names.get(first), names.get(last))
     return tokenizer, names
 

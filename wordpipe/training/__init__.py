@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.training.cross_entropy import cross_entropy_sum
     from wordpipe.training.distributed import World, join_world
-    from wordpipe.training.learner import LanguageLearner, assemble
+    from wordpipe.training.learner import LanguageLearner, assemble, assemble_learner
     from wordpipe.training.objectives import (
         RATE_STEPS,
         Causal,
@@ -47,6 +47,15 @@ if TYPE_CHECKING:
         make_optimiser,
         optimiser_tensors,
         orthogonalise,
+    )
+    from wordpipe.training.pair_targets import (
+        PairBlocks,
+        PairRows,
+        Pairs,
+        PairTargets,
+        PairWriter,
+        open_pairs,
+        pair_loss_sum,
     )
     from wordpipe.training.plan import (
         SpecialIds,

@@ -5,7 +5,16 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from wordpipe.model import AttentionKind, FeedForwardKind, NormKind, NormPlace, Positions, PresetName, Style
+from wordpipe.model import (
+    AttentionKind,
+    FeedForwardKind,
+    NormKind,
+    NormPlace,
+    PairStyle,
+    Positions,
+    PresetName,
+    Style,
+)
 from wordpipe.settings import Settings, setting
 
 STEPS_OR_EPOCHS: dict[str, tuple[str, ...]] = {"steps": ("epochs",), "epochs": ("steps",)}
@@ -254,3 +263,43 @@ class CausalSettings(PretrainSettings):
     """Causal language modelling: guess each token from those before it."""
 
     command = "train clm"
+
+
+_OF_ONE_STACK = ("attention", "window", "global_every", "global_tokens", "mask_rate")
+
+
+class PairSettings(PretrainSettings):
+    """How to train an encoder-decoder."""
+
+    style: PairStyle = setting(  # type: ignore[assignment]
+        "vaswani",
+        "parts of the model: t5 as T5 1.1, bart as BART, vaswani as in the paper of the transformer, saved as Marian",
+    )
+    n_decoder_layers: int | None = setting(
+        None, "blocks of the decoder, else as many as of the encoder", ge=1, le=256, option=False
+    )
+    dropout: float = setting(0.1, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
+    average: float = setting(
+        0.1,
+        "the weights are the mean of ten sets, evenly spread over this share of the steps at the end; 0 = the last ones",
+        ge=0, le=1, expert=True,
+    )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _has_two_stacks(self) -> Self:
+        given = sorted(self.model_fields_set.intersection(_OF_ONE_STACK))
+        if given:
+            raise ValueError(f"{', '.join(given)}: no encoder-decoder has this")
+        return self
+
+
+class Seq2SeqSettings(PairSettings):
+    """Learn to write the second text of a pair from the first."""
+
+    command = "train seq2seq"
+
+    prefix: str = setting(
+        "", 'text put before every source, such as "translate German to English: "; `generate` puts it there, too',
+        metavar="TEXT",
+    )  # fmt: skip
+    label_smoothing: float = setting(0.1, "share of the target spread over all tokens", ge=0, lt=1, expert=True)
