@@ -145,6 +145,16 @@ COMMANDS: dict[str, Command] = {
             next='wordpipe generate {output} "The"',
         ),
         Command(
+            name="train denoising",
+            makes="model",
+            summary="Train an encoder-decoder without pairs; it restores damaged texts.",
+            arguments=(_TOKENS,),
+            function="wordpipe.stages:train_denoising",
+            settings="wordpipe.training.settings:DenoisingSettings",
+            example="wordpipe train denoising run/tokens -o run/denoiser --style t5 --preset mini",
+            next="wordpipe train seq2seq PAIRS -o {parent}/seq2seq --init {output}",
+        ),
+        Command(
             name="train seq2seq",
             makes="model",
             summary="Train an encoder-decoder on pairs; translations, titles, answers.",

@@ -18,6 +18,26 @@ FRAMES = {"encoder": ("cls", "sep"), "decoder": ("bos", ""), "source": ("", "eos
 """Of an encoder, of a decoder, and of what an encoder-decoder reads (BART's the last): roles before and after a text."""
 
 
+N_SENTINELS = 100
+"""As in T5: enough for texts of about 1,800 tokens."""
+_SENTINEL = "<extra_id_{}>"
+
+
+def with_sentinels(tokenizer_json: bytes, count: int) -> bytes:
+    """The tokenizer with T5's sentinels `<extra_id_0>` … at its end, the first one last: their ids descend."""
+    tokenizer = open_tokenizer(tokenizer_json, where="tokenizer.json")
+    tokenizer.add_special_tokens([_SENTINEL.format(number) for number in reversed(range(count))])
+    return str(tokenizer.to_str(pretty=True)).encode()
+
+
+def sentinel_ids(tokenizer: Tokenizer) -> list[int]:
+    """Ids of the sentinels `<extra_id_0>`, `<extra_id_1>` … that a tokenizer has."""
+    found: list[int] = []
+    while (number := tokenizer.token_to_id(_SENTINEL.format(len(found)))) is not None:
+        found.append(number)
+    return found
+
+
 def framed_tokenizer(
     tokenizer_json: bytes, ids: Mapping[str, int | None], *, frame: tuple[str, str], vocab_size: int
 ) -> tuple[Tokenizer, dict[str, str]]:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         orthogonalise,
     )
     from wordpipe.training.pair_targets import (
+        Denoising,
         PairBlocks,
         PairRows,
         Pairs,
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
         warmup_steps,
     )
     from wordpipe.training.precision import Execution, LossScaler, make_execution, resolve_dtype
-    from wordpipe.training.sequences import Rows, block_order, causal_blocks, masked_blocks, permute, spread
+    from wordpipe.training.sequences import Blocks, Rows, block_order, causal_blocks, masked_blocks, permute, spread
     from wordpipe.training.span_corruption import Flat, SpanCorruption, random_spans
     from wordpipe.training.text_infilling import TextInfilling
     from wordpipe.training.token_stream import (
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         WordStarts,
         open_ids,
         open_starts,
+        row_starts,
         unigram_entropy,
         write_streams,
     )

@@ -32,7 +32,6 @@ from torch.nn import functional as F
 
 from wordpipe.model import Architecture, LanguageModel
 from wordpipe.training.cross_entropy import cross_entropy_sum
-from wordpipe.training.pair_targets import PairTargets, pair_loss_sum
 from wordpipe.training.plan import SpecialIds
 from wordpipe.training.sequences import Blocks, Rows, causal_blocks, masked_blocks
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
@@ -40,6 +39,7 @@ from wordpipe.training.token_stream import Flags, Ids
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
+    from wordpipe.training.pair_targets import PairTargets
 
 MaskUnit = Literal["token", "word", "span"]
 
@@ -307,7 +307,7 @@ class Causal:
 class Objective(Protocol):
     """What is learned: inputs and targets out of rows."""
 
-    def targets(self, rows: Any, generator: torch.Generator, progress: float) -> Targets | PairTargets:
+    def targets(self, rows: Any, generator: torch.Generator, progress: float) -> "Targets | PairTargets":
         """Of these rows; what is drawn depends on the generator alone."""
         ...
 
@@ -338,7 +338,7 @@ class Examples(Protocol):
         ...
 
 
-def loss_sum(model: "Transformer", targets: Targets | PairTargets, label_smoothing: float = 0.0) -> Tensor:
+def loss_sum(model: "Transformer", targets: "Targets | PairTargets", label_smoothing: float = 0.0) -> Tensor:
     """Cross-entropy summed over the targets, in nats, float32.
 
     Only the positions to predict reach the head: with a vocabulary of 16,000 it costs more than all blocks of a small model.
@@ -350,8 +350,9 @@ def loss_sum(model: "Transformer", targets: Targets | PairTargets, label_smoothi
             (Szegedy et al. 2016, section 7; torch's definition. The Annotated Transformer spreads ε over V - 2 ids).
             For training only: a held-out loss with ε has no perplexity.
     """
-    if isinstance(targets, PairTargets):
+    if not isinstance(targets, Targets):  # their module is loaded by the trainings of encoder-decoders alone
         from wordpipe.model import EncoderDecoder
+        from wordpipe.training.pair_targets import pair_loss_sum
 
         assert isinstance(model, EncoderDecoder)
         return pair_loss_sum(model, targets, label_smoothing)

@@ -19,7 +19,9 @@ from torch import Tensor
 
 from wordpipe.model import EncoderDecoder, Packed, pack_pairs, seed_of
 from wordpipe.training.cross_entropy import cross_entropy_sum
-from wordpipe.training.sequences import permute, shuffled
+from wordpipe.training.sequences import Rows, permute, shuffled
+from wordpipe.training.span_corruption import SpanCorruption
+from wordpipe.training.text_infilling import TextInfilling
 from wordpipe.training.token_stream import Ids, mapped
 
 Flat = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -190,6 +192,30 @@ class Pairs:
         """Nothing is drawn."""
         del generator, progress
         return PairTargets(rows.sources, rows.labels, self.start_id, self.device)
+
+
+class Denoising:
+    """A text is learned from what a corruption leaves of it.
+
+    Args:
+        corruption: what damages the sequences of a stream.
+        start_id: what the decoder begins with.
+        device: where the model is.
+    """
+
+    def __init__(self, corruption: SpanCorruption | TextInfilling, *, start_id: int, device: torch.device) -> None:
+        self.corruption, self.start_id, self.device = corruption, start_id, device
+
+    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> PairTargets:
+        """Damage the sequences; what is drawn depends on the seed of the generator alone."""
+        del progress
+        random, ids_BT = np.random.Generator(np.random.Philox(generator.initial_seed())), rows.ids_BT.cpu().numpy()
+        if isinstance(self.corruption, SpanCorruption):
+            sources, labels = self.corruption.corrupt(ids_BT, random)
+        else:
+            starts = None if rows.word_starts_BT is None else rows.word_starts_BT.cpu().numpy()
+            sources, labels = self.corruption.corrupt(ids_BT, random, sentence_starts_BT=starts)
+        return PairTargets(sources, labels, self.start_id, self.device)
 
 
 class PairWriter:

@@ -293,6 +293,22 @@ class PairSettings(PretrainSettings):
         return self
 
 
+class DenoisingSettings(PairSettings):
+    """Learn to restore a text that was damaged: T5's spans, or BART's masks and mixed-up sentences."""
+
+    command = "train denoising"
+
+    style: Literal["t5", "bart"] = setting(
+        "t5", "what is damaged, and the model: t5 (spans are written), bart (the whole text is)"
+    )
+    noise: float | None = setting(
+        None, "share of the tokens that is taken out; else 0.15 for t5 and 0.3 for bart", gt=0, lt=1, expert=True
+    )
+    mean_span: float | None = setting(
+        None, "tokens of a span on average; else 3 for t5 and 3.5 for bart", ge=1, le=100, expert=True
+    )
+
+
 class Seq2SeqSettings(PairSettings):
     """Learn to write the second text of a pair from the first."""
 
