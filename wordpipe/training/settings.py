@@ -265,19 +265,25 @@ class CausalSettings(PretrainSettings):
     command = "train clm"
 
 
-_OF_ONE_STACK = ("attention", "window", "global_every", "global_tokens", "mask_rate")
+_OF_ONE_STACK = ("attention", "window", "global_every", "global_tokens", "init_embeddings")
 
 
 class PairSettings(PretrainSettings):
     """How to train an encoder-decoder."""
 
     style: PairStyle = setting(  # type: ignore[assignment]
-        "vaswani",
-        "parts of the model: t5 as T5 1.1, bart as BART, vaswani as in the paper of the transformer, saved as Marian",
+        "vaswani", "parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian)"
     )
     n_decoder_layers: int | None = setting(
         None, "blocks of the decoder, else as many as of the encoder", ge=1, le=256, option=False
     )
+    seed: int = setting(1, "seed of weights, order, noise and dropout", ge=0, lt=2**32, expert=True)
+    extend: Path | None = setting(
+        None, "go on where this finished model stopped, with its optimiser and its order of the text, to more steps",
+        metavar="MODEL", artifact=("model",), expert=True,
+    )  # fmt: skip
+    window: int = setting(0, "of other models: no encoder-decoder has windows", ge=0, le=0, option=False)
+    init_embeddings: Path | None = setting(None, "of other models", option=False)
     dropout: float = setting(0.1, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
     average: float = setting(
         0.1,
@@ -315,7 +321,6 @@ class Seq2SeqSettings(PairSettings):
     command = "train seq2seq"
 
     prefix: str = setting(
-        "", 'text put before every source, such as "translate German to English: "; `generate` puts it there, too',
-        metavar="TEXT",
+        "", 'text put before every source, such as "translate German to English: "', metavar="TEXT", section="The pairs"
     )  # fmt: skip
     label_smoothing: float = setting(0.1, "share of the target spread over all tokens", ge=0, lt=1, expert=True)

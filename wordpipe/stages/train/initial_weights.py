@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from wordpipe.stages.train.run import OPTIMISER, STATE
 from wordpipe.tokens import number_of_ids
 from wordpipe.training import Snapshot
 from wordpipe.training.settings import EXTENSION_SETTINGS, LEARNING_RATE_SETTINGS, PretrainSettings
+
+if TYPE_CHECKING:
+    from wordpipe.model import Transformer
 
 Floats = npt.NDArray[np.float32]
 
@@ -164,7 +167,7 @@ def vectors_of_words(
     return vectors_VD, found_V
 
 
-def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple[LanguageModel, Snapshot]:
+def extended_training(job: Job, path: Path, settings: PretrainSettings) -> "tuple[Transformer, Snapshot]":
     """The model and the state of the finished training that `--extend` names, recorded as an input.
 
     Raises:
@@ -186,7 +189,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
         )  # fmt: skip
     _check_same_settings(settings, manifest.command, manifest.settings, job.settings.command, path)
     _warn_of_new_rates(job, settings, manifest.settings)
-    model = load_hf(artifact.read, artifact.names()).language_model
+    model = load_hf(artifact.read, artifact.names()).model
     log = parse_json_object(artifact.read(STATE), artifact.path / STATE)
     weights = {name: weight.detach() for name, weight in model.named_parameters()}
     with artifact.damage_of(OPTIMISER):

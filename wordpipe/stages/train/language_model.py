@@ -8,7 +8,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact
-from wordpipe.model import Architecture, LanguageModel, seed_of, transformers_class, why_no_class
+from wordpipe.model import Architecture, LanguageModel, one_stack, seed_of, transformers_class, why_no_class
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
 from wordpipe.stages.train.run import fresh_model, special_ids, token_rows, train_together, with_special_ids
@@ -175,7 +175,8 @@ def _first_model(
     if settings.extend is not None:
         from wordpipe.stages.train.initial_weights import extended_training
 
-        return *extended_training(job, settings.extend, settings), special
+        extended, begin = extended_training(job, settings.extend, settings)
+        return one_stack(extended), begin, special
     config = model_config(settings, architecture, n_tokens=number_of_ids(tokenizer), special=special)
     words = None if settings.init_embeddings is None else job.open_input(settings.init_embeddings, ["words"])
     model = fresh_model(config, settings.seed)

@@ -33,6 +33,7 @@ from wordpipe.training import (
     LanguageLearner,
     Pairs,
     PairWriter,
+    Snapshot,
     SpanCorruption,
     SpecialIds,
     Stream,
@@ -102,6 +103,7 @@ class _Start:
         model: with its first weights.
         settings: how to train.
         style: of the model.
+        begin: the end of the finished training that is extended, or None.
     """
 
     source: Artifact
@@ -111,6 +113,7 @@ class _Start:
     model: EncoderDecoder
     settings: PairSettings
     style: PairStyle
+    begin: Snapshot | None
 
     @property
     def n_tokens(self) -> int:
@@ -142,6 +145,8 @@ class _Start:
         )
         if transformers_class(config) is None:
             job.warn(why_no_class(config))
+        if trainer.extended_from is not None:
+            job.facts["extended_from"] = trainer.extended_from
 
     def tokenizer_files(self) -> dict[str, bytes]:
         """The tokenizer, which frames a source as in training."""
@@ -205,7 +210,7 @@ class _OnPairs(_Start):
         objective = Pairs(start_id=self.start_id, device=execution.device)
         return assemble_learner(
             self.settings, self.model, train, valid if len(valid) else None, objective=objective,
-            valid_objective=objective, execution=replace(execution, compiled=False), **given,
+            valid_objective=objective, execution=replace(execution, compiled=False), begin=self.begin, **given,
         )  # fmt: skip
 
     def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
@@ -255,7 +260,7 @@ class _OnDamage(_Start):
         objective = Denoising(self.corruption, start_id=self.start_id, device=execution.device)
         return assemble_learner(
             self.settings, self.model, train, valid, objective=objective, valid_objective=objective,
-            execution=replace(execution, compiled=False), **given,
+            execution=replace(execution, compiled=False), begin=self.begin, **given,
         )  # fmt: skip
 
     def _blocks(self, path: Path) -> Blocks | None:
@@ -341,8 +346,14 @@ def _prepare_denoising(job: Job, path: PathLike, settings: DenoisingSettings) ->
 def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
     """The model before its first step, fresh or that of `init`; of a T5 that learns to denoise the tokenizer has sentinels."""
     data, style, model = source.read(TOKENIZER), settings.style, None
-    where = str(source.path / TOKENIZER)
-    if settings.init is not None:
+    where, begin = str(source.path / TOKENIZER), None
+    if settings.extend is not None:
+        from wordpipe.stages.train.initial_weights import extended_training
+
+        extended, begin = extended_training(job, settings.extend, settings)
+        assert isinstance(extended, EncoderDecoder), "the settings of the training before name the command"
+        model = _dropping(extended, settings.dropout)
+    elif settings.init is not None:
         from wordpipe.stages.train.initial_weights import given_pair_model
 
         model = _dropping(given_pair_model(job, settings.init, open_tokenizer(data, where=where)), settings.dropout)
@@ -362,7 +373,7 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
             "the model has no embeddings for the sentinels", where=settings.init, got=model.config.vocab_size,
             expected=f"{number_of_ids(tokenizer)}", hint="start from a model of train denoising --style t5",
         )  # fmt: skip
-    return _Start(source, tokenizer, data, special, model, settings, style)
+    return _Start(source, tokenizer, data, special, model, settings, style, begin)
 
 
 def _dropping(model: EncoderDecoder, dropout: float) -> EncoderDecoder:
