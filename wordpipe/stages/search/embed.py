@@ -68,7 +68,7 @@ from wordpipe.sentences import (
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.encoders import bundle_encoder, open_encoder
-from wordpipe.stages.inputs import open_corpus
+from wordpipe.stages.inputs import note_first_texts, open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import SourceLike
 
@@ -117,7 +117,9 @@ def embed(
         raw = open_encoder(origin, chosen)
         components = chosen.components if chosen.transform == "remove-components" else 0
         check_directions(raw.dim, components=components, dims=chosen.dims)
-        source = _Source(job, open_corpus(job, corpus), UnitCutter(chosen, raw))  # text that is no corpus is read now
+        texts = open_corpus(job, corpus)  # text that is no corpus is read now
+        note_first_texts(job, texts)
+        source = _Source(job, texts, UnitCutter(chosen, raw))
         job.device, job.threads = getattr(raw, "device", "cpu"), chosen.threads or cpu_count()
         made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}
         previous = _open_previous(job, made_by, chosen) if chosen.update and not job.run.fresh else None
