@@ -10,7 +10,9 @@ from wordpipe.corpus import Ledger, expand, parallel_records
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError
 
-LINES = st.lists(st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"]), max_size=9), max_size=12)
+LINES = st.lists(
+    st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"]), max_size=9), max_size=12
+)
 
 
 @pytest.fixture
@@ -36,14 +38,16 @@ def test_each_line_has_its_partner(tmp_path_factory, lines, data):
         if some and some[-1] and data.draw(st.booleans()):
             text = text.removesuffix("\n").removesuffix("\r")
         (folder / name).write_bytes(text.encode())
-    found = read(str(folder / "a"), str(folder / "b"))
+    found = read(str(folder / "a"), str(folder / "b"), format="txt")  # whatever is in them
     expected = [(number, *pair) for number, pair in enumerate(zip(lines, others, strict=True), 1)]
     if lines and lines[0].startswith("\ufeff"):
         expected[0] = (1, lines[0][1:], others[0])
     assert found == expected
 
 
-@pytest.mark.parametrize(("first", "second", "line", "longer"), [(3, 5, 4, "b.en"), (5, 3, 4, "a.de"), (0, 1, 1, "b.en")])
+@pytest.mark.parametrize(
+    ("first", "second", "line", "longer"), [(3, 5, 4, "b.en"), (5, 3, 4, "a.de"), (0, 1, 1, "b.en")]
+)
 def test_unequal_numbers_of_lines_are_an_error_with_both_and_the_first_without_a_partner(
     here, first, second, line, longer
 ):
@@ -51,7 +55,9 @@ def test_unequal_numbers_of_lines_are_an_error_with_both_and_the_first_without_a
     (here / "b.en").write_text("y\n" * second)
     with pytest.raises(InputError) as caught:
         read("a.de", "b.en")
-    assert f"a.de, b.en: the two files do not have equally many lines; got {first} and {second} lines" in str(caught.value)
+    assert f"a.de, b.en: the two files do not have equally many lines; got {first} and {second} lines" in str(
+        caught.value
+    )
     assert f"line {line} of {longer} is the first without a partner" in caught.value.hint
 
 

@@ -113,7 +113,7 @@ def test_columns_by_number(here, cli):
     assert [(row["text"], row["text_b"], row["label"]) for row in rows_of("a")] == [
         ("Hund", "dog", "x"), ("Katze", "cat", "y"),
     ]  # fmt: skip
-    found = cli("ingest", "-", "--text-field", "3", "--text-b", "2", "-o", "b", input=(here / "a.tsv").read_text())
+    found = cli("ingest", "-", "--text-field", "3", "--text-b", "2", "-o", "b", piped=(here / "a.tsv").read_text())
     assert "-: there is no header; text is column 3, text_b is column 2" in found.err
     assert pairs_of("b") == [("dog", "Hund"), ("cat", "Katze")]
     write_lines(here / "h.tsv", ["text\ten", "Hund\tdog"])
@@ -132,7 +132,7 @@ def test_columns_by_number(here, cli):
 def test_empty_sides_are_left_out_counted_and_said(here):
     write_lines(here / "a.de", ["Hund", "", "Katze", "   ", "Maus"])
     write_lines(here / "a.en", ["dog", "empty", " ", "", "mouse"])
-    with pytest.warns(wordpipe.WordpipeWarning, match="documents dropped"):
+    with pytest.warns(wordpipe.WordpipeWarning, match="1 document dropped for an empty first text, 1"):
         made = wordpipe.ingest(["a.de", "a.en"], parallel=True, output="a", **ALL)
     assert pairs_of("a") == [("Hund", "dog"), ("Maus", "mouse")]
     dropped = {name: number for name, number in made.counts.items() if name.startswith("documents_dropped")}

@@ -439,7 +439,9 @@ def _is_pair(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
         ledger.warn("empty_target", f"pairs without a second text are left out, the first: {place}")
     elif max(len(record.text.encode()), len(second.encode())) > settings.max_document_bytes:
         ledger.add("documents_dropped_long")
-        message = f"pairs with a text of more than {settings.max_document_bytes:,} bytes are left out, the first: {place}"
+        message = (
+            f"pairs with a text of more than {settings.max_document_bytes:,} bytes are left out, the first: {place}"
+        )
         ledger.warn("long_pair", f"{message} (--max-document-bytes)")
     else:
         return True

@@ -237,7 +237,7 @@ class Ingest:
     def _read(self, source: Source, rows: _Rows) -> Iterator[pa.RecordBatch]:
         ledger = Ledger()
         if self.settings.parallel:
-            records = parallel_records(*self.sources, self.settings, ledger, self._progress)
+            records = parallel_records(source, self.sources[1], self.settings, ledger, self._progress)
         else:
             is_first = not self._ledger.fields_seen
             records = read_records(source, self.settings, ledger, self._progress, needs_id=is_first)
@@ -292,9 +292,7 @@ class Ingest:
             where = names if len(self.sources) <= 3 else f"{names} and {len(self.sources) - 3} more"
             hint = "name files that hold text; the counts say what was dropped"
             if self.settings.text_b and counts.get("documents_dropped_empty_target"):
-                hint = (
-                    "plain text has no second text: --format tsv reads columns parted by tabs, --parallel two files of lines"
-                )
+                hint = "plain text has no second text: --format tsv reads columns between tabs, --parallel two files of lines"
             raise InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"

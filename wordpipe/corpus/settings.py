@@ -189,7 +189,9 @@ class IngestSettings(Settings):
             extra = [name for name in _NOT_OF_LINES if getattr(self, name) != fields[name].default]
             extra += ["format"] * (self.format not in ("auto", "txt"))
             if extra:
-                raise ValueError(f"parallel reads two files of lines, of which {', '.join(extra)} says nothing: leave it out")
+                raise ValueError(
+                    f"parallel reads two files of lines, of which {', '.join(extra)} says nothing: leave it out"
+                )
         named = [self.text_field, self.id_field, *self.own_fields.values()]
         if twice := sorted(name for name in {*named} if named.count(name) > 1):
             raise ValueError(f"one field cannot be two things: {twice[0]}")

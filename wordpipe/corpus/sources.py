@@ -140,9 +140,7 @@ class Sources(list[Source]):
         return sum(source.bytes for source in self)
 
 
-def expand(
-    texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto", parallel: bool = False
-) -> Sources:
+def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto", parallel: bool = False) -> Sources:
     """The sources that the user's words name: files, folders, globs, "-", "python:PACKAGE,PACKAGE", "python:stdlib".
 
     Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never. With
@@ -168,8 +166,9 @@ def expand(
 
 def _require_two_files(texts: list[str], found: list[Source], read_as: str) -> None:
     """Raise unless what was found are two files, or streams, of lines."""
-    if len(found) != 2 or len(texts) > 2 or any(one.kind == "package" or Path(text).is_dir() for one in found for text in texts):
-        what, expected = "parallel texts are two files", "the file of the first texts and that of the second"
+    are_files = all(source.kind != "package" for source in found) and not any(Path(text).is_dir() for text in texts)
+    if len(texts) != 2 or len(found) != 2 or not are_files:  # two by one pattern would be in no order of the user's
+        what, expected = "parallel texts are two files", "the file of the first texts, then that of the second"
         raise InputError(what, where=", ".join(texts), got=f"{len(found)} sources", expected=expected)
     for source in found:
         form, ending, _ = _kind(source.path) if source.path is not None else (None, "", "none")

@@ -84,10 +84,9 @@ def ingest(
         if chosen.parallel and rows is not None:
             hint = 'give pairs as {"text": …, "text_b": …} with text_b="text_b"'
             raise ConfigError("parallel reads two files of lines", got="records", hint=hint)
-        if rows is None:
-            found = expand(names, read_as=chosen.format, parallel=chosen.parallel)
-        else:
-            found = from_memory(rows, name)
+        found = (
+            expand(names, read_as=chosen.format, parallel=chosen.parallel) if rows is None else from_memory(rows, name)
+        )
         streams = [source for source in found if source.is_read_once]  # they are hashed while they are read
         prints = fingerprints([source for source in found if not source.is_read_once])
         digests = dict.fromkeys((source.name for source in found), "")

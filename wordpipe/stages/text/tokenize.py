@@ -126,7 +126,9 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
         counts = None if chosen.counts is None else job.open_input(chosen.counts, ["tokens"])
         # All inputs are known now, and so is the recipe.
         texts = _text_columns(job, source)
-        cache = ResumeCache(job.partial, f"{job.recipe} {library_versions(*job.libraries)}{' pairs' * (len(texts) - 1)}")
+        cache = ResumeCache(
+            job.partial, f"{job.recipe} {library_versions(*job.libraries)}{' pairs' * (len(texts) - 1)}"
+        )
         cut = None
         if counts is not None:
             chosen = _with_counts_of(counts, chosen)
