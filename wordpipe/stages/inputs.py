@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wordpipe.artifacts import Artifact, HashCache, InputEntry, is_artifact, open_regular_file, read_schema
+from wordpipe.artifacts import Artifact, HashCache, InputEntry, is_artifact, open_regular_file
 from wordpipe.errors import InputError
 from wordpipe.stages.job import Job, Made, RunOptions
 from wordpipe.stages.sources import SourceLike, joint_hash, named_or_rows, refuse_headless
@@ -68,12 +68,6 @@ def open_corpus(job: Job, corpus: SourceLike) -> Artifact:
     job.counts |= {f"ingest_{name}": count for name, count in made.counts.items()}
     job.warnings += made.warnings
     return artifact
-
-
-def note_first_texts(job: Job, source: Artifact) -> None:
-    """Say of a corpus or tokens of pairs that their second texts are not used."""
-    if not {"text_b", "ids_b"}.isdisjoint(read_schema(source, source.kind).names):
-        job.note("the texts are pairs, of which only the first ones are used here")
 
 
 @contextmanager

@@ -68,7 +68,7 @@ from wordpipe.sentences import (
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.encoders import bundle_encoder, open_encoder
-from wordpipe.stages.inputs import note_first_texts, open_corpus
+from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import SourceLike
 
@@ -118,7 +118,7 @@ def embed(
         components = chosen.components if chosen.transform == "remove-components" else 0
         check_directions(raw.dim, components=components, dims=chosen.dims)
         texts = open_corpus(job, corpus)  # text that is no corpus is read now
-        note_first_texts(job, texts)
+        job.note_first_texts(texts)
         source = _Source(job, texts, UnitCutter(chosen, raw))
         job.device, job.threads = getattr(raw, "device", "cpu"), chosen.threads or cpu_count()
         made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}

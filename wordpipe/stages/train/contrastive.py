@@ -14,7 +14,6 @@ from wordpipe.errors import ArtifactError
 from wordpipe.model import LanguageModel, save_hf, seed_of, start_as_mean, transformers_class
 from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.calls import public
-from wordpipe.stages.inputs import note_first_texts
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.contrastive_inputs import check_contrast_inputs, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.initial_weights import given_model, vectors_of_words
@@ -61,7 +60,7 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
     with open_job("model", output, chosen, run) as job:
         job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
-        note_first_texts(job, source)
+        job.note_first_texts(source)
         check_contrast_inputs(chosen)
         if chosen.encoder == "static":
             from wordpipe.stages.train.contrastive_static import train_static

@@ -11,7 +11,6 @@ from tokenizers import Tokenizer
 from wordpipe.artifacts import TOKENIZER, Artifact
 from wordpipe.model import Architecture, LanguageModel, save_hf, seed_of, transformers_class, why_no_class
 from wordpipe.stages.calls import public
-from wordpipe.stages.inputs import note_first_texts
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.run import (
     fresh_model,
@@ -203,7 +202,7 @@ def _first_model(
 
 def _write_streams(job: Job, start: _Start) -> dict[str, Stream]:
     """The training and held-out ids as flat files that are mapped into memory."""
-    note_first_texts(job, start.source)
+    job.note_first_texts(start.source)
     task = start.task
     streams = write_streams(
         token_rows(job, start.source, "ids"), {split: job.scratch / f"{split}.ids" for split in _SPLITS},

@@ -32,7 +32,6 @@ from wordpipe.artifacts import (
 from wordpipe.errors import ArtifactError, DivergedError, InputError
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.calls import public
-from wordpipe.stages.inputs import note_first_texts
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.tokens import number_of_ids, open_tokenizer
 from wordpipe.words import (
@@ -135,7 +134,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
     with open_job("words", output, chosen, run) as job, job.announce_compilation():
         job.libraries = (_LIBRARIES[backend], "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
-        note_first_texts(job, source)
+        job.note_first_texts(source)
         before = None if chosen.init is None else job.open_input(chosen.init, ["words"])
 
         # the vocabulary, the n-grams, the sample for the held-out loss, and the text as rows on disk
