@@ -611,8 +611,8 @@ def ingest(
         metadata: carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool or str); without it all fields are carried. Default: ().
         no_metadata: carry no field beside text, title and id. Default: False.
         bad_records: stop at a record that cannot be read, or leave it out; such records are counted, the first five named. Default: 'fail'.
-        text_b: field that holds the second text of a pair, which is one row; pairs without it are left out; without a header its number. Default: ''.
-        parallel: the sources are two files of lines: each line of the first and the same line of the second are a pair. Default: False.
+        text_b: field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and TSV without a header its number, from 1. Default: ''.
+        parallel: pair the lines of two files; each line of the first SOURCE with the same line of the second. Default: False.
         label_field: field that holds what the record is labelled as: a string, an integer or a list of strings. Default: ''.
         tags_field: field that holds a list of tags. Default: ''.
         spans_field: field that holds stretches of the text: a list of objects with start, end (in characters) and label. Default: ''.

@@ -77,12 +77,12 @@ class IngestSettings(Settings):
     )
     text_b: str = setting(
         "",
-        "field that holds the second text of a pair, which is one row; pairs without it are left out; without a header its "
-        "number",
+        "field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and "
+        "TSV without a header its number, from 1",
         metavar="NAME",
     )
     parallel: bool = setting(
-        False, "the sources are two files of lines: each line of the first and the same line of the second are a pair"
+        False, "pair the lines of two files; each line of the first SOURCE with the same line of the second"
     )
     label_field: str = setting(
         "",
