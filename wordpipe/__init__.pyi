@@ -578,10 +578,10 @@ def ingest(
     format: Literal['auto', 'txt', 'md', 'html', 'rst', 'jsonl', 'csv', 'tsv', 'parquet'] = 'auto',
     text_field: str = 'text', title_field: str = 'title', id_field: str = 'auto',
     metadata: list[str] | tuple[str, ...] = (), no_metadata: bool = False,
-    bad_records: Literal['fail', 'skip'] = 'fail', text_b: str = '', label_field: str = '', tags_field: str = '',
-    spans_field: str = '', bad_bytes: Literal['replace', 'skip', 'fail'] = 'replace', deduplicate: bool = True,
-    valid: float = 0.01, test: float = 0.0, max_document_bytes: int = 16777216, max_sentence_chars: int = 2000,
-    max_expand: int = 200, update: bool = False,
+    bad_records: Literal['fail', 'skip'] = 'fail', text_b: str = '', parallel: bool = False, label_field: str = '',
+    tags_field: str = '', spans_field: str = '', bad_bytes: Literal['replace', 'skip', 'fail'] = 'replace',
+    deduplicate: bool = True, valid: float = 0.01, test: float = 0.0, max_document_bytes: int = 16777216,
+    max_sentence_chars: int = 2000, max_expand: int = 200, update: bool = False,
 ) -> Made:
     """Read text into a corpus of documents and sentences.
 
@@ -589,6 +589,8 @@ def ingest(
         ingest([{"text": "Bees dance.", "year": 1927}], output="run/corpus")
         ingest(({"text": text} for text in texts), output="run/corpus")
         ingest(frame, text_field="body", id_field="key", output="run/corpus")
+        ingest([{"text": "Ein Hund.", "text_b": "A dog."}], text_b="text_b", output="run/corpus")
+        ingest(["train.de", "train.en"], parallel=True, output="run/corpus")
 
     Args:
         sources: files, folders, globs, "-" for standard input, or "python:PACKAGE"; or what a program has in memory: an
@@ -605,13 +607,14 @@ def ingest(
         format: read every source as this, whatever its name and even if it looks binary. Default: 'auto'.
 
     Settings, records:
-        text_field: field or column that holds the text. Default: 'text'.
+        text_field: field or column that holds the text; of CSV and TSV without a header its number, from 1. Default: 'text'.
         title_field: field or column that holds the title, where there is one. Default: 'title'.
         id_field: field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; none: no ids. Default: 'auto'.
         metadata: carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool or str); without it all fields are carried. Default: ().
         no_metadata: carry no field beside text, title and id. Default: False.
         bad_records: stop at a record that cannot be read, or leave it out; such records are counted, the first five named. Default: 'fail'.
-        text_b: field that holds the second text of a pair. Default: ''.
+        text_b: field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and TSV without a header its number, from 1. Default: ''.
+        parallel: pair the lines of two files; each line of the first SOURCE with the same line of the second. Default: False.
         label_field: field that holds what the record is labelled as: a string, an integer or a list of strings. Default: ''.
         tags_field: field that holds a list of tags. Default: ''.
         spans_field: field that holds stretches of the text: a list of objects with start, end (in characters) and label. Default: ''.

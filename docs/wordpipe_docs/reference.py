@@ -19,12 +19,12 @@ from wordpipe.artifacts import (
     OPTIONAL,
     SOURCES,
     STEPS,
-    TOKENS_16,
     VOCABULARY,
     clusters_schema,
     members_schema,
     ngrams_schema,
     sentences_schema,
+    tokens_schema,
     vectors_schema,
     words_schema,
 )  # fmt: skip
@@ -228,7 +228,7 @@ def exit_codes() -> str:
 
 
 COLUMNS = {
-    "doc_id": "the first 80 bits of the BLAKE3 hash of the document's text, in hexadecimal",
+    "doc_id": "the first 80 bits of the BLAKE3 hash of the document's text (of a pair's both), in hexadecimal",
     "sentence_id": "0, 1, … within the document; a document's sentences concatenate to its text",
     "title": "the document's title, or null",
     "text": "the text",
@@ -238,7 +238,7 @@ COLUMNS = {
     "anchor": "the anchor of the section in its source (HTML, reStructuredText, Markdown), or null",
     "record_id": "your own id of the record (`--id-field`)",
     "ids": "token ids, without special tokens",
-    "ids_b": "token ids of the second text of a pair",
+    "ids_b": "token ids of the second text; only where the texts are pairs",
     "word_ids": "the words, by their row in `words-*`",
     "word": "the word",
     "count": "how often it came",
@@ -255,7 +255,7 @@ COLUMNS = {
     "digest": "BLAKE3 of its content; empty for a stream",
     "rows": "how many rows it gave",
     "told": "counts and warnings, JSON",
-    "text_b": "the second text of a pair (`--text-b`)",
+    "text_b": "the second text of a pair (`--text-b`, `--parallel`)",
     "label": "of a text its label (`--label-field`); of a cluster the words that tell it from the others",
     "tags": "a label for each word (`--tags-field`)",
     "spans": "marked spans of the text (`--spans-field`)",
@@ -275,7 +275,7 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
         "sources.parquet": ("what each source gave, for `--update`; a log", SOURCES),
     },
     "tokens": {
-        "tokens-*.parquet": ("one row per sentence", TOKENS_16),
+        "tokens-*.parquet": ("one row per sentence, or per pair", tokens_schema(pa.uint16(), pairs=True)),
         "words.parquet": ("one row per distinct word, the commonest first; the row number is the word id", VOCABULARY),
         "counts.parquet": ("what the tokenizer was trained from, the commonest first", COUNTS),
     },

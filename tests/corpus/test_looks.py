@@ -66,3 +66,10 @@ def test_bad_lines_may_be_among_records_where_they_are_left_out():
 def test_a_last_line_that_the_first_block_cuts_is_not_looked_at():
     whole = json.dumps({"text": "word " * 20_000})
     assert look(f'{{"text": "A."}}\n{whole[:80_000]}') == "jsonl"
+
+
+def test_columns_asked_for_by_number_are_tsv_where_all_lines_have_them():
+    lines = "Ein Hund.\tA dog.\nZwei.\tTwo.\n"
+    assert look(lines) == look(lines, text_b="en") == "txt"
+    assert look(lines, text_b="2") == look(lines, text_field="1", text_b="2") == "tsv"
+    assert look(lines, text_b="3") == look(lines + "Drei.\n", text_b="2") == "txt"

@@ -22,6 +22,9 @@ from wordpipe.errors import ConfigError
         ({"max_document_bytes": 10}, "greater than or equal to 1024"),
         ({"bad_bytes": "ignore"}, "'replace', 'skip' or 'fail'"),
         ({"document": "line"}, "unknown setting 'document'"),
+        ({"parallel": True, "text_b": "en", "documents": "block"}, "of which text_b, documents says nothing"),
+        ({"parallel": True, "format": "tsv"}, "of which format says nothing"),
+        ({"text_field": "de", "text_b": "de"}, "one field cannot be two things: de"),
     ],
 )
 def test_wrong_settings_are_refused_with_the_bound(values, message):
@@ -49,3 +52,17 @@ def test_settings_import_nothing_heavy():
 def test_fields_that_other_settings_name_are_kept_once():
     settings = IngestSettings(metadata=("key", "body", "year:int"), id_field="key", text_field="body")
     assert settings.metadata_types == {"year": "int"}
+
+
+def test_pairs_are_asked_for_by_a_field_or_two_files_and_change_no_other_recipe():
+    assert not IngestSettings().is_pairs
+    assert IngestSettings(text_b="en").is_pairs
+    assert IngestSettings(parallel=True).is_pairs
+    assert not {"text_b", "parallel"} & IngestSettings().recipe().keys()
+    assert IngestSettings(parallel=True).recipe()["parallel"] is True
+
+
+def test_a_corpus_of_pairs_made_before_is_outdated_and_no_other_is():
+    assert IngestSettings(text_b="en").outdated({"fields": "all, typed"}, ["a.tsv"]) == "a pair is one row now"
+    assert IngestSettings(text_b="en").outdated({"fields": "all, typed", "pairs": "one row each"}, ["a.tsv"]) is None
+    assert IngestSettings().outdated({"fields": "all, typed"}, ["a.tsv"]) is None

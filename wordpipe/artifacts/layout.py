@@ -19,7 +19,9 @@ from wordpipe.errors import DivergedError, WordpipeError
 
 CORPUS = pa.schema(
     [
-        pa.field("doc_id", pa.string(), nullable=False),  # BLAKE3 of the document's text, first 80 bits, in hex
+        pa.field(
+            "doc_id", pa.string(), nullable=False
+        ),  # BLAKE3 of the document's text or of both of a pair, 80 bits, hex
         pa.field("sentence_id", pa.int32(), nullable=False),  # 0, 1, … within the document
         pa.field("title", pa.string()),
         pa.field("text", pa.string(), nullable=False),  # a document's sentences concatenate to its text
@@ -163,15 +165,21 @@ SOURCES = pa.schema(  # sources.parquet beside the corpus: what each source gave
 )
 
 
-def tokens_schema(id_type: pa.DataType) -> pa.Schema:
-    """One row per sentence: subword ids without special tokens, and the sentence's words by their number."""
+def tokens_schema(id_type: pa.DataType, *, pairs: bool = False) -> pa.Schema:
+    """One row per sentence: subword ids without special tokens, and the sentence's words by their number.
+
+    Of pairs one row each, and with `ids_b`, the ids of the second text, which has no numbers of words: only word vectors are
+    trained from these, and they read the first.
+    """
+    ids = pa.list_(pa.field("item", id_type, nullable=False))
     return pa.schema(
         [
             pa.field("doc_id", pa.string(), nullable=False),
             pa.field("sentence_id", pa.int32(), nullable=False),
             pa.field("split", pa.string(), nullable=False),
-            pa.field("ids", pa.list_(pa.field("item", id_type, nullable=False)), nullable=False),
+            pa.field("ids", ids, nullable=False),
             pa.field("word_ids", pa.list_(pa.field("item", pa.uint32(), nullable=False)), nullable=False),
+            *([pa.field("ids_b", ids, nullable=False)] if pairs else []),
         ]
     )
 
@@ -304,7 +312,7 @@ def misfit_of(found: pa.Schema, file: str) -> str | None:
                 and field.type.value_type == pa.float32()
                 and field.type.list_size
             )
-        elif field.name == "ids" and stem == "tokens":
+        elif field.name in ("ids", "ids_b") and stem == "tokens":
             fits = field.type in (TOKENS_16.field("ids").type, TOKENS_32.field("ids").type)
         elif (known := ours.get(field.name)) is not None and stem in _NEEDED:
             fits = field.type == known.type and field.nullable <= known.nullable

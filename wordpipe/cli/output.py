@@ -219,11 +219,16 @@ _LOSSES = re.compile(
 _LOST = re.compile(r"(ingest_)?(documents_dropped|records_skipped|files_skipped|titles_cut|python_files_not_parsed)")
 _NAMED = {
     "distinct_kept": "different words", "distinct_words": "different words", "distinct_pretokens": "different pretokens",
+    "documents_dropped_empty_source": "documents dropped for an empty first text",
+    "documents_dropped_empty_target": "documents dropped for an empty second text",
+    "documents_dropped_long": "documents dropped as too long", "tokens_b": "tokens of second texts",
+    "tokens_b_unknown": "tokens unknown in second texts", "tokens_b_special": "special tokens in second texts",
     "distinct_dropped_rare": "different words dropped as rare", "words_dropped_rare": "words dropped as rare",
 }  # fmt: skip
 _FIGURES: dict[str, Callable[[float], str]] = {
     "recall_at_10": lambda share: f"finds {100 * share:.3g} % of the true ten nearest",
     "bytes_per_token": lambda value: f"{value:.3g} bytes per token",
+    "bytes_per_token_b": lambda value: f"{value:.3g} in second texts",
     "valid_loss": lambda value: f"held-out loss {value:.4g}",
 }
 _UNSAID = {"exact_queries_per_s", "vector_searches_per_s", "vector_queries_per_s", "valid_nearest", "valid_pairs"}

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wordpipe.corpus.looks import looks_like
     from wordpipe.corpus.markup.sections import markup_records, to_utf8
     from wordpipe.corpus.modules import string_value
+    from wordpipe.corpus.parallel import parallel_records
     from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
     from wordpipe.corpus.readers import csv_records, first_values, jsonl_records, text_records, tsv_records
     from wordpipe.corpus.sentences import is_hard_wrapped, paragraphs, split_sentences

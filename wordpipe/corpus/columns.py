@@ -322,7 +322,7 @@ class Columns:
 
     def __init__(self, settings: IngestSettings, *, see_also: bool) -> None:
         self._types = {name: _CASTS[kind] for name, kind in settings.metadata_types.items() if kind}
-        self._named = set(settings.own_fields) | ({"see_also"} if see_also else set())
+        self._named = {*settings.own_fields, *["text_b"] * settings.is_pairs, *["see_also"] * see_also}
         self._fields: _Places = {name: {} for name in settings.metadata_types}
         self._own: _Places = {}
         self._schema: pa.Schema | None = None

@@ -320,13 +320,19 @@ _SENTENCES_AT_ONCE = 512  # sentences added to it at a time
 class Document:
     """A text that is kept."""
 
-    doc_id: str  # BLAKE3 of the text, first 80 bits, in hex
+    doc_id: str  # BLAKE3 of the text, first 80 bits, in hex; of a pair, of both texts with a NUL between them
     split: str  # train, valid or test
     record: Record  # text, title, source, line and fields, cleaned
     width: int  # characters that stand beside each of its sentences, roughly
 
     def sentences(self, settings: IngestSettings, ledger: Ledger) -> Iterator[tuple[list[str], list[int]]]:
-        """Texts and lines of all sentences, some at a time: few, where a long title or metadata stands beside each."""
+        """Texts and lines of all sentences, some at a time: few, where a long title or metadata stands beside each.
+
+        A pair's text is one: what its second text says is said of all of it.
+        """
+        if settings.is_pairs:
+            yield [self.record.text], [self.record.line]
+            return
         from wordpipe.corpus.sentences import split_sentences  # 30 ms of patterns, for which `status` need not wait
 
         record, chunk = self.record, max(1, min(_SENTENCES_AT_ONCE, BATCH_CHARS // 4 // self.width))
@@ -360,6 +366,9 @@ def document_of(
 ) -> Document | None:
     """The document that `record` makes, or None (counted) where it is empty, too short or has been `seen`.
 
+    Of a pair both texts count: it is empty where either is, and known where both are. Its split is that of its first text,
+    so that a text with several partners is on one side.
+
     Raises:
         SameIdError: a record that was kept has its id.
     """
@@ -372,6 +381,8 @@ def document_of(
         record.text = body.rstrip()
         if "spans" in record.own:
             record.own = within(record.own, stripped, stripped + len(record.text))
+    elif settings.is_pairs:
+        record.text = ""
     else:  # the title is the text where there is no other
         record.text, record.title = record.title or "", None
         record.line -= bool(record.text) and record.lines_follow  # the line above, which was read as the title
@@ -379,6 +390,8 @@ def document_of(
     if record.title and len(record.title) > LONGEST_TITLE:
         record.title = record.title[:LONGEST_TITLE]
         ledger.add("titles_cut")
+    if settings.is_pairs and not _is_pair(record, settings, ledger):
+        return None
     if not record.text:
         ledger.add("documents_dropped_empty")
         return None
@@ -386,12 +399,17 @@ def document_of(
         ledger.add("documents_dropped_short")
         return None
     data = record.text.encode()
-    digest = blake3(data).digest(_DIGEST_BYTES)
+    of_text = digest = blake3(data).digest(_DIGEST_BYTES)
+    size = len(data)
+    if settings.is_pairs:
+        second = record.own["text_b"].encode()
+        digest = blake3(data + b"\0" + second).digest(_DIGEST_BYTES)  # no text has a NUL
+        size += len(second)
     own_id = record.own.get("record_id")
     key = digest if own_id is None else record_key(str(own_id), digest)
     if settings.deduplicate and key in seen:
         ledger.add("documents_dropped_duplicate")
-        ledger.add("bytes_dropped_duplicate", len(data))
+        ledger.add("bytes_dropped_duplicate", size)
         return None
     if own_id is not None and (place := ids.claim(str(own_id), record.source, record.line)) is not None:
         ledger.add("documents_read", -1)
@@ -399,8 +417,32 @@ def document_of(
     if settings.deduplicate:
         seen.add(key)
         seen.add(digest)
-    split = split_of(digest.hex(), settings.valid, settings.test)
+    split = split_of(of_text.hex(), settings.valid, settings.test)
     ledger.add("documents_kept")
     ledger.add(f"documents_{split}")
-    ledger.add("bytes_kept", len(data))
+    ledger.add("bytes_kept", size)
     return Document(digest.hex(), split, record, 100 + len(record.title or "") + record.width)
+
+
+def _is_pair(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
+    """Whether both texts of a pair are there, and none is too long; else it is counted. The second is stripped."""
+    second = (record.own.get("text_b") or "").strip()
+    record.own = {**record.own, "text_b": second}
+    place = f"{record.source}:{record.line}"
+    if not record.text and not second:
+        ledger.add("documents_dropped_empty")
+    elif not record.text:
+        ledger.add("documents_dropped_empty_source")
+        ledger.warn("empty_source", f"pairs whose first text is empty are left out, the first: {place}")
+    elif not second:
+        ledger.add("documents_dropped_empty_target")
+        ledger.warn("empty_target", f"pairs without a second text are left out, the first: {place}")
+    elif max(len(record.text.encode()), len(second.encode())) > settings.max_document_bytes:
+        ledger.add("documents_dropped_long")
+        message = (
+            f"pairs with a text of more than {settings.max_document_bytes:,} bytes are left out, the first: {place}"
+        )
+        ledger.warn("long_pair", f"{message} (--max-document-bytes)")
+    else:
+        return True
+    return False

@@ -45,6 +45,38 @@ class Fields:
         self._named = {settings.text_field, settings.title_field, *self._own.values(), *self._casts}
         self._named |= {self._id} if self._id else set()
 
+    def columns(self, first: list[str]) -> tuple[list[str], bool]:
+        """The names of a table's columns, and whether its first row is a header, which holds them.
+
+        A number that a setting gives and no cell of the first row is names a column by its place, from 1. Where it is so and
+        no setting names a cell of the first row, there is no header: the columns are called 1, 2, …, and the text is the
+        first that nothing else is, unless a number says which.
+
+        Raises:
+            InputError: there are not so many columns.
+        """
+        numbers = sorted(int(name) for name in self._named if name.isdecimal() and name.isascii() and name not in first)
+        if not numbers:
+            return first, True
+        if not 1 <= numbers[0] <= numbers[-1] <= len(first):
+            number = numbers[0] if numbers[0] < 1 else numbers[-1]
+            got, hint = f"{len(first)} in line 1", "columns are counted from 1; CSV is parted by commas, TSV by tabs"
+            raise InputError(f"no column {number}", where=self.source, got=got, hint=hint)
+        is_header = not self._named.isdisjoint(first)
+        names = [*first] if is_header else [str(number) for number in range(1, len(first) + 1)]
+        for number in numbers:
+            names[number - 1] = str(number)
+        text = self.settings.text_field
+        if not is_header and not text.isdecimal():
+            free = next((place for place in range(len(first)) if place + 1 not in numbers), None)
+            if text == type(self.settings).model_fields["text_field"].default and free is not None:
+                names[free] = text
+        taken = {"text": text, **self._own}
+        places = [f"{what} is column {names.index(name) + 1}" for what, name in taken.items() if name in names]
+        head = "line 1 is a header" if is_header else "there is no header"
+        self.ledger.notes[f"{self.source}: {head}; {', '.join(places)}"] = None
+        return names, is_header
+
     def require_text(self, names: Iterable[str]) -> None:
         """Raise unless the text field is among the names of a header, a schema or a first record.
 
@@ -57,9 +89,25 @@ class Fields:
                 f"no field {self.settings.text_field!r} to take the text from",
                 ", ".join(found[:_LISTED]) or "no fields",
             )
-            raise InputError(what, where=self.source, got=got, hint="name the right one with --text-field")
+            hint = "name the right one with --text-field"
+            if self.settings.text_b:
+                hint += "; columns without a header have numbers: --text-field 1 --text-b 2"
+            raise InputError(what, where=self.source, got=got, hint=hint)
         if twice := sorted(name for name in self._named if found.count(name) > 1):
             raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one of them")
+
+    def require_target(self, names: Iterable[str]) -> None:
+        """Raise unless the field of the second text, where pairs are read, is among the names of the first records.
+
+        Raises:
+            InputError: names the fields that are there.
+        """
+        found, name = list(names), self.settings.text_b
+        if name and name not in found:
+            near = near_fields(name, [one for one in found if one != self.settings.text_field])
+            hint = f"did you mean --text-b {' or '.join(near)}?" if near else "name the right one with --text-b"
+            got = ", ".join(found[:_LISTED]) or "no fields"
+            raise InputError(f"no field {name!r} to take the second text from", where=self.source, got=got, hint=hint)
 
     def choose_id(self, head: Sequence[Mapping[str, Any]]) -> None:
         """Find the field that holds ids, by the first records, where no setting names it.

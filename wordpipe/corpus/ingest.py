@@ -24,6 +24,7 @@ from wordpipe.corpus.documents import (
     split_record,
 )
 from wordpipe.corpus.fields import near_fields
+from wordpipe.corpus.parallel import parallel_records
 from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
 from wordpipe.corpus.readers import read_records
 from wordpipe.corpus.settings import IngestSettings
@@ -120,7 +121,7 @@ class Ingest:
     each record with an id.
 
     Args:
-        sources: read in this order.
+        sources: read in this order; with `settings.parallel` two files of lines, which are read as one source.
         settings: formats, fields, policies and bounds.
         on_bytes: called, as reading goes on, with how many bytes of all sources on disk have been read.
         on_source: called, after each source, with what it gave.
@@ -204,7 +205,7 @@ class Ingest:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         """The same, those of copied sources as small as the sources are."""
         rows = _Rows(self._columns)
-        for source in self.sources:
+        for source in self.sources[:1] if self.settings.parallel else self.sources:
             copied = None
             if self._previous is not None:
                 seen = self._seen if self.settings.deduplicate else None
@@ -231,15 +232,20 @@ class Ingest:
         self.bytes_copied += ledger["bytes_read"]
         self._ledger.take_over(ledger, self._wanted)
         self._on_source(summary)
-        self._progress(source.bytes)
+        self._progress(sum(one.bytes for one in self.sources) if self.settings.parallel else source.bytes)
 
     def _read(self, source: Source, rows: _Rows) -> Iterator[pa.RecordBatch]:
         ledger = Ledger()
-        is_first = not self._ledger.fields_seen
-        for record in read_records(source, self.settings, ledger, self._progress, needs_id=is_first):
+        if self.settings.parallel:
+            records = parallel_records(source, self.sources[1], self.settings, ledger, self._progress)
+        else:
+            is_first = not self._ledger.fields_seen
+            records = read_records(source, self.settings, ledger, self._progress, needs_id=is_first)
+        for record in records:
             if len(rows) and not rows.has_fields and (record.metadata or record.own):
                 yield rows.take(ledger)  # of sources before this one
-            for part in split_record(record, self.settings.max_document_bytes):
+            is_whole = self.settings.is_pairs
+            for part in [record] if is_whole else split_record(record, self.settings.max_document_bytes):
                 if (document := self._document(part, ledger)) is not None:
                     yield from self._add(document, rows, ledger)
         if rows.has_fields:
@@ -285,6 +291,8 @@ class Ingest:
             names = ", ".join(source.name for source in self.sources[:3])
             where = names if len(self.sources) <= 3 else f"{names} and {len(self.sources) - 3} more"
             hint = "name files that hold text; the counts say what was dropped"
+            if self.settings.text_b and counts.get("documents_dropped_empty_target"):
+                hint = "plain text has no second text: --format tsv reads columns between tabs, --parallel two files of lines"
             raise InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"

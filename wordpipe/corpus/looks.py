@@ -23,7 +23,8 @@ def looks_like(first: bytes, settings: IngestSettings) -> Format:
     good = sum(map(_is_object, lines))
     if lines and (good == len(lines) or (settings.bad_records == "skip" and 2 * good > len(lines))):
         return "jsonl"
-    if _is_table([line.split("\t") for line in lines], settings.text_field):
+    cells = [line.split("\t") for line in lines]
+    if _is_table(cells, settings.text_field) or _has_columns(cells, settings):
         return "tsv"
     for delimiter in ",;|":
         try:
@@ -64,3 +65,10 @@ def _is_table(rows: list[list[str]], text_field: str) -> bool:
     if len(rows) < 2 or len(rows[0]) < 2 or text_field not in rows[0] or len(set(rows[0])) < len(rows[0]):
         return False
     return all(len(row) == len(rows[0]) for row in rows)
+
+
+def _has_columns(rows: list[list[str]], settings: IngestSettings) -> bool:
+    """Whether a setting asks for a column by its number, and all first rows have as many cells, and that one."""
+    asked = [int(name) for name in (settings.text_field, settings.text_b) if name.isdecimal() and name.isascii()]
+    width = len(rows[0]) if rows else 0
+    return bool(asked) and max(asked) <= width > 1 and all(len(row) == width for row in rows)

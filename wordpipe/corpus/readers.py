@@ -72,7 +72,7 @@ def read_records(
 
     # all others: blocks of bytes, then lines of text, then records
     with source.open() as file:
-        blocks = _text_blocks(read_blocks(file, source.name, note), source, settings, ledger)
+        blocks = text_blocks(read_blocks(file, source.name, note), source, settings, ledger)
         first = next(blocks, b"")
         blocks, form = chain([first], blocks), _look(first, source, settings, ledger)
         longest = settings.max_document_bytes
@@ -118,13 +118,13 @@ def first_values(source: Source) -> list[dict[str, Any]]:
     decoder = Decoder(source.name, settings.bad_bytes, ledger)
     fields, longest = Fields(settings, decoder), _LINE_FACTOR * settings.max_document_bytes
     with source.open() as file:
-        blocks = _text_blocks(read_blocks(file, source.name, lambda _: None), source, settings, ledger)
+        blocks = text_blocks(read_blocks(file, source.name, lambda _: None), source, settings, ledger)
         lines = islice(decoder.lines(blocks, longest=longest, cut_longer=False), 10 * HEAD_RECORDS)
         if source.format == "jsonl":
             found = _objects(lines, fields)
         else:
             rows = _csv_rows(lines, fields, longest) if source.format == "csv" else _tsv_rows(lines)
-            found = _named_cells(rows, _unique(next(rows, (0, []))[1]), fields)
+            found = _named_cells(rows, _unique(next(rows, (0, []))[1]), fields, "the header")
         return [values for _, _, values in _head(found)]
 
 
@@ -147,7 +147,7 @@ def _look(first: bytes, source: Source, settings: IngestSettings, ledger: Ledger
     return "txt"
 
 
-def _text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
+def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
     """Decompressed blocks, once the first of them has been seen to be text."""
     compression = source.compression
     if compression == "auto":
@@ -253,6 +253,7 @@ def jsonl_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[
     if head:
         some = head[:1] if fields.settings.bad_records == "fail" else head
         fields.require_text(dict.fromkeys(chain(*(one[2] for one in some))))
+        fields.require_target(dict.fromkeys(chain(*(one[2] for one in head))))
         fields.choose_id([one[2] for one in head])
     for number, width, values in chain(head, objects):
         if record := fields.record(values, number, width):
@@ -303,7 +304,7 @@ def csv_delimiter(header: str) -> str:
 
 
 def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: int) -> Iterator[Record]:
-    """One record for each row after the header; the comma may also be a semicolon, tab or bar.
+    """One record for each row after the header, if there is one; the comma may also be a semicolon, tab or bar.
 
     Raises:
         InputError: bad quoting, more cells than the header has, or no text column.
@@ -312,7 +313,7 @@ def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: in
 
 
 def tsv_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
-    """One record for each line after the header. TSV knows no quotes: a cell has neither tab nor line end.
+    """One record for each line after the header, if there is one. TSV knows no quotes: a cell has neither tab nor line end.
 
     Raises:
         InputError: a line has more cells than the header, or there is no text column.
@@ -349,12 +350,14 @@ def _csv_rows(lines: Iterable[tuple[int, str]], fields: Fields, longest: int) ->
 
 
 def _rows(rows: Iterator[tuple[int, list[str]]], fields: Fields) -> Iterator[Record]:
-    header = next(rows, None)
-    if header is None:
+    first = next(rows, None)
+    if first is None:
         return
-    fields.require_text(header[1])
-    names = _unique(header[1])
-    records = _named_cells(rows, names, fields)
+    names, is_header = fields.columns(first[1])
+    fields.require_text(names)
+    fields.require_target(names)
+    rows, holder = (rows, "the header") if is_header else (chain([first], rows), "the first line")
+    records = _named_cells(rows, _unique(names), fields, holder)
     head = _head(records)
     fields.choose_id([one[2] for one in head])
     for line, width, values in chain(head, records):
@@ -375,13 +378,13 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def _named_cells(
-    rows: Iterator[tuple[int, list[str]]], names: list[str], fields: Fields
+    rows: Iterator[tuple[int, list[str]]], names: list[str], fields: Fields, holder: str
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
     for line, cells in rows:
         if len(cells) > len(names):
             expected, hint = f"at most {len(names)}", "mend the quotes or tabs there"
             fields.bad(
-                "too_many_cells", "more cells than the header has", line, got=len(cells), expected=expected, hint=hint
+                "too_many_cells", f"more cells than {holder} has", line, got=len(cells), expected=expected, hint=hint
             )
             continue
         yield line, sum(map(len, cells)), dict(zip(names, cells, strict=False))

@@ -12,12 +12,19 @@ MetadataType = Literal["str", "int", "float", "bool"]
 Newline = Literal["auto", "paragraph", "space"]
 
 _ENTRY = re.compile(r"(?P<name>.+):(?P<type>str|int|float|bool)|(?P<plain>[^:]+)", re.DOTALL)
-_SINCE = ("no_metadata", "id_field", "bad_records", "text_b", "label_field", "tags_field", "spans_field")
+_SINCE = ("no_metadata", "id_field", "bad_records", "text_b", "parallel", "label_field", "tags_field", "spans_field")
 """Settings that corpora made before have not: at their defaults they are no part of a recipe."""
 
 
 ALL_FIELDS = "all, typed"
 """What a manifest says of a corpus whose fields were carried by these rules; those made before say nothing."""
+WHOLE_PAIRS = "one row each"
+"""What a manifest says of a corpus of pairs; in those made before, a pair's first text was parted into sentences."""
+_NOT_OF_LINES = (
+    "text_b", "documents", "first_line_title", "newline", "text_field", "title_field", "id_field", "metadata", "no_metadata",
+    "label_field", "tags_field", "spans_field",
+)  # fmt: skip
+"""Settings that say nothing of two files of lines."""
 _RECORDS = re.compile(r"\.(jsonl|ndjson|csv|tsv|parquet)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 
 
@@ -44,7 +51,11 @@ class IngestSettings(Settings):
         "auto", "read every source as this, whatever its name and even if it looks binary"
     )
     text_field: str = setting(
-        "text", "field or column that holds the text", metavar="NAME", min_length=1, section="Records"
+        "text",
+        "field or column that holds the text; of CSV and TSV without a header its number, from 1",
+        metavar="NAME",
+        min_length=1,
+        section="Records",
     )
     title_field: str = setting("title", "field or column that holds the title, where there is one", metavar="NAME")
     id_field: str = setting(
@@ -64,7 +75,15 @@ class IngestSettings(Settings):
     bad_records: Literal["fail", "skip"] = setting(
         "fail", "stop at a record that cannot be read, or leave it out; such records are counted, the first five named"
     )
-    text_b: str = setting("", "field that holds the second text of a pair", metavar="NAME", expert=True)
+    text_b: str = setting(
+        "",
+        "field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and "
+        "TSV without a header its number, from 1",
+        metavar="NAME",
+    )
+    parallel: bool = setting(
+        False, "pair the lines of two files; each line of the first SOURCE with the same line of the second"
+    )
     label_field: str = setting(
         "",
         "field that holds what the record is labelled as: a string, an integer or a list of strings",
@@ -117,6 +136,11 @@ class IngestSettings(Settings):
         named = {"text_b": self.text_b, "label": self.label_field, "tags": self.tags_field, "spans": self.spans_field}
         return {column: name for column, name in named.items() if name}
 
+    @property
+    def is_pairs(self) -> bool:
+        """Whether every record is a pair of texts, and one row."""
+        return self.parallel or bool(self.text_b)
+
     def recipe(self) -> dict[str, Any]:
         """See `Settings.recipe`: without what earlier versions did not know, where it is as they did it."""
         fields = type(self).model_fields
@@ -128,6 +152,8 @@ class IngestSettings(Settings):
         records = self.format in ("jsonl", "csv", "tsv", "parquet") or any(map(_RECORDS.search, sources))
         if records and not self.no_metadata and facts.get("fields") != ALL_FIELDS:
             return "the fields of records are carried now, with their types"
+        if self.is_pairs and facts.get("pairs") != WHOLE_PAIRS:
+            return "a pair is one row now"
         return None
 
     @field_validator("metadata", mode="before")
@@ -158,6 +184,14 @@ class IngestSettings(Settings):
             raise ValueError(f"valid + test = {self.valid} + {self.test} leaves nothing to train on: keep it below 1")
         if self.first_line_title and self.documents == "line":
             raise ValueError("first_line_title needs documents of more than a line: documents = file or block")
+        if self.parallel:
+            fields = type(self).model_fields
+            extra = [name for name in _NOT_OF_LINES if getattr(self, name) != fields[name].default]
+            extra += ["format"] * (self.format not in ("auto", "txt"))
+            if extra:
+                raise ValueError(
+                    f"parallel reads two files of lines, of which {', '.join(extra)} says nothing: leave it out"
+                )
         named = [self.text_field, self.id_field, *self.own_fields.values()]
         if twice := sorted(name for name in {*named} if named.count(name) > 1):
             raise ValueError(f"one field cannot be two things: {twice[0]}")

@@ -127,10 +127,11 @@ class Sources(list[Source]):
         sources: in any order.
         skipped: how many files of folders were left out, by name ending (".pdf", "without ending"), or by reason ("hidden",
             "link to a folder", "artifact", "broken artifact", "not a file", "named twice").
+        is_sorted: False where they stay as they are: two files of lines.
     """
 
-    def __init__(self, sources: Iterable[Source], skipped: Mapping[str, int]) -> None:
-        super().__init__(sorted(sources, key=lambda source: source.name))
+    def __init__(self, sources: Iterable[Source], skipped: Mapping[str, int], *, is_sorted: bool = True) -> None:
+        super().__init__(sorted(sources, key=lambda source: source.name) if is_sorted else sources)
         self.skipped = dict(sorted(skipped.items()))
 
     @property
@@ -139,24 +140,41 @@ class Sources(list[Source]):
         return sum(source.bytes for source in self)
 
 
-def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto") -> Sources:
+def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto", parallel: bool = False) -> Sources:
     """The sources that the user's words name: files, folders, globs, "-", "python:PACKAGE,PACKAGE", "python:stdlib".
 
     Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never. With
-    `read_as` every file is read as this, and folders give all their files.
+    `read_as` every file is read as this, and folders give all their files. `parallel` files of lines are two, and stay in the
+    order in which they are named.
 
     Raises:
-        InputError: nothing is there, or not in a format that can be read.
+        InputError: nothing is there, or not in a format that can be read; not two files of lines.
         StorageError: no permission.
     """
-    finder, texts = _Finder(read_as), list(texts)
+    finder, texts = _Finder("txt" if parallel else read_as), list(texts)
     for text in texts:
         finder.add(text)
     if not finder.found:
         skipped = ", ".join(f"{number} {kind}" for kind, number in sorted(finder.skipped.items()))
         got, hint = f"only skipped files ({skipped})" if skipped else "no files", "put text files there, or name others"
         raise InputError("no text to read", where=", ".join(texts), got=got, expected=_known(), hint=hint)
-    return Sources(finder.named(), finder.skipped)
+    found = finder.named()
+    if parallel:
+        _require_two_files(texts, found, read_as)
+    return Sources(found, finder.skipped, is_sorted=not parallel)
+
+
+def _require_two_files(texts: list[str], found: list[Source], read_as: str) -> None:
+    """Raise unless what was found are two files, or streams, of lines."""
+    are_files = all(source.kind != "package" for source in found) and not any(Path(text).is_dir() for text in texts)
+    if len(texts) != 2 or len(found) != 2 or not are_files:  # two by one pattern would be in no order of the user's
+        what, expected = "parallel texts are two files", "the file of the first texts, then that of the second"
+        raise InputError(what, where=", ".join(texts), got=f"{len(found)} sources", expected=expected)
+    for source in found:
+        form, ending, _ = _kind(source.path) if source.path is not None else (None, "", "none")
+        if read_as == "auto" and form not in (None, "txt", "md"):
+            hint = "pairs of records: --text-field and --text-b name their fields; lines all the same: --format txt"
+            raise InputError(f"{ending} files hold no plain lines", where=source.name, hint=hint)
 
 
 def from_memory(rows: Any, name: str = "memory") -> Sources:

@@ -48,6 +48,7 @@ def memory_records(rows: Any, fields: Fields, note: Callable[[bytes], None]) -> 
     head = [*islice(numbered, HEAD_RECORDS)]
     if head:
         fields.require_text(dict.fromkeys(chain(*(values for _, values in head))))
+        fields.require_target(dict.fromkeys(chain(*(values for _, values in head))))
         fields.choose_id([values for _, values in head])
     for number, values in chain(head, numbered):
         data = json.dumps(values, ensure_ascii=False, default=text_of).encode(errors="replace") + b"\n"
@@ -81,6 +82,7 @@ def _parquet_batches(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> 
         table = pq.ParquetFile(file, memory_map=False, pre_buffer=False, buffer_size=1 << 20)
         about, names = table.metadata, table.schema_arrow.names
         fields.require_text(names)
+        fields.require_target(names)
         fields.ledger.see_fields(names, names)
         wanted = [name for name in names if fields.wants(name) and names.count(name) == 1]
         if twice := sorted({name for name in names if names.count(name) > 1}):

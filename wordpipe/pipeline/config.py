@@ -352,7 +352,7 @@ def _refuse_circle(path: Iterable[str], again: str, config: Path) -> NoReturn:
     raise ConfigError("stages need each other in a circle", where=config, got=" → ".join((*path, again)))
 
 
-def check_sources(given: list[str], names: set[str], read_as: str) -> None:
+def check_sources(given: list[str], names: set[str], read_as: str, *, parallel: bool) -> None:
     """Sources of text are there and can be read; a name that is nearly a stage's is taken for a slip.
 
     Raises:
@@ -364,7 +364,7 @@ def check_sources(given: list[str], names: set[str], read_as: str) -> None:
             raise ArtifactError("this is an artifact, not a source of text", where=name, hint=hint)
         if not os.path.lexists(name) and (hint := nearest(name, names)).startswith("did you mean"):
             raise ConfigError("neither a stage nor a file", where=name, hint=hint)
-    for source in expand(given, read_as=read_as):  # type: ignore[arg-type]
+    for source in expand(given, read_as=read_as, parallel=parallel):  # type: ignore[arg-type]
         if source.kind == "stream":
             hint = "write it to a file first: what was read once cannot be compared again"
             raise ConfigError("a pipeline cannot read a pipe", where=source.name, hint=hint)

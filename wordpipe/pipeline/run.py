@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact, recipe_of
-from wordpipe.corpus import expand
+from wordpipe.corpus import Sources, expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
 from wordpipe.pipeline.config import (
     CONFIG,
@@ -293,7 +293,7 @@ class Pipeline:
         problems: list[WordpipeError] = []
         for stage in stages:
             checks = [(argument, [n for n in given if n not in names]) for argument, given in stage.given]
-            read_as = stage.settings.get("format", "auto")
+            read_as, parallel = stage.settings.get("format", "auto"), stage.settings.get("parallel") is True
             kinds_of = stage.command.load_settings().artifact_fields()
             try:
                 for argument, given in checks:
@@ -302,7 +302,7 @@ class Pipeline:
                     if argument.kinds and len(given) == 1 and is_artifact(Path(given[0])):
                         Artifact(given[0], argument.kinds, verify=False).close()  # type: ignore[arg-type]
                     elif argument.sources:
-                        check_sources(given, names, read_as)
+                        check_sources(given, names, read_as, parallel=parallel)
                     elif argument.entry and not Path(given[0]).exists():
                         raise InputError("no such file", where=given[0])
                 for setting, name in stage.artifacts.items():
@@ -379,7 +379,7 @@ class Pipeline:
             elif argument.sources and sources is not None:
                 inputs.append(sources)
             elif argument.sources:
-                inputs.append(size_of_sources(expand(given, read_as=getattr(settings, "format", "auto"))))
+                inputs.append(size_of_sources(_sources(given, settings)))
             else:
                 inputs.append(size_of_sources(Path(one)))
         for name in stage.artifacts.values():
@@ -399,7 +399,7 @@ class Pipeline:
             elif argument.entry:
                 entries.append(argument.load_entry()(several[0]))
             elif argument.sources:
-                entries += entries_of(expand(several, read_as=getattr(settings, "format", "auto")))
+                entries += entries_of(_sources(several, settings))
         for name, kinds in type(settings).artifact_fields().items():
             value = getattr(settings, name)
             if value is not None:
@@ -447,6 +447,11 @@ def settings_from_file(where: str, command: str) -> dict[str, Any]:
     """
     found = stage_from_file(where, command)
     return found if isinstance(found, dict) else found[0].settings_from_here(found[1])
+
+
+def _sources(names: list[str], settings: Settings) -> Sources:
+    """The sources that a stage reads, as it finds them itself."""
+    return expand(names, read_as=getattr(settings, "format", "auto"), parallel=getattr(settings, "parallel", False))
 
 
 def _artifact_entry(path: str | Path) -> InputEntry:

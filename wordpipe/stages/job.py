@@ -198,6 +198,13 @@ class Job:
         """A line for the screen only; with `always` also where nothing but errors is wanted."""
         self.run.report(Progress("note", note=text, always=always))
 
+    def note_first_texts(self, source: Artifact) -> None:
+        """A line for the screen where a corpus or tokens hold pairs, of which this stage uses the first text alone."""
+        from wordpipe.artifacts import read_schema
+
+        if not {"text_b", "ids_b"}.isdisjoint(read_schema(source, source.kind).names):
+            self.note("the texts are pairs, of which only the first ones are used here")
+
     def warn(self, text: str, *, always: bool = False) -> None:
         """A line for the screen and for the manifest; a call from Python gives it as a `WordpipeWarning`."""
         self.warnings.append(text)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wordpipe.tokens.decoding import MaskTokenizer, TextStream, readable_tokens
     from wordpipe.tokens.encoding import (
         FIGURES,
+        FIGURES_OF_PAIRS,
         CorpusEncoder,
         Encoder,
         RowEncoder,

@@ -193,7 +193,7 @@ def count_batch(
 
     Args:
         tables: where "words" and "pretokens" are counted.
-        batch: with columns doc_id and text.
+        batch: with columns doc_id and text, and text_b of pairs, whose pre-tokens are counted too; its words are not.
         words: cuts rows into runs of words.
         pretokens: cuts rows into pre-tokens; None where they are not wanted.
         sample: share of the documents whose pre-tokens are counted.
@@ -201,15 +201,19 @@ def count_batch(
     Returns:
         The number of rows, of rows in the sample, and of pre-tokens that were so long that they were split.
     """
-    texts = batch.column("text")
-    spans = words(texts)
+    second = [batch.column("text_b")] if "text_b" in batch.schema.names else []
+    spans = words(batch.column("text"))
     tables["words"].add(spans.data, spans.starts, spans.ends)
     if pretokens is None:
         return len(batch), 0, 0
-    chosen = texts if sample == 1 else texts.filter(_in_sample(batch.column("doc_id"), sample))
-    spans, split = _split_long(pretokens(chosen), _MAX_PRETOKEN_BYTES)
-    tables["pretokens"].add(spans.data, spans.starts, spans.ends)
-    return len(batch), len(chosen), split
+    taken = None if sample == 1 else _in_sample(batch.column("doc_id"), sample)
+    rows = split = 0
+    for texts in (batch.column("text"), *second):
+        chosen = texts if taken is None else texts.filter(taken)
+        spans, long = _split_long(pretokens(chosen), _MAX_PRETOKEN_BYTES)
+        tables["pretokens"].add(spans.data, spans.starts, spans.ends)
+        rows, split = len(chosen), split + long
+    return len(batch), rows, split
 
 
 def _in_sample(doc_ids: pa.Array, share: float) -> pa.Array:

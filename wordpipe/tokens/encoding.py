@@ -310,6 +310,7 @@ def list_array(ids: U32, offsets: I64, kind: pa.ListType) -> pa.ListArray:
 
 
 FIGURES = ("sentences", "tokens", "tokens_unknown", "tokens_special", "bytes")
+FIGURES_OF_PAIRS = (*FIGURES, "tokens_b", "tokens_b_unknown", "tokens_b_special", "bytes_b")
 
 
 class CorpusEncoder:
@@ -339,21 +340,32 @@ class CorpusEncoder:
     def encode(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema
     ) -> Iterator[tuple[pa.RecordBatch, tuple[int, ...]]]:
-        """Encode batches of rows in order: each as the schema has it, and the figures of `FIGURES`."""
+        """Encode batches of rows in order: each as the schema has it, and the figures of `FIGURES`.
+
+        Where the schema has `ids_b`, `text_b` is encoded too, and the figures are those of `FIGURES_OF_PAIRS`.
+        """
+        pairs, id_lists = "ids_b" in schema.names, schema.field("ids").type
+
+        def encode_texts(tokens: RowEncoder, texts: pa.Array) -> tuple[pa.ListArray, tuple[int, ...]]:
+            ids, offsets = tokens.encode(texts)
+            _, unknown, special = np.bincount(self._kinds[ids], minlength=3).tolist()
+            return list_array(ids, offsets, id_lists), (len(ids), unknown, special, len(row_buffers(texts)[0]))
 
         def encode(
             encoders: tuple[RowEncoder, SpanEncoder], rows: pa.RecordBatch
         ) -> tuple[pa.RecordBatch, tuple[int, ...]]:
             tokens, words = encoders
             texts = rows.column("text")
-            ids, offsets = tokens.encode(texts)
+            ids, figures = encode_texts(tokens, texts)
             columns = [
                 *(rows.column(name) for name in ("doc_id", "sentence_id", "split")),
-                list_array(ids, offsets, schema.field("ids").type),
+                ids,
                 list_array(*words.encode(self._cut_words(texts)), schema.field("word_ids").type),
             ]
-            _, unknown, special = np.bincount(self._kinds[ids], minlength=3).tolist()
-            figures = (len(rows), len(ids), unknown, special, len(row_buffers(texts)[0]))
+            if pairs:
+                ids_b, figures_b = encode_texts(tokens, rows.column("text_b"))
+                columns, figures = [*columns, ids_b], figures + figures_b
+            figures = (len(rows), *figures)
             return pa.RecordBatch.from_arrays(columns, schema=schema), figures
 
         return in_order(encode, batches, self._encoders)

@@ -117,7 +117,9 @@ def embed(
         raw = open_encoder(origin, chosen)
         components = chosen.components if chosen.transform == "remove-components" else 0
         check_directions(raw.dim, components=components, dims=chosen.dims)
-        source = _Source(job, open_corpus(job, corpus), UnitCutter(chosen, raw))  # text that is no corpus is read now
+        texts = open_corpus(job, corpus)  # text that is no corpus is read now
+        job.note_first_texts(texts)
+        source = _Source(job, texts, UnitCutter(chosen, raw))
         job.device, job.threads = getattr(raw, "device", "cpu"), chosen.threads or cpu_count()
         made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}
         previous = _open_previous(job, made_by, chosen) if chosen.update and not job.run.fresh else None

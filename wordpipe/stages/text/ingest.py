@@ -27,13 +27,15 @@ from wordpipe.artifacts import (
     row_count,
 )
 from wordpipe.corpus import Ingest, PreviousCorpus, SourceSummary, expand, from_memory
-from wordpipe.corpus.settings import ALL_FIELDS, IngestSettings
+from wordpipe.corpus.settings import ALL_FIELDS, WHOLE_PAIRS, IngestSettings
+from wordpipe.errors import ConfigError
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import (
     SourceLike,
     entries_of,
     fingerprints,
+    joint_hash,
     listed_entries,
     named_or_rows,
     refuse_artifacts,
@@ -54,6 +56,8 @@ def ingest(
         ingest([{"text": "Bees dance.", "year": 1927}], output="run/corpus")
         ingest(({"text": text} for text in texts), output="run/corpus")
         ingest(frame, text_field="body", id_field="key", output="run/corpus")
+        ingest([{"text": "Ein Hund.", "text_b": "A dog."}], text_b="text_b", output="run/corpus")
+        ingest(["train.de", "train.en"], parallel=True, output="run/corpus")
 
     Args:
         sources: files, folders, globs, "-" for standard input, or "python:PACKAGE"; or what a program has in memory: an
@@ -77,11 +81,18 @@ def ingest(
     refuse_artifacts(names)
     with open_job("corpus", output, chosen, run) as job:
         job.libraries = ("pyarrow", "zstandard")
-        found = expand(names, read_as=chosen.format) if rows is None else from_memory(rows, name)
+        if chosen.parallel and rows is not None:
+            hint = 'give pairs as {"text": …, "text_b": …} with text_b="text_b"'
+            raise ConfigError("parallel reads two files of lines", got="records", hint=hint)
+        found = (
+            expand(names, read_as=chosen.format, parallel=chosen.parallel) if rows is None else from_memory(rows, name)
+        )
         streams = [source for source in found if source.is_read_once]  # they are hashed while they are read
         prints = fingerprints([source for source in found if not source.is_read_once])
         digests = dict.fromkeys((source.name for source in found), "")
         digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
+        if chosen.parallel:  # they are one source, which has the name of the first
+            digests[found[0].name] = joint_hash(digests.items()) if all(digests.values()) else ""
         previous = _open_previous(job, chosen, digests) if chosen.update and not job.run.fresh else None
         total = 0 if streams else found.bytes
 
@@ -109,6 +120,7 @@ def ingest(
         job.inputs = entries_of(found) if streams else listed_entries(prints)
         job.counts = {**reader.counts, **(reader.changes if previous is not None else {})}
         job.facts = {"fields": ALL_FIELDS, **({"not_read": found.skipped} if found.skipped else {})}
+        job.facts |= {"pairs": WHOLE_PAIRS} if chosen.is_pairs else {}
         for text in reader.notes:
             job.note(text)
         for text in reader.warnings:
@@ -164,6 +176,8 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
         return "the corpus does not say what came from which source"
     if artifact.manifest.facts.get("fields") != ALL_FIELDS:
         return "the corpus was made before the fields of records were carried as they are"
+    if settings.is_pairs and artifact.manifest.facts.get("pairs") != WHOLE_PAIRS:
+        return "the corpus was made before a pair was one row"
     return None
 
 

@@ -4,6 +4,9 @@ First it is counted how often each pre-token and each run of a word occurs. Ever
 bounded size. What does not fit, and what is there at the end of a shard, goes to disk as runs, which are summed at the end.
 Then the tokenizer is trained from the counts, and the corpus is encoded, shard by shard: rows of text become ids of tokens and
 numbers of words. Whatever of this a killed run has finished is in its resume cache and is not done again.
+
+Of a corpus of pairs both texts train the one tokenizer, and both are encoded, the second as `ids_b`; words are those of the
+first text alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,6 +37,7 @@ from wordpipe.artifacts import (
     shards_of,
     tokens_schema,
 )
+from wordpipe.corpus.settings import WHOLE_PAIRS
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
 from wordpipe.runtime import cpu_count
 from wordpipe.stages.calls import public
@@ -42,6 +46,7 @@ from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import SourceLike
 from wordpipe.tokens import (
     FIGURES,
+    FIGURES_OF_PAIRS,
     PARTS,
     SPECIAL_TOKENS,
     TABLE_BYTES,
@@ -120,17 +125,20 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
         tokenizer = given_tokenizer(job, chosen.tokenizer)
         counts = None if chosen.counts is None else job.open_input(chosen.counts, ["tokens"])
         # All inputs are known now, and so is the recipe.
-        cache = ResumeCache(job.partial, f"{job.recipe} {library_versions(*job.libraries)}")
+        texts = _text_columns(job, source)
+        cache = ResumeCache(
+            job.partial, f"{job.recipe} {library_versions(*job.libraries)}{' pairs' * (len(texts) - 1)}"
+        )
         cut = None
         if counts is not None:
             chosen = _with_counts_of(counts, chosen)
         elif tokenizer is None:
-            chosen = _resolved(job, source, chosen)
+            chosen = _resolved(job, source, chosen, texts)
             cut = _pretoken_cutter(chosen)
         # Count, train, list the words, encode.
         shards = shards_of(source, "corpus")
         counted = _count_shards(
-            job, cache, source, shards,
+            job, cache, source, shards, texts,
             pretokens=cut, words=cut_words(), sample=chosen.sample, memory=chosen.memory_bytes // 2,
         )  # fmt: skip
         job.counts |= counted.figures
@@ -140,13 +148,23 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
                 pretokens = map(StringCounts.from_batches, [read_batches(counts, "counts", expected=COUNTS)])
             tokenizer = _trained_tokenizer(job, cache, chosen, pretokens)
         numbers = _list_words(job, counted, tokenizer, chosen)
-        _encode_shards(job, cache, source, shards, tokenizer, numbers)
+        _encode_shards(job, cache, source, shards, texts, tokenizer, numbers)
         job.facts |= {
             "vocab_size": tokenizer.get_vocab_size(),
             "algorithm": type(tokenizer.model).__name__,
             "keep_case": chosen.keep_case,
         }
     return job.made
+
+
+def _text_columns(job: Job, source: Artifact) -> tuple[str, ...]:
+    """The columns of texts that are tokenized: `text`, and of pairs `text_b`."""
+    if "text_b" not in read_schema(source, "corpus").names:
+        return ("text",)
+    if source.manifest.facts.get("pairs") != WHOLE_PAIRS:
+        job.warn("the corpus was made before a pair was one row: its second texts are not tokenized; ingest them again")
+        return ("text",)
+    return ("text", "text_b")
 
 
 def given_tokenizer(job: Job, path: Path | None) -> Tokenizer | None:
@@ -200,22 +218,23 @@ def _with_counts_of(artifact: Artifact, chosen: TokenizeSettings) -> TokenizeSet
     return chosen.model_copy(update=decided)
 
 
-def _resolved(job: Job, source: Artifact, chosen: TokenizeSettings) -> TokenizeSettings:
+def _resolved(job: Job, source: Artifact, chosen: TokenizeSettings, texts: tuple[str, ...]) -> TokenizeSettings:
     """The settings with a pre-tokenizer: where that is left open, one for the scripts that the text is written in."""
-    name, warnings = resolve(chosen, script_shares(_some_texts(source)))
+    name, warnings = resolve(chosen, script_shares(_some_texts(source, texts)))
     for text in warnings:
         job.warn(text)
     return chosen.model_copy(update={"pretokenizer": name})
 
 
-def _some_texts(source: Artifact) -> Iterator[pa.Array]:
+def _some_texts(source: Artifact, texts: tuple[str, ...]) -> Iterator[pa.Array]:
     """About four thousand sentences of the corpus, evenly from the row groups in sixteen places."""
     groups = shards_of(source, "corpus", shard_bytes=1)
     chosen = groups[:: -(-len(groups) // 16)]
     step = max(1, sum(group.rows for group in chosen) // 4096)
     for group in chosen:
-        for batch in read_shard(source, group, ["text"]):
-            yield batch.column("text").take(pa.array(range(0, len(batch), step), pa.int64()))
+        for batch in read_shard(source, group, texts):
+            rows = pa.array(range(0, len(batch), step), pa.int64())
+            yield from (batch.column(name).take(rows) for name in texts)
 
 
 def _pretoken_cutter(chosen: TokenizeSettings) -> RowCutter:
@@ -330,8 +349,8 @@ def _list_words(job: Job, counted: _Counted, tokenizer: Tokenizer, chosen: Token
 
 
 def _count_shards(
-    job: Job, cache: ResumeCache, source: Artifact, shards: list[Shard], *, pretokens: RowCutter | None, words: RowCutter,
-    sample: float, memory: int,
+    job: Job, cache: ResumeCache, source: Artifact, shards: list[Shard], texts: tuple[str, ...], *,
+    pretokens: RowCutter | None, words: RowCutter, sample: float, memory: int,
 ) -> _Counted:  # fmt: skip
     """Count a corpus.
 
@@ -340,6 +359,7 @@ def _count_shards(
         cache: keeps the runs.
         source: the corpus.
         shards: its shards.
+        texts: its columns of texts.
         pretokens: cuts rows into pre-tokens; None where they are not wanted.
         words: cuts rows into runs of words.
         sample: share of the documents whose pre-tokens are counted.
@@ -359,7 +379,7 @@ def _count_shards(
             ]
             count_one = partial(count_batch, words=words, pretokens=pretokens, sample=sample)
             rows = trained_on = split = 0
-            for counts in in_order(count_one, read_shard(source, shard, ("doc_id", "text")), tables):
+            for counts in in_order(count_one, read_shard(source, shard, ("doc_id", *texts)), tables):
                 rows, trained_on, split = rows + counts[0], trained_on + counts[1], split + counts[2]
                 job.report("counting", done + rows, total, "sentences")
             for kind in _KINDS if pretokens is not None else ("words",):
@@ -396,39 +416,44 @@ class _RunsOfShard:
 
 
 def _encode_shards(
-    job: Job, cache: ResumeCache, source: Artifact, shards: list[Shard], tokenizer: Tokenizer, numbers: WordNumbers
-) -> None:
+    job: Job, cache: ResumeCache, source: Artifact, shards: list[Shard], texts: tuple[str, ...], tokenizer: Tokenizer,
+    numbers: WordNumbers,
+) -> None:  # fmt: skip
     """Encode a corpus: every shard becomes a part of the table of tokens."""
     encoder = CorpusEncoder(tokenizer, numbers, job.threads)
     job.facts["exact_by"] = encoder.exact_by
-    schema, total = tokens_schema(encoder.id_type), sum(shard.rows for shard in shards)
-    counts, encoded_bytes = dict.fromkeys(FIGURES, 0), 0
+    pairs = "text_b" in texts
+    schema, total = tokens_schema(encoder.id_type, pairs=pairs), sum(shard.rows for shard in shards)
+    names = FIGURES_OF_PAIRS if pairs else FIGURES
+    counts, encoded_bytes = dict.fromkeys(names, 0), 0
     finished = [cache.figures(_part(shard)) for shard in shards]
     if before := sum(one is not None for one in finished):
         job.note(f"continuing a stopped run: {before} of {len(shards)} shards were encoded before")
     for shard, figures in zip(shards, finished, strict=True):
         if figures is None:
-            figures = dict.fromkeys(FIGURES, 0)
-            batches = read_shard(source, shard, ("doc_id", "sentence_id", "split", "text"))
+            figures = dict.fromkeys(names, 0)
+            batches = read_shard(source, shard, ("doc_id", "sentence_id", "split", *texts))
             with cache.table(_part(shard), schema, figures) as table:
                 for rows, found in encoder.encode(batches, schema):
                     table.write(rows)
-                    for name, value in zip(FIGURES, found, strict=True):
+                    for name, value in zip(names, found, strict=True):
                         figures[name] += value
                     job.report("encoding", counts["sentences"] + figures["sentences"], total, "sentences")
-            encoded_bytes += figures["bytes"]
+            encoded_bytes += figures["bytes"] + figures.get("bytes_b", 0)
         cache.adopt(_part(shard), job.writer)
         for name in counts:
             counts[name] += figures[name]
-    size = counts.pop("bytes")
+    size, size_b = counts.pop("bytes"), counts.pop("bytes_b", 0)
     job.counts |= counts
-    if counts["tokens_special"]:
+    if special := counts["tokens_special"] + counts.get("tokens_b_special", 0):
         job.warn(
-            f"{counts['tokens_special']:,} tokens are special tokens, because the text spells them out (such as "
+            f"{special:,} tokens are special tokens, because the text spells them out (such as "
             f"{encoder.example}); tokenizers reads them so, too"
         )
     job.rates = {"mb_per_s": round(encoded_bytes / 1e6 / job.clock.seconds, 3)}
     job.metrics = {"bytes_per_token": round(size / max(1, counts["tokens"]), 4)}
+    if pairs:
+        job.metrics["bytes_per_token_b"] = round(size_b / max(1, counts["tokens_b"]), 4)
 
 
 def _part(shard: Shard) -> str:

@@ -60,6 +60,7 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
     with open_job("model", output, chosen, run) as job:
         job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
+        job.note_first_texts(source)
         check_contrast_inputs(chosen)
         if chosen.encoder == "static":
             from wordpipe.stages.train.contrastive_static import train_static

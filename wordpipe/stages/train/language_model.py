@@ -189,6 +189,7 @@ def _first_model(
 
 def _write_streams(job: Job, start: _Start) -> dict[str, Stream]:
     """The training and held-out ids as flat files that are mapped into memory."""
+    job.note_first_texts(start.source)
     task = start.task
     streams = write_streams(
         token_rows(job, start.source, "ids"), {split: job.scratch / f"{split}.ids" for split in _SPLITS},

@@ -134,6 +134,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
     with open_job("words", output, chosen, run) as job, job.announce_compilation():
         job.libraries = (_LIBRARIES[backend], "numpy", "pyarrow")
         source = job.open_input(tokens, ["tokens"])
+        job.note_first_texts(source)
         before = None if chosen.init is None else job.open_input(chosen.init, ["words"])
 
         # the vocabulary, the n-grams, the sample for the held-out loss, and the text as rows on disk
