@@ -240,11 +240,14 @@ class _OnDamage(_Start):
     streams: dict[str, Stream] = field(default_factory=dict)
 
     def write_inputs(self, job: Job) -> None:
-        """The training and held-out ids as flat files; documents are joined by the end of a text."""
+        """The training and held-out ids as flat files: of BART with the end of a text after each document, of T5 without.
+
+        So T5's inputs are all of one length, as no span is cut in two by an end.
+        """
         self.streams.update(
             write_streams(
                 token_rows(job, self.source, "ids"), {split: job.scratch / f"{split}.ids" for split in _SPLITS},
-                vocab_size=self.n_tokens, after=(self.special.need("eos"),),
+                vocab_size=self.n_tokens, after=(self.special.need("eos"),) if self.style == "bart" else (),
                 find_starts=row_starts if self.style == "bart" else None,
             )
         )  # fmt: skip
