@@ -19,7 +19,7 @@ from wordpipe.errors import DivergedError, WordpipeError
 
 CORPUS = pa.schema(
     [
-        pa.field("doc_id", pa.string(), nullable=False),  # BLAKE3 of the document's text, first 80 bits, in hex
+        pa.field("doc_id", pa.string(), nullable=False),  # BLAKE3 of its text, and a record's fields, 80 bits in hex
         pa.field("sentence_id", pa.int32(), nullable=False),  # 0, 1, … within the document
         pa.field("title", pa.string()),
         pa.field("text", pa.string(), nullable=False),  # a document's sentences concatenate to its text

@@ -19,6 +19,7 @@ from wordpipe.corpus.documents import (
     Ledger,
     Record,
     RecordIds,
+    SAME_RECORDS,
     SameIdError,
     document_of,
     split_record,
@@ -289,6 +290,11 @@ class Ingest:
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
             ledger.warn("skipped", f"records left out: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
+        if first := ledger.warned.get(SAME_RECORDS):
+            ledger.warned[SAME_RECORDS] = (
+                f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to one before it in all fields "
+                f"that are carried, {first}; --no-deduplicate keeps them"
+            )
         for option, name in self._named_fields():
             if name not in ledger.fields_seen:
                 self.missing.append(self._missing(option, name))

@@ -27,7 +27,7 @@ from wordpipe.artifacts import (
     row_count,
 )
 from wordpipe.corpus import Ingest, PreviousCorpus, SourceSummary, expand, from_memory
-from wordpipe.corpus.settings import ALL_FIELDS, IngestSettings
+from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, IngestSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import (
@@ -108,7 +108,7 @@ def ingest(
             write_given()
         job.inputs = entries_of(found) if streams else listed_entries(prints)
         job.counts = {**reader.counts, **(reader.changes if previous is not None else {})}
-        job.facts = {"fields": ALL_FIELDS, **({"not_read": found.skipped} if found.skipped else {})}
+        job.facts = {"fields": ALL_FIELDS, "duplicates": ALL_EQUAL, **({"not_read": found.skipped} if found.skipped else {})}
         for text in reader.notes:
             job.note(text)
         for text in reader.warnings:
@@ -164,6 +164,8 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
         return "the corpus does not say what came from which source"
     if artifact.manifest.facts.get("fields") != ALL_FIELDS:
         return "the corpus was made before the fields of records were carried as they are"
+    if artifact.manifest.facts.get("duplicates") != ALL_EQUAL:
+        return "the corpus was made before records that differ in a field were kept"
     return None
 
 
