@@ -228,7 +228,8 @@ def exit_codes() -> str:
 
 
 COLUMNS = {
-    "doc_id": "the first 80 bits, in hexadecimal, of the BLAKE3 hash of the document's text; of a record without an id of that and its fields",
+    "doc_id": "the first 80 bits of the BLAKE3 hash of the document's text, in hexadecimal; of a record without an id of text and "
+    "fields",
     "sentence_id": "0, 1, … within the document; a document's sentences concatenate to its text",
     "title": "the document's title, or null",
     "text": "the text",

@@ -148,7 +148,11 @@ def test_words_without_a_vector_are_looked_up(cli, built, tmp_path):
     assert dense.err == "without a vector: zyzzyva\n"  # it is not unknown: the texts have it
     mixed = cli("query", tmp_path / "index", "zyzzyva water qxqxq", "--mode", "hybrid", "--min-score", 0)
     assert mixed.err == "unknown: qxqxq\n"
-    for mode, why in (("hybrid", "words stand in none"), ("auto", "words stand in none"), ("dense", "query has no vector")):
+    for mode, why in (
+        ("hybrid", "words stand in none"),
+        ("auto", "words stand in none"),
+        ("dense", "query has no vector"),
+    ):
         none = cli("query", tmp_path / "index", "zyzzyva", "--where", "text like 'Bees%'", "--mode", mode)
         assert f"the condition is true of 1 of 4 rows, and the {why}" in none.err
 

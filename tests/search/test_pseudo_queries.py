@@ -123,7 +123,9 @@ def test_too_few_or_too_short_documents_ask_nothing():
 
 def test_what_stands_in_two_documents_is_no_query():
     titles, texts = [f"title{n // 2}" for n in range(N)], [*TEXTS]
-    assert draw_queries(OF_ITS_OWN, TEXTS, set()) == draw_queries(OF_ITS_OWN, TEXTS)  # nothing is repeated: nothing changes
+    assert draw_queries(OF_ITS_OWN, TEXTS, set()) == draw_queries(
+        OF_ITS_OWN, TEXTS
+    )  # nothing is repeated: nothing changes
     assert draw_queries([""] * N, TEXTS, set()) == CUTS
     cuts = draw_queries(titles, texts, {*titles})
     assert (cuts.how, cuts.texts) == ("cuts", CUTS.texts)  # two documents of every title: none says which is meant

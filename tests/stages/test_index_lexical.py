@@ -63,7 +63,11 @@ def test_the_mode_is_the_one_that_found_most(found, trained, mode):
 def test_recipes_of_equal_names_and_methods_are_too_few_to_judge(built, tmp_path, cli):
     """A name that four recipes have finds the other three, and never what is left of its own: the figure would be 0."""
     rows = [
-        {"title": f"{words[0]} soup", "text": f"{' '.join(words)}. Wash and cut it, and boil it for ten minutes.", "n": n}
+        {
+            "title": f"{words[0]} soup",
+            "text": f"{' '.join(words)}. Wash and cut it, and boil it for ten minutes.",
+            "n": n,
+        }
         for words in combinations_with_replacement(["salt", "water", "sea", "bees", "light"], 4)
         for n in range(2)
     ]

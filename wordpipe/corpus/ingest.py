@@ -14,12 +14,12 @@ import pyarrow as pa
 from wordpipe.corpus.columns import LONGEST_VALUE, MAX_FIELDS, Columns
 from wordpipe.corpus.documents import (
     BATCH_CHARS,
+    SAME_RECORDS,
     Digests,
     Document,
     Ledger,
     Record,
     RecordIds,
-    SAME_RECORDS,
     SameIdError,
     document_of,
     split_record,
@@ -292,8 +292,8 @@ class Ingest:
             ledger.warn("skipped", f"records left out: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
         if first := ledger.warned.get(SAME_RECORDS):
             ledger.warned[SAME_RECORDS] = (
-                f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to one before it in all fields "
-                f"that are carried, {first}; --no-deduplicate keeps them"
+                f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to one before it in all "
+                f"fields that are carried, {first}; --no-deduplicate keeps them"
             )
         for option, name in self._named_fields():
             if name not in ledger.fields_seen:

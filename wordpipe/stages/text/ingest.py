@@ -108,7 +108,11 @@ def ingest(
             write_given()
         job.inputs = entries_of(found) if streams else listed_entries(prints)
         job.counts = {**reader.counts, **(reader.changes if previous is not None else {})}
-        job.facts = {"fields": ALL_FIELDS, "duplicates": ALL_EQUAL, **({"not_read": found.skipped} if found.skipped else {})}
+        job.facts = {
+            "fields": ALL_FIELDS,
+            "duplicates": ALL_EQUAL,
+            **({"not_read": found.skipped} if found.skipped else {}),
+        }
         for text in reader.notes:
             job.note(text)
         for text in reader.warnings:
