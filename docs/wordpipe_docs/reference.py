@@ -228,8 +228,7 @@ def exit_codes() -> str:
 
 
 COLUMNS = {
-    "doc_id": "the first 80 bits of the BLAKE3 hash of the document's text, in hexadecimal; of a record without an id of text and "
-    "fields",
+    "doc_id": "the first 80 bits of the BLAKE3 hash of the document's text (and of a record's fields, where it has no id), in hex",
     "sentence_id": "0, 1, … within the document; a document's sentences concatenate to its text",
     "title": "the document's title, or null",
     "text": "the text",
