@@ -66,14 +66,14 @@ def progress(
     """
 
 def init(
-    folder: PathLike = '.', *, source: PathLike | None = None,
+    folder: PathLike = '.', *, source: PathLike | Sequence[PathLike] | None = None,
 ) -> Project:
     """Write the config and the Makefile of a new project into a folder; files that exist are left alone.
 
     Args:
         folder: made where it is not there.
-        source: the texts: a file or folder of texts or records, whose fields are looked at. Without one the config reads
-            the folder `texts`, which is made.
+        source: the texts: a file or folder of texts or records, or several; the fields of the first records are looked at.
+            Without one the config reads the folder `texts`, which is made.
     """
 
 def status(
@@ -621,7 +621,7 @@ def ingest(
 
     Settings, what is kept:
         bad_bytes: invalid UTF-8: put U+FFFD for it, drop the line, or stop. Default: 'replace'.
-        deduplicate: keep only the first of documents with the same text; a record with an id of its own is kept. Default: True.
+        deduplicate: keep only the first of documents with the same text, and of records that are equal in all fields. Default: True.
         valid: share of the documents kept for validation (< 1). Default: 0.01.
         test: share of the documents kept for tests (< 1). Default: 0.0.
 

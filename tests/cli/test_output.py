@@ -151,6 +151,8 @@ def test_the_closing_lines_have_few_counts_in_words():
     assert len(shown) == 9
     assert {"1 file skipped (html)", "1 document dropped (duplicate)"} <= set(shown)  # what is lost comes first
     assert shown[-1] == "8 more counts: wordpipe show run/x"
+    (line_of_nine,) = made_lines({f"n{n}": 2 for n in range(9)}, {}, {}, "x")
+    assert line_of_nine.endswith("· 1 more count: wordpipe show x")
     assert "fields" not in line
     few = {
         name: counts[name]

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from itertools import cycle
-from shutil import copytree
+from shutil import copytree, rmtree
 
 import numpy as np
 import pytest
@@ -56,6 +56,10 @@ def test_explained_answers_for_people_and_in_full(cli, index):
         (["--where", "line < 0"], 3, "nothing was found: the condition is true of 0 of "),
         (["--mode", "lexical", "--min-score", "1000"], 3, "nothing was found"),
         (["--mode", "dense", "--min-score", "2"], 3, "--mode lexical"),
+        (["--limit", "3"], 2, "did you mean -k?"),
+        (["--where", "line > 1 order by line"], 2, "hint: answers are ordered by likeness: sort the lines of --json"),
+        (["--where", "line > 1", "--where", "line < 2"], 3, "the condition is true of 0 of "),
+        (["--where", "line < 1 or line > 0", "--where", "line < 1"], 3, "the condition is true of 0 of "),
     ],
 )
 def test_what_does_not_fit_is_told_once(cli, index, options, code, message):
@@ -83,6 +87,11 @@ def test_a_question_without_an_index_names_the_one_in_run(cli, index, tmp_path, 
     assert cli("query", "run/fuond").err.endswith('wordpipe query run/found "your question"\n')
     copytree(index, tmp_path / "run" / "other")
     assert cli("query", "why tides").err.endswith("wordpipe query INDEX 'why tides'\n")
+    rmtree(tmp_path / "run")
+    (tmp_path / "wordpipe.toml").touch()
+    for words in (["query", "run/index"], ["query", "run/index", "why tides"], ["show", "run/index"]):
+        assert "no such artifact\n  hint: " in (said := cli(*words).err)
+        assert "wordpipe run" in said
 
 
 def test_a_file_of_queries_with_hostile_lines(cli, index, tmp_path):
@@ -135,6 +144,17 @@ def test_words_without_a_vector_are_looked_up(cli, built, tmp_path):
     mixed = cli("query", tmp_path / "index", "zyzzyva vuvuzela water qxqxq")
     assert mixed.err == "zyzzyva, vuvuzela have no vector: answered by words too\nunknown: qxqxq\n"
     assert cli("query", tmp_path / "index", "zyzzyva", "-q").err == ""
+    dense = cli("query", tmp_path / "index", "zyzzyva water", "--mode", "dense")
+    assert dense.err == "without a vector: zyzzyva\n"  # it is not unknown: the texts have it
+    mixed = cli("query", tmp_path / "index", "zyzzyva water qxqxq", "--mode", "hybrid", "--min-score", 0)
+    assert mixed.err == "unknown: qxqxq\n"
+    for mode, why in (
+        ("hybrid", "words stand in none"),
+        ("auto", "words stand in none"),
+        ("dense", "query has no vector"),
+    ):
+        none = cli("query", tmp_path / "index", "zyzzyva", "--where", "text like 'Bees%'", "--mode", mode)
+        assert f"the condition is true of 1 of 4 rows, and the {why}" in none.err
 
 
 @pytest.mark.parametrize("options", [["--json"], []])

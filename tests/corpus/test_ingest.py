@@ -107,18 +107,31 @@ def test_documents_ids_lines_and_counts_hold_on_any_text(here, blocks, documents
 
 
 def test_duplicates_are_dropped_whatever_their_title_or_source(here):
-    (here / "a.jsonl").write_text('{"text": "Same.", "title": "A"}\n{"text": " Same. "}\n{"text": "Other."}\n')
+    (here / "a.md").write_text("# A\n\nSame.\n\n# B\n\n Same.\n\n# C\n\nOther.\n")
     (here / "b.txt").write_text("Same.")
     rows, ingest = read(".")
-    assert [(r["text"], r["title"], r["source"]) for r in rows] == [
-        ("Same.", "A", "a.jsonl"),
-        ("Other.", None, "a.jsonl"),
-    ]
+    assert [(r["text"], r["title"], r["source"]) for r in rows] == [("Same.", "A", "a.md"), ("Other.", "C", "a.md")]
     assert ingest.counts["documents_dropped_duplicate"] == 2
     assert ingest.counts["bytes_dropped_duplicate"] == 10
+    assert not ingest.warnings
     rows, ingest = read(".", deduplicate=False)
     assert len(rows) == 4
     assert len({r["doc_id"] for r in rows}) == 2
+
+
+def test_records_are_duplicates_only_where_all_fields_are_equal(here):
+    (here / "a.csv").write_text("name,text,year\nA,Same.,1\nB,Same.,1\nA,Same.,2\nA,Same.,1\n")
+    (here / "b.jsonl").write_text('{"year": "1", "text": "Same.", "name": "B"}\n{"text": "Same."}\n{"text": "Same."}\n')
+    rows, ingest = read(".", valid=0.5)
+    assert [(r["name"], r["year"]) for r in rows] == [("A", "1"), ("B", "1"), ("A", "2"), (None, None)]
+    assert len({r["doc_id"] for r in rows}) == 4
+    assert len({r["split"] for r in rows}) == 1  # the same text is never on both sides
+    assert ingest.counts["documents_dropped_duplicate"] == 3
+    told = "dropped as duplicates: 3; each is equal to one before it in all fields that are carried, first in a.csv:5; "
+    assert told + "--no-deduplicate keeps them" in ingest.warnings
+    rows, ingest = read(".", title_field="name", no_metadata=True)
+    assert [r["title"] for r in rows] == ["A", "B", None]  # a field that is not carried tells none apart
+    assert len(read(".", deduplicate=False)[0]) == 7
 
 
 def test_splits_depend_on_the_text_alone_and_have_the_shares_asked_for(here):

@@ -151,6 +151,11 @@ def test_a_short_row_has_empty_cells_at_its_end():
         {"text": "a", "title": "", "n": None},
         {"text": "b", "title": "", "n": 2},
     ]
+    assert reader.ledger["rows_with_missing_cells"] == 1
+    told = "rows with fewer cells than the 2 of the header, the others are empty, first in f:2"
+    assert [*reader.ledger.warned.values()] == [told]
+    reader.tsv(b"text\tn\tm\nb\t2\t3\nc\t4\nd\n")
+    assert reader.ledger["rows_with_missing_cells"] == 3
 
 
 def test_records_without_text_are_counted():

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -121,6 +122,44 @@ def test_the_longest_string_is_the_text_where_no_name_says_so(tmp_path):
     assert project.settings["text_field"] == "b"
     assert project.settings["unit"] == "window"  # long records are cut into passages
     assert "title_field" not in project.settings
+
+
+def test_a_field_that_may_be_the_id_is_written_as_a_comment(tmp_path, cli):
+    rows = [
+        {"code": f"R{n}", "name": "Soup", "text": f"Boil it for {n} minutes.", "seen": "" if n else "x"}
+        for n in range(5)
+    ]
+    (tmp_path / "r.jsonl").write_bytes(jsonl(rows))
+    project = init_project(tmp_path / "p", source=tmp_path / "r.jsonl")
+    assert (project.id_like, "id_field" in project.settings) == ("code", False)
+    config = tmp_path / "p" / CONFIG
+    why = "no field is called id, but this one is different in each of the first records: answers show it"
+    assert f'\n# id_field = "code"  # {why}\n' in config.read_text()
+    config.write_text(config.read_text().replace("# id_field", "id_field"))
+    assert Pipeline(config).stages[0].settings["id_field"] == "code"
+    said = 'no field is called id; "code" is different in each of the first records: id_field = "code" takes it'
+    assert said in " ".join(cli("init", tmp_path / "q", "--from", tmp_path / "r.jsonl").err.split())
+    (tmp_path / "r.jsonl").write_bytes(jsonl([row | {"code": "R"} for row in rows]))
+    assert "if there is one" in " ".join(cli("init", tmp_path / "r", "--from", tmp_path / "r.jsonl").err.split())
+    assert '\n# id_field = "NAME"  # no field is called id, NAME the one' in (tmp_path / "r" / CONFIG).read_text()
+
+
+def test_several_sources(tmp_path, cli):
+    (tmp_path / "garden.md").write_text("# Soil\n\nDig it over in autumn.\n")
+    (tmp_path / "r.jsonl").write_bytes(jsonl())
+    made = cli("init", tmp_path / "p", "--from", tmp_path / "garden.md", "--from", tmp_path / "r.jsonl")
+    assert re.search(r"these fields are those of \S*r\.jsonl\n", made.err)
+    corpus = Pipeline(tmp_path / "p" / CONFIG).stages[0]
+    assert corpus.inputs == ("../garden.md", "../r.jsonl")
+    assert corpus.settings["text_field"] == "body"
+    assert run_pipeline(tmp_path / "p" / CONFIG, last="corpus")[0].counts["documents_kept"] == 41
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path, cli):
+    (tmp_path / "r.jsonl").write_bytes(jsonl())
+    made = cli("init", tmp_path / "r.jsonl")
+    assert (made.code, "this is a file" in made.err) == (2, True)
+    assert f"hint: wordpipe init --from {tmp_path / 'r.jsonl'}" in made.err
 
 
 def test_names_that_toml_must_quote_come_back(tmp_path):

@@ -119,3 +119,20 @@ def test_too_few_or_too_short_documents_ask_nothing():
     assert draw_queries(TITLES[:29], TEXTS[:29]) is None
     assert draw_queries(TITLES, ["too short"] * 60) is None
     assert draw_queries([], []) is None
+
+
+def test_what_stands_in_two_documents_is_no_query():
+    titles, texts = [f"title{n // 2}" for n in range(N)], [*TEXTS]
+    assert draw_queries(OF_ITS_OWN, TEXTS, set()) == draw_queries(
+        OF_ITS_OWN, TEXTS
+    )  # nothing is repeated: nothing changes
+    assert draw_queries([""] * N, TEXTS, set()) == CUTS
+    cuts = draw_queries(titles, texts, {*titles})
+    assert (cuts.how, cuts.texts) == ("cuts", CUTS.texts)  # two documents of every title: none says which is meant
+    half = draw_queries(OF_ITS_OWN, TEXTS, {*OF_ITS_OWN[: N // 2]})
+    assert (half.how, sorted(half.rows)) == ("titles", [*range(N // 2, N)])
+    texts[: N // 2] = [" ".join(reversed(text.split())) for text in texts[N // 2 :]]
+    assert len(draw_queries([""] * N, texts, set()).texts) == N  # other words in a row
+    texts[: N // 2] = [f"{text} and more" for text in texts[N // 2 :]]
+    assert draw_queries([""] * N, texts, set()) is None  # hardly a cut that is not in two texts
+    assert draw_queries([""] * N, TEXTS, {*TEXTS[:40]}) is None

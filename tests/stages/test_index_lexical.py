@@ -1,5 +1,7 @@
 """What is measured of words and vectors where documents are large, by which queries, and the mode that follows from it."""
 
+from itertools import combinations_with_replacement
+
 import numpy as np
 import pytest
 
@@ -56,3 +58,26 @@ def test_queries_are_drawn_from_the_whole_collection(unit, by, built, tmp_path, 
 def test_the_mode_is_the_one_that_found_most(found, trained, mode):
     ndcg = None if found is None else dict(zip(("lexical", "hybrid", "dense"), found, strict=True))
     assert index_lexical.best_mode(ndcg, trained=trained) == mode
+
+
+def test_recipes_of_equal_names_and_methods_are_too_few_to_judge(built, tmp_path, cli):
+    """A name that four recipes have finds the other three, and never what is left of its own: the figure would be 0."""
+    rows = [
+        {
+            "title": f"{words[0]} soup",
+            "text": f"{' '.join(words)}. Wash and cut it, and boil it for ten minutes.",
+            "n": n,
+        }
+        for words in combinations_with_replacement(["salt", "water", "sea", "bees", "light"], 4)
+        for n in range(2)
+    ]
+    made = wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0)
+    assert made.counts["documents_kept"] == len(rows)
+    wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit="document", threads=1)
+    made = cli("index", tmp_path / "sentences", "-o", tmp_path / "index")
+    assert "by words and vectors together; which finds better: too few to judge, as fewer than 30 of" in made.err
+    with Artifact(tmp_path / "index") as artifact:
+        lexical = artifact.manifest.facts["lexical"]
+        assert (lexical["mode"], lexical["measured"]) == ("hybrid", None)
+    for name in ("sentences", "index"):
+        assert "not measured: too few to judge" in cli("doctor", tmp_path / name).out

@@ -101,6 +101,19 @@ def test_a_kept_document_is_dropped_once_it_stands_in_an_earlier_source(here):
     assert changes(made)[1] == 1
 
 
+def test_records_that_differ_in_a_field_are_kept_by_an_update_too(here):
+    rows = [{"text": "Same.", "year": year} for year in (1, 2, 2)]
+    for name, some in (("y.jsonl", rows[:1]), ("z.jsonl", rows)):
+        (here / "in" / name).write_text("".join(json.dumps(row) + "\n" for row in some))
+    made = both()
+    assert made.counts["documents_dropped_duplicate"] == 3  # one of them of plain text
+    assert changes(both()) == (8, 0, 0, 0)
+    (here / "in" / "y.jsonl").write_text('{"text": "Same.", "year": 3}\n')
+    assert both().counts["documents_dropped_duplicate"] == 2
+    (here / "in" / "0.txt").write_text("Same.")
+    assert both().counts["documents_dropped_duplicate"] == 2  # plain text is no record, and no record is plain text
+
+
 def test_doubles_that_are_wanted_are_copied(here):
     both(deduplicate=False)
     assert changes(both(deduplicate=False)) == (6, 0, 0, 0)

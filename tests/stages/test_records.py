@@ -6,6 +6,7 @@ import random
 import shutil
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -573,6 +574,25 @@ def test_what_is_called_a_manifest_is_not_waited_for(here, kind):
             file.truncate(1 << 40)
     corpus_of("in")
     assert [row["text"] for row in rows_of("corpus")] == ["Text."]
+
+
+def test_a_condition_on_a_field_that_became_the_title_or_the_id_names_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"code": f"R{n}", "name": f"Soup {n}", "method": "Boil it in salt water."} for n in range(30)]
+    wordpipe.ingest(rows, output="c", valid=0, text_field="method", title_field="name", id_field="code")
+    wordpipe.tokenize("c", output="t", vocab_size=300)
+    wordpipe.train_word2vec("t", output="w", dim=8, min_count=1, epochs=1, subsample=0)
+    wordpipe.embed("w", "c", output="s", unit="document")
+    wordpipe.index("s", output="i")
+    for name, became in (("name", "title"), ("code", "id"), ("method", "text")):
+        with pytest.raises(ConfigError) as raised:
+            wordpipe.query("i", "salt", where=f"{name} like '%1'")
+        assert raised.value.hint == f"{name} is the {became} here: say {became}"
+    assert [hit["id"] for hit in wordpipe.query("i", "salt", where="title = 'Soup 7' and id = 'R7'")] == ["R7"]
+    Path("c").rename("elsewhere")
+    with pytest.raises(ConfigError) as raised:
+        wordpipe.query("i", "salt", where="name like '%1'")
+    assert raised.value.hint.startswith("for a field that was not carried")
 
 
 def test_records_that_say_the_same_are_other_records_where_they_have_ids(tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ CORPUS = pa.schema(
     [
         pa.field(
             "doc_id", pa.string(), nullable=False
-        ),  # BLAKE3 of the document's text or of both of a pair, 80 bits, hex
+        ),  # BLAKE3 of its text, a pair's other, a record's fields, 80 bits
         pa.field("sentence_id", pa.int32(), nullable=False),  # 0, 1, … within the document
         pa.field("title", pa.string()),
         pa.field("text", pa.string(), nullable=False),  # a document's sentences concatenate to its text

@@ -385,7 +385,9 @@ def _open_folder(path: Path) -> int:
             missed = 0 if asides(path) and _complete(path) else missed + 1
         if missed == 2:  # once may mean that a writer finished between the look at the path and the one beside it
             break
-    raise ArtifactError("no such artifact", where=path, hint="check the path, or run the stage that makes it")
+    hint = "check the path, or run the stage that makes it"
+    hint += ": wordpipe run" if Path("wordpipe.toml").is_file() else ""
+    raise ArtifactError("no such artifact", where=path, hint=hint)
 
 
 def _complete(path: Path) -> bool:

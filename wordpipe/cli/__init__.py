@@ -108,6 +108,9 @@ def _show(error: "WordpipeError") -> int:
     return error.exit_code
 
 
+_NUMBER = ("--limit", "--top", "--top-k", "--count", "--number")  # of answers, in other programs
+
+
 def _usage_error(error: "click.ClickException") -> "WordpipeError":
     """Click's error as one of ours: what, where, and the help page that says more."""
     import re
@@ -127,7 +130,8 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
     hint = f"{page} --help"
     if isinstance(error, click.NoSuchOption):
         what = f"no such option {error.option_name}"
-        near = sorted(
+        near = ["-k"] if error.option_name in _NUMBER and page == "wordpipe query" else []
+        near = near or sorted(
             error.possibilities or (), key=lambda name: -SequenceMatcher(None, name, error.option_name).ratio()
         )
         if near:

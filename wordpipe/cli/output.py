@@ -251,7 +251,7 @@ def made_lines(
     first = sorted(kept, key=lambda name: not _LOSSES.search(name))[:_MOST_COUNTS]
     shown = [_count_in_words(name, kept[name]) for name in kept if name in first]
     if more := len(kept) - len(first):
-        shown.append(f"{more} more counts: wordpipe show {path}")
+        shown.append(f"{counted(more, 'more counts')}: wordpipe show {path}")
     metrics, rates = ({name: some[name] for name in some if name not in _UNSAID} for some in (metrics, rates))
     figures = [_FIGURES[name](value) if name in _FIGURES else _figure(name, value) for name, value in metrics.items()]
     for name, value in rates.items():

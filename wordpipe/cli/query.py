@@ -38,7 +38,9 @@ _FEEDBACK = (
     "In a hybrid search, ask again with the first N answers, by vectors and by words; 0 asks once.  [default: 10]"
 )
 _FORMAT = "Lines for people, a table, lines parted by tabs, or JSON.  [default: plain on a terminal, tsv in a pipe]"
-_WHERE = "Only rows of which this is true, over the columns that `wordpipe show INDEX` lists."
+_WHERE = (
+    "Only rows of which this is true, over the columns that `wordpipe show INDEX` lists; of several all are to be true."
+)
 
 
 @click.command(
@@ -55,14 +57,14 @@ _WHERE = "Only rows of which this is true, over the columns that `wordpipe show 
 @click.option("--mode", type=click.Choice(["auto", "dense", "lexical", "hybrid"]), default="auto", help=_MODE)
 @click.option("--weight", type=click.FloatRange(0, 1), metavar="SHARE", help=_WEIGHT)
 @click.option("--feedback", type=click.IntRange(min=0), metavar="N", help=_FEEDBACK)
-@click.option("--where", metavar="SQL", help=_WHERE)
+@click.option("--where", metavar="SQL", multiple=True, help=_WHERE)
 @click.option("--per-document", is_flag=True, help="Of every document its best row alone.")
 @click.option("--min-score", type=float, metavar="SCORE", help="Leave out answers that score less.")
 @click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help=_FORMAT)
 def query(
     artifact: Path, text: tuple[str, ...], k: int, queries: Path | None, form: str | None, as_json: bool, verify: bool,
-    quiet: bool, **given: Any,
+    quiet: bool, where: tuple[str, ...], **given: Any,
 ) -> None:  # fmt: skip
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
@@ -81,7 +83,7 @@ def query(
         raise click.UsageError(f"--json is --format json; --format {form} is another.", click.get_current_context())
     form = "json" if as_json else form or ("plain" if sys.stdout.isatty() else "tsv")
     as_json = form == "json"
-    options = QueryOptions(**given)
+    options = QueryOptions(**given, where=" and ".join(where if len(where) == 1 else map("({})".format, where)) or None)
     if not os.path.lexists(artifact):
         raise _no_artifact(artifact, text)
     answered = 0
@@ -95,7 +97,7 @@ def query(
             for line, result in zip(some, _results(opened, some, k, options, strict=bool(text)), strict=True):
                 if result is not None:
                     answered += bool(result.hits)
-                    for remark in () if quiet else _remarks(result):
+                    for remark in () if quiet else _remarks(result, options):
                         say(remark)
                     answers.print(result)
                 if as_json and not text:  # a program that asks through a pipe need not wait for more
@@ -121,7 +123,9 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     words = text if is_path else (str(path), *text)
     asked = shlex.quote(shortened(" ".join(words), _SHOWN)) if words else '"your question"'
     hint = f"wordpipe query {index or 'INDEX'} {asked}{made}"
-    if is_path and text and not index:
+    if is_path and not found and Path("wordpipe.toml").is_file():
+        hint = "wordpipe run makes what wordpipe.toml describes"
+    elif is_path and text and not index:
         hint = "wordpipe index makes one, or wordpipe run all of a pipeline"
     elif not (is_path and text):
         hint = f"the index comes before the question: {hint}"
@@ -145,7 +149,7 @@ def _results(
     return [result for text in texts for result in _results(opened, [text], k, options, strict=False)]
 
 
-def _remarks(result: "QueryResult") -> Iterator[str]:
+def _remarks(result: "QueryResult", options: "QueryOptions") -> Iterator[str]:
     """The words that have no vector, and those whose vector was guessed; a line of 80 kB is not said again whole."""
     from wordpipe.errors import shortened
 
@@ -159,7 +163,10 @@ def _remarks(result: "QueryResult") -> Iterator[str]:
     unknown = [(word, near) for word, near in result.unknown.items() if word not in result.by_words]
     if unknown:
         named = (f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in unknown)
-        yield f"unknown: {shortened(', '.join(named), _SAID)}"
+        what = "without a vector" if result.mode == "dense" else "unknown"  # the texts may have it
+        yield f"{what}: {shortened(', '.join(named), _SAID)}"
+        if result.mode == "dense" and options.mode == "auto" and options.min_score is not None:
+            yield "--min-score is a cosine here: answered by vectors alone"
 
 
 def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str) -> Iterator[str]:

@@ -13,7 +13,16 @@ import click
 
 from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
 from wordpipe.cli.options import assigned_settings, chosen_settings, settings_options, settings_without_option
-from wordpipe.cli.output import ProgressDrawer, human_bytes, human_seconds, made_lines, one_line, safe_text, say
+from wordpipe.cli.output import (
+    ProgressDrawer,
+    escaped,
+    human_bytes,
+    human_seconds,
+    made_lines,
+    one_line,
+    safe_text,
+    say,
+)
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import memory_bytes, process_number
 from wordpipe.stages import Argument, Command
@@ -208,8 +217,11 @@ def _print_clusters(made: "Made") -> None:
     quiet="Print nothing but errors.",
 )
 @click.argument("folder", default=".", type=PATH)
-@click.option("--from", "source", metavar="SOURCE", help="The texts: a file or folder, whose fields are looked at.")
-def init(folder: Path, source: str | None, quiet: bool) -> None:
+@click.option(
+    "--from", "source", metavar="SOURCE", multiple=True,
+    help="The texts: a file or folder, whose fields are looked at; may be repeated.",
+)  # fmt: skip
+def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
     """Write a commented wordpipe.toml and a Makefile to start from. Files that exist are left alone."""
     from wordpipe.pipeline import WHY, init_project
 
@@ -224,8 +236,15 @@ def init(folder: Path, source: str | None, quiet: bool) -> None:
             say(f"{project.files[0][0]} was there and stays as it is; for these texts it would say:")
         for name, value in project.settings.items():
             say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
-        if "text_field" in project.settings and "id_field" not in project.settings:
-            say('  no id of their own was found: id_field = "NAME" in wordpipe.toml names the field')
+        if len(source) > 1 and project.fields_of:
+            say(f"  these fields are those of {escaped(project.fields_of)}")
+        if project.id_like:
+            name = json.dumps(project.id_like, ensure_ascii=False)
+            say(
+                f"  no field is called id; {name} is different in each of the first records: id_field = {name} takes it"
+            )
+        elif "text_field" in project.settings and "id_field" not in project.settings:
+            say('  no field is called id: id_field = "NAME" in wordpipe.toml names the one that is, if there is one')
         if project.others:
             say(f"  not carried: {', '.join(project.others)}")
     if is_new:

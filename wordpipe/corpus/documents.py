@@ -35,6 +35,7 @@ class Record:
     part: int = 0  # 0 for a whole text or its first part, then 1, 2, …
     # offset in the text → line of the source, ascending, where a parser of markup made the text
     places: Sequence[tuple[int, int]] = ()
+    beside: str = ""  # what a record without an id says beside its text: another that says the same is the same record
 
     def lines_from(self, offset: int, line: int, texts: Iterable[str]) -> Iterator[int]:
         """The line where each text begins, which follow each other from `offset` in `line` on; then that of the end."""
@@ -302,7 +303,7 @@ class RecordIds:
 
 
 def record_key(own_id: str, digest: bytes) -> bytes:
-    """What a record with an id of its own is known by: another record may say the same, and is another record."""
+    """What a record is known by, of its id, or all its other fields, and its text: another may have the same text."""
     return _digest_of(f"{own_id}\0{digest.hex()}")
 
 
@@ -310,6 +311,7 @@ def _digest_of(key: str) -> bytes:
     return blake3(key.encode()).digest(_DIGEST_BYTES)
 
 
+SAME_RECORDS = "same records"  # the kind of warning of records that were dropped as duplicates
 LONGEST_TITLE = 1000  # characters; it stands beside every sentence
 _SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly
 BATCH_CHARS = 4 << 20  # in one batch of rows
@@ -320,7 +322,8 @@ _SENTENCES_AT_ONCE = 512  # sentences added to it at a time
 class Document:
     """A text that is kept."""
 
-    doc_id: str  # BLAKE3 of the text, first 80 bits, in hex; of a pair, of both texts with a NUL between them
+    # BLAKE3 of the text, of a pair's second text, and of what a record without an id says beside it, first 80 bits, in hex
+    doc_id: str
     split: str  # train, valid or test
     record: Record  # text, title, source, line and fields, cleaned
     width: int  # characters that stand beside each of its sentences, roughly
@@ -399,17 +402,21 @@ def document_of(
         ledger.add("documents_dropped_short")
         return None
     data = record.text.encode()
-    of_text = digest = blake3(data).digest(_DIGEST_BYTES)
-    size = len(data)
+    size, digest = len(data), blake3(data).digest(_DIGEST_BYTES)
+    split = split_of(digest.hex(), settings.valid, settings.test)  # by the text alone: none is on both sides
     if settings.is_pairs:
         second = record.own["text_b"].encode()
         digest = blake3(data + b"\0" + second).digest(_DIGEST_BYTES)  # no text has a NUL
         size += len(second)
+    if record.beside:
+        digest = record_key(record.beside, digest)
     own_id = record.own.get("record_id")
     key = digest if own_id is None else record_key(str(own_id), digest)
     if settings.deduplicate and key in seen:
         ledger.add("documents_dropped_duplicate")
         ledger.add("bytes_dropped_duplicate", size)
+        if record.beside:
+            ledger.warn(SAME_RECORDS, f"first in {record.source}:{record.line}")
         return None
     if own_id is not None and (place := ids.claim(str(own_id), record.source, record.line)) is not None:
         ledger.add("documents_read", -1)
@@ -417,7 +424,6 @@ def document_of(
     if settings.deduplicate:
         seen.add(key)
         seen.add(digest)
-    split = split_of(of_text.hex(), settings.valid, settings.test)
     ledger.add("documents_kept")
     ledger.add(f"documents_{split}")
     ledger.add("bytes_kept", size)

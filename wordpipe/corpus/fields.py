@@ -3,6 +3,7 @@
 A record that cannot be read stops the ingest, or is left out, counted and told of, as `bad_records` says.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain
@@ -166,15 +167,17 @@ class Fields:
         if self._limited:
             values = {name: self._convert(values.get(name), kind, name, line) for name, kind in self._casts.items()}
             values.pop(self._id or "", None)
+        title = None if title is None else self._as_text(title).strip() or None
         return Record(
             text=tidy,
             source=self.source,
             line=line,
-            title=None if title is None else self._as_text(title).strip() or None,
+            title=title,
             metadata=values,
             own=own,
             width=max(0, width - len(text)),
             lines_follow=False,
+            beside="" if own.get("record_id") is not None else _beside(title, values, own),
         )
 
     def bad(self, reason: str, what: str, line: int, **more: Any) -> None:
@@ -285,6 +288,13 @@ def near_fields(name: str, seen: Sequence[str]) -> list[str]:
     near = get_close_matches(name, seen, n=_NEAR, cutoff=0.5)
     begins = [one for one in seen if one.lower().startswith(name.lower()[:3])]
     return near or get_close_matches(name.lower(), begins, n=_NEAR, cutoff=0.1)
+
+
+def _beside(title: str | None, values: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """All that a record says beside its text, in one string whatever the order of its fields; empty where that is nothing."""
+    said = [[text_of(value) if value is not None else None for value in (title, *own.values())]]
+    said += [[name, text_of(value)] for name, value in sorted(values.items()) if value is not None]
+    return json.dumps(said) if len(said) > 1 or any(part is not None for part in said[0]) else ""
 
 
 def _is_id(value: Any) -> bool:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from wordpipe.corpus.columns import LONGEST_VALUE, MAX_FIELDS, Columns
 from wordpipe.corpus.documents import (
     BATCH_CHARS,
+    SAME_RECORDS,
     Digests,
     Document,
     Ledger,
@@ -297,6 +298,11 @@ class Ingest:
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
             ledger.warn("skipped", f"records left out: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
+        if first := ledger.warned.get(SAME_RECORDS):
+            ledger.warned[SAME_RECORDS] = (
+                f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to one before it in all "
+                f"fields that are carried, {first}; --no-deduplicate keeps them"
+            )
         for option, name in self._named_fields():
             if name not in ledger.fields_seen:
                 self.missing.append(self._missing(option, name))

@@ -387,4 +387,8 @@ def _named_cells(
                 "too_many_cells", f"more cells than {holder} has", line, got=len(cells), expected=expected, hint=hint
             )
             continue
+        if len(cells) < len(names):
+            fields.ledger.add("rows_with_missing_cells")
+            message = f"rows with fewer cells than the {len(names)} of the header, the others are empty, first in"
+            fields.ledger.warn("missing_cells", f"{message} {fields.source}:{line}")
         yield line, sum(map(len, cells)), dict(zip(names, cells, strict=False))

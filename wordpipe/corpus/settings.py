@@ -18,6 +18,8 @@ _SINCE = ("no_metadata", "id_field", "bad_records", "text_b", "parallel", "label
 
 ALL_FIELDS = "all, typed"
 """What a manifest says of a corpus whose fields were carried by these rules; those made before say nothing."""
+ALL_EQUAL = "equal in all fields"
+"""What a manifest says of a corpus whose records are duplicates by this rule; an update takes no rows of another."""
 WHOLE_PAIRS = "one row each"
 """What a manifest says of a corpus of pairs; in those made before, a pair's first text was parted into sentences."""
 _NOT_OF_LINES = (
@@ -101,7 +103,7 @@ class IngestSettings(Settings):
         "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop", expert=True, section="What is kept"
     )
     deduplicate: bool = setting(
-        True, "keep only the first of documents with the same text; a record with an id of its own is kept"
+        True, "keep only the first of documents with the same text, and of records that are equal in all fields"
     )
     valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
     test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1, expert=True)

@@ -7,6 +7,7 @@ that hold text, title and id are written down.
 
 import json
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -38,6 +39,7 @@ _IDS = (
 _TABLES = ("jsonl", "csv", "tsv", "parquet")  # formats of records
 _FEW_FILES = 20  # of text: what one file says of itself is then parted at its blank lines
 _SHORT_RECORD = 1500  # characters: a record is then one passage
+_SHORT_ID = 40  # characters
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Field:
     type: str  # str, int, float, bool, or other: lists and objects
     length: float  # characters in the mean, of strings
     distinct: bool  # every record has another value
+    is_full: bool = False  # every record that was looked at has a value
 
 
 @dataclass(frozen=True)
@@ -57,21 +60,26 @@ class Project:
     files: tuple[tuple[Path, bool], ...]  # each file, and whether it is new; those that were there are not touched
     settings: dict[str, Any]  # of the stage that reads the texts, as far as they were chosen
     others: tuple[str, ...]  # fields of records that nothing was chosen for
+    fields_of: str | None  # the source whose fields were looked at, if it holds records
+    id_like: (
+        str | None
+    )  # where no field is called like an id: one that is short and different in each of the first records
     estimate: Estimate | None  # of making all of it
     text_bytes: int  # of the sources that the estimate is for
     is_assumed: bool  # there is no text yet
 
 
 @public(name="init")
-def init_project(folder: PathLike = ".", *, source: PathLike | None = None) -> Project:
+def init_project(folder: PathLike = ".", *, source: PathLike | Sequence[PathLike] | None = None) -> Project:
     """Write the config and the Makefile of a new project into a folder; files that exist are left alone.
 
     Args:
         folder: made where it is not there.
-        source: the texts: a file or folder of texts or records, whose fields are looked at. Without one the config reads
-            the folder `texts`, which is made.
+        source: the texts: a file or folder of texts or records, or several; the fields of the first records are looked at.
+            Without one the config reads the folder `texts`, which is made.
 
     Raises:
+        ConfigError: the folder is a file.
         InputError: there is nothing to read at `source`, or no field of its records holds text.
 
     Example:
@@ -79,22 +87,26 @@ def init_project(folder: PathLike = ".", *, source: PathLike | None = None) -> P
         ['wordpipe.toml', 'Makefile']
     """
     home = Path(folder)
-    stage, others = _look_at_own(home) if source is None else _look_at(str(source), home)
+    if home.is_file():
+        hint = f"wordpipe init --from {shlex.quote(str(home))}"
+        raise ConfigError("a project is written into a folder, and this is a file", where=home, hint=hint)
+    given = [] if source is None else [source] if isinstance(source, (str, os.PathLike)) else [*source]
+    stage, others, fields_of, id_like = _look_at(list(map(str, given)), home) if given else _look_at_own(home)
     written: list[tuple[Path, bool]] = []
     with storage_errors():
-        (home if source is not None else home / "texts").mkdir(parents=True, exist_ok=True)
+        (home if given else home / "texts").mkdir(parents=True, exist_ok=True)
         for name in (CONFIG, "Makefile"):
             path = home / name
             is_new = not os.path.lexists(path)
             if is_new:
                 text = files("wordpipe").joinpath("templates", name).read_text(encoding="utf-8")
                 with atomic_file(path) as file:
-                    file.write((_filled_in(text, stage) if name == CONFIG else text).encode())
+                    file.write((_filled_in(text, stage, id_like) if name == CONFIG else text).encode())
             written.append((path, is_new))
     estimate, text_bytes, is_assumed = None, 0, False
     if written[0][1]:
         estimate, text_bytes, is_assumed = _estimate(home / CONFIG, [*stage.get("inputs", ["texts"])])
-    return Project(tuple(written), stage, others, estimate, text_bytes, is_assumed)
+    return Project(tuple(written), stage, others, fields_of, id_like, estimate, text_bytes, is_assumed)
 
 
 def _estimate(config: Path, inputs: Sequence[str]) -> tuple[Estimate, int, bool]:
@@ -108,24 +120,26 @@ def _estimate(config: Path, inputs: Sequence[str]) -> tuple[Estimate, int, bool]
     return total([state.estimate for state in stale if state.estimate]), int(size.bytes), is_assumed
 
 
-def _look_at_own(home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+_Found = tuple[dict[str, Any], tuple[str, ...], str | None, str | None]
+
+
+def _look_at_own(home: Path) -> _Found:
     """As `_look_at` says of the texts that are in a project's folder already; nothing where they cannot be read yet."""
     try:
-        return _look_at(str(home / "texts"), home)
+        return _look_at([str(home / "texts")], home)
     except (InputError, StorageError):
-        return {}, ()
+        return {}, (), None, None
 
 
-def _look_at(source: str, home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The settings of `ingest` for a source, with its inputs and the unit that suits it; and fields that are left."""
-    sources = expand([source])
-    named = source if source.startswith("python:") else os.path.relpath(source, home)
+def _look_at(names: Sequence[str], home: Path) -> _Found:
+    """The settings of `ingest` for sources, with inputs and the unit that suits them; then as `Project` has them."""
+    sources = expand(names)
+    named = [name if name.startswith("python:") else os.path.relpath(name, home) for name in names]
     records = next((one for one in sources if one.format in _TABLES and one.kind == "file"), None)
     if records is None:
         few = len(sources) < _FEW_FILES and all(one.kind == "file" for one in sources)
-        return {"inputs": [named]} | (
-            {"documents": "block"} if few and all(one.format == "txt" for one in sources) else {}
-        ), ()
+        by_block = {"documents": "block"} if few and all(one.format == "txt" for one in sources) else {}
+        return {"inputs": named, **by_block}, (), None, None
     fields = _fields(records)
     strings = [field for field in fields if field.type == "str"]
     text = _called(_TEXTS, strings) or max(strings, key=lambda field: field.length, default=None)
@@ -135,7 +149,7 @@ def _look_at(source: str, home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     rest = [field for field in fields if field != text]
     title = _called(_TITLES, [field for field in rest if field.type == "str"])
     record_id = _called(_IDS, [field for field in rest if field.distinct and field.type in ("str", "int")])
-    chosen: dict[str, Any] = {"inputs": [named], "text_field": text.name}
+    chosen: dict[str, Any] = {"inputs": named, "text_field": text.name}
     if title is not None:
         chosen["title_field"] = title.name
     if record_id is not None:
@@ -147,7 +161,8 @@ def _look_at(source: str, home: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
         named_there = {entry.rpartition(":")[0] or entry for entry in chosen["metadata"]}
         others = tuple(field.name for field in left if field.name not in named_there)
     chosen["unit"] = "document" if text.length <= _SHORT_RECORD else "window"
-    return chosen, others
+    keys = [one.name for one in left if one.distinct and one.is_full and one.length <= _SHORT_ID and _metadata(one)]
+    return chosen, others, records.name, keys[0] if keys and record_id is None else None
 
 
 def _called(names: Sequence[str], fields: Iterable[Field]) -> Field | None:
@@ -169,12 +184,19 @@ def _metadata(field: Field) -> str | None:
     return entry
 
 
-def _filled_in(text: str, chosen: Mapping[str, Any]) -> str:
+def _filled_in(text: str, chosen: Mapping[str, Any], id_like: str | None) -> str:
     """The template with what was chosen in the place of its lines."""
     if not chosen:
         return text
     begin, end = text.index("inputs ="), text.index("\n\n[stage.tokens]")
     keys = [f"{name} = {_toml(chosen[name])}" for name in chosen if name not in ("unit",) and chosen[name] != []]
+    if "text_field" in chosen and "id_field" not in chosen:
+        why = (
+            "but this one is different in each of the first records"
+            if id_like
+            else "NAME the one that is, if there is one"
+        )
+        keys.append(f"# id_field = {_toml(id_like or 'NAME')}  # no field is called id, {why}: answers show it")
     text = text[:begin] + "\n".join(keys) + text[end:]
     if "unit" in chosen:  # records: many documents, each of which says one thing
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("false_negatives"))
@@ -198,14 +220,15 @@ def _fields(source: Source) -> list[Field]:
     if source.format == "parquet":
         return _parquet_fields(source)
     values: dict[str, list[Any]] = {}
-    for record in first_values(source):
+    records = first_values(source)
+    for record in records:
         for name, value in record.items():
             if value is not None and value != "":
                 values.setdefault(name, []).append(value)
-    return [_field(name, found, from_text=source.format != "jsonl") for name, found in values.items()]
+    return [_field(name, found, len(records), from_text=source.format != "jsonl") for name, found in values.items()]
 
 
-def _field(name: str, values: Sequence[Any], *, from_text: bool) -> Field:
+def _field(name: str, values: Sequence[Any], records: int, *, from_text: bool) -> Field:
     if from_text:
         values = [_parsed(value) for value in values]
     kinds = {type(value) for value in values}
@@ -217,7 +240,8 @@ def _field(name: str, values: Sequence[Any], *, from_text: bool) -> Field:
     strings = [value for value in values if isinstance(value, str)]
     length = sum(map(len, strings)) / len(strings) if strings else 0.0
     distinct = kind in ("str", "int") and len(set(values)) == len(values)
-    return Field(name, kind if kind in ("str", "int", "float", "bool") else "other", length, distinct)
+    kind = kind if kind in ("str", "int", "float", "bool") else "other"
+    return Field(name, kind, length, distinct, len(values) == records > 1)
 
 
 def _parsed(text: str) -> str | int | float:

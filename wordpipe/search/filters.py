@@ -59,6 +59,7 @@ _MEANT = {
 _SIGNS = {"=>": ">=", "=<": "<=", "&&": "and", "&": "and", "||": "or", "|": "or", "!": "not", "->": "->>"}
 _SIGN = re.compile(r"""'[^']*'|"[^"]*"|->>|!=|!~|(=>|=<|&&?|\|\|?|!|->)""")
 """Signs of other languages, beside texts and names, in which they stand for themselves."""
+_ORDER = re.compile(r"\border\s+by\b|\blimit\s+\d", re.IGNORECASE)
 
 
 def rows_where(
@@ -220,6 +221,8 @@ _INSTEAD = {
 
 def _meant(condition: str) -> str:
     """What is written for signs of other languages that stand in a condition."""
+    if _ORDER.search(condition):
+        return "answers are ordered by likeness: sort the lines of --json or --format tsv; -k N says how many"
     signs = dict.fromkeys(sign[1] for sign in _SIGN.finditer(condition) if sign[1])
     return ", ".join(f"{sign} is written {_SIGNS[sign]}" for sign in signs)
 

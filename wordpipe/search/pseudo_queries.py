@@ -23,6 +23,7 @@ from wordpipe.search.postings import QueryTerms, TextCounts
 MAX_QUERIES = 300  # nDCG@10 is then known to about 0.02
 MIN_QUERIES = 30  # fewer say nothing
 _MIN_WORDS = 12  # of a text that is looked for
+_COMPARED_WORDS = 1000  # of each text, in which the cuts of others are looked for
 _SHARED = 20  # first hits that are compared
 _STREAM = 0x3E17  # separates these draws from every other use of a seed
 
@@ -43,21 +44,32 @@ class PseudoQueries:
         return replace(self, rows=[rows[row] for row in self.rows])
 
 
-def draw_queries(titles: Sequence[str], texts: Sequence[str]) -> PseudoQueries | None:
+def draw_queries(
+    titles: Sequence[str], texts: Sequence[str], repeated: Collection[str] | None = None
+) -> PseudoQueries | None:
     """Draw at most 300 queries from the documents of a collection, the same each time; None where there are too few.
 
-    Titles are empty where there is none, texts are without them.
+    Titles are empty where there is none, texts are without them. `repeated` are the titles and texts that other documents have
+    too: with these, what stands in two documents is no query, as the other would be found rather than what is left of its own,
+    and be as right. None draws such, too.
     """
     rng = np.random.default_rng(_STREAM)
     drawn = rng.permutation(len(texts)).tolist()
     rows = [row for row in drawn if len(texts[row].split()) >= _MIN_WORDS]
-    titled = [row for row in rows if titles[row].strip()][:MAX_QUERIES]
+    alike = repeated or ()
+    titled = [row for row in rows if titles[row].strip() and titles[row] not in alike][:MAX_QUERIES]
     if len(titled) >= MIN_QUERIES:
         return PseudoQueries("titles", [titles[row] for row in titled], titled, [texts[row] for row in titled])
-    if len(rows) < MIN_QUERIES:
+    heads = [" ".join(text.split()[:_COMPARED_WORDS]) for text in texts] if repeated is not None else []
+    every, cuts = "\n".join(heads), dict[int, tuple[str, str]]()
+    for row in rows:
+        if len(cuts) < MAX_QUERIES and texts[row] not in alike:
+            part, rest = _cut(texts[row].split(), rng)
+            if not heads or every.count(part) <= heads[row].count(part):
+                cuts[row] = part, rest
+    if len(cuts) < MIN_QUERIES:
         return None
-    cuts = [_cut(texts[row].split(), rng) for row in rows[:MAX_QUERIES]]
-    return PseudoQueries("cuts", [part for part, _ in cuts], rows[:MAX_QUERIES], [rest for _, rest in cuts])
+    return PseudoQueries("cuts", [part for part, _ in cuts.values()], [*cuts], [rest for _, rest in cuts.values()])
 
 
 def _cut(words: Sequence[str], rng: np.random.Generator) -> tuple[str, str]:

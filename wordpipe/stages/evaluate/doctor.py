@@ -23,7 +23,7 @@ from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.sentences import ENCODER_FILE, MIN_TEXTS, Moments, Transform, TransformKind, load_facts
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
-from wordpipe.stages.search.index_lexical import measure_some
+from wordpipe.stages.search.index_lexical import TOO_ALIKE, measure_some
 
 _NEIGHBOURS = 10
 _SEED = 1  # of the sample
@@ -262,6 +262,7 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
         if artifact.kind == "index":
             lexical = artifact.fact("lexical", dict, {})
             found |= {name: lexical.get(name) for name in ("measured", "agreement", "mode")}
+            found["alike"] = lexical.get("alike", False)
             if "measured" not in lexical:
                 found["measure"] = f"wordpipe index SENTENCES -o {shlex.quote(str(artifact.path))}"
                 why = "this index was made before that was measured"
@@ -275,6 +276,7 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
             found["trained"] = "pairs" in load_facts(artifact.read(ENCODER + ENCODER_FILE))["identity"]
     except ArtifactError as error:  # the figures of the space need no encoder
         why = error.message
+    why = TOO_ALIKE if found.pop("alike", False) else why
     if found["measured"] is None:
         return {**found, "agreement": None, "mode": None, "state": "unknown", "says": why}
     if found["own_cosine"] is not None and found["own_cosine"] < _OWN:

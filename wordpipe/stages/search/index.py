@@ -27,7 +27,7 @@ from wordpipe.search import (
 from wordpipe.search.settings import IndexSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.search.index_lexical import QUERIES_MEASURED, bundle_lexical
+from wordpipe.stages.search.index_lexical import QUERIES_MEASURED, TOO_ALIKE, bundle_lexical
 from wordpipe.stages.search.index_update import (
     IndexVectors,
     PreviousIndex,
@@ -168,6 +168,8 @@ def _query_rates(by_vectors: float, lexical: dict[str, Any] | None) -> dict[str,
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
     """Say which mode auto is, where it was measured; `lexical` is what `bundle_lexical` gave."""
     if (measured := lexical.get("measured")) is None:
+        if lexical.get("alike"):
+            job.note(f"--mode auto answers by words and vectors together; which finds better: {TOO_ALIKE}")
         return
     found = measured["ndcg_at_10"]
     share = vector_share(float(lexical["agreement"]), _USUAL_WORDS)

@@ -38,12 +38,14 @@ from wordpipe.stages.search.open_index import document_numbers
 _STREAM = 0x3E16  # separates these draws from every other use of a seed
 _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
 _DRAWN = 4 * MAX_QUERIES  # rows read, as some are too short
-_MEASURED = ("agreement", "mode", "measured", "seconds_beside_vectors")  # facts that an update takes over
+_MEASURED = ("agreement", "mode", "measured", "alike", "seconds_beside_vectors")  # facts that an update takes over
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
     "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
 }  # fmt: skip
 """What the queries of a measurement are, by its `by`."""
+TOO_ALIKE = f"too few to judge, as fewer than {MIN_QUERIES} of the titles or texts are unlike all others"
+"""Why nothing was measured where there are texts enough."""
 
 
 def bundle_lexical(
@@ -205,6 +207,22 @@ class _Rows:
     def _blocks(self) -> Iterator[npt.NDArray[np.float32]]:
         return (matrix_of(batch.column("vector")) for batch in read_batches(self.source, "sentences", ["vector"]))
 
+    def repeated(self, drawn: Sequence[tuple[int, str, str]]) -> set[str]:
+        """The titles and the texts of some rows that stand in another row too."""
+        wanted = [{row[at] for row in drawn} for at in (1, 2)]
+        seen, twice, first = (set[str](), set[str]()), set[str](), 0
+        for batch in read_batches(self.source, "sentences", ["title", "text"]):
+            rows: Sequence[int] = range(len(batch))
+            if self._some is not None:
+                start, stop = np.searchsorted(self._some, [first, first + len(batch)])
+                rows = (self._some[start:stop] - first).tolist()
+            first += len(batch)
+            for place, name in enumerate(("title", "text")):
+                for value in _some(batch.column(name), rows):
+                    if value in wanted[place]:
+                        (twice if value in seen[place] else seen[place]).add(value)
+        return twice
+
     @cached_property
     def _reader(self) -> RowReader:
         return RowReader(self.source, "sentences", ["title", "text"])
@@ -223,8 +241,8 @@ def _measured(
         report: progress.
 
     Returns:
-        agreement; mode: see `best_mode`; measured: see `measured_by`; seconds_beside_vectors, of a query in this mode, where
-        that was timed.
+        agreement; mode: see `best_mode`; measured: see `measured_by`; alike, True where nothing was measured as too few titles
+        and texts are unlike all others; seconds_beside_vectors, of a query in this mode, where that was timed.
     """
     drawn, cuts = _pseudo_queries(rows)
     texts_of = [] if cuts is None else [cuts.texts]
@@ -244,6 +262,8 @@ def _measured(
     trained = learned_from_pairs(encoder)
     mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
     facts = {"agreement": agreement, "mode": mode, "measured": measured and measured | {"learned_from_pairs": trained}}
+    if drawn is None and cuts is not None:
+        facts["alike"] = True
     if timed and cuts is not None:
         facts["seconds_beside_vectors"] = round(_seconds_beside_vectors(encoder, lexical, cuts.texts, mode), 6)
     return facts
@@ -297,12 +317,13 @@ def _pseudo_queries(rows: _Rows) -> tuple[PseudoQueries | None, PseudoQueries | 
     if len(siblings) >= MIN_QUERIES:
         return _of_siblings(rows, some), cuts
     drawn = rows.read(rng.permutation(alone)[:_DRAWN].tolist())
-    return _queries_of([(row, title if sizes_S[row] == 1 else "", text) for row, title, text in drawn]), cuts
+    titled = [(row, title if sizes_S[row] == 1 else "", text) for row, title, text in drawn]
+    return _queries_of(titled, rows.repeated(titled) if len(titled) >= MIN_QUERIES else None), cuts
 
 
-def _queries_of(drawn: Sequence[tuple[int, str, str]]) -> PseudoQueries | None:
-    """Titles that look for their texts, or cuts where there are no titles, of rows, titles and texts."""
-    queries = draw_queries([title for _, title, _ in drawn], [text for _, _, text in drawn])
+def _queries_of(drawn: Sequence[tuple[int, str, str]], repeated: set[str] | None = None) -> PseudoQueries | None:
+    """Titles that look for their texts, or cuts where there are no titles, of rows, titles and texts; see `draw_queries`."""
+    queries = draw_queries([title for _, title, _ in drawn], [text for _, _, text in drawn], repeated)
     return None if queries is None else queries.of_rows([row for row, _, _ in drawn])
 
 

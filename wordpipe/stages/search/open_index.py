@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
@@ -24,7 +25,7 @@ from wordpipe.artifacts import (
     row_shower,
     visible_columns,
 )
-from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.search import Hits, SearchMode
 from wordpipe.stages.calls import public
 
@@ -349,7 +350,29 @@ class OpenIndex(OpenArtifact):
             for batch in read_batches(self.artifact, "index", columns):
                 yield batch.select(columns).rename_columns([*names] or columns)
 
-        return rows_where(condition, schema, batches, row_count(self.artifact, "index"))
+        try:
+            return rows_where(condition, schema, batches, row_count(self.artifact, "index"))
+        except ConfigError as error:
+            name = str(error.got).removeprefix("no column ")
+            if name != error.got and (became := _fields_used(self.artifact).get(name)):
+                error.hint = f"{name} is the {became} here: say {became}"
+            raise
+
+
+def _fields_used(artifact: Artifact) -> dict[str, str]:
+    """The fields of records that became text, title and id, as far as the corpus is still where the manifests say it is."""
+    for entry in artifact.manifest.inputs:
+        if entry.kind not in ("sentences", "corpus"):
+            continue
+        with (
+            suppress(WordpipeError, OSError),
+            Artifact(artifact.path.absolute().parent / (entry.path or ""), verify=False) as found,
+        ):
+            if found.digest == entry.digest:
+                settings = found.manifest.settings
+                named = {str(settings.get(f"{one}_field")): one for one in ("text", "title", "id")}
+                return named if found.kind == "corpus" else _fields_used(found)
+    return {}
 
 
 def document_numbers(artifact: Artifact, table: str) -> npt.NDArray[np.int64]:

@@ -272,9 +272,11 @@ class OpenTextIndex(OpenIndex):
             if not allowed.any():
                 hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
                 return InputError(what, got=options.where, hint=hint)
-        if allowed is not None and mode == "lexical":
-            what += ", and the words stand in none of them" if options.min_score is None else ""
-            return InputError(what, got=options.where, hint="ask by vectors, with --mode dense, or with other words")
+        if allowed is not None and options.min_score is None:
+            what += f", and {'the query has no vector' if mode == 'dense' else 'the words stand in none of them'}"
+        if allowed is not None and mode != "dense":
+            by_vectors = "by vectors, with --mode dense, or " if mode == "lexical" else ""
+            return InputError(what, got=options.where, hint=f"ask {by_vectors}with other words or another condition")
         if mode == "dense" and self._has_lexical:
             return InputError(what, got=options.where, hint="ask by words, with --mode lexical, or with other words")
         return super().nothing_found(options)
@@ -343,9 +345,15 @@ class OpenTextIndex(OpenIndex):
         """Every text's unknown words, the first few that stand nowhere with words spelled like them."""
         suggest: Callable[[str], list[str]] = getattr(self.encoder, "suggest", lambda _: [])
         standing = {word for choice in chosen for word in choice.by_words}
+        if self._has_lexical and any(choice.mode != "dense" for choice in chosen):  # found by words, if not by vectors
+            standing |= {word for some in batch.unknown for word in some if self.lexical.knows(word)}
         words = dict.fromkeys(word for some in batch.unknown for word in some if word not in standing)
         near = {word: suggest(word) for word in islice(words, _SUGGESTED)}
-        return [{word: near.get(word, []) for word in some} for some in batch.unknown]
+        known = [() if choice.mode == "dense" else standing - {*choice.by_words} for choice in chosen]
+        return [
+            {word: near.get(word, []) for word in some if word not in own}
+            for some, own in zip(batch.unknown, known, strict=True)
+        ]
 
     @property
     def _has_lexical(self) -> bool:

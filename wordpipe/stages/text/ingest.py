@@ -27,7 +27,7 @@ from wordpipe.artifacts import (
     row_count,
 )
 from wordpipe.corpus import Ingest, PreviousCorpus, SourceSummary, expand, from_memory
-from wordpipe.corpus.settings import ALL_FIELDS, WHOLE_PAIRS, IngestSettings
+from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, WHOLE_PAIRS, IngestSettings
 from wordpipe.errors import ConfigError
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
@@ -119,7 +119,11 @@ def ingest(
             write_given()
         job.inputs = entries_of(found) if streams else listed_entries(prints)
         job.counts = {**reader.counts, **(reader.changes if previous is not None else {})}
-        job.facts = {"fields": ALL_FIELDS, **({"not_read": found.skipped} if found.skipped else {})}
+        job.facts = {
+            "fields": ALL_FIELDS,
+            "duplicates": ALL_EQUAL,
+            **({"not_read": found.skipped} if found.skipped else {}),
+        }
         job.facts |= {"pairs": WHOLE_PAIRS} if chosen.is_pairs else {}
         for text in reader.notes:
             job.note(text)
@@ -178,6 +182,8 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
         return "the corpus was made before the fields of records were carried as they are"
     if settings.is_pairs and artifact.manifest.facts.get("pairs") != WHOLE_PAIRS:
         return "the corpus was made before a pair was one row"
+    if artifact.manifest.facts.get("duplicates") != ALL_EQUAL:
+        return "the corpus was made before records that differ in a field were kept"
     return None
 
 
