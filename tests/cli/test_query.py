@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import wordpipe
-from tests.support.made_vectors import made_sentences
+from tests.support.made_vectors import made_sentences, made_words
+from tests.support.terminal import in_terminal
 from wordpipe.cli.query import batches
 
 
@@ -160,6 +161,29 @@ def test_a_large_group_of_duplicates_is_cut_and_called_what_it_is(cli, tmp_path)
     assert len(told["shown"][0]) == told["largest"] == 30
     some = made_sentences(tmp_path / "some", vectors_ND[18:], [f"text {row}" for row in range(15)])
     assert "doctor" not in cli("duplicates", some).err
+
+
+def test_duplicates_are_shown_as_answers_are(cli, tmp_path):
+    notes = [{"id": f"n-{n}", "title": f"The {n}. note on salt", "text": "Salt in the sea, of which " * 9} for n in range(40)]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes))
+    wordpipe.ingest(tmp_path / "notes.jsonl", output=tmp_path / "corpus")
+    words = made_words(tmp_path / "words", np.eye(5, dtype=np.float32), [9] * 5, ["salt", "sea", "in", "the", "which"])
+    sentences = wordpipe.embed(words, tmp_path / "corpus", output=tmp_path / "s", unit="document").path
+    piped = cli("duplicates", sentences).out.splitlines()
+    assert [cell for cell in piped[1].split("\t")][::2] == ["1.0000", "notes.jsonl:1"]
+    assert piped[1].split("\t")[1].startswith("The 0. note on salt · Salt in the sea")
+    assert piped[1].endswith("\tn-0")
+    for columns in (60, 80):
+        seen = in_terminal("duplicates", sentences, "-q", columns=columns, NO_COLOR="1").text.splitlines()
+        assert max(map(len, seen)) <= columns
+        assert "1.0000  The 0. note on salt  notes.jsonl:1 · id n-0" in seen
+
+
+def test_many_groups_that_chain_are_named(cli, tmp_path):
+    vectors_ND = np.repeat(np.eye(20, dtype=np.float32), 2, axis=0)
+    made = made_sentences(tmp_path / "pairs", vectors_ND, [f"text {row}" for row in range(40)])
+    told = "100% of the rows are in groups, which chain from member to member: try --threshold 0.99\n"
+    assert told in cli("duplicates", made).err
 
 
 def test_duplicates_are_told_in_groups(cli, built, tmp_path):

@@ -16,6 +16,7 @@ from pyarrow.csv import write_csv
 import wordpipe
 from wordpipe.artifacts import CORPUS, Artifact, column_of, read_batches, read_schema, row_shower
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.stages import QueryOptions
 
 WORDS = tuple("tide moon bread yeast bee honey bridge river snow ice salt sea wind sail clock gear".split())  # noqa: SIM905
 
@@ -102,6 +103,14 @@ def test_conditions_use_the_users_names(index, condition, by_hand):
         assert {hit["id"] for hit in opened.query("tide moon", 100, where=condition, mode="dense")} == wanted
 
 
+def test_a_condition_that_is_true_of_no_row_tells_the_values_of_its_columns(index):
+    with wordpipe.open(index) as opened:
+        error = opened.nothing_found(QueryOptions(where="label = 'A' and year > 1"))
+        assert error.hint == f"values of label: {', '.join(sorted({r['label'] for r in made_records(1) if r['label']}))}"
+        assert "see the columns and their values with" in opened.nothing_found(QueryOptions(where="year > 9999")).hint
+        assert "see the columns" in opened.nothing_found(QueryOptions(where="text = 'x'")).hint  # of many values none
+
+
 @pytest.mark.parametrize(
     ("condition", "got", "hint"),
     [
@@ -111,11 +120,11 @@ def test_conditions_use_the_users_names(index, condition, by_hand):
         (
             "source = 'web' and label > 5",
             "Cannot compare",
-            "label is text: say TRY_CAST(label AS BIGINT); columns: row (int64)",
+            "label is text: say TRY_CAST(label AS BIGINT); columns: row, ",
         ),
         ("label::int > 5", "Could not convert", "say TRY_CAST(label AS BIGINT)"),
         ("label = 'a' and year = 'new'", "Could not convert", "columns: row"),
-        ("meta > 5", "Cannot compare", "meta holds objects: a field of one is meta->>'FIELD'; columns: row (int64)"),
+        ("meta > 5", "Cannot compare", "meta holds objects: a field of one is meta->>'FIELD'; columns: row, "),
         ("meta.n = '5'", "Cannot extract", "a field of an object is meta->>'n'"),
         ("rows.meta['n'] = '5'", "", "a field of an object is meta->>'n'"),
         ("meta.\"a b\".c = '5'", "Cannot extract", "a field of an object is meta->>'$.\"a b\".c'"),
@@ -123,7 +132,7 @@ def test_conditions_use_the_users_names(index, condition, by_hand):
         ("label->>'n' = 'x'", "Malformed JSON", "say case when label like '{%' then label->>'n' end"),
         ("tags = 'x'", "can't be cast", "tags is a list: say 'x' in tags; columns:"),
         ("year > 1 and tags in ('x', 'y')", "can't be cast", "tags is a list: say 'x' in tags"),
-        ("tags like '%x%'", "No function", "tags is a list: say 'x' in tags; columns: row (int64)"),
+        ("tags like '%x%'", "No function", "tags is a list: say 'x' in tags; columns: row, "),
         ("metadata.year = 1900", "no column metadata.year", "did you mean year?"),
         ('label = "a"', "no column a", "a text stands in single quotes, 'a'"),
         ("case when year > 1 then " * 500 + "true" + " end" * 500, "", ""),

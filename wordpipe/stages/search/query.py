@@ -1,6 +1,7 @@
 """`wordpipe query`: an index over texts, searched by vectors, by words, or by both; a table of words or an index over one."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -9,8 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from wordpipe.artifacts import ENCODER, MANIFEST, Artifact, BundledFiles, Kind, read_fact, row_count
+from wordpipe.artifacts import (
+    ENCODER,
+    MANIFEST,
+    Artifact,
+    BundledFiles,
+    Kind,
+    read_batches,
+    read_fact,
+    row_count,
+    visible_columns,
+)
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.runtime import need_address_space
 from wordpipe.search import (
@@ -51,6 +63,7 @@ if TYPE_CHECKING:
     from wordpipe.words import WordQuery, WordVectors
 
 _BUILD_AGAIN = "build it again with: wordpipe index"
+_VALUES_TOLD, _VALUE_CHARS = 8, 40  # of a column that a condition names which is true of no row
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
 
@@ -270,6 +283,8 @@ class OpenTextIndex(OpenIndex):
         if allowed is not None:
             what += f": the condition is true of {allowed.sum():,} of {len(allowed):,} rows"
             if not allowed.any():
+                if known := self._values_named(options.where or ""):
+                    return InputError(what, got=options.where, hint=known)
                 hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
                 return InputError(what, got=options.where, hint=hint)
         if allowed is not None and mode == "lexical":
@@ -278,6 +293,23 @@ class OpenTextIndex(OpenIndex):
         if mode == "dense" and self._has_lexical:
             return InputError(what, got=options.where, hint="ask by words, with --mode lexical, or with other words")
         return super().nothing_found(options)
+
+    def _values_named(self, condition: str) -> str:
+        """The values of the columns of text that a condition names, of those that have few."""
+        told = []
+        for name, stored in visible_columns(self._columns).items():
+            kind = self._columns.field(stored).type
+            if not (re.search(rf"(?<!\w){re.escape(name)}(?!\w)", condition) and pa.types.is_string(kind)):
+                continue
+            values: set[str] = set()
+            for batch in read_batches(self.artifact, "index", [stored]):
+                values |= {*batch.column(stored).to_pylist()} - {None}
+                if len(values) > _VALUES_TOLD:
+                    break
+            else:
+                short = [value if len(value) <= _VALUE_CHARS else value[: _VALUE_CHARS - 1] + "…" for value in values]
+                told += [f"values of {name}: {', '.join(sorted(short))}"] if values else []
+        return "; ".join(told)
 
     def _mode(self, options: QueryOptions) -> SearchMode:
         """How queries are searched for, if their words all have vectors."""
