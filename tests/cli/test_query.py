@@ -138,6 +138,13 @@ def test_words_without_a_vector_are_looked_up(cli, built, tmp_path):
     assert cli("query", tmp_path / "index", "zyzzyva", "-q").err == ""
 
 
+def test_a_word_that_no_text_has_is_always_told(cli, index):
+    found = cli("query", index, "salt watre", "-k", 1, "--mode", "lexical")
+    assert found.code == 0
+    assert found.err.startswith("unknown: watre (did you mean water")
+    assert cli("query", index, "salt water", "-k", 1, "--mode", "lexical").err == ""
+
+
 @pytest.mark.parametrize("options", [["--json"], []])
 def test_one_query_has_no_end_line_and_people_get_none(cli, index, tmp_path, options):
     (tmp_path / "queries").write_text("salt\nwater\n")

@@ -257,6 +257,9 @@ class OpenTextIndex(OpenIndex):
             for text, choice, result, own in zip(texts, chosen, results, hits, strict=True):
                 self._explain(text, choice.mode, result, own)
         unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
+        for text, choice, words in zip(texts, chosen, unknown, strict=True):
+            if choice.mode == "lexical":
+                words |= {word: near or words.get(word, []) for word, near in self.lexical.strangers(text).items()}
         return [
             QueryResult(text, own, words, by_words=[*choice.by_words], mode=choice.mode)
             for text, own, words, choice in zip(texts, hits, unknown, chosen, strict=True)
