@@ -120,6 +120,12 @@ def test_formats(cli, built):
     plain = cli(*asked, "--format", "plain", "--explain").out
     assert re.search(r"^\d\.\d{4}  \S", plain)
     assert plain.count("words: the BM25 score as a sum") == 1
+    assert "the cosine as a sum" not in plain  # only what answered is explained
+    assert "early answers" not in plain
+    assert "(adds …)" not in plain
+    mixed = cli(*asked[:-1], "hybrid", "--format", "plain", "--explain").out
+    for part in ("vectors: the cosine as a sum", "words: the BM25 score as a sum", "(adds …): what", "early answers: near"):
+        assert mixed.count(part) == 1
     table = cli(*asked, "--format", "table").out
     assert re.search(r"score +title +text +place", table)
     clash = cli(*asked, "--json", "--format", "tsv")

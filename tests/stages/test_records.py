@@ -274,7 +274,7 @@ def test_an_id_field_that_is_not_there_is_an_error_at_the_first_record(here, for
     given = records if form == "memory" else source
     with pytest.raises(InputError, match="no field 'ticket' to take the ids from; got text, ticket_id, year") as caught:
         corpus_of(given, id_field="ticket")
-    assert caught.value.hint == "did you mean --id-field ticket_id?"
+    assert caught.value.hint == "did you mean ticket_id? Name the right one with --id-field"
     assert not (here / "corpus").exists()
     with pytest.raises(InputError) as caught:
         corpus_of(given, id_field="zzz")

@@ -132,6 +132,8 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
         )
         if near:
             hint = f"did you mean {near[0]}? All options: {hint}"
+        elif error.option_name in ("-o", "--output"):
+            hint = "what it finds goes to standard output: say > FILE"
     return UsageError(what, hint=hint)
 
 

@@ -45,11 +45,12 @@ _OURS = {
     "line", "anchor", "see_also", "split", "explain", "metadata",
 }  # fmt: skip
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
-_LEGEND = (
-    "vectors: the cosine as a sum: what a word brings, or a pair of them (query~text); early answers: nearness to the first "
-    "answers, with which the index asks once more",
-    "words: the BM25 score as a sum over the query's words; (adds …): what the side adds to the score where both are mixed",
-)
+_LEGEND = {
+    "dense": "vectors: the cosine as a sum: what a word brings, or a pair of them (query~text)",
+    "lexical": "words: the BM25 score as a sum over the query's words; it is on no scale: compare it within one query alone",
+    "share": "(adds …): what the side adds to the score, in which both are mixed, 0 to 1",
+    "answers": "early answers: nearness to the first answers, with which the index asks once more",
+}
 
 Segments = list[tuple[str, bool]]
 """A line in pieces: text, and whether it is marked."""
@@ -62,7 +63,7 @@ class Answers:
     Args:
         form: of `FORMATS`.
         opened: what was asked.
-        titled: every query is named above its answers.
+        titled: every query is named above its answers; in lines parted by tabs, it is the first cell of each.
         shown: metadata fields that are shown beside the place.
     """
 
@@ -70,7 +71,7 @@ class Answers:
     opened: "OpenArtifact"
     titled: bool = False
     shown: Sequence[str] = ()
-    _explained: bool = False
+    _explained: set[str] = field(default_factory=set)  # keys of the legend
     _not_shown: dict[str, None] = field(default_factory=dict)  # columns
 
     def print(self, result: "QueryResult") -> None:
@@ -79,16 +80,17 @@ class Answers:
             for hit in result.hits:
                 click.echo(json.dumps({"query": result.query} | hit, ensure_ascii=False, default=str))
             return
-        if self.titled:
+        if self.titled and self.form != "tsv":
             click.echo(emphasised(f"# {escaped(one_line(result.query))}"))
         if self.form == "tsv":
+            asked = [safe_text(one_line(result.query))] if self.titled else []
             words = self.opened.passages(result.query).words if any("explain" in hit for hit in result.hits) else {}
             for hit in result.hits:
                 cells = piped_cells(hit)
                 why = [f"{name} = {' + '.join(parts)}" for name, parts in explained_parts(hit.get("explain"), words)]
                 if why:
                     cells += [""] * (_PIPED_CELLS - len(cells)) + [escaped("; ".join(why))]
-                click.echo("\t".join(cells))
+                click.echo("\t".join([*asked, *cells]))
             return
         finder = self.opened.passages(result.query)
         if self.form == "table":
@@ -98,7 +100,11 @@ class Answers:
             for hit in result.hits:
                 for line in answer_lines(hit, finder, width, self.shown):
                     click.echo(styled(line))
-        self._explained |= any("explain" in hit for hit in result.hits)
+        for explained in (hit["explain"] for hit in result.hits if "explain" in hit):
+            sides = [explained[name] for name in ("dense", "lexical") if name in explained]
+            asked_again = any("answers" in part for side in sides for part in (side, *side.get("terms", ())))
+            is_mixed = any("share" in side for side in sides)
+            self._explained |= {*explained, *(["share"] if is_mixed else []), *(["answers"] if asked_again else [])}
 
     def end(self) -> None:
         """What stands below all answers: which columns had no room, and the legend of what was explained."""
@@ -108,7 +114,7 @@ class Answers:
         if self._explained and self.form == "plain":
             width = self._width()
             click.echo()
-            for paragraph in _LEGEND:
+            for paragraph in (text for name, text in _LEGEND.items() if name in self._explained):
                 for line in wrapped_words(paragraph.split(" "), width, "", "  "):
                     click.echo(line)
 

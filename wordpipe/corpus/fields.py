@@ -71,7 +71,8 @@ class Fields:
         if self._id and self._needs_id and head and self._id not in (seen := dict.fromkeys(chain(*head))):
             what, got = f"no field {self._id!r} to take the ids from", ", ".join([*seen][:_LISTED])
             near = near_fields(self._id, [name for name in seen if name != self.settings.text_field])
-            hint = f"did you mean --id-field {' or '.join(near)}?" if near else "name the right one with --id-field"
+            meant = f"did you mean {' or '.join(near)}? " if near else ""
+            hint = f"{meant}{'N' if near else 'n'}ame the right one with --id-field"
             raise InputError(what, where=self.source, got=got, hint=hint)
         if self.settings.id_field != "auto":
             return

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
@@ -280,8 +281,14 @@ class OpenTextIndex(OpenIndex):
         if options.mode in ("lexical", "hybrid") or options.is_hybrid:
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
 
-    def nothing_found(self, options: QueryOptions) -> InputError:
+    def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
         """The error that says that no query found anything, and why where that is known."""
+        if asked and options.where is None and "record_id" in self._columns.names:
+            condition = "id = '" + asked.replace("'", "''") + "'"
+            with suppress(ConfigError):  # numbers as ids
+                if self._rows_where(condition).any():
+                    hint = f'it is the id of a record: --where "{condition}" shows it'
+                    return InputError("nothing was found", hint=hint)
         what, mode, allowed = "nothing was found", self._mode(options), self.allowed(options)
         if allowed is not None:
             what += f": the condition is true of {allowed.sum():,} of {len(allowed):,} rows"
@@ -295,7 +302,7 @@ class OpenTextIndex(OpenIndex):
             return InputError(what, got=options.where, hint="ask by vectors, with --mode dense, or with other words")
         if mode == "dense" and self._has_lexical:
             return InputError(what, got=options.where, hint="ask by words, with --mode lexical, or with other words")
-        return super().nothing_found(options)
+        return super().nothing_found(options, asked)
 
     def _values_named(self, condition: str) -> str:
         """The values of the columns of text that a condition names, of those that have few."""
