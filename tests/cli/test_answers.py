@@ -124,7 +124,12 @@ def test_formats(cli, built):
     assert "early answers" not in plain
     assert "(adds …)" not in plain
     mixed = cli(*asked[:-1], "hybrid", "--format", "plain", "--explain").out
-    for part in ("vectors: the cosine as a sum", "words: the BM25 score as a sum", "(adds …): what", "early answers: near"):
+    for part in (
+        "vectors: the cosine as a sum",
+        "words: the BM25 score as a sum",
+        "(adds …): what",
+        "early answers: near",
+    ):
         assert mixed.count(part) == 1
     table = cli(*asked, "--format", "table").out
     assert re.search(r"score +title +text +place", table)

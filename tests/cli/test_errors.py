@@ -232,15 +232,30 @@ Pipeline.run = run
 sys.argv[0] = "wordpipe"
 main()
 """
+SAVED = PIPELINE.replace(
+    "time.sleep(1000)",
+    """
+    from wordpipe.runtime import Stopped
+    try:
+        time.sleep(1000)
+    except Stopped as stopped:
+        stopped.saved = ".encoder.partial/step-00000120"
+        raise""".strip(),
+)
 WAITING = [
     (["-m", "wordpipe", "ingest", "-", "-o", "corpus"], NOT_MADE, "begins again"),
     (["-m", "wordpipe", "query", "{0}/words"], "nothing that was there has changed", "begins again"),
     (["-c", PIPELINE, "run"], "the stages that were made are kept", "goes on with the others"),
+    (
+        ["-c", SAVED, "run"],
+        "the stages that were made are kept",
+        "goes on with the others, the one at work from what it saved",
+    ),
 ]
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-@pytest.mark.parametrize(("program", "kept", "again"), WAITING, ids=["ingest", "query", "run"])
+@pytest.mark.parametrize(("program", "kept", "again"), WAITING, ids=["ingest", "query", "run", "run-saved"])
 def test_who_stops_a_command_is_told_what_is_kept_and_what_it_does_next(built, tmp_path, program, kept, again, as_json):
     (tmp_path / "wordpipe.toml").write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["wordpipe.toml"]\n')
     program = [sys.executable, *(one.replace("{0}", str(built)) for one in program), *["--json"] * as_json]

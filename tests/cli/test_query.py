@@ -199,13 +199,15 @@ def test_a_large_group_of_duplicates_is_cut_and_called_what_it_is(cli, tmp_path)
 
 
 def test_duplicates_are_shown_as_answers_are(cli, tmp_path):
-    notes = [{"id": f"n-{n}", "title": f"The {n}. note on salt", "text": "Salt in the sea, of which " * 9} for n in range(40)]
+    notes = [
+        {"id": f"n-{n}", "title": f"The {n}. note on salt", "text": "Salt in the sea, of which " * 9} for n in range(40)
+    ]
     (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes))
     wordpipe.ingest(tmp_path / "notes.jsonl", output=tmp_path / "corpus")
     words = made_words(tmp_path / "words", np.eye(5, dtype=np.float32), [9] * 5, ["salt", "sea", "in", "the", "which"])
     sentences = wordpipe.embed(words, tmp_path / "corpus", output=tmp_path / "s", unit="document").path
     piped = cli("duplicates", sentences).out.splitlines()
-    assert [cell for cell in piped[1].split("\t")][::2] == ["1.0000", "notes.jsonl:1"]
+    assert list(piped[1].split("\t"))[::2] == ["1.0000", "notes.jsonl:1"]
     assert piped[1].split("\t")[1].startswith("The 0. note on salt · Salt in the sea")
     assert piped[1].endswith("\tn-0")
     for columns in (60, 80):

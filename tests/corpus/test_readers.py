@@ -190,7 +190,15 @@ def test_names_of_fields_are_remembered_and_do_not_fill_the_memory():
         (
             "date",
             ["2023-04-02", " 2023-04-03T00:00:00", "2023-04-02T10:30:00", "soon", "", 2023, date(2024, 2, 29)],
-            [pa.scalar(date(2023, 4, 2)), pa.scalar(date(2023, 4, 3)), None, None, None, None, pa.scalar(date(2024, 2, 29))],
+            [
+                pa.scalar(date(2023, 4, 2)),
+                pa.scalar(date(2023, 4, 3)),
+                None,
+                None,
+                None,
+                None,
+                pa.scalar(date(2024, 2, 29)),
+            ],
             3,
         ),
     ],

@@ -189,7 +189,10 @@ MANY = pa.schema([
 @pytest.mark.parametrize(
     ("condition", "hint"),
     [
-        ("opened > 2023", "opened holds dates as text, which compare as they are: say opened >= '2023-01-01', or year("),
+        (
+            "opened > 2023",
+            "opened holds dates as text, which compare as they are: say opened >= '2023-01-01', or year(",
+        ),
         ("opened > 2023-01-01", "opened holds dates as text, which compare as they are: say opened >= '20"),
         ("year(opened) > 2023", "opened holds dates as text: say opened::date, as in year(opened::date)"),
         ("month(opened) = 4", "opened holds dates as text: say opened::date"),

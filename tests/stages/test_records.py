@@ -106,7 +106,9 @@ def test_conditions_use_the_users_names(index, condition, by_hand):
 def test_a_condition_that_is_true_of_no_row_tells_the_values_of_its_columns(index):
     with wordpipe.open(index) as opened:
         error = opened.nothing_found(QueryOptions(where="label = 'A' and year > 1"))
-        assert error.hint == f"values of label: {', '.join(sorted({r['label'] for r in made_records(1) if r['label']}))}"
+        assert (
+            error.hint == f"values of label: {', '.join(sorted({r['label'] for r in made_records(1) if r['label']}))}"
+        )
         assert "see the columns and their values with" in opened.nothing_found(QueryOptions(where="year > 9999")).hint
         assert "see the columns" in opened.nothing_found(QueryOptions(where="text = 'x'")).hint  # of many values none
 

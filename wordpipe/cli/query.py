@@ -31,6 +31,7 @@ _ENDLESS = 64 << 20  # characters after which a line is taken for one without an
 
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
+wordpipe query run/index --where "opened >= '2024-01-31'"
 wordpipe query run/words water - salt + sugar"""
 _MODE = "By vectors, by words (BM25), or both mixed; auto: what found best when the index was built.  [default: auto]"
 _WEIGHT = "Share of the vectors in a hybrid score, 0 to 1.  [default: measured; more for long queries]"
@@ -67,10 +68,11 @@ def query(
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
     All QUERY words are one query. Without QUERY, queries are read from --queries or stdin, one per line; on a terminal
-    there is a prompt, or with --where alone the first rows of which it is true are listed. From a pipe every query is answered when it comes, so that a shell may keep the command running; with
-    --json each answer then ends with a line {"query": …, "hits": N}, also where N is 0; a blank line is no query. A score is
-    a cosine by vectors, BM25 by words, and 0 to 1 where both are mixed. With --mode auto or hybrid, a query with words that
-    have no vector but stand in the texts is asked by words too. Exit code 3 when nothing was answered.
+    there is a prompt, or with --where alone the first rows of which it is true are listed. From a pipe every query is
+    answered when it comes, so that a shell may keep the command running; with --json each answer then ends with a line
+    {"query": …, "hits": N}, also where N is 0; a blank line is no query. A score is a cosine by vectors, BM25 by words, and 0
+    to 1 where both are mixed. With --mode auto or hybrid, a query with words that have no vector but stand in the texts is
+    asked by words too. Exit code 3 when nothing was answered.
     """
     from wordpipe.errors import ConfigError
     from wordpipe.stages import OpenIndex, QueryOptions, open_artifact
@@ -136,7 +138,9 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     meant = [one for one in found if text and one.name == str(path)] or found
     index = shlex.quote(str(meant[0])) if len(meant) == 1 else None
     made = "" if found else "; wordpipe index makes one"
-    is_path = (len(path.parts) > 1 and " " not in str(path)) or (text and str(path) in ("index", *(one.name for one in found)))
+    is_path = (len(path.parts) > 1 and " " not in str(path)) or (
+        text and str(path) in ("index", *(one.name for one in found))
+    )
     words = text if is_path else (str(path), *text)
     asked = shlex.quote(shortened(" ".join(words), _SHOWN)) if words else '"your question"'
     hint = f"wordpipe query {index or 'INDEX'} {asked}{made}"

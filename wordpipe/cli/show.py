@@ -165,7 +165,10 @@ def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str,
         ("figures", [(name, value) for name, value in figures.items() if not isinstance(value, (dict, list))]),
         ("files", files),
         ("warnings", [("", text) for text in manifest["warnings"]]),
-        ("rows", [(str(n), _json({name: _short(v) for name, v in row.items()})) for n, row in enumerate(found["rows"])]),
+        (
+            "rows",
+            [(str(n), _json({name: _short(v) for name, v in row.items()})) for n, row in enumerate(found["rows"])],
+        ),
     ]
     return [(title, lines) for title, lines in sections if lines]
 
@@ -176,12 +179,14 @@ def _json(value: Any) -> str:
 
 def _short(value: Any) -> Any:
     """A value; of a long list of numbers, which is cut already, how many there are."""
-    is_cut = isinstance(value, list) and len(value) > 1 and isinstance(value[-1], str) and isinstance(value[0], (int, float))
+    is_cut = (
+        isinstance(value, list) and len(value) > 1 and isinstance(value[-1], str) and isinstance(value[0], (int, float))
+    )
     return f"[{value[-1].split(' ')[1]} numbers]" if is_cut else value
 
 
 def _example(row: dict[str, Any], name: str) -> str:
-    """The value of a column in a row as a query shows it; one of ours that is hidden by a field has an underscore before it."""
+    """The value of a column in a row as a query shows it; one of ours that a field hides has an underscore before it."""
     value = {"": None, **{f"_{own}": row[own] for own in row}, **row, **row.get("metadata", {})}.get(name)
     text = _short(value)
     text = text if isinstance(text, str) else "" if text is None else _json(text)

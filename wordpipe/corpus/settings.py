@@ -56,7 +56,7 @@ class IngestSettings(Settings):
     )
     metadata: tuple[str, ...] = setting(
         (),
-        "carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool, str or date, as 2024-01-31); without it all fields are "
+        "carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool, str or date); without it all fields are "
         "carried",
         metavar="NAME[:TYPE],…",
     )

@@ -162,7 +162,9 @@ def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema, batches:
     whole, name, last = name.split("."), _short(name), name.rpartition(".")[2]
     listed = re.search(rf'(?<!\w)"?{re.escape(name)}"?\s+(?:not\s+)?in\s+"?(\w+)', condition, re.IGNORECASE)
     is_value = (listed and listed[1] in schema.names) or re.search(rf'[=<>]\s*"?{re.escape(name)}(?!\w)', condition)
-    objects = [field.name for field in schema if is_json(field) and _is_key(whole[0], _first_values(batches, field.name))]
+    objects = [
+        field.name for field in schema if is_json(field) and _is_key(whole[0], _first_values(batches, field.name))
+    ]
     near = get_close_matches(name, schema.names, n=3, cutoff=0.6)
     near = near or [known for known in schema.names if known.lower() in (name.lower(), last.lower())]
     kind = ":int" if any(_constant(part)[:1].isdigit() for part in _parts(tree)) else ""
@@ -190,20 +192,6 @@ def _is_key(name: str, texts: Iterable[str]) -> bool:
             if isinstance(found := json.loads(text), dict) and name in found:
                 return True
     return False
-
-
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
-_OF_DATES = ("year", "month", "day", "date_part", "date_trunc")
-
-
-def _date_hint(name: str, year: str, reason: str) -> str:
-    """How a column of texts that are dates (2024-01-31) is compared."""
-    if "No function matches" in reason:
-        return f"{name} holds dates as text: say {name}::date, as in year({name}::date)"
-    return (
-        f"{name} holds dates as text, which compare as they are: say {name} >= '{year}-01-01', or year({name}::date) "
-        "for the year"
-    )
 
 
 _CASTS = {"INTEGER": "BIGINT", "BIGINT": "BIGINT", "HUGEINT": "BIGINT", "DECIMAL": "DOUBLE", "DOUBLE": "DOUBLE",
@@ -237,15 +225,26 @@ def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches
     if not texts:
         return _meant(condition)
     text = max(texts, key=lambda one: one[0])[1]  # what stands beside a number, before what stands elsewhere
+    return _text_hint(text, reason, constants, schema, batches) or _meant(condition)
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
+_OF_DATES = ("year", "month", "day", "date_part", "date_trunc")
+
+
+def _text_hint(text: str, reason: str, constants: Sequence[str], schema: pa.Schema, batches: Batches) -> str:
+    """What a column of text, or a field of an object, is compared as; nothing where that is not known."""
     plain = next((field.name for field in schema if _quoted(field.name) == text), None)
     dates = [] if plain is None else [one for one in _first_values(batches, plain) if _DATE.match(str(one))]
     if dates and ("date field" in reason or "timestamp field" in reason):
         return f"not every value is a date: say TRY_CAST({text} AS DATE), which is null where it is none"
     clash = _TYPE_CLASH.search(reason)
     is_number = clash and (clash[1] or clash[2]) not in ("DATE", "TIMESTAMP")
-    if dates and (is_number or any(f"'{one}(" in reason for one in _OF_DATES)):
+    if dates and any(f"'{one}(" in reason for one in _OF_DATES):
+        return f"{text} holds dates as text: say {text}::date, as in year({text}::date)"
+    if dates and is_number:
         year = next((one for one in constants if re.fullmatch(r"(1[5-9]|20)\d\d", one)), str(dates[0])[:4])
-        return _date_hint(text, year, reason)
+        return f"{text} holds dates as text, which compare as they are: say {text} >= '{year}-01-01', or year({text}::date)"
     if clash:
         kind = _CASTS.get(clash[1] or clash[2], clash[1] or clash[2])
         return f"{text} is text: say TRY_CAST({text} AS {kind})"
@@ -254,7 +253,7 @@ def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches
     if "Malformed JSON" in reason:
         name = text.partition("->>")[0]
         return f"not every value is an object: say case when {name} like '{{%' then {text} end"
-    return _meant(condition)
+    return ""
 
 
 _TAKE_APART = ("contains", "list_contains", "->>")

@@ -99,8 +99,8 @@ def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None =
         path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already), spaces
         (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None for a
         space that needs none, and where only more training helps), worse (transform, dense and dense_after, the nDCG@10 of
-        the vectors without and with it: what would mend the figures and finds less; else None), metrics (the figures as they are), and, of texts, finds:
-        what `_finds` gives.
+        the vectors without and with it: what would mend the figures and finds less; else None), metrics (the
+        figures as they are), and, of texts, finds: what `_finds` gives.
 
     Raises:
         ConfigError: a sample too small to evaluate.
@@ -120,9 +120,9 @@ def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None =
         has_texts = "word" not in read_schema(opened, opened.kind).names
         finds = _finds(opened, counts, run.report) if has_texts else {}
         mend, worse = _mending(opened, spaces), None
-        if mend is not None and (ndcg := _compared(opened, mend["transform"], drawn_ND, finds, run.report)) is not None:
-            if ndcg[1] < ndcg[0]:
-                mend, worse = None, {"transform": mend["transform"], "dense": ndcg[0], "dense_after": ndcg[1]}
+        ndcg = mend and _compared(opened, mend["transform"], drawn_ND, finds, run.report)
+        if mend and ndcg and ndcg[1] < ndcg[0]:
+            mend, worse = None, {"transform": mend["transform"], "dense": ndcg[0], "dense_after": ndcg[1]}
         return {
             "path": str(artifact),
             "kind": opened.kind,
@@ -231,7 +231,7 @@ def best_transform(spaces: Mapping[TransformKind, Figures]) -> TransformKind:
     return min([*spaces][:: -1 if states["none"]["effective_rank"] == 2 else 1], key=pains.__getitem__)
 
 
-def _mending(artifact: Artifact, spaces: Mapping[TransformKind, Figures]) -> dict[str, str] | None:
+def _mending(artifact: Artifact, spaces: Mapping[TransformKind, Figures]) -> dict[str, Any] | None:
     """What mends the vectors of this artifact: transform and command; None where nothing does better than none.
 
     Word vectors of ours in next to no directions have hardly been trained, and no transform brings what was not learned: of

@@ -13,7 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import ENCODER, Artifact, BundledFiles, RowReader, RowVectors, matrix_of, read_batches, row_count
+from wordpipe.artifacts import (
+    ENCODER,
+    Artifact,
+    BundledFiles,
+    RowReader,
+    RowVectors,
+    matrix_of,
+    read_batches,
+    row_count,
+)
 from wordpipe.runtime import Progress, Report
 from wordpipe.search import (
     CANDIDATES,
@@ -84,7 +93,7 @@ def bundle_lexical(
 
 
 def reads_titles(source: Artifact) -> bool:
-    """Whether the rows of sentences, or of an index over them, were embedded with their titles before them, so that these words count too."""
+    """Whether the rows of sentences, or of an index over them, were embedded with their titles: these words count too."""
     settings = source.manifest.settings
     if source.kind == "index":
         settings = load_facts(source.read(ENCODER + ENCODER_FILE))["settings"]
@@ -126,9 +135,7 @@ def _some(column: pa.Array, rows: Sequence[int]) -> list[str]:
     return column.to_pylist() if len(rows) == len(column) else [column[row].as_py() for row in rows]
 
 
-def measure_some(
-    source: Artifact, at_most: int, report: Report, transform: Transform | None = None
-) -> dict[str, Any]:
+def measure_some(source: Artifact, at_most: int, report: Report, transform: Transform | None = None) -> dict[str, Any]:
     """What vectors and words find in a sentences artifact, or a sample of it, as an index of these rows would measure it.
 
     Args:

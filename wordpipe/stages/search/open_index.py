@@ -67,8 +67,8 @@ class QueryOptions:
         """The options that were given by name. Raises ConfigError: there is no such option, with those spelled like it."""
         known = [one.name for one in fields(cls)]
         if unknown := [name for name in given if name not in known]:
-            near = get_close_matches(unknown[0], known, cutoff=0.5)
-            hint = f"did you mean {', '.join(near)}?" if near else f"known options: {', '.join(known)}"
+            near = get_close_matches(unknown[0].lower(), ["k", *known], cutoff=0.5)
+            hint = f"did you mean {', '.join(near)}?" if near else f"known options: {', '.join(['k', *known])}"
             raise ConfigError(f"unknown option {unknown[0]!r}", hint=hint)
         return cls(**given)
 
