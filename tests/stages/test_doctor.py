@@ -21,7 +21,8 @@ from wordpipe.runtime import quiet
 from wordpipe.sentences import Moments, Transform
 from wordpipe.stages import NORMS, Figures, best_transform, diagnose, rate, unit_sample
 from wordpipe.stages.evaluate import doctor as doctor_file
-from wordpipe.stages.search.index_lexical import measure_some
+
+measure_some = doctor_file.measure_some
 
 # ---- the command
 

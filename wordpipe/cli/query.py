@@ -90,7 +90,7 @@ def query(
     with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
         opened.check(options)
         answers = Answers(form, opened, titled=not text, shown=named_fields(options.where))
-        lines = given_lines(text, queries, what="query", option="--queries")
+        lines: Iterator[str] | None = given_lines(text, queries, what="query", option="--queries")
         size = 1 if is_prompt(text, queries) else _AT_ONCE
         has_more = stdin_has_more if queries is None else lambda: True
         lists = options.where is not None and not text and queries is None and isinstance(opened, OpenIndex)
@@ -101,7 +101,7 @@ def query(
             answers.print(found)
             if not quiet and n_rows > k:
                 say(f"{k:,} of {n_rows:,} rows of which the condition is true; -k shows more")
-        for some in batches((line.strip() for line in lines), size, has_more):
+        for some in batches((line.strip() for line in lines or ()), size, has_more):
             for line, result in zip(some, _results(opened, some, k, options, strict=bool(text)), strict=True):
                 if result is not None:
                     answered += bool(result.hits)
@@ -116,12 +116,12 @@ def query(
             raise opened.nothing_found(options, " ".join(text))
 
 
-def _any_of(lines: Iterator[str]) -> Iterator[str] | None:
+def _any_of(lines: Iterator[str] | None) -> Iterator[str] | None:
     """The lines, the first of which has come; None where there are none."""
     from wordpipe.errors import InputError
 
     try:
-        return chain([next(lines)], lines)
+        return None if lines is None else chain([next(lines)], lines)
     except InputError:
         return None
 

@@ -77,7 +77,8 @@ def show(artifact: Path, rows: int, text: str | None, cluster: int | None, as_js
         found = show_artifact(artifact, rows=max(rows, 1))
     except ArtifactError:  # of a damaged table the manifest can be seen all the same
         found = show_artifact(artifact, rows=rows)
-    example, found["rows"] = next(iter(found["rows"]), {}), found["rows"][:rows]
+    example: dict[str, Any] = next(iter(found["rows"]), {})
+    found["rows"] = found["rows"][:rows]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for title, lines in _sections(found, example):
         click.echo(emphasised(title))

@@ -116,9 +116,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         at = re.search(r"at line (\d+)", str(error))
         line = data.decode("utf-8-sig").splitlines()[int(at[1]) - 1 : int(at[1])] if at else []
         got = line[0].strip()[:200] if line else None
-        needs = "Invalid value" in str(error)
-        hint = 'a text stands in quotes: name = "text"' if needs else None
-        raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path, got=got, hint=hint) from None
+        advice = 'a text stands in quotes: name = "text"' if "Invalid value" in str(error) else None
+        raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path, got=got, hint=advice) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path) from None
     except ValueError:

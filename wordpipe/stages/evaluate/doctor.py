@@ -120,9 +120,10 @@ def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None =
         has_texts = "word" not in read_schema(opened, opened.kind).names
         finds = _finds(opened, counts, run.report) if has_texts else {}
         mend, worse = _mending(opened, spaces), None
-        ndcg = mend and _compared(opened, mend["transform"], drawn_ND, finds, run.report)
-        if mend and ndcg and ndcg[1] < ndcg[0]:
-            mend, worse = None, {"transform": mend["transform"], "dense": ndcg[0], "dense_after": ndcg[1]}
+        ndcg = None if mend is None else _compared(opened, mend["transform"], drawn_ND, finds, run.report)
+        if mend is not None and ndcg is not None and ndcg[1] < ndcg[0]:
+            worse = {"transform": mend["transform"], "dense": ndcg[0], "dense_after": ndcg[1]}
+            mend = None
         return {
             "path": str(artifact),
             "kind": opened.kind,

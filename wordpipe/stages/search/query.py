@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from wordpipe.words import WordQuery, WordVectors
 
 _BUILD_AGAIN = "build it again with: wordpipe index"
-_VALUES_TOLD, _VALUE_CHARS = 8, 40  # of a column that a condition names which is true of no row
+_FEW_VALUES, _VALUE_CHARS = 8, 40  # of a column that a condition names which is true of no row
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
 
@@ -306,7 +306,7 @@ class OpenTextIndex(OpenIndex):
 
     def _values_named(self, condition: str) -> str:
         """The values of the columns of text that a condition names, of those that have few."""
-        told = []
+        listed = []
         for name, stored in visible_columns(self._columns).items():
             kind = self._columns.field(stored).type
             if not (re.search(rf"(?<!\w){re.escape(name)}(?!\w)", condition) and pa.types.is_string(kind)):
@@ -314,12 +314,12 @@ class OpenTextIndex(OpenIndex):
             values: set[str] = set()
             for batch in read_batches(self.artifact, "index", [stored]):
                 values |= {*batch.column(stored).to_pylist()} - {None}
-                if len(values) > _VALUES_TOLD:
+                if len(values) > _FEW_VALUES:
                     break
             else:
                 short = [value if len(value) <= _VALUE_CHARS else value[: _VALUE_CHARS - 1] + "…" for value in values]
-                told += [f"values of {name}: {', '.join(sorted(short))}"] if values else []
-        return "; ".join(told)
+                listed += [f"values of {name}: {', '.join(sorted(short))}"] if values else []
+        return "; ".join(listed)
 
     def _mode(self, options: QueryOptions) -> SearchMode:
         """How queries are searched for, if their words all have vectors."""
