@@ -173,8 +173,9 @@ def doctor(
     Returns:
         path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already), spaces
         (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None for a
-        space that needs none, and where only more training helps), metrics (the figures as they are), and, of texts, finds:
-        what `_finds` gives.
+        space that needs none, and where only more training helps), worse (transform, dense and dense_after, the nDCG@10 of
+        the vectors without and with it: what would mend the figures and finds less; else None), metrics (the
+        figures as they are), and, of texts, finds: what `_finds` gives.
     """
 
 def duplicates(
@@ -610,7 +611,7 @@ def ingest(
         text_field: field or column that holds the text; of CSV and TSV without a header its number, from 1. Default: 'text'.
         title_field: field or column that holds the title, where there is one. Default: 'title'.
         id_field: field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; none: no ids. Default: 'auto'.
-        metadata: carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool or str); without it all fields are carried. Default: ().
+        metadata: carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool, str or date); without it all fields are carried. Default: ().
         no_metadata: carry no field beside text, title and id. Default: False.
         bad_records: stop at a record that cannot be read, or leave it out; such records are counted, the first five named. Default: 'fail'.
         text_b: field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and TSV without a header its number, from 1. Default: ''.

@@ -33,6 +33,25 @@ def test_an_answer_is_a_title_a_place_and_the_passage():
     ]
 
 
+@pytest.mark.parametrize("width", [30, 60, 80])
+@pytest.mark.parametrize("title", ["Pump leaks oil", ""])
+def test_no_field_of_a_condition_hides_the_place_and_the_id(width, title):
+    machine = {"kind": "pump", "serial": "PU-171", "built": {"year": 2011}}
+    fields = {"machine": machine, "labels": ["urgent", "warranty"] * 9, "opened": "2023-04-02"}
+    hit = HIT | {"title": title, "anchor": None, "metadata": fields, "text": "It leaks."}
+    shown = named_fields("machine->>'kind' = 'pump' and 'urgent' in labels and opened >= '2020'")
+    lines = lines_of(hit, "leaks", width, shown)
+    assert max(map(cells_of, lines)) <= width
+    told = " ".join(" ".join(lines).split())
+    assert "sea.html:7 · id T-17" in told
+    assert "machine.kind pump" in told
+    assert "opened 2023-04-02" in told
+    assert "PU-171" not in told
+    assert told.count("urgent") < 4  # a long value is cut
+    assert "built.year" not in told
+    assert "machine.built.year 2011" in " ".join(lines_of(hit, "leaks", 80, ["machine", "built", "year"]))
+
+
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
 @pytest.mark.parametrize(
     "text", ["a word or two " * 80, "蜂は花から花へ飛んで蜜を集める。" * 40, "x" * 3000, "", "\x1b[31m red " * 50]
@@ -101,6 +120,17 @@ def test_formats(cli, built):
     plain = cli(*asked, "--format", "plain", "--explain").out
     assert re.search(r"^\d\.\d{4}  \S", plain)
     assert plain.count("words: the BM25 score as a sum") == 1
+    assert "the cosine as a sum" not in plain  # only what answered is explained
+    assert "early answers" not in plain
+    assert "(adds …)" not in plain
+    mixed = cli(*asked[:-1], "hybrid", "--format", "plain", "--explain").out
+    for part in (
+        "vectors: the cosine as a sum",
+        "words: the BM25 score as a sum",
+        "(adds …): what",
+        "early answers: near",
+    ):
+        assert mixed.count(part) == 1
     table = cli(*asked, "--format", "table").out
     assert re.search(r"score +title +text +place", table)
     clash = cli(*asked, "--json", "--format", "tsv")

@@ -232,15 +232,30 @@ Pipeline.run = run
 sys.argv[0] = "wordpipe"
 main()
 """
+SAVED = PIPELINE.replace(
+    "time.sleep(1000)",
+    """
+    from wordpipe.runtime import Stopped
+    try:
+        time.sleep(1000)
+    except Stopped as stopped:
+        stopped.saved = ".encoder.partial/step-00000120"
+        raise""".strip(),
+)
 WAITING = [
     (["-m", "wordpipe", "ingest", "-", "-o", "corpus"], NOT_MADE, "begins again"),
     (["-m", "wordpipe", "query", "{0}/words"], "nothing that was there has changed", "begins again"),
     (["-c", PIPELINE, "run"], "the stages that were made are kept", "goes on with the others"),
+    (
+        ["-c", SAVED, "run"],
+        "the stages that were made are kept",
+        "goes on with the others, the one at work from what it saved",
+    ),
 ]
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-@pytest.mark.parametrize(("program", "kept", "again"), WAITING, ids=["ingest", "query", "run"])
+@pytest.mark.parametrize(("program", "kept", "again"), WAITING, ids=["ingest", "query", "run", "run-saved"])
 def test_who_stops_a_command_is_told_what_is_kept_and_what_it_does_next(built, tmp_path, program, kept, again, as_json):
     (tmp_path / "wordpipe.toml").write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["wordpipe.toml"]\n')
     program = [sys.executable, *(one.replace("{0}", str(built)) for one in program), *["--json"] * as_json]
@@ -300,3 +315,37 @@ def test_a_stop_that_a_library_swallowed_is_heard_at_the_next_report():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("2\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("serch run/index x", "no such command 'serch'. Did you mean query?"),
+        ("ask run/index x", "Did you mean query?"),
+        ("find run/index x", "Did you mean query?"),
+        ("qurey run/index x", "Did you mean query?"),
+        ("query run/index x -o hits.json", "hint: what it finds goes to standard output: say > FILE"),
+    ],
+)
+def test_what_other_programs_call_it_is_answered_with_ours(cli, words, hint):
+    found = cli(*words.split())
+    assert found.code == 2
+    assert hint in found.err
+
+
+def test_a_text_without_quotes_in_a_config_is_shown(cli, tmp_path):
+    config = tmp_path / "wordpipe.toml"
+    config.write_text('workdir = "run"\n[stage.corpus]\ncommand = "ingest"\ntext_field = report\n')
+    found = cli("status", config).err
+    assert "(at line 4, column 14); got text_field = report\n" in found
+    assert found.endswith('hint: a text stands in quotes: name = "text"\n')
+    config.write_text("[stage.corpus\n")
+    assert "hint" not in cli("status", config).err
+
+
+def test_an_id_field_that_is_not_there_is_named_by_its_key(cli, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"ticket": "W-1", "text": "It leaks."}\n' * 3)
+    config = tmp_path / "wordpipe.toml"
+    config.write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["a.jsonl"]\nid_field = "tiket"\n')
+    found = cli("run", config, "-q").err
+    assert "hint: did you mean ticket? Name the right one with id_field in [stage.corpus] of wordpipe.toml\n" in found

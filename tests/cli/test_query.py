@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import wordpipe
-from tests.support.made_vectors import made_sentences
+from tests.support.made_vectors import made_sentences, made_words
+from tests.support.terminal import in_terminal
 from wordpipe.cli.query import batches
 
 
@@ -85,7 +86,10 @@ def test_a_question_without_an_index_names_the_one_in_run(cli, index, tmp_path, 
         assert cli("query", *words).err.endswith("wordpipe query run/found 'why tides'\n")
     assert "wordpipe query run/found 'salt " in cli("query", "salt " * 1000).err
     assert cli("query", "run/fuond").err.endswith('wordpipe query run/found "your question"\n')
+    for name in ("found", "index"):
+        assert cli("query", name, "tides").err.endswith("hint: wordpipe query run/found tides\n")
     copytree(index, tmp_path / "run" / "other")
+    assert cli("query", "other", "tides").err.endswith("hint: wordpipe query run/other tides\n")
     assert cli("query", "why tides").err.endswith("wordpipe query INDEX 'why tides'\n")
     rmtree(tmp_path / "run")
     (tmp_path / "wordpipe.toml").touch()
@@ -157,6 +161,35 @@ def test_words_without_a_vector_are_looked_up(cli, built, tmp_path):
         assert f"the condition is true of 1 of 4 rows, and the {why}" in none.err
 
 
+def test_an_id_is_no_question_and_a_condition_alone_lists_its_rows(cli, tmp_path):
+    notes = [{"id": f"W-{n}", "text": f"Salt in the sea {'and bread ' * n}", "n": n} for n in range(30)]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes))
+    wordpipe.ingest(tmp_path / "notes.jsonl", output=tmp_path / "corpus")
+    words = made_words(tmp_path / "words", np.eye(5, dtype=np.float32), [9] * 5, ["salt", "sea", "bread", "the", "and"])
+    wordpipe.embed(words, tmp_path / "corpus", output=tmp_path / "s", unit="document")
+    index = wordpipe.index(tmp_path / "s", output=tmp_path / "index").path
+    asked = cli("query", index, "W-21")
+    assert asked.code == 3
+    assert asked.err.endswith("""hint: it is the id of a record: --where "id = 'W-21'" shows it\n""")
+    assert "it is the id" not in cli("query", index, "W-'99").err
+    alone = cli("query", index, "--where", "id = 'W-21'", "--json", piped="")
+    assert [json.loads(line)["id"] for line in alone.out.splitlines() if "rank" in line] == ["W-21"]
+    some = cli("query", index, "--where", "n > 4", "-k", 3, piped="")
+    assert [line.split("\t")[-1] for line in some.out.splitlines()] == ["W-5", "W-6", "W-7"]
+    assert some.err == "3 of 25 rows of which the condition is true; -k shows more\n"
+    assert cli("query", index, "--where", "n > 40", piped="").code == 3
+    seen = in_terminal("query", index, "--where", "n > 28", NO_COLOR="1")
+    assert "notes.jsonl:30 · id W-29" in seen.text
+    assert cli("query", index, "--where", "n > 4", "-k", 3, piped="sea\n").out.startswith("sea\t")
+
+
+def test_a_word_that_no_text_has_is_always_told(cli, index):
+    found = cli("query", index, "salt watre", "-k", 1, "--mode", "lexical")
+    assert found.code == 0
+    assert found.err.startswith("unknown: watre (did you mean water")
+    assert cli("query", index, "salt water", "-k", 1, "--mode", "lexical").err == ""
+
+
 @pytest.mark.parametrize("options", [["--json"], []])
 def test_one_query_has_no_end_line_and_people_get_none(cli, index, tmp_path, options):
     (tmp_path / "queries").write_text("salt\nwater\n")
@@ -164,7 +197,10 @@ def test_one_query_has_no_end_line_and_people_get_none(cli, index, tmp_path, opt
     assert len(alone.out.splitlines()) == 2
     many = cli("query", index, "--queries", tmp_path / "queries", "-k", 2, "--mode", "dense", *options)
     assert ('"hits": 2}' in many.out) == bool(options)
-    assert len(many.out.splitlines()) == 6  # of each query a title for people, an end for programs
+    assert len(many.out.splitlines()) == (6 if options else 4)  # of each query an end for programs
+    if not options:
+        assert [line.split("\t")[0] for line in many.out.splitlines()] == ["salt", "salt", "water", "water"]
+        assert [line.split("\t", 1)[1] for line in many.out.splitlines()[:2]] == alone.out.splitlines()
 
 
 def test_a_large_group_of_duplicates_is_cut_and_called_what_it_is(cli, tmp_path):
@@ -180,6 +216,31 @@ def test_a_large_group_of_duplicates_is_cut_and_called_what_it_is(cli, tmp_path)
     assert len(told["shown"][0]) == told["largest"] == 30
     some = made_sentences(tmp_path / "some", vectors_ND[18:], [f"text {row}" for row in range(15)])
     assert "doctor" not in cli("duplicates", some).err
+
+
+def test_duplicates_are_shown_as_answers_are(cli, tmp_path):
+    notes = [
+        {"id": f"n-{n}", "title": f"The {n}. note on salt", "text": "Salt in the sea, of which " * 9} for n in range(40)
+    ]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes))
+    wordpipe.ingest(tmp_path / "notes.jsonl", output=tmp_path / "corpus")
+    words = made_words(tmp_path / "words", np.eye(5, dtype=np.float32), [9] * 5, ["salt", "sea", "in", "the", "which"])
+    sentences = wordpipe.embed(words, tmp_path / "corpus", output=tmp_path / "s", unit="document").path
+    piped = cli("duplicates", sentences).out.splitlines()
+    assert list(piped[1].split("\t"))[::2] == ["1.0000", "notes.jsonl:1"]
+    assert piped[1].split("\t")[1].startswith("The 0. note on salt · Salt in the sea")
+    assert piped[1].endswith("\tn-0")
+    for columns in (60, 80):
+        seen = in_terminal("duplicates", sentences, "-q", columns=columns, NO_COLOR="1").text.splitlines()
+        assert max(map(len, seen)) <= columns
+        assert "1.0000  The 0. note on salt  notes.jsonl:1 · id n-0" in seen
+
+
+def test_many_groups_that_chain_are_named(cli, tmp_path):
+    vectors_ND = np.repeat(np.eye(20, dtype=np.float32), 2, axis=0)
+    made = made_sentences(tmp_path / "pairs", vectors_ND, [f"text {row}" for row in range(40)])
+    told = "100% of the rows are in groups, which chain from member to member: try --threshold 0.99\n"
+    assert told in cli("duplicates", made).err
 
 
 def test_duplicates_are_told_in_groups(cli, built, tmp_path):

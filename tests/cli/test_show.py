@@ -6,6 +6,8 @@ import re
 import pytest
 from rich.cells import cell_len
 
+import wordpipe
+from tests.support.terminal import in_terminal
 from wordpipe.cli.show import print_segmentation
 
 FOUND = {
@@ -59,10 +61,26 @@ def test_show_text(cli, built):
 
 def test_the_columns_are_listed_with_their_types_also_of_a_damaged_table_not(cli, chain):
     shown = cli("show", chain / "corpus")
-    assert "  columns                  doc_id (string), sentence_id (int32), title (string), text (string)" in shown.out
+    lines = shown.out.splitlines()
+    assert [line.partition(")")[0] for line in lines[7:11]] == [
+        "  doc_id (string", "  sentence_id (int32", "  title (string", "  text (string",
+    ]  # fmt: skip
+    assert lines[8] == "  sentence_id (int32)      0"
     table = next((chain / "corpus").glob("corpus-*.parquet"))
     table.write_bytes(b"x" * table.stat().st_size)
     damaged = cli("show", chain / "corpus")
     assert damaged.code == 0
-    assert "columns " not in damaged.out
+    assert "columns, each" not in damaged.out
     assert cli("show", chain / "corpus", "--rows", 1).code == 4
+
+
+@pytest.mark.parametrize("width", [50, 80])
+def test_what_an_artifact_is_has_room_on_a_terminal_and_no_hashes(built, width):
+    shown = in_terminal("show", built / "sentences", "--rows", 2, columns=width, NO_COLOR="1").text
+    assert max(map(cell_len, shown.splitlines()[1:-2])) <= width  # the path of the artifact, and the command below
+    assert not re.search(r"[0-9a-f]{32}|\[\S*\d\.\d", shown)
+    with wordpipe.open(built / "sentences") as opened:
+        assert f"  vector (list of float)   [{opened.dim} numbers]" in shown.splitlines()
+        assert shown.count(f'"[{opened.dim} numbers]"') == 2
+    assert "lineage" not in shown
+    assert "--json" in shown.splitlines()[-1]

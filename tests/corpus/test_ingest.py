@@ -76,6 +76,13 @@ def test_a_folder_of_formats(here):
     assert ingest.counts["bytes_read"] == sum(source.bytes for source in ingest.sources)
 
 
+def test_dates_are_a_column_of_dates(here):
+    (here / "a.jsonl").write_text('{"text": "One.", "on": "2023-04-02"}\n{"text": "Two.", "on": "2024-01-31"}\n')
+    rows, ingest = read("a.jsonl", metadata=["on:date"], valid=0.0)
+    assert ingest.schema.field("on").type == pa.date32()
+    assert [str(row["on"]) for row in rows] == ["2023-04-02", "2024-01-31"]
+
+
 BLOCKS = st.lists(st.text(st.sampled_from(list("ab. \n\té。")), max_size=30), max_size=12)
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -191,6 +192,20 @@ def test_names_of_fields_are_remembered_and_do_not_fill_the_memory():
         ),
         ("float", ["7.5", 7, None, "", "x", [1]], [7.5, 7.0, None, None, None, None], 2),
         ("bool", ["true", "No", 1, False, "2", None], [True, False, True, False, None, None], 1),
+        (
+            "date",
+            ["2023-04-02", " 2023-04-03T00:00:00", "2023-04-02T10:30:00", "soon", "", 2023, date(2024, 2, 29)],
+            [
+                pa.scalar(date(2023, 4, 2)),
+                pa.scalar(date(2023, 4, 3)),
+                None,
+                None,
+                None,
+                None,
+                pa.scalar(date(2024, 2, 29)),
+            ],
+            3,
+        ),
     ],
 )
 def test_metadata_is_converted_and_misses_are_counted(kind, values, found, missed):

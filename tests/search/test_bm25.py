@@ -246,3 +246,25 @@ def test_every_language_of_the_settings_can_be_stemmed_and_others_are_refused():
 @pytest.mark.parametrize(("text", "language"), [("Wie finden die Bienen den Weg in der Stadt", "none"), ("", "none")])
 def test_other_languages_are_not_stemmed_as_english(text, language):
     assert LexicalIndex.build([text] * 3, LexicalSettings()).settings.language == language
+
+
+def test_words_of_no_text_are_told_with_what_one_slip_makes_of_them():
+    texts = ["The pump makes a grinding noise.", "Noises of bearings", "A nose", "蜂は花から花へ飛ぶ", "каталог"]
+    index = LexicalIndex.build(texts, LexicalSettings(language="english"))
+    assert index.strangers("grinding nosie") == {"nosie": ["noise", "nose"]}
+    assert index.strangers("grindin the Pumps") == {"grindin": ["grinding"]}
+    assert index.strangers("zzzzzz of qq") == {"zzzzzz": [], "qq": []}
+    assert index.strangers("花と蜂") == {}
+    assert "катлог" in index.strangers("катлог")
+    assert index.strangers("pump") == {}
+    many = index.strangers(" ".join(f"nois{letter}q" for letter in "abcdefg"))
+    assert len(many) == 7
+
+
+def test_no_slip_is_missed():
+    """Against the distance to every word, transpositions of neighbours being one."""
+    words = ["bearing", "impeller", "gasket", "valve"]
+    index = LexicalIndex.build(words, LexicalSettings(language="none"))
+    for asked, meant in [("baering", "bearing"), ("impeler", "impeller"), ("gaskett", "gasket"), ("vslve", "valve")]:
+        assert index.strangers(asked) == {asked: [meant]}
+    assert index.strangers("aebring") == {"aebring": []}

@@ -180,6 +180,48 @@ def test_the_number_of_a_row_has_no_name_in_any_condition():
     assert np.flatnonzero(found).tolist() == [8, 9]
 
 
+MANY = pa.schema([
+    *SCHEMA, ("opened", pa.string()), ("labels", pa.list_(pa.string())),
+    pa.field("machine", pa.string(), metadata={b"wordpipe.json": b"true"}), ("note", pa.string()),
+])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        (
+            "opened > 2023",
+            "opened holds dates as text, which compare as they are: say opened >= '2023-01-01', or year(",
+        ),
+        ("opened > 2023-01-01", "opened holds dates as text, which compare as they are: say opened >= '20"),
+        ("year(opened) > 2023", "opened holds dates as text: say opened::date, as in year(opened::date)"),
+        ("month(opened) = 4", "opened holds dates as text: say opened::date"),
+        ("opened > date '2023-01-01'", "opened is text: say TRY_CAST(opened AS DATE)"),
+        ("year(opened::date) > 2022", "not every value is a date: say TRY_CAST(opened AS DATE)"),
+        ("note > 2023", "note is text: say TRY_CAST(note AS BIGINT)"),
+        ("kind = 'pump'", "a field of an object is machine->>'kind'"),
+        ("kind.made > 3", "a field of an object is machine->>'$.kind.made'"),
+        ("urgent in labels", "a text stands in single quotes, 'urgent'; columns: "),
+        ("urgent not in labels", "a text stands in single quotes, 'urgent'; columns: "),
+        ("nothing in ('a', 'b')", "for a field that was not carried"),
+    ],
+)
+def test_hints_know_dates_objects_and_lists_by_the_values(condition, hint):
+    rows = [
+        {"opened": "2021-04-02", "labels": ["urgent"], "machine": '{"kind": "pump"}', "note": "broken"},
+        {"opened": None, "machine": "no object"},
+        {"opened": "unknown"},
+    ]
+
+    def batches(names: Sequence[str]) -> list[pa.RecordBatch]:
+        return pa.Table.from_pylist(rows, MANY).select(list(names)).to_batches()
+
+    with pytest.raises(ConfigError) as caught:
+        rows_where(condition, MANY, batches, len(rows))
+    assert caught.value.hint.startswith(hint)
+    assert caught.value.hint.endswith('columns: row, year, lang, "my column", opened, labels, machine, note')
+
+
 def test_a_condition_that_takes_too_long_is_ended():
     def batches(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         many = pa.RecordBatch.from_pydict({"row": pa.array(np.arange(100_000))})

@@ -17,8 +17,12 @@ from wordpipe.cli.app import app
 from wordpipe.cli.doctor import _show as show
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import unit_rows
+from wordpipe.runtime import quiet
+from wordpipe.sentences import Moments, Transform
 from wordpipe.stages import NORMS, Figures, best_transform, diagnose, rate, unit_sample
 from wordpipe.stages.evaluate import doctor as doctor_file
+
+measure_some = doctor_file.measure_some
 
 # ---- the command
 
@@ -237,6 +241,50 @@ def test_a_sick_space_that_does_not_find_has_two_next_steps(built, tmp_path):
         f"  {SEARCH}",
     ]
     assert "too well" not in shown
+
+
+@pytest.mark.parametrize("of", ["sentences", "index"])
+def test_no_transform_is_named_that_finds_less(of, built, tmp_path, monkeypatch):
+    made = tmp_path / of
+    wordpipe.embed(
+        built / "model", built / "corpus", output=tmp_path / "sentences", unit="document", transform="none", device="cpu",
+        threads=1,
+    )  # fmt: skip
+    if of == "index":
+        wordpipe.index(tmp_path / "sentences", output=made, threads=1)
+    seen = {}
+
+    def measured(artifact, at_most, report, transform=None):
+        found = measure_some(artifact, at_most, report, transform)
+        seen["none" if transform is None else transform.kind] = found["measured"]["ndcg_at_10"]["dense"]
+        if transform is not None and seen.get("less"):
+            found["measured"]["ndcg_at_10"]["dense"] = 0.0
+        return found
+
+    monkeypatch.setattr(doctor_file, "measure_some", measured)
+    first = doctor(made)
+    kind = (first["mend"] or first["worse"])["transform"]
+    assert (first["worse"] is None) == (seen[kind] >= seen["none"])
+    assert (first["mend"] is None) == (seen[kind] < seen["none"])
+    seen["less"] = 1
+    found = doctor(made)
+    assert found["mend"] is None
+    assert found["worse"] == {"transform": kind, "dense": seen["none"], "dense_after": 0.0}
+    shown = asked(str(made))[1]
+    assert f"--transform {kind} would make the space more even, and find less (0.00 by vectors, where it is 0." in shown
+    assert "now, 0 with --transform" not in shown
+
+
+def test_what_vectors_find_after_a_transform_is_of_the_same_queries(finding):
+    with Artifact(finding) as artifact:
+        plain = measure_some(artifact, 1_000, quiet)
+        dim = int(artifact.manifest.facts["dim"])
+        assert measure_some(artifact, 1_000, quiet, Transform.none(dim))["measured"] == plain["measured"]
+        moments = Moments(dim)
+        moments.add(np.eye(dim, dtype=np.float32)[:3])
+        other = measure_some(artifact, 1_000, quiet, moments.fit("remove-components"))["measured"]["ndcg_at_10"]
+    assert other["lexical"] == plain["measured"]["ndcg_at_10"]["lexical"]
+    assert other["dense"] != plain["measured"]["ndcg_at_10"]["dense"]
 
 
 def test_an_index_says_what_was_measured_when_it_was_built(finding, tmp_path):

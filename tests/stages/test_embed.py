@@ -384,7 +384,9 @@ def test_texts_that_fell_out_and_a_crowded_space_are_warned_of(tmp_path):
     made = wordpipe.embed(words, corpus_of(tmp_path / "c", [*known, "one", "two"]), output=tmp_path / "s")
     dropped, crowded = made.warnings
     assert dropped.startswith("2 of 31 sentences (6%) have no vector")
-    assert crowded.startswith(f"all texts look alike: the mean cosine of two is {made.metrics['mean_cosine']:.2f}")
+    assert crowded.startswith(
+        f"texts look alike to the encoder: the mean cosine of two is {made.metrics['mean_cosine']:.2f}"
+    )
     assert crowded.endswith(f"wordpipe doctor {tmp_path / 's'}")
     found = np.stack([row["vector"] for row in rows_of(tmp_path / "s")])
     cosines = (found @ found.T)[np.triu_indices(len(found), 1)]

@@ -17,6 +17,7 @@ from pyarrow.csv import write_csv
 import wordpipe
 from wordpipe.artifacts import CORPUS, Artifact, column_of, read_batches, read_schema, row_shower
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.stages import QueryOptions
 
 WORDS = tuple("tide moon bread yeast bee honey bridge river snow ice salt sea wind sail clock gear".split())  # noqa: SIM905
 
@@ -103,6 +104,16 @@ def test_conditions_use_the_users_names(index, condition, by_hand):
         assert {hit["id"] for hit in opened.query("tide moon", 100, where=condition, mode="dense")} == wanted
 
 
+def test_a_condition_that_is_true_of_no_row_tells_the_values_of_its_columns(index):
+    with wordpipe.open(index) as opened:
+        error = opened.nothing_found(QueryOptions(where="label = 'A' and year > 1"))
+        assert (
+            error.hint == f"values of label: {', '.join(sorted({r['label'] for r in made_records(1) if r['label']}))}"
+        )
+        assert "see the columns and their values with" in opened.nothing_found(QueryOptions(where="year > 9999")).hint
+        assert "see the columns" in opened.nothing_found(QueryOptions(where="text = 'x'")).hint  # of many values none
+
+
 @pytest.mark.parametrize(
     ("condition", "got", "hint"),
     [
@@ -112,11 +123,11 @@ def test_conditions_use_the_users_names(index, condition, by_hand):
         (
             "source = 'web' and label > 5",
             "Cannot compare",
-            "label is text: say TRY_CAST(label AS BIGINT); columns: row (int64)",
+            "label is text: say TRY_CAST(label AS BIGINT); columns: row, ",
         ),
         ("label::int > 5", "Could not convert", "say TRY_CAST(label AS BIGINT)"),
         ("label = 'a' and year = 'new'", "Could not convert", "columns: row"),
-        ("meta > 5", "Cannot compare", "meta holds objects: a field of one is meta->>'FIELD'; columns: row (int64)"),
+        ("meta > 5", "Cannot compare", "meta holds objects: a field of one is meta->>'FIELD'; columns: row, "),
         ("meta.n = '5'", "Cannot extract", "a field of an object is meta->>'n'"),
         ("rows.meta['n'] = '5'", "", "a field of an object is meta->>'n'"),
         ("meta.\"a b\".c = '5'", "Cannot extract", "a field of an object is meta->>'$.\"a b\".c'"),
@@ -124,7 +135,7 @@ def test_conditions_use_the_users_names(index, condition, by_hand):
         ("label->>'n' = 'x'", "Malformed JSON", "say case when label like '{%' then label->>'n' end"),
         ("tags = 'x'", "can't be cast", "tags is a list: say 'x' in tags; columns:"),
         ("year > 1 and tags in ('x', 'y')", "can't be cast", "tags is a list: say 'x' in tags"),
-        ("tags like '%x%'", "No function", "tags is a list: say 'x' in tags; columns: row (int64)"),
+        ("tags like '%x%'", "No function", "tags is a list: say 'x' in tags; columns: row, "),
         ("metadata.year = 1900", "no column metadata.year", "did you mean year?"),
         ('label = "a"', "no column a", "a text stands in single quotes, 'a'"),
         ("case when year > 1 then " * 500 + "true" + " end" * 500, "", ""),
@@ -266,7 +277,7 @@ def test_an_id_field_that_is_not_there_is_an_error_at_the_first_record(here, for
     given = records if form == "memory" else source
     with pytest.raises(InputError, match="no field 'ticket' to take the ids from; got text, ticket_id, year") as caught:
         corpus_of(given, id_field="ticket")
-    assert caught.value.hint == "did you mean --id-field ticket_id?"
+    assert caught.value.hint == "did you mean ticket_id? Name the right one with --id-field"
     assert not (here / "corpus").exists()
     with pytest.raises(InputError) as caught:
         corpus_of(given, id_field="zzz")

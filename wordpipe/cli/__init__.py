@@ -136,6 +136,8 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
         )
         if near:
             hint = f"did you mean {near[0]}? All options: {hint}"
+        elif error.option_name in ("-o", "--output"):
+            hint = "what it finds goes to standard output: say > FILE"
     return UsageError(what, hint=hint)
 
 
@@ -192,10 +194,11 @@ def _say_stopped(signum: int, saved: str | None = None) -> None:
         return
     command = next(iter(sys.argv[1:]), "")
     kept, again = "nothing that was there has changed", "the same command begins again"
-    if saved:
-        kept, again = "", f"run the same command again to continue from {saved}"
-    elif command == "run":
+    if command == "run":  # which folder a stage saved into is nobody's business
         kept, again = "the stages that were made are kept", "the same command goes on with the others"
+        again += ", the one at work from what it saved" if saved else ""
+    elif saved:
+        kept, again = "", f"run the same command again to continue from {saved}"
     elif saved is None and command in _SAVING:
         again = "the same command goes on from what is saved, or begins again"
     elif command in _STAGES:

@@ -34,6 +34,7 @@ _PIPED_CHARS = 200  # of a text, where the output is no terminal
 _LINES = 3  # of a passage
 _FILLED = 0.92  # of these lines, as words that have no room go to the next
 _NARROW = 60  # columns; below, answers are indented by 2 and not by the width of a score
+_VALUE_CHARS = 40  # of a field's value beside the place
 _SCORE, _BETWEEN = 10, 3  # columns of a table that the score and its margins take, and what is before each other one
 _CELL, _TEXT = 24, 30  # columns of a cell at most, before it is folded; of a text at least
 _LEAST = 20  # columns that are written to, however narrow the terminal is
@@ -44,11 +45,12 @@ _OURS = {
     "line", "anchor", "see_also", "split", "explain", "metadata",
 }  # fmt: skip
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
-_LEGEND = (
-    "vectors: the cosine as a sum: what a word brings, or a pair of them (query~text); early answers: nearness to the first "
-    "answers, with which the index asks once more",
-    "words: the BM25 score as a sum over the query's words; (adds …): what the side adds to the score where both are mixed",
-)
+_LEGEND = {
+    "dense": "vectors: the cosine as a sum: what a word brings, or a pair of them (query~text)",
+    "lexical": "words: the BM25 score as a sum over the query's words; it is on no scale: compare it within one query alone",
+    "share": "(adds …): what the side adds to the score, in which both are mixed, 0 to 1",
+    "answers": "early answers: nearness to the first answers, with which the index asks once more",
+}
 
 Segments = list[tuple[str, bool]]
 """A line in pieces: text, and whether it is marked."""
@@ -61,7 +63,7 @@ class Answers:
     Args:
         form: of `FORMATS`.
         opened: what was asked.
-        titled: every query is named above its answers.
+        titled: every query is named above its answers; in lines parted by tabs, it is the first cell of each.
         shown: metadata fields that are shown beside the place.
     """
 
@@ -69,7 +71,7 @@ class Answers:
     opened: "OpenArtifact"
     titled: bool = False
     shown: Sequence[str] = ()
-    _explained: bool = False
+    _explained: set[str] = field(default_factory=set)  # keys of the legend
     _not_shown: dict[str, None] = field(default_factory=dict)  # columns
 
     def print(self, result: "QueryResult") -> None:
@@ -78,16 +80,17 @@ class Answers:
             for hit in result.hits:
                 click.echo(json.dumps({"query": result.query} | hit, ensure_ascii=False, default=str))
             return
-        if self.titled:
+        if self.titled and self.form != "tsv":
             click.echo(emphasised(f"# {escaped(one_line(result.query))}"))
         if self.form == "tsv":
+            asked = [safe_text(one_line(result.query))] if self.titled else []
             words = self.opened.passages(result.query).words if any("explain" in hit for hit in result.hits) else {}
             for hit in result.hits:
                 cells = piped_cells(hit)
                 why = [f"{name} = {' + '.join(parts)}" for name, parts in explained_parts(hit.get("explain"), words)]
                 if why:
                     cells += [""] * (_PIPED_CELLS - len(cells)) + [escaped("; ".join(why))]
-                click.echo("\t".join(cells))
+                click.echo("\t".join([*asked, *cells]))
             return
         finder = self.opened.passages(result.query)
         if self.form == "table":
@@ -97,7 +100,11 @@ class Answers:
             for hit in result.hits:
                 for line in answer_lines(hit, finder, width, self.shown):
                     click.echo(styled(line))
-        self._explained |= any("explain" in hit for hit in result.hits)
+        for explained in (hit["explain"] for hit in result.hits if "explain" in hit):
+            sides = [explained[name] for name in ("dense", "lexical") if name in explained]
+            asked_again = any("answers" in part for side in sides for part in (side, *side.get("terms", ())))
+            is_mixed = any("share" in side for side in sides)
+            self._explained |= {*explained, *(["share"] if is_mixed else []), *(["answers"] if asked_again else [])}
 
     def end(self) -> None:
         """What stands below all answers: which columns had no room, and the legend of what was explained."""
@@ -107,7 +114,7 @@ class Answers:
         if self._explained and self.form == "plain":
             width = self._width()
             click.echo()
-            for paragraph in _LEGEND:
+            for paragraph in (text for name, text in _LEGEND.items() if name in self._explained):
                 for line in wrapped_words(paragraph.split(" "), width, "", "  "):
                     click.echo(line)
 
@@ -214,20 +221,25 @@ def answer_lines(
     indent = " " * (len(score) + 2 if width >= _NARROW else 2)
     room = width - len(indent)
     details = [part for part in (place_of(hit), f"id {user_id(hit)}" if user_id(hit) else "") if part]
-    details += [f"{name} {escaped(_value_text(value))}" for name, value in fields_of(hit).items() if name in shown]
+    details += [
+        f"{escaped(name)} {cut(escaped(_value_text(value)), _VALUE_CHARS)}"
+        for name, value in _named_values(fields_of(hit), shown)
+    ]
     about = " · ".join(details)
     head = escaped(one_line(str(hit.get("word") or hit.get("title") or "")))
     taken = len(score) + 2
     first = _wrapped(head, [(0, len(head))] if "title" in hit else [], width - taken) if head else []
     if not first:
-        yield [(f"{score}  {_end(about, width - taken)}", False)]
+        first_line, *others = _about_lines(details, width - taken)
+        yield [(f"{score}  {first_line}", False)]
+        yield from ([(" " * taken + line, False)] for line in others)
     elif len(first) == 1 and cells_of(head) + 2 + cells_of(about) <= width - taken:
         yield [(f"{score}  ", False), *first[0], (f"  {about}", False)] if about else [(f"{score}  ", False), *first[0]]
     else:
         yield [(f"{score}  ", False), *first[0]]
         yield from ([(" " * taken, False), *line] for line in first[1:_LINES])
         if about:
-            yield [(indent + _end(about, room), False)]
+            yield from ([(indent + line, False)] for line in _about_lines(details, room))
     if hit.get("text"):
         text, passage = matched(hit, finder, max(1, int(_FILLED * _LINES * room) - 2))
         yield from ([(indent, False), *line] for line in _passage_lines(text, passage, room))
@@ -236,6 +248,28 @@ def answer_lines(
         yield from (
             [(line, False)] for line in wrapped_words([safe_text(one) for one in named], width, indent, indent + "  ")
         )
+
+
+def _about_lines(details: Sequence[str], room: int) -> Iterator[str]:
+    """The details of an answer on as many lines as they take; the place, the first, is cut from the left to one."""
+    line = ""
+    for detail in (_end(details[0], room), *details[1:]) if details else ():
+        joined = f"{line} · {detail}" if line else detail
+        if cells_of(joined) > room:
+            if line:
+                yield line
+            *whole, joined = ("".join(text for text, _ in one) for one in _wrapped(detail, [], room))
+            yield from whole
+        line = joined
+    yield line
+
+
+def _named_values(values: Mapping[str, Any], shown: Sequence[str], within: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields that are shown; of an object those fields that are named too, as `machine.kind`, or all where none is."""
+    for name, value in values.items():
+        if name in shown:
+            named = [*_named_values(value, shown, f"{within}{name}.")] if isinstance(value, dict) else []
+            yield from named or [(within + name, value)]
 
 
 def matched(hit: Mapping[str, Any], finder: "PassageFinder", room: int) -> tuple[str, "Passage"]:

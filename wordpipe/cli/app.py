@@ -44,6 +44,12 @@ _PROJECT = {
 }
 
 
+_MEANT = {
+    "search": "query", "ask": "query", "find": "query", "dedupe": "duplicates", "inspect": "show", "info": "show",
+}  # fmt: skip
+"""What other programs call a command → ours."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are known by name and help, and imported when called.
 
@@ -94,7 +100,9 @@ class LazyGroup(click.Group):
                 raise click.UsageError(f"{said}.", ctx) from None
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], self._where, n=2)
+            meant = {name: _MEANT[name] for name in get_close_matches(args[0], _MEANT, n=1, cutoff=0.8)}
+            near = [*meant.values()] if {*meant.values()} <= {*self._where} else []
+            near = near or get_close_matches(args[0], self._where, n=2)
             hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(self._where)}."
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from error
 

@@ -120,6 +120,11 @@ def _advice(found: dict[str, Any]) -> Iterator[str]:
         now = f"{counted(ill['none'], 'complaints')} now, {ill[best]} with --transform {best}"
         yield f'{now} (in wordpipe.toml: transform = "{best}" in the stage of embed):'
         yield f"  {mend['command']}"
+    elif (worse := found["worse"]) is not None:
+        yield (
+            f"--transform {worse['transform']} would make the space more even, and find less ({worse['dense_after']:.2f} by "
+            f"vectors, where it is {worse['dense']:.2f} now): leave it as it is."
+        )
     elif "sick" in states["none"]:
         yield f"No --transform mends this; {more} may."
     if finds["mend"] is not None and "embed" in finds["mend"]:

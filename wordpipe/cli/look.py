@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.answers import cut, place_of
+from wordpipe.cli.answers import answer_lines, piped_cells, styled
 from wordpipe.cli.command import FORCE, PATH, ExampleCommand
 from wordpipe.cli.output import (
     ProgressDrawer,
@@ -30,7 +31,6 @@ _LAYOUT = "How words get their places; auto is umap where umap-learn is installe
 _SPARKS = 40
 _AXES = click.Choice(["tokens", "steps", "seconds"])
 _START = "Draw nothing before N tokens, steps or seconds."
-_GROUP_CHARS = 160  # of a text in a group of duplicates
 _GROUP_ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty times
 _MANY = 20  # rows in one group: of fewer texts more than half may well be copies
 
@@ -246,10 +246,19 @@ def duplicates(artifact: Path, **options: Any) -> None:
 
 
 def _show_groups(found: dict[str, Any]) -> None:
+    """Groups as answers are shown, the score being the cosine: lines for people, in a pipe cells parted by tabs."""
+    from wordpipe.search import Analyser
+    from wordpipe.stages import PassageFinder
+
+    finder = PassageFinder("", Analyser("none"))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for number, group in enumerate(found["shown"], start=1):
         click.echo(emphasised(f"# group {number}: {len(group):,} texts"))
         for row in group[:_GROUP_ROWS]:
-            click.echo(_group_line(row))
+            hit = {**row, "score": row["cosine"]}
+            lines = ["\t".join(piped_cells(hit))] if width is None else map(styled, answer_lines(hit, finder, width))
+            for line in lines:
+                click.echo(line)
         if len(group) > _GROUP_ROWS:
             click.echo(f"… {len(group) - _GROUP_ROWS:,} more")
 
@@ -266,9 +275,10 @@ def _group_remarks(found: dict[str, Any]) -> list[str]:
             f"one group holds {found['largest']:,} of {rows}: at {found['threshold']:g} these vectors cannot tell the texts "
             f"apart; raise --threshold, or see what is wrong with: wordpipe doctor {shlex.quote(found['path'])}"
         )
+    elif found["rows"] >= 2 * _MANY and 2 * found["rows_in_groups"] > found["rows"]:
+        higher = f"{1 - (1 - found['threshold']) / 5:.4g}"
+        lines.append(
+            f"{found['rows_in_groups'] / found['rows']:.0%} of the rows are in groups, which chain from member to member: try "
+            f"--threshold {higher}"
+        )
     return lines
-
-
-def _group_line(row: dict[str, Any]) -> str:
-    text = one_line(row.get("text") or row.get("word") or "")
-    return "\t".join(filter(None, [f"{row['cosine']:.4f}", safe_text(cut(text, _GROUP_CHARS)), place_of(row)]))

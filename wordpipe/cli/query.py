@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -31,6 +31,7 @@ _ENDLESS = 64 << 20  # characters after which a line is taken for one without an
 
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
+wordpipe query run/index --where "opened >= '2024-01-31'"
 wordpipe query run/words water - salt + sugar"""
 _MODE = "By vectors, by words (BM25), or both mixed; auto: what found best when the index was built.  [default: auto]"
 _WEIGHT = "Share of the vectors in a hybrid score, 0 to 1.  [default: measured; more for long queries]"
@@ -69,13 +70,14 @@ def query(
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
     All QUERY words are one query. Without QUERY, queries are read from --queries or stdin, one per line; on a terminal
-    there is a prompt. From a pipe every query is answered when it comes, so that a shell may keep the command running; with
-    --json each answer then ends with a line {"query": …, "hits": N}, also where N is 0; a blank line is no query. A score is
-    a cosine by vectors, BM25 by words, and 0 to 1 where both are mixed. With --mode auto or hybrid, a query with words that
-    have no vector but stand in the texts is asked by words too. Exit code 3 when nothing was answered.
+    there is a prompt, or with --where alone the first rows of which it is true are listed. From a pipe every query is
+    answered when it comes, so that a shell may keep the command running; with --json each answer then ends with a line
+    {"query": …, "hits": N}, also where N is 0; a blank line is no query. A score is a cosine by vectors, BM25 by words, and 0
+    to 1 where both are mixed. With --mode auto or hybrid, a query with words that have no vector but stand in the texts is
+    asked by words too. Exit code 3 when nothing was answered.
     """
     from wordpipe.errors import ConfigError
-    from wordpipe.stages import QueryOptions, open_artifact
+    from wordpipe.stages import OpenIndex, QueryOptions, open_artifact
 
     if text and not " ".join(text).strip():
         raise ConfigError("the query is empty", hint="give words, or a file with --queries")
@@ -90,10 +92,18 @@ def query(
     with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
         opened.check(options)
         answers = Answers(form, opened, titled=not text, shown=named_fields(options.where))
-        lines = given_lines(text, queries, what="query", option="--queries")
+        lines: Iterator[str] | None = given_lines(text, queries, what="query", option="--queries")
         size = 1 if is_prompt(text, queries) else _AT_ONCE
         has_more = stdin_has_more if queries is None else lambda: True
-        for some in batches((line.strip() for line in lines), size, has_more):
+        lists = options.where is not None and not text and queries is None and isinstance(opened, OpenIndex)
+        if lists and (is_prompt(text, queries) or (lines := _any_of(lines)) is None):
+            assert isinstance(opened, OpenIndex)
+            found, n_rows = opened.fulfilling(options, k)
+            answers.titled, answered, lines = False, bool(found.hits), iter(())
+            answers.print(found)
+            if not quiet and n_rows > k:
+                say(f"{k:,} of {n_rows:,} rows of which the condition is true; -k shows more")
+        for some in batches((line.strip() for line in lines or ()), size, has_more):
             for line, result in zip(some, _results(opened, some, k, options, strict=bool(text)), strict=True):
                 if result is not None:
                     answered += bool(result.hits)
@@ -105,7 +115,17 @@ def query(
                     click.echo(json.dumps(end, ensure_ascii=False))
         answers.end()
         if not answered:
-            raise opened.nothing_found(options)
+            raise opened.nothing_found(options, " ".join(text))
+
+
+def _any_of(lines: Iterator[str] | None) -> Iterator[str] | None:
+    """The lines, the first of which has come; None where there are none."""
+    from wordpipe.errors import InputError
+
+    try:
+        return None if lines is None else chain([next(lines)], lines)
+    except InputError:
+        return None
 
 
 def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
@@ -117,9 +137,12 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     for manifest in islice(Path("run").glob(f"*/{MANIFEST}"), _LOOKED_AT):
         with suppress(ArtifactError), Artifact(manifest.parent, ["index"], verify=False) as artifact:
             found.append(artifact.path)
-    index = shlex.quote(str(found[0])) if len(found) == 1 else None
+    meant = [one for one in found if text and one.name == str(path)] or found
+    index = shlex.quote(str(meant[0])) if len(meant) == 1 else None
     made = "" if found else "; wordpipe index makes one"
-    is_path = len(path.parts) > 1 and " " not in str(path)
+    is_path = (len(path.parts) > 1 and " " not in str(path)) or (
+        text and str(path) in ("index", *(one.name for one in found))
+    )
     words = text if is_path else (str(path), *text)
     asked = shlex.quote(shortened(" ".join(words), _SHOWN)) if words else '"your question"'
     hint = f"wordpipe query {index or 'INDEX'} {asked}{made}"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -10,10 +11,22 @@ from typing import Any, NamedTuple
 
 import click
 
-from wordpipe.cli.answers import piped_line
+from wordpipe.cli.answers import cut, piped_line
 from wordpipe.cli.command import PATH, ExampleCommand
-from wordpipe.cli.output import counted, emphasised, human_bytes, human_seconds, safe_text, say
+from wordpipe.cli.output import (
+    cells_of,
+    counted,
+    emphasised,
+    fitted,
+    human_bytes,
+    human_seconds,
+    one_line,
+    safe_text,
+    say,
+    wrapped_words,
+)
 
+_EXAMPLE_CHARS = 60  # of the value of a column
 _BAR = "│"
 _COLOURS = ("black on bright_cyan", "black on bright_yellow")  # of tokens, in turns
 _MARKED = {"?": "bold white on red", "*": "bold white on magenta", "": ""}
@@ -35,6 +48,7 @@ _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 )  # fmt: skip
 def show(artifact: Path, rows: int, text: str | None, cluster: int | None, as_json: bool) -> None:
     """Say what an artifact is, how it was made and what it holds; how its tokenizer cuts a text; who is in a cluster."""
+    from wordpipe.errors import ArtifactError
     from wordpipe.stages import show as show_artifact
 
     if cluster is not None:
@@ -56,14 +70,24 @@ def show(artifact: Path, rows: int, text: str | None, cluster: int | None, as_js
         else:
             print_segmentation(cut)
         return
-    found = show_artifact(artifact, rows=rows)
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False, default=str))
+        click.echo(json.dumps(show_artifact(artifact, rows=rows), ensure_ascii=False, default=str))
         return
-    for title, lines in _sections(found):
+    try:
+        found = show_artifact(artifact, rows=max(rows, 1))
+    except ArtifactError:  # of a damaged table the manifest can be seen all the same
+        found = show_artifact(artifact, rows=rows)
+    example: dict[str, Any] = next(iter(found["rows"]), {})
+    found["rows"] = found["rows"][:rows]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for title, lines in _sections(found, example):
         click.echo(emphasised(title))
         for name, value in lines:
-            click.echo(safe_text(f"  {name:<24} {value}"))
+            for line in _name_and_value(name, value, width):
+                click.echo(line)
+    if width is not None:
+        command = shlex.join(["wordpipe", "show", str(artifact), "--json"])
+        click.echo(fitted(f"hashes, all settings and what is nested: {command}", width))
 
 
 @click.command(
@@ -116,35 +140,74 @@ def _print_members(path: Path, cluster: int, n: int | None, *, as_json: bool) ->
                 click.echo(piped_line({**member, "score": member["similarity"]}, room))
 
 
-def _sections(found: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:
+def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:
+    """What is shown of an artifact: its columns first, each with the value of its first row; no hashes, nothing nested."""
     manifest = found["manifest"]
     head = [
         ("kind", manifest["kind"]),
         ("made by", f"wordpipe {manifest['command']} (version {manifest['wordpipe']})"),
-        ("recipe", manifest["recipe"][:16]),
-        ("digest", manifest["digest"][:16]),
         ("same bytes every run", "yes" if manifest["bitwise"] else "no"),
         ("time, memory", f"{human_seconds(manifest['seconds'])}, {human_bytes(manifest['peak_memory_bytes'])}"),
         ("device, threads", f"{manifest['device']}, {manifest['threads']}"),
     ]
-    if found["columns"]:
-        head.append(("columns", ", ".join(f"{name} ({kind})" for name, kind in found["columns"].items())))
+    columns = [(f"{name} ({kind})", _example(example, name)) for name, kind in found["columns"].items()]
     files = [
         (f["path"], human_bytes(f["bytes"]) + (f", {counted(f['rows'], 'rows')}" if f["rows"] is not None else ""))
         for f in manifest["outputs"]
     ]
-    inputs = [(i["kind"], f"{i['path'] or ''}  {i['digest'][:16]}") for i in manifest["inputs"]]
+    inputs = [(i["kind"], i["path"] or "") for i in manifest["inputs"]]
+    figures = {**manifest["metrics"], **manifest["facts"]}
     sections = [
         (found["path"], head),
-        ("settings", list(manifest["settings"].items())),
+        ("columns, each with the value of the first row", columns),
+        ("settings", [(name, value) for name, value in manifest["settings"].items() if value not in (0, "", None, [])]),
         ("inputs", inputs[:20] + ([("…", f"{len(inputs) - 20} more")] if len(inputs) > 20 else [])),
         ("counts", [(name, f"{value:,}") for name, value in manifest["counts"].items()]),
-        ("figures", list({**manifest["metrics"], **manifest["facts"]}.items())),
+        ("figures", [(name, value) for name, value in figures.items() if not isinstance(value, (dict, list))]),
         ("files", files),
         ("warnings", [("", text) for text in manifest["warnings"]]),
-        ("rows", [(str(n), json.dumps(row, ensure_ascii=False, default=str)) for n, row in enumerate(found["rows"])]),
+        (
+            "rows",
+            [(str(n), _json({name: _short(v) for name, v in row.items()})) for n, row in enumerate(found["rows"])],
+        ),
     ]
     return [(title, lines) for title, lines in sections if lines]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _short(value: Any) -> Any:
+    """A value; of a long list of numbers, which is cut already, how many there are."""
+    is_cut = (
+        isinstance(value, list) and len(value) > 1 and isinstance(value[-1], str) and isinstance(value[0], (int, float))
+    )
+    return f"[{value[-1].split(' ')[1]} numbers]" if is_cut else value
+
+
+def _example(row: dict[str, Any], name: str) -> str:
+    """The value of a column in a row as a query shows it; one of ours that a field hides has an underscore before it."""
+    value = {"": None, **{f"_{own}": row[own] for own in row}, **row, **row.get("metadata", {})}.get(name)
+    text = _short(value)
+    text = text if isinstance(text, str) else "" if text is None else _json(text)
+    return cut(one_line(text), _EXAMPLE_CHARS)
+
+
+def _name_and_value(name: str, value: Any, width: int | None) -> Iterator[str]:
+    """A line, or on a terminal as many as it takes, the value indented."""
+    line = safe_text(f"  {name:<24} {value}").rstrip()
+    if width is None or cells_of(line) <= width:
+        yield line
+        return
+    first, deeper = safe_text(f"  {name:<24}"), " " * 6
+    words = [part for word in safe_text(str(value)).split(" ") for part in _broken(word, max(width - len(deeper), 1))]
+    yield from wrapped_words([first.rstrip() if len(first.rstrip()) > 26 else first, *words], width, "", deeper)
+
+
+def _broken(word: str, room: int) -> list[str]:
+    """A word in pieces that have room on a line."""
+    return [word[first : first + room] for first in range(0, len(word), room)] or [""]
 
 
 class _Cell(NamedTuple):

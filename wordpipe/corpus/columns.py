@@ -303,7 +303,7 @@ def _from_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-_CASTS: dict[MetadataType, str] = {"int": "int", "float": "float", "bool": "bool", "str": "str"}
+_CASTS: dict[MetadataType, str] = {"int": "int", "float": "float", "bool": "bool", "str": "str", "date": "date32[day]"}
 _OWN_TYPES = {
     "anchor": pa.string(), "text_b": pa.string(), "tags": TAGS, "spans": SPANS,
     "see_also": pa.list_(pa.field("item", pa.string(), nullable=False)),

@@ -5,6 +5,7 @@ A record that cannot be read stops the ingest, or is left out, counted and told 
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, time
 from difflib import get_close_matches
 from itertools import chain
 from typing import Any
@@ -119,7 +120,8 @@ class Fields:
         if self._id and self._needs_id and head and self._id not in (seen := dict.fromkeys(chain(*head))):
             what, got = f"no field {self._id!r} to take the ids from", ", ".join([*seen][:_LISTED])
             near = near_fields(self._id, [name for name in seen if name != self.settings.text_field])
-            hint = f"did you mean --id-field {' or '.join(near)}?" if near else "name the right one with --id-field"
+            meant = f"did you mean {' or '.join(near)}? " if near else ""
+            hint = f"{meant}{'N' if near else 'n'}ame the right one with --id-field"
             raise InputError(what, where=self.source, got=got, hint=hint)
         if self.settings.id_field != "auto":
             return
@@ -272,7 +274,7 @@ class Fields:
             if kind == "str":
                 return self._as_text(value)
             value = value.as_py() if isinstance(value, pa.Scalar) else value
-            return {"int": _integer, "float": float, "bool": _boolean}[kind](value)  # type: ignore[operator]
+            return {"int": _integer, "float": float, "bool": _boolean, "date": _date}[kind](value)  # type: ignore[operator]
         except (TypeError, ValueError, OverflowError):
             self.ledger.add_named("metadata_not_converted", name)
             message = (
@@ -312,6 +314,16 @@ def _integer(value: Any) -> int:
     if number != int(number) or not -(2**63) <= number < 2**63:
         raise ValueError
     return int(number)
+
+
+def _date(value: Any) -> pa.Scalar:
+    """A day that is written as ISO 8601 has it; a time of day has no place in it, and is refused unless it is midnight."""
+    found = value if isinstance(value, date) else datetime.fromisoformat(str(value).strip())
+    if isinstance(found, datetime):
+        if found.timetz() != time(tzinfo=found.tzinfo):
+            raise ValueError
+        found = found.date()
+    return pa.scalar(found, pa.date32())
 
 
 def _boolean(value: Any) -> bool:

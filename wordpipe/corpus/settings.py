@@ -8,10 +8,10 @@ from pydantic import field_validator, model_validator
 
 from wordpipe.settings import Settings, setting
 
-MetadataType = Literal["str", "int", "float", "bool"]
+MetadataType = Literal["str", "int", "float", "bool", "date"]
 Newline = Literal["auto", "paragraph", "space"]
 
-_ENTRY = re.compile(r"(?P<name>.+):(?P<type>str|int|float|bool)|(?P<plain>[^:]+)", re.DOTALL)
+_ENTRY = re.compile(r"(?P<name>.+):(?P<type>str|int|float|bool|date)|(?P<plain>[^:]+)", re.DOTALL)
 _SINCE = ("no_metadata", "id_field", "bad_records", "text_b", "parallel", "label_field", "tags_field", "spans_field")
 """Settings that corpora made before have not: at their defaults they are no part of a recipe."""
 
@@ -69,7 +69,7 @@ class IngestSettings(Settings):
     )
     metadata: tuple[str, ...] = setting(
         (),
-        "carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool or str); without it all fields are "
+        "carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool, str or date); without it all fields are "
         "carried",
         metavar="NAME[:TYPE],…",
     )
@@ -174,7 +174,7 @@ class IngestSettings(Settings):
         for entry in entries:
             match = _ENTRY.fullmatch(entry)
             if match is None:
-                raise ValueError(f"NAME or NAME:TYPE with TYPE one of str, int, float, bool, not {entry!r}")
+                raise ValueError(f"NAME or NAME:TYPE with TYPE one of str, int, float, bool, date, not {entry!r}")
             names.append(match["name"] or match["plain"])
         if len(set(names)) < len(names):
             raise ValueError("different names")

@@ -112,7 +112,13 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(data.decode("utf-8-sig"))
     except RecursionError:
         raise ConfigError("not a TOML file: its values lie too deep in each other", where=path) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"at line (\d+)", str(error))
+        line = data.decode("utf-8-sig").splitlines()[int(at[1]) - 1 : int(at[1])] if at else []
+        got = line[0].strip()[:200] if line else None
+        advice = 'a text stands in quotes: name = "text"' if "Invalid value" in str(error) else None
+        raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path, got=got, hint=advice) from None
+    except UnicodeDecodeError as error:
         raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path) from None
     except ValueError:
         raise ConfigError("not a TOML file: it has a number of thousands of digits", where=path) from None

@@ -9,7 +9,7 @@ the columns alone, may open no file and load no extension, its settings are lock
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from threading import Timer
 from typing import Any
@@ -31,6 +31,8 @@ _SAFE: dict[str, Any] = {
     "python_enable_replacements": "false",
     "memory_limit": "2GB",
 }
+_TYPED = 6  # columns that an error names with their types
+_LOOKED_AT = 1_000  # values of a column, for what they look like
 _SHOWN = 300  # characters of a condition, or of what is wrong with it, in an error
 _SECONDS = 120.0  # that a condition may take; a million rows take 0.2 s
 
@@ -87,7 +89,7 @@ def rows_where(
         except RecursionError:
             raise _not_a_condition(condition, "one that is nested too deep") from None
         if unknown:
-            raise _no_column(condition, unknown[0], tree, schema)
+            raise _no_column(condition, unknown[0], tree, schema, batches)
         if len({name.lower() for name in named}) < len(named):
             reason = "columns whose names differ only in capitals, which a condition cannot tell apart"
             raise _misfit(condition, reason, schema)
@@ -109,7 +111,7 @@ def rows_where(
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
             reason = reason.partition("Error: ")[2] or reason
-            raise _misfit(condition, reason, schema, _fit_hint(condition, reason, tree, schema)) from None
+            raise _misfit(condition, reason, schema, _fit_hint(condition, reason, tree, schema, batches)) from None
     allowed = np.zeros(rows, dtype=np.bool_)
     allowed[np.asarray(found, dtype=np.int64)] = True
     return allowed
@@ -150,23 +152,47 @@ def _numbered(
 
 def _misfit(condition: str, reason: str, schema: pa.Schema, hint: str = "") -> ConfigError:
     """The reason in a line, what to do where that is known, and the columns that there are."""
-    columns = ", ".join(f"{_quoted(field.name)} ({type_name(field)})" for field in schema)
+    typed = len(schema) <= _TYPED  # of more the types hide the names
+    columns = ", ".join(_quoted(field.name) + (f" ({type_name(field)})" if typed else "") for field in schema)
     what, listed = "the condition does not fit the columns", f"columns: {columns}"
     return ConfigError(what, where=_short(condition), got=_short(reason), hint=f"{hint}; {listed}" if hint else listed)
 
 
-def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema) -> ConfigError:
-    """The error for a column that is not there: what is spelled like it, or how a field becomes one."""
-    name, last = _short(name), name.rpartition(".")[2]
+def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema, batches: Batches) -> ConfigError:
+    """The error for a column that is not there: a text without quotes, what is spelled like it, or how a field becomes one."""
+    whole, name, last = name.split("."), _short(name), name.rpartition(".")[2]
+    listed = re.search(rf'(?<!\w)"?{re.escape(name)}"?\s+(?:not\s+)?in\s+"?(\w+)', condition, re.IGNORECASE)
+    is_value = (listed and listed[1] in schema.names) or re.search(rf'[=<>]\s*"?{re.escape(name)}(?!\w)', condition)
+    objects = [
+        field.name for field in schema if is_json(field) and _is_key(whole[0], _first_values(batches, field.name))
+    ]
     near = get_close_matches(name, schema.names, n=3, cutoff=0.6)
     near = near or [known for known in schema.names if known.lower() in (name.lower(), last.lower())]
     kind = ":int" if any(_constant(part)[:1].isdigit() for part in _parts(tree)) else ""
     hint = f"for a field that was not carried: wordpipe ingest … --metadata {_quoted(name)}{kind} makes the column"
     if near:
         hint = f"did you mean {', '.join(map(_quoted, near))}? Else {hint}"
-    if re.search(rf'[=<>]\s*"?{re.escape(name)}(?!\w)', condition):  # it stands where a value does
-        hint = f"a text stands in single quotes, '{name}'; {hint}"
+    if is_value:
+        hint = f"a text stands in single quotes, '{name}'" + (f"; {hint}" if near else "")
+    if objects:
+        hint = f"a field of an object is {' or '.join(_reaching([one, *whole]) for one in objects)}"
     return _misfit(condition, f"no column {name}", schema, hint)
+
+
+def _first_values(batches: Batches, name: str) -> list[Any]:
+    """The first values of a column that are there."""
+    first = next(iter(batches([name])), None)
+    values = [] if first is None else first.column(0).slice(0, _LOOKED_AT).to_pylist()
+    return [value for value in values if value is not None]
+
+
+def _is_key(name: str, texts: Iterable[str]) -> bool:
+    """Whether a field of this name stands in any of the objects."""
+    for text in texts:
+        with suppress(ValueError, RecursionError):
+            if isinstance(found := json.loads(text), dict) and name in found:
+                return True
+    return False
 
 
 _CASTS = {"INTEGER": "BIGINT", "BIGINT": "BIGINT", "HUGEINT": "BIGINT", "DECIMAL": "DOUBLE", "DOUBLE": "DOUBLE",
@@ -174,7 +200,7 @@ _CASTS = {"INTEGER": "BIGINT", "BIGINT": "BIGINT", "HUGEINT": "BIGINT", "DECIMAL
 _TYPE_CLASH = re.compile(r"type VARCHAR\b.*\btype (\w+?)(?:_LITERAL)?\b|type (\w+?)(?:_LITERAL)?\b.*\btype VARCHAR\b")
 
 
-def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema) -> str:
+def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches: Batches) -> str:
     """What would make a condition fit: how a list, or a field of an object, is asked for; a cast of a text."""
     known = {field.name.lower(): field for field in schema}
     texts, constants = [], []
@@ -200,7 +226,27 @@ def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema) -> str:
     if not texts:
         return _meant(condition)
     text = max(texts, key=lambda one: one[0])[1]  # what stands beside a number, before what stands elsewhere
-    if clash := _TYPE_CLASH.search(reason):
+    return _text_hint(text, reason, constants, schema, batches) or _meant(condition)
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
+_OF_DATES = ("year", "month", "day", "date_part", "date_trunc")
+
+
+def _text_hint(text: str, reason: str, constants: Sequence[str], schema: pa.Schema, batches: Batches) -> str:
+    """What a column of text, or a field of an object, is compared as; nothing where that is not known."""
+    plain = next((field.name for field in schema if _quoted(field.name) == text), None)
+    dates = [] if plain is None else [one for one in _first_values(batches, plain) if _DATE.match(str(one))]
+    if dates and ("date field" in reason or "timestamp field" in reason):
+        return f"not every value is a date: say TRY_CAST({text} AS DATE), which is null where it is none"
+    clash = _TYPE_CLASH.search(reason)
+    is_number = clash and (clash[1] or clash[2]) not in ("DATE", "TIMESTAMP")
+    if dates and any(f"'{one}(" in reason for one in _OF_DATES):
+        return f"{text} holds dates as text: say {text}::date, as in year({text}::date)"
+    if dates and is_number:
+        year = next((one for one in constants if re.fullmatch(r"(1[5-9]|20)\d\d", one)), str(dates[0])[:4])
+        return f"{text} holds dates as text, which compare as they are: say {text} >= '{year}-01-01', or year({text}::date)"
+    if clash:
         kind = _CASTS.get(clash[1] or clash[2], clash[1] or clash[2])
         return f"{text} is text: say TRY_CAST({text} AS {kind})"
     if "Could not convert string" in reason and not any(f"string {one}" in reason for one in constants):
@@ -208,7 +254,7 @@ def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema) -> str:
     if "Malformed JSON" in reason:
         name = text.partition("->>")[0]
         return f"not every value is an object: say case when {name} like '{{%' then {text} end"
-    return _meant(condition)
+    return ""
 
 
 _TAKE_APART = ("contains", "list_contains", "->>")

@@ -98,8 +98,9 @@ def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None =
     Returns:
         path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already), spaces
         (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None for a
-        space that needs none, and where only more training helps), metrics (the figures as they are), and, of texts, finds:
-        what `_finds` gives.
+        space that needs none, and where only more training helps), worse (transform, dense and dense_after, the nDCG@10 of
+        the vectors without and with it: what would mend the figures and finds less; else None), metrics (the
+        figures as they are), and, of texts, finds: what `_finds` gives.
 
     Raises:
         ConfigError: a sample too small to evaluate.
@@ -116,6 +117,13 @@ def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None =
     with storage_errors(), Artifact(artifact, ["sentences", "words", "index"], verify=run.verify) as opened:
         drawn_ND, counts = _read(opened, sample, run.report)
         spaces = diagnose(drawn_ND, report=run.report)
+        has_texts = "word" not in read_schema(opened, opened.kind).names
+        finds = _finds(opened, counts, run.report) if has_texts else {}
+        mend, worse = _mending(opened, spaces), None
+        ndcg = None if mend is None else _compared(opened, mend["transform"], drawn_ND, finds, run.report)
+        if mend is not None and ndcg is not None and ndcg[1] < ndcg[0]:
+            worse = {"transform": mend["transform"], "dense": ndcg[0], "dense_after": ndcg[1]}
+            mend = None
         return {
             "path": str(artifact),
             "kind": opened.kind,
@@ -125,9 +133,10 @@ def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None =
             "transform": opened.manifest.facts.get("transform"),
             "spaces": spaces,
             "verdicts": {kind: rate(figures) for kind, figures in spaces.items()},
-            "mend": _mending(opened, spaces),
+            "mend": mend,
+            "worse": worse,
             "metrics": spaces["none"],
-            **({} if "word" in read_schema(opened, opened.kind).names else {"finds": _finds(opened, counts, run.report)}),
+            **({"finds": finds} if has_texts else {}),
         }  # fmt: skip
 
 
@@ -223,7 +232,7 @@ def best_transform(spaces: Mapping[TransformKind, Figures]) -> TransformKind:
     return min([*spaces][:: -1 if states["none"]["effective_rank"] == 2 else 1], key=pains.__getitem__)
 
 
-def _mending(artifact: Artifact, spaces: Mapping[TransformKind, Figures]) -> dict[str, str] | None:
+def _mending(artifact: Artifact, spaces: Mapping[TransformKind, Figures]) -> dict[str, Any] | None:
     """What mends the vectors of this artifact: transform and command; None where nothing does better than none.
 
     Word vectors of ours in next to no directions have hardly been trained, and no transform brings what was not learned: of
@@ -241,6 +250,26 @@ def _mending(artifact: Artifact, spaces: Mapping[TransformKind, Figures]) -> dic
         "index": f"wordpipe embed MODEL CORPUS -o SENTENCES --transform {best} && wordpipe index SENTENCES -o {path}",
     }[artifact.kind]
     return {"transform": best, "command": command}
+
+
+def _compared(
+    artifact: Artifact, kind: TransformKind, drawn_ND: Vectors, finds: Mapping[str, Any], report: Report
+) -> tuple[float, float] | None:
+    """The nDCG@10 of the vectors as they are and after a transform, by the same queries; None where it cannot be measured.
+
+    Of 600 tickets written by one form, whitening made the space even (0.86 to 0.00, 2 to 35 directions), and what titles found
+    fell from 0.10 to 0.01.
+    """
+    if not finds or finds["measured"] is None or finds["state"] == "unknown" or not artifact.names(ENCODER):
+        return None
+    if finds["own_cosine"] is not None and finds["own_cosine"] < _OWN:
+        return None
+    moments = Moments(drawn_ND.shape[1])
+    moments.add(drawn_ND)
+    now = finds if finds["own_cosine"] is not None else measure_some(artifact, _SEARCHED, report)
+    after = measure_some(artifact, _SEARCHED, report, moments.fit(kind))
+    before, then = (one["measured"] and one["measured"]["ndcg_at_10"]["dense"] for one in (now, after))
+    return None if before is None or then is None else (before, then)
 
 
 def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dict[str, Any]:

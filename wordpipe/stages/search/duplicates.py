@@ -67,7 +67,7 @@ def duplicates(
         groups, pairs = groups_of(links, rows)
         wanted = np.unique(np.concatenate(groups[:n])).tolist() if groups[:n] else []
         schema = read_schema(opened, opened.kind)
-        columns = [name for name in schema.names if name not in ("title", "id", "row")]
+        columns = [name for name in schema.names if name not in ("id", "row")]
         row_of = dict(zip(wanted, RowReader(opened, opened.kind, columns).fetch(wanted), strict=True))
     return {
         "path": str(artifact),

@@ -467,6 +467,6 @@ def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:
     cosine = job.metrics.get("mean_cosine", 0.0)
     if cosine > MAX_MEAN_COSINE:
         job.warn(
-            f"all texts look alike: the mean cosine of two is {cosine:.2f}, where 0 is healthy; what mends it: "
-            f"wordpipe doctor {shlex.quote(str(job.output))}"
+            f"texts look alike to the encoder: the mean cosine of two is {cosine:.2f}; usual of short texts in one form, and "
+            f"the order of answers need not suffer; whether it does says: wordpipe doctor {shlex.quote(str(job.output))}"
         )

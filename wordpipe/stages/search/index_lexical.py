@@ -13,7 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, BundledFiles, RowReader, RowVectors, matrix_of, read_batches, row_count
+from wordpipe.artifacts import (
+    ENCODER,
+    Artifact,
+    BundledFiles,
+    RowReader,
+    RowVectors,
+    matrix_of,
+    read_batches,
+    row_count,
+)
 from wordpipe.runtime import Progress, Report
 from wordpipe.search import (
     CANDIDATES,
@@ -30,7 +39,7 @@ from wordpipe.search import (
     measure,
 )
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.sentences import TextEncoder, learned_from_pairs
+from wordpipe.sentences import ENCODER_FILE, TextEncoder, Transform, learned_from_pairs, load_facts
 from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.open_index import document_numbers
@@ -86,8 +95,10 @@ def bundle_lexical(
 
 
 def reads_titles(source: Artifact) -> bool:
-    """Whether a sentences artifact's rows were embedded with their titles before them, so that these words count too."""
+    """Whether the rows of sentences, or of an index over them, were embedded with their titles: these words count too."""
     settings = source.manifest.settings
+    if source.kind == "index":
+        settings = load_facts(source.read(ENCODER + ENCODER_FILE))["settings"]
     return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"
 
 
@@ -103,9 +114,9 @@ def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalInde
 
 def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report) -> Iterator[str]:
     """What is found by its words: the text as it was embedded, its title before it where that was read too."""
-    titled, total = reads_titles(source), row_count(source, "sentences")
+    titled, total = reads_titles(source), row_count(source, source.kind)
     first = 0
-    for batch in read_batches(source, "sentences", ["title", "text"] if titled else ["text"]):
+    for batch in read_batches(source, source.kind, ["title", "text"] if titled else ["text"]):
         rows = range(len(batch)) if wanted is None else np.flatnonzero(wanted[first : first + len(batch)]).tolist()
         first += len(batch)
         texts = _some(batch.column("text"), rows)
@@ -126,13 +137,14 @@ def _some(column: pa.Array, rows: Sequence[int]) -> list[str]:
     return column.to_pylist() if len(rows) == len(column) else [column[row].as_py() for row in rows]
 
 
-def measure_some(source: Artifact, at_most: int, report: Report) -> dict[str, Any]:
+def measure_some(source: Artifact, at_most: int, report: Report, transform: Transform | None = None) -> dict[str, Any]:
     """What vectors and words find in a sentences artifact, or a sample of it, as an index of these rows would measure it.
 
     Args:
-        source: a sentences artifact that carries its encoder.
+        source: a sentences artifact, or an index over one, that carries its encoder.
         at_most: rows to look at, or a few more: of a larger artifact whole documents, evenly spread.
         report: progress.
+        transform: of the vectors of rows and queries, before they are compared.
 
     Returns:
         rows, how many were looked at; own_cosine, the median cosine of their vectors and those that the encoder gives their
@@ -141,7 +153,7 @@ def measure_some(source: Artifact, at_most: int, report: Report) -> dict[str, An
     Raises:
         ArtifactError: the encoder cannot be read.
     """
-    documents_N = document_numbers(source, "sentences")
+    documents_N = document_numbers(source, source.kind)
     chosen_N = _spread(documents_N, at_most)
     lexical = LexicalIndex.build(_texts(source, chosen_N, report=report), LexicalSettings())
     rows, encoder = _Rows(source, documents_N, np.flatnonzero(chosen_N)), bundled_encoder(source)
@@ -152,7 +164,7 @@ def measure_some(source: Artifact, at_most: int, report: Report) -> dict[str, An
     return {
         "rows": len(lexical),
         "own_cosine": round(own_cosine, 4),
-        **_measured(rows, lexical, encoder, timed=False, report=report),
+        **_measured(rows, lexical, encoder, timed=False, report=report, transform=transform),
     }
 
 
@@ -171,7 +183,7 @@ def _spread(documents_N: npt.NDArray[np.int64], at_most: int) -> npt.NDArray[np.
 
 
 class _Rows:
-    """The rows of a sentences artifact in which queries search: all of them, or some, which are then numbered anew.
+    """The rows of an artifact in which queries search: all of them, or some, which are then numbered anew.
 
     Args:
         source: the artifact.
@@ -186,7 +198,7 @@ class _Rows:
         some: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.source, self._some = source, some
-        documents_N = document_numbers(source, "sentences") if documents_N is None else documents_N
+        documents_N = document_numbers(source, source.kind) if documents_N is None else documents_N
         sizes_N = np.bincount(documents_N)[documents_N]
         self.documents = documents_N if some is None else documents_N[some]  # (S,)
         self.sizes = sizes_N if some is None else sizes_N[some]  # (S,) of each one's document, the rows not chosen too
@@ -194,7 +206,7 @@ class _Rows:
     @cached_property
     def dense(self) -> VectorStream | VectorTable:
         """Their vectors."""
-        stored = RowVectors(self.source, "sentences")
+        stored = RowVectors(self.source, self.source.kind)
         return VectorStream(self._blocks, stored) if self._some is None else VectorTable(stored.read(self._some))
 
     def read(self, rows: Sequence[int]) -> list[tuple[int, str, str]]:
@@ -205,7 +217,7 @@ class _Rows:
         return [(row, one["title"] or "", one["text"]) for row, one in zip(ascending, found, strict=True)]
 
     def _blocks(self) -> Iterator[npt.NDArray[np.float32]]:
-        return (matrix_of(batch.column("vector")) for batch in read_batches(self.source, "sentences", ["vector"]))
+        return (matrix_of(batch.column("vector")) for batch in read_batches(self.source, self.source.kind, ["vector"]))
 
     def repeated(self, drawn: Sequence[tuple[int, str, str]]) -> set[str]:
         """The titles and the texts of some rows that stand in another row too."""
@@ -225,11 +237,17 @@ class _Rows:
 
     @cached_property
     def _reader(self) -> RowReader:
-        return RowReader(self.source, "sentences", ["title", "text"])
+        return RowReader(self.source, self.source.kind, ["title", "text"])
 
 
 def _measured(
-    rows: _Rows, lexical: LexicalIndex, encoder: TextEncoder, *, timed: bool, report: Report
+    rows: _Rows,
+    lexical: LexicalIndex,
+    encoder: TextEncoder,
+    *,
+    timed: bool,
+    report: Report,
+    transform: Transform | None = None,
 ) -> dict[str, Any]:
     """How far vectors and words agree, and the mode that finds best.
 
@@ -239,6 +257,7 @@ def _measured(
         encoder: what gave their vectors.
         timed: whether a query is timed, too.
         report: progress.
+        transform: of all vectors; the rows' are then in memory.
 
     Returns:
         agreement; mode: see `best_mode`; measured: see `measured_by`; alike, True where nothing was measured as too few titles
@@ -254,11 +273,15 @@ def _measured(
         before, done = done, done + len(texts)
         phase = "comparing words and vectors"
         report(Progress(phase, before, total, "texts"))
-        return encoder.encode(
+        found_QD = encoder.encode(
             texts, lambda share: report(Progress(phase, round(before + share * len(texts)), total, "texts"))
         ).vectors
+        return found_QD if transform is None else transform.apply(found_QD)[0]
 
-    agreement, found = measure(drawn, cuts, encode, rows.dense, lexical)
+    dense = rows.dense
+    if transform is not None:
+        dense = VectorTable(transform.apply(dense.vectors(np.arange(len(lexical))))[0])
+    agreement, found = measure(drawn, cuts, encode, dense, lexical)
     trained = learned_from_pairs(encoder)
     mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
     facts = {"agreement": agreement, "mode": mode, "measured": measured and measured | {"learned_from_pairs": trained}}

@@ -68,8 +68,8 @@ class QueryOptions:
         """The options that were given by name. Raises ConfigError: there is no such option, with those spelled like it."""
         known = [one.name for one in fields(cls)]
         if unknown := [name for name in given if name not in known]:
-            near = get_close_matches(unknown[0], known, cutoff=0.5)
-            hint = f"did you mean {', '.join(near)}?" if near else f"known options: {', '.join(known)}"
+            near = get_close_matches(unknown[0].lower(), ["k", *known], cutoff=0.5)
+            hint = f"did you mean {', '.join(near)}?" if near else f"known options: {', '.join(['k', *known])}"
             raise ConfigError(f"unknown option {unknown[0]!r}", hint=hint)
         return cls(**given)
 
@@ -248,9 +248,9 @@ class OpenArtifact:
 
         return PassageFinder(query, Analyser("none"))
 
-    def nothing_found(self, options: QueryOptions) -> InputError:
-        """The error that says that no query found anything, and what to do."""
-        del options
+    def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
+        """The error that says that no query found anything, and what to do; `asked` where there was one query."""
+        del options, asked
         return InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
 
     def check(self, options: QueryOptions) -> None:
@@ -337,6 +337,13 @@ class OpenIndex(OpenArtifact):
     def _reader(self) -> RowReader:
         # our number of a row is its place
         return RowReader(self.artifact, "index", [name for name in self._columns.names if name not in ("id", "row")])
+
+    def fulfilling(self, options: QueryOptions, k: int) -> tuple[QueryResult, int]:
+        """The first k rows of which a condition is true, each of score 1, in their order; and how many there are."""
+        allowed = self.allowed(options)
+        rows = np.arange(len(self)) if allowed is None else np.flatnonzero(allowed)
+        (hits,) = self.rows_of([Hits(rows[:k], np.ones(len(rows[:k]), np.float32))])
+        return QueryResult("", hits), len(rows)
 
     def _rows_of_condition(self, condition: str) -> npt.NDArray[np.bool_]:
         from wordpipe.search import rows_where

@@ -1,7 +1,9 @@
 """`wordpipe query`: an index over texts, searched by vectors, by words, or by both; a table of words or an index over one."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
@@ -9,8 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from wordpipe.artifacts import ENCODER, MANIFEST, Artifact, BundledFiles, Kind, read_fact, row_count
+from wordpipe.artifacts import (
+    ENCODER,
+    MANIFEST,
+    Artifact,
+    BundledFiles,
+    Kind,
+    read_batches,
+    read_fact,
+    row_count,
+    visible_columns,
+)
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.runtime import need_address_space
 from wordpipe.search import (
@@ -51,6 +64,7 @@ if TYPE_CHECKING:
     from wordpipe.words import WordQuery, WordVectors
 
 _BUILD_AGAIN = "build it again with: wordpipe index"
+_FEW_VALUES, _VALUE_CHARS = 8, 40  # of a column that a condition names which is true of no row
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
 
@@ -244,6 +258,9 @@ class OpenTextIndex(OpenIndex):
             for text, choice, result, own in zip(texts, chosen, results, hits, strict=True):
                 self._explain(text, choice.mode, result, own)
         unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
+        for text, choice, words in zip(texts, chosen, unknown, strict=True):
+            if choice.mode == "lexical":
+                words |= {word: near or words.get(word, []) for word, near in self.lexical.strangers(text).items()}
         return [
             QueryResult(text, own, words, by_words=[*choice.by_words], mode=choice.mode)
             for text, own, words, choice in zip(texts, hits, unknown, chosen, strict=True)
@@ -264,12 +281,20 @@ class OpenTextIndex(OpenIndex):
         if options.mode in ("lexical", "hybrid") or options.is_hybrid:
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
 
-    def nothing_found(self, options: QueryOptions) -> InputError:
+    def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
         """The error that says that no query found anything, and why where that is known."""
+        if asked and options.where is None and "record_id" in self._columns.names:
+            condition = "id = '" + asked.replace("'", "''") + "'"
+            with suppress(ConfigError):  # numbers as ids
+                if self._rows_where(condition).any():
+                    hint = f'it is the id of a record: --where "{condition}" shows it'
+                    return InputError("nothing was found", hint=hint)
         what, mode, allowed = "nothing was found", self._mode(options), self.allowed(options)
         if allowed is not None:
             what += f": the condition is true of {allowed.sum():,} of {len(allowed):,} rows"
             if not allowed.any():
+                if known := self._values_named(options.where or ""):
+                    return InputError(what, got=options.where, hint=known)
                 hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
                 return InputError(what, got=options.where, hint=hint)
         if allowed is not None and options.min_score is None:
@@ -279,7 +304,24 @@ class OpenTextIndex(OpenIndex):
             return InputError(what, got=options.where, hint=f"ask {by_vectors}with other words or another condition")
         if mode == "dense" and self._has_lexical:
             return InputError(what, got=options.where, hint="ask by words, with --mode lexical, or with other words")
-        return super().nothing_found(options)
+        return super().nothing_found(options, asked)
+
+    def _values_named(self, condition: str) -> str:
+        """The values of the columns of text that a condition names, of those that have few."""
+        listed = []
+        for name, stored in visible_columns(self._columns).items():
+            kind = self._columns.field(stored).type
+            if not (re.search(rf"(?<!\w){re.escape(name)}(?!\w)", condition) and pa.types.is_string(kind)):
+                continue
+            values: set[str] = set()
+            for batch in read_batches(self.artifact, "index", [stored]):
+                values |= {*batch.column(stored).to_pylist()} - {None}
+                if len(values) > _FEW_VALUES:
+                    break
+            else:
+                short = [value if len(value) <= _VALUE_CHARS else value[: _VALUE_CHARS - 1] + "…" for value in values]
+                listed += [f"values of {name}: {', '.join(sorted(short))}"] if values else []
+        return "; ".join(listed)
 
     def _mode(self, options: QueryOptions) -> SearchMode:
         """How queries are searched for, if their words all have vectors."""
