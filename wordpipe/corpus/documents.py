@@ -377,29 +377,7 @@ def document_of(
     """
     ledger.add("documents_read")
     ledger.add("records_split", record.part == 1)
-    body = record.text.lstrip()
-    if body:
-        stripped = len(record.text) - len(body)
-        record.line += record.text.count("\n", 0, stripped) if record.lines_follow else 0
-        record.text = body.rstrip()
-        if "spans" in record.own:
-            record.own = within(record.own, stripped, stripped + len(record.text))
-    elif settings.is_pairs:
-        record.text = ""
-    else:  # the title is the text where there is no other
-        record.text, record.title = record.title or "", None
-        record.line -= bool(record.text) and record.lines_follow  # the line above, which was read as the title
-        ledger.add("documents_title_as_text", bool(record.text))
-    if record.title and len(record.title) > LONGEST_TITLE:
-        record.title = record.title[:LONGEST_TITLE]
-        ledger.add("titles_cut")
-    if settings.is_pairs and not _is_pair(record, settings, ledger):
-        return None
-    if not record.text:
-        ledger.add("documents_dropped_empty")
-        return None
-    if record.min_words and len(record.text.split(maxsplit=record.min_words)) < record.min_words:
-        ledger.add("documents_dropped_short")
+    if not _is_whole(record, settings, ledger):
         return None
     data = record.text.encode()
     size, digest = len(data), blake3(data).digest(_DIGEST_BYTES)
@@ -428,6 +406,35 @@ def document_of(
     ledger.add(f"documents_{split}")
     ledger.add("bytes_kept", size)
     return Document(digest.hex(), split, record, 100 + len(record.title or "") + record.width)
+
+
+def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
+    """Clean the record, and say whether it has a text (a pair both) that is long enough; else it is counted."""
+    body = record.text.lstrip()
+    if body:
+        stripped = len(record.text) - len(body)
+        record.line += record.text.count("\n", 0, stripped) if record.lines_follow else 0
+        record.text = body.rstrip()
+        if "spans" in record.own:
+            record.own = within(record.own, stripped, stripped + len(record.text))
+    elif settings.is_pairs:
+        record.text = ""
+    else:  # the title is the text where there is no other
+        record.text, record.title = record.title or "", None
+        record.line -= bool(record.text) and record.lines_follow  # the line above, which was read as the title
+        ledger.add("documents_title_as_text", bool(record.text))
+    if record.title and len(record.title) > LONGEST_TITLE:
+        record.title = record.title[:LONGEST_TITLE]
+        ledger.add("titles_cut")
+    if settings.is_pairs and not _is_pair(record, settings, ledger):
+        return False
+    if not record.text:
+        ledger.add("documents_dropped_empty")
+        return False
+    if record.min_words and len(record.text.split(maxsplit=record.min_words)) < record.min_words:
+        ledger.add("documents_dropped_short")
+        return False
+    return True
 
 
 def _is_pair(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
