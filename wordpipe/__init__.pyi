@@ -622,7 +622,7 @@ def ingest(
 
     Settings, what is kept:
         bad_bytes: invalid UTF-8: put U+FFFD for it, drop the line, or stop. Default: 'replace'.
-        deduplicate: keep only the first of documents with the same text, and of records that are equal in all fields. Default: True.
+        deduplicate: keep only the first of documents with the same text; of records, of those equal in all fields. Default: True.
         valid: share of the documents kept for validation (< 1). Default: 0.01.
         test: share of the documents kept for tests (< 1). Default: 0.0.
 

@@ -103,7 +103,7 @@ class IngestSettings(Settings):
         "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop", expert=True, section="What is kept"
     )
     deduplicate: bool = setting(
-        True, "keep only the first of documents with the same text, and of records that are equal in all fields"
+        True, "keep only the first of documents with the same text; of records, of those equal in all fields"
     )
     valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
     test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1, expert=True)
