@@ -606,7 +606,7 @@ def ingest(
 
     Settings, records:
         text_field: field or column that holds the text; of CSV and TSV without a header its number, from 1. Default: 'text'.
-        title_field: field or column that holds the title. Default: 'title'.
+        title_field: field or column that holds the title, where there is one. Default: 'title'.
         id_field: field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; none: no ids. Default: 'auto'.
         metadata: carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool or str); without it all fields are carried. Default: ().
         no_metadata: carry no field beside text, title and id. Default: False.
@@ -620,7 +620,7 @@ def ingest(
     Settings, what is kept:
         bad_bytes: invalid UTF-8: put U+FFFD for it, drop the line, or stop. Default: 'replace'.
         deduplicate: keep only the first of documents with the same text; a record with an id of its own is kept. Default: True.
-        valid: share of documents kept for validation (< 1). Default: 0.01.
+        valid: share of the documents kept for validation (< 1). Default: 0.01.
         test: share of the documents kept for tests (< 1). Default: 0.0.
 
     Settings, bounds:

@@ -57,7 +57,7 @@ class IngestSettings(Settings):
         min_length=1,
         section="Records",
     )
-    title_field: str = setting("title", "field or column that holds the title", metavar="NAME")
+    title_field: str = setting("title", "field or column that holds the title, where there is one", metavar="NAME")
     id_field: str = setting(
         "auto",
         "field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; "
@@ -80,9 +80,12 @@ class IngestSettings(Settings):
         "field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and "
         "TSV without a header its number, from 1",
         metavar="NAME",
+        expert=True,
     )
     parallel: bool = setting(
-        False, "pair the lines of two files; each line of the first SOURCE with the same line of the second"
+        False,
+        "pair the lines of two files; each line of the first SOURCE with the same line of the second",
+        expert=True,
     )
     label_field: str = setting(
         "",
@@ -103,7 +106,7 @@ class IngestSettings(Settings):
     deduplicate: bool = setting(
         True, "keep only the first of documents with the same text; a record with an id of its own is kept"
     )
-    valid: float = setting(0.01, "share of documents kept for validation", ge=0, lt=1)
+    valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
     test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1, expert=True)
     max_document_bytes: int = setting(
         16 << 20, "longer records are split at a space", ge=1024, le=1 << 30, expert=True, section="Bounds"
