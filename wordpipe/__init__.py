@@ -77,7 +77,9 @@ if TYPE_CHECKING:
         tokenize,
         train_clm,
         train_contrastive,
+        train_denoising,
         train_mlm,
+        train_seq2seq,
         train_word2vec,
         verify,
     )
@@ -85,7 +87,7 @@ if TYPE_CHECKING:
     from wordpipe.stages import open_artifact as open  # noqa: A004
     from wordpipe.tokens.settings import TokenizeSettings
     from wordpipe.training.contrastive.settings import ContrastiveSettings
-    from wordpipe.training.settings import CausalSettings, MaskedSettings
+    from wordpipe.training.settings import CausalSettings, DenoisingSettings, MaskedSettings, Seq2SeqSettings
     from wordpipe.words.settings import ImportSettings, Word2VecSettings
 else:
     __getattr__, __dir__ = face(__name__, __file__)

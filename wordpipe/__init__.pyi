@@ -44,7 +44,9 @@ from wordpipe.stages.text.generate import Generated
 from wordpipe.tokens.settings import TokenizeSettings as TokenizeSettings
 from wordpipe.training.contrastive.settings import ContrastiveSettings as ContrastiveSettings
 from wordpipe.training.settings import CausalSettings as CausalSettings
+from wordpipe.training.settings import DenoisingSettings as DenoisingSettings
 from wordpipe.training.settings import MaskedSettings as MaskedSettings
+from wordpipe.training.settings import Seq2SeqSettings as Seq2SeqSettings
 from wordpipe.words.settings import ImportSettings as ImportSettings
 from wordpipe.words.settings import Word2VecSettings as Word2VecSettings
 
@@ -945,6 +947,102 @@ def train_contrastive(
         valid_pairs: held-out pairs among which partners are looked for (at least 2). Default: 1000.
     """
 
+def train_denoising(
+    tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
+    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
+    style: Literal['t5', 'bart'] = 't5', dim: int | None = None, n_layers: int | None = None,
+    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
+    attention: Literal['dot', 'additive', 'linear'] = 'dot', window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
+    norm_place: Literal['pre', 'post'] | None = None,
+    feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
+    tied: bool = True, dropout: float = 0.1, seq_len: int | None = None, batch_size: int | None = None,
+    micro_batch: int = 0, optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None,
+    min_lr_frac: float = 0.1, warmup: float = 0.2,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2,
+    weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95, clip: float = 1.0,
+    label_smoothing: float = 0.0, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
+    compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
+    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
+    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
+    extend: PathLike | None = None, init_embeddings: PathLike | None = None, n_decoder_layers: int | None = None,
+    average: float = 0.1, noise: float | None = None, mean_span: float | None = None,
+) -> Made:
+    """Train an encoder-decoder without pairs: it restores texts that were damaged.
+
+    The model is a start for `train_seq2seq`, and fills gaps. A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+
+    Settings:
+        preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
+        steps: optimiser steps. Default: None.
+        epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+        style: what is damaged, and the model: t5 (spans are written), bart (the whole text is). Default: 't5'.
+        dim: width of the model, else the preset's (2 to 16384). Default: None.
+        n_layers: blocks, else the preset's (1 to 256). Default: None.
+        n_heads: attention heads, else the preset's (1 to 256). Default: None.
+        n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
+        ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
+        positions: how positions are known, else the style's. Default: None.
+        attention: how queries and keys are compared; additive and linear have no class in transformers. Default: 'dot'.
+        window: of other models: no encoder-decoder has windows (0 to 0). Default: 0.
+        global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
+        global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
+        norm: LayerNorm or RMSNorm, else the style's. Default: None.
+        norm_place: norms before or after each half of a block, else the style's. Default: None.
+        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
+        tied: the output matrix is the embedding table. Default: True.
+        dropout: share of each block's output zeroed in training (< 1). Default: 0.1.
+
+    Settings, the sequences:
+        seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
+        batch_size: sequences per step, else the preset's. Default: None.
+        micro_batch: sequences computed at once (gradients add up over the step), 0 = what the device takes. Default: 0.
+
+    Settings, the optimiser:
+        optimiser: muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all. Default: 'muon'.
+        lr: peak learning rate, else the preset's (> 0, at most 1000). Default: None.
+        min_lr_frac: learning rate at the end, as a share of the peak (0 to 1). Default: 0.1.
+        warmup: steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on. Default: 0.2.
+        schedule: after the warm-up: fall along a cosine or a line, stay and fall at the end (wsd: warm-up-stable-decay), fall with one over the root of the step (noam), or stay. Default: 'cosine'.
+        decay: share of the steps in which a wsd schedule falls (> 0, at most 1). Default: 0.2.
+        weight_decay: decoupled weight decay, on matrices only (0 to 10). Default: 0.05.
+        beta1: AdamW's memory of gradients (< 1). Default: 0.9.
+        beta2: AdamW's memory of squared gradients (< 1). Default: 0.98.
+        momentum: Muon's memory of gradients (< 1). Default: 0.95.
+        clip: largest norm of a step's gradient, 0 = no limit. Default: 1.0.
+        label_smoothing: share of the target spread over all tokens (< 1). Default: 0.0.
+        seed: seed of weights, order, noise and dropout. Default: 1.
+        device: where to train; auto takes the fastest there is. Default: 'auto'.
+        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
+        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        compile: torch.compile: worth its first minute on CUDA (auto). Default: 'auto'.
+        recompute: gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory. Default: False.
+        deterministic: same bytes from every run on a GPU too, slower; a CPU always gives them. Default: False.
+        checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
+        checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
+        report_every: steps between two rows of the log; the screen is refreshed every few seconds. Default: 10.
+        eval_every: steps between validations, 0 = five over the run. Default: 0.
+        valid_tokens: held-out positions looked at in each validation. Default: 32768.
+        patience: warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all. Default: 0.
+        keep_state: keep the optimiser's state in the model's folder, once or twice as large as the weights, so that extend can go on. Default: True.
+
+    Settings, what it starts from:
+        init: start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer. Default: None.
+        extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
+        init_embeddings: of other models. Default: None.
+        n_decoder_layers: blocks of the decoder, else as many as of the encoder (1 to 256). Default: None.
+        average: the weights are the mean of ten sets, evenly spread over this share of the steps at the end; 0 = the last ones (0 to 1). Default: 0.1.
+        noise: share of the tokens that is taken out; else 0.15 for t5 and 0.3 for bart (> 0, < 1). Default: None.
+        mean_span: tokens of a span on average; else 3 for t5 and 3.5 for bart (1 to 100). Default: None.
+    """
+
 def train_mlm(
     tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
@@ -1047,6 +1145,103 @@ def train_mlm(
         mask_unit: what is hidden together: single tokens, whole words, or spans of whole words. Default: 'token'.
         mask_share: of these, the share shown as [MASK]; 1 = all of them (0 to 1). Default: 0.8.
         random_share: of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is (0 to 1). Default: None.
+    """
+
+def train_seq2seq(
+    tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
+    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
+    style: Literal['t5', 'bart', 'vaswani'] = 'vaswani', dim: int | None = None, n_layers: int | None = None,
+    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
+    attention: Literal['dot', 'additive', 'linear'] = 'dot', window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
+    norm_place: Literal['pre', 'post'] | None = None,
+    feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
+    tied: bool = True, dropout: float = 0.1, seq_len: int | None = None, batch_size: int | None = None,
+    micro_batch: int = 0, optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None,
+    min_lr_frac: float = 0.1, warmup: float = 0.2,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2,
+    weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95, clip: float = 1.0,
+    label_smoothing: float = 0.1, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
+    compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
+    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
+    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
+    extend: PathLike | None = None, init_embeddings: PathLike | None = None, n_decoder_layers: int | None = None,
+    average: float = 0.1, prefix: str = '',
+) -> Made:
+    """Train an encoder-decoder on pairs: translations, titles, answers.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact of pairs: its corpus has a second text (`ingest --text-b`, `ingest --parallel`).
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+
+    Settings:
+        preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
+        steps: optimiser steps. Default: None.
+        epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+        style: parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian). Default: 'vaswani'.
+        dim: width of the model, else the preset's (2 to 16384). Default: None.
+        n_layers: blocks, else the preset's (1 to 256). Default: None.
+        n_heads: attention heads, else the preset's (1 to 256). Default: None.
+        n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
+        ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
+        positions: how positions are known, else the style's. Default: None.
+        attention: how queries and keys are compared; additive and linear have no class in transformers. Default: 'dot'.
+        window: of other models: no encoder-decoder has windows (0 to 0). Default: 0.
+        global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
+        global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
+        norm: LayerNorm or RMSNorm, else the style's. Default: None.
+        norm_place: norms before or after each half of a block, else the style's. Default: None.
+        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
+        tied: the output matrix is the embedding table. Default: True.
+        dropout: share of each block's output zeroed in training (< 1). Default: 0.1.
+
+    Settings, the sequences:
+        seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
+        batch_size: sequences per step, else the preset's. Default: None.
+        micro_batch: sequences computed at once (gradients add up over the step), 0 = what the device takes. Default: 0.
+
+    Settings, the optimiser:
+        optimiser: muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all. Default: 'muon'.
+        lr: peak learning rate, else the preset's (> 0, at most 1000). Default: None.
+        min_lr_frac: learning rate at the end, as a share of the peak (0 to 1). Default: 0.1.
+        warmup: steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on. Default: 0.2.
+        schedule: after the warm-up: fall along a cosine or a line, stay and fall at the end (wsd: warm-up-stable-decay), fall with one over the root of the step (noam), or stay. Default: 'cosine'.
+        decay: share of the steps in which a wsd schedule falls (> 0, at most 1). Default: 0.2.
+        weight_decay: decoupled weight decay, on matrices only (0 to 10). Default: 0.05.
+        beta1: AdamW's memory of gradients (< 1). Default: 0.9.
+        beta2: AdamW's memory of squared gradients (< 1). Default: 0.98.
+        momentum: Muon's memory of gradients (< 1). Default: 0.95.
+        clip: largest norm of a step's gradient, 0 = no limit. Default: 1.0.
+        label_smoothing: share of the target spread over all tokens (< 1). Default: 0.1.
+        seed: seed of weights, order, noise and dropout. Default: 1.
+        device: where to train; auto takes the fastest there is. Default: 'auto'.
+        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
+        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        compile: torch.compile: worth its first minute on CUDA (auto). Default: 'auto'.
+        recompute: gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory. Default: False.
+        deterministic: same bytes from every run on a GPU too, slower; a CPU always gives them. Default: False.
+        checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
+        checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
+        report_every: steps between two rows of the log; the screen is refreshed every few seconds. Default: 10.
+        eval_every: steps between validations, 0 = five over the run. Default: 0.
+        valid_tokens: held-out positions looked at in each validation. Default: 32768.
+        patience: warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all. Default: 0.
+        keep_state: keep the optimiser's state in the model's folder, once or twice as large as the weights, so that extend can go on. Default: True.
+
+    Settings, what it starts from:
+        init: start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer. Default: None.
+        extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
+        init_embeddings: of other models. Default: None.
+        n_decoder_layers: blocks of the decoder, else as many as of the encoder (1 to 256). Default: None.
+        average: the weights are the mean of ten sets, evenly spread over this share of the steps at the end; 0 = the last ones (0 to 1). Default: 0.1.
+
+    Settings, the pairs:
+        prefix: text put before every source, such as "translate German to English: ". Default: ''.
     """
 
 def train_word2vec(

@@ -11,7 +11,7 @@ from wordpipe.model import STYLES, Architecture, ModelConfig, Style, new_model, 
 from wordpipe.model.settings import FillSettings
 from wordpipe.settings import Settings
 from wordpipe.stages import open_job
-from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
+from wordpipe.tokens import FRAMES, framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 
 ROLES = {"pad": "[PAD]", "bos": "<s>", "eos": "</s>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 
@@ -39,7 +39,9 @@ def model_files(
             weight.add_(noise * spread)
     files: dict[str, bytes] = {}
     save_hf(model, config, files.__setitem__)
-    framed, names = framed_tokenizer(data, ids | {"unk": 1}, causal=config.causal, vocab_size=config.vocab_size)
+    framed, names = framed_tokenizer(
+        data, ids | {"unk": 1}, frame=FRAMES[config.architecture], vocab_size=config.vocab_size
+    )
     return files | transformers_files(framed, names, max_len=max_len)
 
 
@@ -80,7 +82,7 @@ def made_model(path: Path, tokens: Path, architecture: str, style: str = "modern
         job.open_input(tokens, ["tokens"])
         save_hf(model, config, job.write)
         tokenizer, names = framed_tokenizer(
-            data, {**config.special_ids, "unk": 1}, causal=config.causal, vocab_size=n_ids
+            data, {**config.special_ids, "unk": 1}, frame=FRAMES[config.architecture], vocab_size=n_ids
         )
         for name, content in transformers_files(tokenizer, names, max_len=config.max_len).items():
             job.write(name, content)

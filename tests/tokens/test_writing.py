@@ -13,6 +13,7 @@ from wordpipe.tokens import (
     CL100K,
     FOLDERS,
     FORMATS,
+    FRAMES,
     GPT2,
     SPECIAL_TOKENS,
     export_tokenizer,
@@ -227,7 +228,7 @@ def tokenizer_json(post_processor=None):
 )
 def test_auto_tokenizer_adds_what_training_had(causal, first, last, side, post_processor, tmp_path):
     data = tokenizer_json(post_processor)
-    tokenizer, names = framed_tokenizer(data, IDS, causal=causal, vocab_size=60)
+    tokenizer, names = framed_tokenizer(data, IDS, frame=FRAMES["decoder" if causal else "encoder"], vocab_size=60)
     for name, content in transformers_files(tokenizer, names, max_len=24, padding_side=side).items():
         (tmp_path / name).write_bytes(content)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
@@ -244,7 +245,7 @@ def test_auto_tokenizer_adds_what_training_had(causal, first, last, side, post_p
 
 
 def test_pairs_are_parted():
-    tokenizer, _ = framed_tokenizer(tokenizer_json(), IDS, causal=False, vocab_size=60)
+    tokenizer, _ = framed_tokenizer(tokenizer_json(), IDS, frame=FRAMES["encoder"], vocab_size=60)
     encoded = tokenizer.encode("the cat", "the mat")
     assert [token for token in encoded.tokens if token in SPECIAL_TOKENS] == ["[CLS]", "[SEP]", "[SEP]"]
     assert encoded.type_ids[0] == 0
@@ -253,14 +254,16 @@ def test_pairs_are_parted():
 
 def test_a_tokenizer_that_does_not_belong_is_refused():
     with pytest.raises(ArtifactError, match="more tokens"):
-        framed_tokenizer(tokenizer_json(), IDS, causal=False, vocab_size=16)
+        framed_tokenizer(tokenizer_json(), IDS, frame=FRAMES["encoder"], vocab_size=16)
     with pytest.raises(ArtifactError, match="no mask token"):
-        framed_tokenizer(tokenizer_json(), IDS | {"mask": 90}, causal=False, vocab_size=100)
+        framed_tokenizer(tokenizer_json(), IDS | {"mask": 90}, frame=FRAMES["encoder"], vocab_size=100)
     with pytest.raises(ArtifactError, match="not a tokenizer"):
-        framed_tokenizer(b"{}", IDS, causal=False, vocab_size=60)
+        framed_tokenizer(b"{}", IDS, frame=FRAMES["encoder"], vocab_size=60)
 
 
 def test_unknown_ids_are_left_out():
-    tokenizer, names = framed_tokenizer(tokenizer_json(), IDS | {"pad": None, "unk": None}, causal=True, vocab_size=60)
+    tokenizer, names = framed_tokenizer(
+        tokenizer_json(), IDS | {"pad": None, "unk": None}, frame=FRAMES["decoder"], vocab_size=60
+    )
     settings = json.loads(transformers_files(tokenizer, names)["tokenizer_config.json"])
     assert not {"pad_token", "unk_token", "model_max_length"} & set(settings)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive
     from wordpipe.stages.train.language_model import train_clm, train_mlm
+    from wordpipe.stages.train.seq2seq import train_denoising, train_seq2seq
     from wordpipe.stages.train.word2vec import TrainingRun, train_word2vec
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -86,10 +86,14 @@ if TYPE_CHECKING:
     from wordpipe.tokens.write import (
         FOLDERS,
         FORMATS,
+        FRAMES,
+        N_SENTINELS,
         ExportedTokenizer,
         export_tokenizer,
         framed_tokenizer,
+        sentinel_ids,
         transformers_files,
+        with_sentinels,
     )
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -14,16 +14,39 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.tokens.read import open_tokenizer
 from wordpipe.tokens.vocabulary import CONTINUING, special_names, spelled_bytes, template_of, token_bytes
 
+FRAMES = {"encoder": ("cls", "sep"), "decoder": ("bos", ""), "source": ("", "eos"), "framed source": ("bos", "eos")}
+"""Of an encoder, of a decoder, and of what an encoder-decoder reads (BART's the last): roles before and after a text."""
+
+
+N_SENTINELS = 100
+"""As in T5: enough for texts of about 1,800 tokens."""
+_SENTINEL = "<extra_id_{}>"
+
+
+def with_sentinels(tokenizer_json: bytes, count: int) -> bytes:
+    """The tokenizer with T5's sentinels `<extra_id_0>` … at its end, the first one last: their ids descend."""
+    tokenizer = open_tokenizer(tokenizer_json, where="tokenizer.json")
+    tokenizer.add_special_tokens([_SENTINEL.format(number) for number in reversed(range(count))])
+    return str(tokenizer.to_str(pretty=True)).encode()
+
+
+def sentinel_ids(tokenizer: Tokenizer) -> list[int]:
+    """Ids of the sentinels `<extra_id_0>`, `<extra_id_1>` … that a tokenizer has."""
+    found: list[int] = []
+    while (number := tokenizer.token_to_id(_SENTINEL.format(len(found)))) is not None:
+        found.append(number)
+    return found
+
 
 def framed_tokenizer(
-    tokenizer_json: bytes, ids: Mapping[str, int | None], *, causal: bool, vocab_size: int
+    tokenizer_json: bytes, ids: Mapping[str, int | None], *, frame: tuple[str, str], vocab_size: int
 ) -> tuple[Tokenizer, dict[str, str]]:
-    """The tokenizer of a model, which adds what each training sequence had: [CLS] text [SEP], or <s> text if causal.
+    """The tokenizer of a model, which adds what each training sequence had.
 
     Args:
         tokenizer_json: a Hugging Face tokenizer.
         ids: role → the model's id; None where it has none.
-        causal: whether the model is a decoder.
+        frame: roles of what stands before and after a text, "" for nothing: see `FRAMES`.
         vocab_size: rows of the model's table of embeddings.
 
     Returns:
@@ -43,7 +66,7 @@ def framed_tokenizer(
             expected=f"at most {vocab_size}",
         )
     names = {role: _token(tokenizer, role, token_id) for role, token_id in ids.items() if token_id is not None}
-    first, last = ("bos", "") if causal else ("cls", "sep")
+    first, last = frame
     tokenizer.post_processor = template_of(tokenizer, names.get(first), names.get(last))
     return tokenizer, names
 

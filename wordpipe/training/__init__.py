@@ -1,9 +1,10 @@
 """Training: from a stream of token ids to a trained model, exactly repeatable.
 
 Read in this order: `settings`, `plan` (sizes, steps, learning rates), `token_stream` (documents → one file of ids),
-`sequences` (that file → blocks in an order), `objectives` (blocks → inputs and targets), `cross_entropy`, `optimisers`,
-`precision` (device and number format), `validation`, `distributed` (several processes), `checkpoint`, `trainer` (the loop)
-and `learner` (what it trains). `contrastive` has the learners of text encoders.
+`sequences` (that file → blocks in an order), `objectives` (blocks → inputs and targets), `span_corruption` and
+`text_infilling` (blocks → damaged texts and what is to be written), `cross_entropy`, `optimisers`, `precision` (device and
+number format), `validation`, `distributed` (several processes), `checkpoint`, `trainer` (the loop) and `learner` (what it
+trains). `contrastive` has the learners of text encoders.
 
 Everything that happens in step s is a function of (seed, s): the sequences, the masks, the dropout, the learning rate.
 There is no iterator and no generator whose state would have to be saved, so a run that was killed and continued ends
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.training.cross_entropy import cross_entropy_sum
     from wordpipe.training.distributed import World, join_world
-    from wordpipe.training.learner import LanguageLearner, assemble
+    from wordpipe.training.learner import LanguageLearner, assemble, assemble_learner
     from wordpipe.training.objectives import (
         RATE_STEPS,
         Causal,
@@ -48,6 +49,16 @@ if TYPE_CHECKING:
         optimiser_tensors,
         orthogonalise,
     )
+    from wordpipe.training.pair_targets import (
+        Denoising,
+        PairBlocks,
+        PairRows,
+        Pairs,
+        PairTargets,
+        PairWriter,
+        open_pairs,
+        pair_loss_sum,
+    )
     from wordpipe.training.plan import (
         SpecialIds,
         learning_rate,
@@ -57,12 +68,15 @@ if TYPE_CHECKING:
         warmup_steps,
     )
     from wordpipe.training.precision import Execution, LossScaler, make_execution, resolve_dtype
-    from wordpipe.training.sequences import Rows, block_order, causal_blocks, masked_blocks, permute, spread
+    from wordpipe.training.sequences import Blocks, Rows, block_order, causal_blocks, masked_blocks, permute, spread
+    from wordpipe.training.span_corruption import Flat, SpanCorruption, random_spans
+    from wordpipe.training.text_infilling import TextInfilling
     from wordpipe.training.token_stream import (
         Stream,
         WordStarts,
         open_ids,
         open_starts,
+        row_starts,
         unigram_entropy,
         write_streams,
     )

@@ -60,8 +60,7 @@ class World:
 
     def rows(self, batch_size: int) -> tuple[int, int]:
         """First row of this process in a batch, and the one after its last."""
-        share = batch_size // self.size
-        return self.rank * share, (self.rank + 1) * share
+        return self.rank * batch_size // self.size, (self.rank + 1) * batch_size // self.size
 
     def share(self, value: Any) -> Any:
         """The first process's value; the others' arguments do not matter.

@@ -5,31 +5,35 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import BudgetError, ConfigError, PeerError
-from wordpipe.model import LanguageModel, seed_of
+from wordpipe.model import seed_of
 from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
 from wordpipe.training.distributed import World, sum_gradients
-from wordpipe.training.objectives import Objective, Targets, Task
+from wordpipe.training.objectives import Examples, Objective, Targets, Task
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
 from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
 from wordpipe.training.precision import Execution, LossScaler
-from wordpipe.training.sequences import Blocks, Rows, block_order
 from wordpipe.training.settings import PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
 from wordpipe.training.trainer import Gradients, L, Measured, Trainer
 from wordpipe.training.validation import Validation
 
 if TYPE_CHECKING:
+    from wordpipe.model import Transformer
     from wordpipe.training.contrastive.settings import ContrastiveSettings
+    from wordpipe.training.pair_targets import PairTargets
 
 
-class ModelLearner:
+M = TypeVar("M", bound="Transformer")
+
+
+class ModelLearner(Generic[M]):
     """What the learners of transformers have in common: weights, an optimiser of torch, and how a step is taken.
 
     On a GPU nothing here waits for the device, but for float16's one number.
@@ -47,7 +51,7 @@ class ModelLearner:
     """
 
     def __init__(
-        self, model: LanguageModel, optimiser: torch.optim.Optimizer, clip: float, execution: Execution,
+        self, model: M, optimiser: torch.optim.Optimizer, clip: float, execution: Execution,
         world: World | None = None,
     ) -> None:  # fmt: skip
         self.model, self.execution, self.world = model, execution, world or World(execution.device)
@@ -98,7 +102,7 @@ class ModelLearner:
             self.scaler = LossScaler(**log["scaler"])
 
 
-class LanguageLearner(ModelLearner):
+class LanguageLearner(ModelLearner["Transformer"]):
     """Learns to predict tokens.
 
     Losses are summed over targets and divided once, by the number of targets of the whole step, which every process knows.
@@ -120,14 +124,16 @@ class LanguageLearner(ModelLearner):
     """
 
     def __init__(
-        self, model: LanguageModel, optimiser: torch.optim.Optimizer, objective: Objective, blocks: Blocks, plan: Plan,
+        self, model: "Transformer", optimiser: torch.optim.Optimizer, objective: Objective, blocks: Examples, plan: Plan,
         execution: Execution, world: World, validation: Validation | None = None,
     ) -> None:  # fmt: skip
         super().__init__(model, optimiser, plan.clip, execution, world)
         self.blocks, self._objective = blocks, objective
-        self._ahead: tuple[int, Rows] | None = None  # the rows of a step that are on their way to a GPU
+        self._ahead: tuple[int, Any] | None = None  # the rows of a step that are on their way to a GPU
         self.micro_batch = plan.micro_batch
         self._plan, self._validation, self._loss_sum = plan, validation, execution.loss_function()
+        self._summed: dict[str, Tensor] = {}  # weights that are averaged at the end, added up
+        self._n_summed = 0
 
     def gradients(self, step: int) -> Gradients:
         """Leave the gradients of this process's rows with the weights.
@@ -140,7 +146,7 @@ class LanguageLearner(ModelLearner):
         targets = self.targets(step)
         while True:
             try:
-                return Gradients(self._of_rows(step, targets), _count(targets), self._plan.tokens_per_step)
+                return Gradients(self._of_rows(step, targets), _count(targets), targets.n_positions)
             except torch.OutOfMemoryError as error:
                 if self.micro_batch == 1:
                     raise _too_large() from error
@@ -159,9 +165,24 @@ class LanguageLearner(ModelLearner):
         # the host runs ahead of a GPU anyway, but for the steps after which it looks at a loss
         if step + 1 < self._plan.steps and self.execution.device.type == "cuda":
             self._ahead = (step + 1, self._rows(step + 1))
+        if self._plan.averages(step + 1):
+            self._add_to_mean()
         return found
 
-    def targets(self, step: int) -> Targets:
+    @torch.no_grad()
+    def _add_to_mean(self) -> None:
+        self._n_summed += 1
+        for name, weight in self._weights.items():
+            self._summed[name] = self._summed[name] + weight if name in self._summed else weight.clone()
+
+    @torch.no_grad()
+    def take_mean(self) -> int:
+        """At the end: let the weights be the mean of those that were added up; how many there are."""
+        for name, summed in self._summed.items():
+            self._weights[name].copy_(summed / self._n_summed)
+        return self._n_summed
+
+    def targets(self, step: int) -> "Targets | PairTargets":
         """What a step is trained on, the sequences of all processes."""
         rows = self._ahead[1] if self._ahead is not None and self._ahead[0] == step else self._rows(step)
         generator = torch.Generator(self.execution.device).manual_seed(seed_of(self._plan.seed, "masks", step))
@@ -178,14 +199,23 @@ class LanguageLearner(ModelLearner):
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """See `Learner.state`."""
         tensors, log = super().state()
-        return tensors, log | {"micro_batch": self.micro_batch, "seq_len": self._plan.seq_len}
+        if self._summed:
+            tensors = {**tensors, "mean": {name: summed.cpu() for name, summed in self._summed.items()}}
+        return tensors, log | {
+            "micro_batch": self.micro_batch, "seq_len": self._plan.seq_len, "averaged": self._n_summed,
+        }  # fmt: skip
 
-    def _rows(self, step: int) -> Rows:
-        plan, blocks = self._plan, self.blocks
-        order_B = block_order(step, batch_size=plan.batch_size, n_blocks=len(blocks), seed=plan.seed)
-        return blocks.rows(order_B).to(self.execution.device)
+    def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
+        """See `Learner.load`."""
+        super().load(tensors, log)
+        device, self._n_summed = self.execution.device, log.get("averaged", 0)
+        self._summed = {name: summed.to(device, copy=True) for name, summed in tensors.get("mean", {}).items()}
 
-    def _of_rows(self, step: int, targets: Targets) -> Tensor:
+    def _rows(self, step: int) -> Any:
+        order_B = self.blocks.order(step, batch_size=self._plan.batch_size, seed=self._plan.seed)
+        return self.blocks.rows(order_B).to(self.execution.device)
+
+    def _of_rows(self, step: int, targets: "Targets | PairTargets") -> Tensor:
         """The loss summed over this process's targets, a scalar on the device; its gradients are with the weights."""
         self.model.train()
         if self.model.config.dropout > 0.0:
@@ -193,10 +223,12 @@ class LanguageLearner(ModelLearner):
             torch.manual_seed(seed_of(self._plan.seed, "dropout", step, *who))
         enlarge = None if self.scaler is None else self.scaler.scale / _count(targets)
         loss = torch.zeros((), device=self.execution.device)
-        first, end = self.world.rows(self._plan.batch_size)
+        first, end = self.world.rows(len(targets))
+        # a batch of short pairs has more of them, and as many positions
+        at_once = max(1, len(targets) * self.micro_batch // self._plan.batch_size)
         with self.execution.attention_kernels():  # around the backward pass too, which may compute blocks again
-            for begin in range(first, end, self.micro_batch):
-                rows = targets.rows(begin, min(end, begin + self.micro_batch))
+            for begin in range(first, end, at_once):
+                rows = targets.rows(begin, min(end, begin + at_once))
                 with self.execution.autocast():
                     part = self._loss_sum(self.model, rows, self._plan.label_smoothing)
                 (part if enlarge is None else part * enlarge).backward()  # type: ignore[no-untyped-call]
@@ -205,14 +237,10 @@ class LanguageLearner(ModelLearner):
 
 
 def assemble(
-    settings: PretrainSettings, task: Task, model: LanguageModel, train_ids: Ids, valid_ids: Ids, *,
-    seq_len: int | None = None, word_starts: Flags | None = None, execution: Execution, state_dir: Path, run_key: str,
-    world: World | None = None, begin: Snapshot | None = None, unigram_entropy: float | None = None,
-    seed: int | None = None,
+    settings: PretrainSettings, task: Task, model: "Transformer", train_ids: Ids, valid_ids: Ids, *,
+    seq_len: int | None = None, word_starts: Flags | None = None, execution: Execution, **given: Any,
 ) -> Trainer[LanguageLearner]:  # fmt: skip
-    """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
-
-    Several processes call it together, each with the same arguments.
+    """A training on streams of ids that is ready to run; see `assemble_learner`.
 
     Args:
         settings: how to train.
@@ -223,6 +251,37 @@ def assemble(
         seq_len: positions of a sequence; None: as many as the model has.
         word_starts: whether a word begins at each id of the training stream, if `task.needs_word_starts`.
         execution: where to train.
+        given: the further arguments of `assemble_learner`.
+
+    Raises:
+        InputError: the training stream is empty.
+    """
+    blocks = task.blocks(train_ids, seq_len or model.config.max_len, word_starts)
+    return assemble_learner(
+        settings, model, blocks, task.blocks(valid_ids, blocks.seq_len) if len(valid_ids) >= 2 else None,
+        objective=task.objective(execution.device), valid_objective=task.objective(execution.device, valid=True),
+        execution=execution, **given,
+    )  # fmt: skip
+
+
+def assemble_learner(
+    settings: PretrainSettings, model: "Transformer", blocks: Examples, valid_blocks: Examples | None, *,
+    objective: Objective, valid_objective: Objective, execution: Execution, state_dir: Path, run_key: str,
+    world: World | None = None, begin: Snapshot | None = None, unigram_entropy: float | None = None,
+    seed: int | None = None,
+) -> Trainer[LanguageLearner]:  # fmt: skip
+    """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
+
+    Several processes call it together, each with the same arguments.
+
+    Args:
+        settings: how to train.
+        model: with its first weights; trained in place.
+        blocks: what to train on.
+        valid_blocks: what is held out; None: nothing is, and there is no validation.
+        objective: what is learned.
+        valid_objective: what the held-out loss measures.
+        execution: where to train.
         state_dir: the folder of checkpoints; need not exist.
         run_key: what is trained, with which settings, on which data.
         world: the processes that train together; None: this one alone.
@@ -231,13 +290,11 @@ def assemble(
         seed: of order, masks and dropout; None: that of the settings.
 
     Raises:
-        InputError: the training stream is empty.
         ConfigError: a batch that cannot be cut as asked; fewer steps than `begin` has.
         PeerError: the processes do not find the same checkpoint.
     """
-    # the sequences, the plan, the optimiser
+    # the plan, the optimiser
     world = world or World(execution.device)
-    blocks = task.blocks(train_ids, seq_len or model.config.max_len, word_starts)
     plan = make_plan(settings, model.config, n_blocks=len(blocks), seq_len=blocks.seq_len, device=execution.device.type)
     plan = plan if seed is None else replace(plan, seed=seed)
     _refuse_uneven(settings, plan, world)
@@ -263,14 +320,11 @@ def assemble(
         wanted = before.log.get("micro_batch", wanted)  # checkpoints without it are from when it was the planned one
     plan = replace(plan, micro_batch=wanted if settings.micro_batch else even_chunks(mine, wanted))
     validation = None
-    if len(valid_ids) >= 2:
+    if valid_blocks is not None:
         validation = Validation(
-            task.blocks(valid_ids, blocks.seq_len), task.objective(execution.device, valid=True), execution,
-            n_positions=settings.valid_tokens, micro_batch=plan.micro_batch,
-        )  # fmt: skip
-    learner = LanguageLearner(
-        model, optimiser, task.objective(execution.device), blocks, plan, execution, world, validation
-    )
+            valid_blocks, valid_objective, execution, n_positions=settings.valid_tokens, micro_batch=plan.micro_batch
+        )
+    learner = LanguageLearner(model, optimiser, objective, blocks, plan, execution, world, validation)
     return Trainer(
         learner, plan, state=state, found=found, begin=begin, world=world,
         checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
@@ -300,9 +354,9 @@ def _refuse_uneven(settings: PretrainSettings, plan: Plan, world: World) -> None
         )  # fmt: skip
 
 
-def _count(targets: Targets) -> Tensor:
+def _count(targets: "Targets | PairTargets") -> Tensor:
     """Targets of a step, at least one: a batch of special tokens alone has none, and a loss of 0 is no divergence."""
-    return targets.weights.sum().clamp_min(1.0)
+    return targets.n_targets.clamp_min(1.0)
 
 
 def _too_large() -> BudgetError:

@@ -22,8 +22,10 @@ positions come to 37.6. A span that the budget cuts is kept up to its last whole
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -34,6 +36,10 @@ from wordpipe.training.plan import SpecialIds
 from wordpipe.training.sequences import Blocks, Rows, causal_blocks, masked_blocks
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
+
+if TYPE_CHECKING:
+    from wordpipe.model import Transformer
+    from wordpipe.training.pair_targets import PairTargets
 
 MaskUnit = Literal["token", "word", "span"]
 
@@ -62,6 +68,20 @@ class Targets:
     labels: Tensor
     weights: Tensor
     segments: Tensor | None = None
+
+    def __len__(self) -> int:
+        """Sequences."""
+        return len(self.inputs)
+
+    @property
+    def n_targets(self) -> Tensor:
+        """Labels that count, a scalar on the device."""
+        return self.weights.sum()
+
+    @property
+    def n_positions(self) -> int:
+        """Positions that are read."""
+        return self.inputs.numel()
 
     def rows(self, first: int, last: int) -> "Targets":
         """Sequences `first` to `last` - 1."""
@@ -284,10 +304,41 @@ class Causal:
         return Targets(rows.ids_BT[:, :-1], None, labels_BT, counts_BT.float())
 
 
-Objective = Masked | Causal
+class Objective(Protocol):
+    """What is learned: inputs and targets out of rows."""
+
+    def targets(self, rows: Any, generator: torch.Generator, progress: float) -> "Targets | PairTargets":
+        """Of these rows; what is drawn depends on the generator alone."""
+        ...
 
 
-def loss_sum(model: LanguageModel, targets: Targets, label_smoothing: float = 0.0) -> Tensor:
+class Examples(Protocol):
+    """Numbered sequences or pairs: `sequences.Blocks`, `pair_targets.PairBlocks`."""
+
+    def __len__(self) -> int:
+        """In one pass over the text."""
+        ...
+
+    @property
+    def seq_len(self) -> int:
+        """Positions of each, or in the mean."""
+        ...
+
+    @property
+    def n_repeated(self) -> int:
+        """Ids of the last one that the one before it had already."""
+        ...
+
+    def order(self, step: int, *, batch_size: int, seed: int) -> npt.NDArray[np.int64]:
+        """The numbers in a step's batch."""
+        ...
+
+    def rows(self, index_B: npt.NDArray[np.int64]) -> Any:
+        """Some of them, as an objective takes them."""
+        ...
+
+
+def loss_sum(model: "Transformer", targets: "Targets | PairTargets", label_smoothing: float = 0.0) -> Tensor:
     """Cross-entropy summed over the targets, in nats, float32.
 
     Only the positions to predict reach the head: with a vocabulary of 16,000 it costs more than all blocks of a small model.
@@ -299,6 +350,13 @@ def loss_sum(model: LanguageModel, targets: Targets, label_smoothing: float = 0.
             (Szegedy et al. 2016, section 7; torch's definition. The Annotated Transformer spreads ε over V - 2 ids).
             For training only: a held-out loss with ε has no perplexity.
     """
+    if not isinstance(targets, Targets):  # their module is loaded by the trainings of encoder-decoders alone
+        from wordpipe.model import EncoderDecoder
+        from wordpipe.training.pair_targets import pair_loss_sum
+
+        assert isinstance(model, EncoderDecoder)
+        return pair_loss_sum(model, targets, label_smoothing)
+    assert isinstance(model, LanguageModel)
     hidden_BKD = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions)
     return cross_entropy_sum(
         model.features_at(hidden_BKD.flatten(0, 1)), model.output_matrix, model.output_bias, targets.labels.flatten(),
@@ -358,7 +416,7 @@ class Task:
             return causal_blocks(ids, seq_len=seq_len)
         return masked_blocks(ids, seq_len=seq_len, cls_id=self._begin, sep_id=self._end, word_starts=word_starts)
 
-    def objective(self, device: torch.device, *, valid: bool = False) -> Objective:
+    def objective(self, device: torch.device, *, valid: bool = False) -> Masked | Causal:
         """What is trained, or (`valid`) what the held-out loss measures."""
         if not isinstance(self._settings, MaskedSettings):
             return Causal(bos_id=self.before[0] if self.before else None)

@@ -25,19 +25,22 @@ for LLM training), equation 4 (0.2 and the weight decay).
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from wordpipe.errors import ArtifactError
-from wordpipe.model import LanguageModel, ModelConfig
+from wordpipe.model import ModelConfig
+
+if TYPE_CHECKING:
+    from wordpipe.model import Transformer
 from wordpipe.training.precision import resolve_dtype
 
 
 def make_optimiser(
-    model: LanguageModel, *, kind: Literal["muon", "adamw"], lr: float, weight_decay: float, beta1: float,
+    model: "Transformer", *, kind: Literal["muon", "adamw"], lr: float, weight_decay: float, beta1: float,
     beta2: float, momentum: float,
 ) -> torch.optim.Optimizer:  # fmt: skip
     """An optimiser over all weights, with decay on the matrices of the blocks and the head only.
@@ -61,7 +64,8 @@ def make_optimiser(
     others: list[Tensor] = []
     for name, weight in model.named_parameters():
         # norms and biases have one axis; `blocks.i.attention.score` has two, but is one vector per head
-        if weight.dim() == 2 and name.startswith(("blocks.", "head.")) and name.endswith(".weight"):
+        own = name.removeprefix("encoder.").removeprefix("decoder.")
+        if weight.dim() == 2 and own.startswith(("blocks.", "head.")) and name.endswith(".weight"):
             matrices.append((weight, _rows(name, weight, model.config)))
         else:
             others.append(weight)
@@ -84,6 +88,8 @@ def _rows(name: str, weight: Tensor, config: ModelConfig) -> tuple[int, ...]:
     if name.endswith("attention.qkv.weight"):
         queries, shared = config.n_heads * config.head_dim, config.n_kv_heads * config.head_dim
         return queries, shared, shared
+    if name.endswith("cross.keys_values.weight"):
+        return (config.n_kv_heads * config.head_dim,) * 2
     if name.endswith("feedforward.up.weight") and config.gated:
         return config.ffn_dim, config.ffn_dim
     return (weight.shape[0],)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import MUON_LR, PRESETS, ROLES, STYLES, Architecture, ModelConfig, Preset, pad_vocab
-from wordpipe.training.settings import MaskedSettings, PretrainSettings
+from wordpipe.training.settings import MaskedSettings, PairSettings, PretrainSettings
 
 if TYPE_CHECKING:
     from wordpipe.training.contrastive.settings import ContrastiveSettings
@@ -21,6 +21,7 @@ _EUROBERT = {"positions": "rope", "norm": "rms", "norm_place": "pre", "feedforwa
 _TOKEN_NAMES = {"cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos": "<s>", "eos": "</s>"}
 _GATED = ("geglu", "swiglu")
 _EPOCHS = 3
+_AVERAGED = 10  # sets of weights
 _LEAST_STEPS = 200
 # beyond that a GPU is busy enough, and larger matrices are no faster; one that has not the memory halves it (see learner.py)
 _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 17}
@@ -67,7 +68,7 @@ class SpecialIds:
         """
         bos = self.eos if self.bos is None else self.bos
         eos = self.bos if self.eos is None else self.eos
-        if architecture == "decoder":
+        if architecture != "encoder":
             return replace(self, bos=bos, eos=eos)
         return replace(self, cls=bos if self.cls is None else self.cls, sep=eos if self.sep is None else self.sep)
 
@@ -140,6 +141,7 @@ class Plan:
         seq_len: positions per sequence; 0 where they differ.
         micro_batch: sequences computed at once, to begin with.
         label_smoothing: share of each target spread over all tokens; in training only.
+        average: share of the steps, at the end, whose weights are averaged (Vaswani et al. 2017, section 6.1).
     """
 
     steps: int
@@ -156,6 +158,13 @@ class Plan:
     seq_len: int = 0
     micro_batch: int = 0
     label_smoothing: float = 0.0
+    average: float = 0.0
+
+    def averages(self, step: int) -> bool:
+        """Whether the weights after this many steps are among those that are averaged at the end: ten, the last included."""
+        span = self.average * self.steps
+        apart = max(1, round(span / _AVERAGED))
+        return step > self.steps - span and (self.steps - step) % apart == 0
 
     def lr_at(self, step: int) -> float:
         """Learning rate of a step, from 0."""
@@ -186,7 +195,7 @@ def model_config(
 
     Args:
         settings: the preset and what overrides it.
-        architecture: encoder for masked, decoder for causal language modelling.
+        architecture: encoder for masked, decoder for causal language modelling, encoder-decoder for pairs.
         n_tokens: ids of the tokenizer.
         special: its special ids.
 
@@ -196,6 +205,10 @@ def model_config(
     preset, parts = PRESETS[settings.preset], _parts(settings, architecture)
     n_layers, n_heads = settings.n_layers or preset.n_layers, settings.n_heads or _heads(settings, preset)
     every = settings.global_every  # so many layers one sees everything, window 0
+    if isinstance(settings, PairSettings):
+        # BART's decoder begins with the end of a text, the others' with padding
+        start = special.need("eos" if settings.style == "bart" else "pad")
+        parts |= {"n_decoder_layers": settings.n_decoder_layers or n_layers, "start_id": start}
     return ModelConfig(
         architecture=architecture, vocab_size=pad_vocab(n_tokens), dim=settings.dim or preset.dim, n_layers=n_layers,
         n_heads=n_heads, n_kv_heads=settings.n_kv_heads or n_heads,
@@ -228,6 +241,7 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
         seq_len=seq_len,
         lr=settings.lr or _usual_lr(settings, config) * (MUON_LR if settings.optimiser == "muon" else 1.0),
         seed=settings.seed, label_smoothing=settings.label_smoothing,
+        average=settings.average if isinstance(settings, PairSettings) else 0.0,
     )  # fmt: skip
 
 

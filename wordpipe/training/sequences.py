@@ -69,6 +69,10 @@ class Blocks:
         """Ids of the last block that the block before it had already."""
         return len(self) * self.stride + (self.width - self.stride) - len(self.ids)
 
+    def order(self, step: int, *, batch_size: int, seed: int) -> npt.NDArray[np.int64]:
+        """The numbers of the blocks in a step's batch, see `block_order`."""
+        return block_order(step, batch_size=batch_size, n_blocks=len(self), seed=seed)
+
     def rows(self, index_B: npt.NDArray[np.int64]) -> Rows:
         """Blocks by their number.
 

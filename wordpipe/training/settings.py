@@ -5,7 +5,16 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from wordpipe.model import AttentionKind, FeedForwardKind, NormKind, NormPlace, Positions, PresetName, Style
+from wordpipe.model import (
+    AttentionKind,
+    FeedForwardKind,
+    NormKind,
+    NormPlace,
+    PairStyle,
+    Positions,
+    PresetName,
+    Style,
+)
 from wordpipe.settings import Settings, setting
 
 STEPS_OR_EPOCHS: dict[str, tuple[str, ...]] = {"steps": ("epochs",), "epochs": ("steps",)}
@@ -254,3 +263,64 @@ class CausalSettings(PretrainSettings):
     """Causal language modelling: guess each token from those before it."""
 
     command = "train clm"
+
+
+_OF_ONE_STACK = ("attention", "window", "global_every", "global_tokens", "init_embeddings")
+
+
+class PairSettings(PretrainSettings):
+    """How to train an encoder-decoder."""
+
+    style: PairStyle = setting(  # type: ignore[assignment]
+        "vaswani", "parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian)"
+    )
+    n_decoder_layers: int | None = setting(
+        None, "blocks of the decoder, else as many as of the encoder", ge=1, le=256, option=False
+    )
+    seed: int = setting(1, "seed of weights, order, noise and dropout", ge=0, lt=2**32, expert=True)
+    extend: Path | None = setting(
+        None, "go on where this finished model stopped, with its optimiser and its order of the text, to more steps",
+        metavar="MODEL", artifact=("model",), expert=True,
+    )  # fmt: skip
+    window: int = setting(0, "of other models: no encoder-decoder has windows", ge=0, le=0, option=False)
+    init_embeddings: Path | None = setting(None, "of other models", option=False)
+    dropout: float = setting(0.1, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
+    average: float = setting(
+        0.1,
+        "the weights are the mean of ten sets, evenly spread over this share of the steps at the end; 0 = the last ones",
+        ge=0, le=1, expert=True,
+    )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _has_two_stacks(self) -> Self:
+        given = sorted(self.model_fields_set.intersection(_OF_ONE_STACK))
+        if given:
+            raise ValueError(f"{', '.join(given)}: no encoder-decoder has this")
+        return self
+
+
+class DenoisingSettings(PairSettings):
+    """Learn to restore a text that was damaged: T5's spans, or BART's masks and mixed-up sentences."""
+
+    command = "train denoising"
+
+    style: Literal["t5", "bart"] = setting(
+        "t5", "what is damaged, and the model: t5 (spans are written), bart (the whole text is)"
+    )
+    noise: float | None = setting(
+        None, "share of the tokens that is taken out; else 0.15 for t5 and 0.3 for bart", gt=0, lt=1, expert=True
+    )
+    mean_span: float | None = setting(
+        None, "tokens of a span on average; else 3 for t5 and 3.5 for bart", ge=1, le=100, expert=True
+    )
+
+
+class Seq2SeqSettings(PairSettings):
+    """Learn to write the second text of a pair from the first."""
+
+    command = "train seq2seq"
+
+    prefix: str = setting(
+        "", 'text put before every source, such as "translate German to English: "', metavar="TEXT", section="The pairs"
+    )  # fmt: skip
+    label_smoothing: float = setting(0.1, "share of the target spread over all tokens", ge=0, lt=1, expert=True)

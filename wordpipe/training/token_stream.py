@@ -195,6 +195,13 @@ def _insert(values: npt.NDArray[T], at: npt.NDArray[np.int64], between: npt.NDAr
     return out
 
 
+def row_starts(ids: npt.NDArray[np.unsignedinteger], lengths: npt.NDArray[np.int64]) -> Flags:
+    """For `write_streams`: where rows begin, which are sentences."""
+    starts_N = np.zeros(len(ids), dtype=np.bool_)
+    starts_N[np.cumsum(lengths) - lengths] = True
+    return starts_N
+
+
 _SPACE_MARK = "▁"
 _BREAK = b"\n"  # special and unknown tokens: no word goes on across them
 _NO_LETTER = b"\x00" * 4  # behind the last row: the scanner may look there if a row ends inside a character

@@ -8,15 +8,20 @@ tokenizers.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from wordpipe.model import LanguageModel, seed_of
-from wordpipe.training.objectives import Objective, Targets
+from wordpipe.training.objectives import Examples, Objective, Targets
 from wordpipe.training.precision import Execution, LossSum
 from wordpipe.training.sequences import Blocks, spread
+
+if TYPE_CHECKING:
+    from wordpipe.model import Transformer
+    from wordpipe.training.pair_targets import PairTargets
 
 _SEED = seed_of("validation")  # of the masks; not the run's seed: runs with different seeds are compared too
 _AT_ONCE = 1024  # sequences whose masks are drawn together: a constant, as masks must not depend on memory
@@ -53,7 +58,7 @@ class Validation:
     """
 
     def __init__(
-        self, blocks: Blocks, objective: Objective, execution: Execution, *, n_positions: int | None, micro_batch: int
+        self, blocks: Examples, objective: Objective, execution: Execution, *, n_positions: int | None, micro_batch: int
     ) -> None:
         wanted = len(blocks) if n_positions is None else n_positions // blocks.seq_len
         self._blocks, self._objective, self._index = blocks, objective, spread(len(blocks), wanted)
@@ -62,35 +67,37 @@ class Validation:
         self.n_positions = len(self._index) * blocks.seq_len
 
     @torch.no_grad()
-    def total(self, model: LanguageModel, loss_sum: LossSum) -> Total:
+    def total(self, model: "Transformer", loss_sum: LossSum) -> Total:
         """The loss of all targets, without label smoothing and dropout. Logits are never kept."""
         was_training = model.training
         model.eval()
         nats, n_targets = 0.0, 0
         for targets in self._targets():
             chunk = torch.zeros((), device=self._execution.device)
-            for first in range(0, len(targets.inputs), self._micro_batch):
+            for first in range(0, len(targets), self._micro_batch):
                 with self._execution.autocast():
                     chunk += loss_sum(model, targets.rows(first, first + self._micro_batch))
-            nats, n_targets = nats + float(chunk), n_targets + int(targets.weights.sum())
+            nats, n_targets = nats + float(chunk), n_targets + int(targets.n_targets)
         model.train(was_training)
         return Total(nats, n_targets)
 
-    def _targets(self) -> Iterator[Targets]:
+    def _targets(self) -> Iterator["Targets | PairTargets"]:
         """The sequences with their masks, drawn anew each time, the same ones: a thousandth of the work, and no memory."""
         device = self._execution.device
         for chunk, first in enumerate(range(0, len(self._index), _AT_ONCE)):
             index_B = self._index[first : first + _AT_ONCE]
             generator = torch.Generator(device).manual_seed(_SEED if chunk == 0 else seed_of("validation", chunk))
             targets = self._objective.targets(self._blocks.rows(index_B).to(device), generator, 1.0)
-            yield self._once(targets) if self._counts_once and index_B[-1] == len(self._blocks) - 1 else targets
+            is_last = self._counts_once and index_B[-1] == len(self._blocks) - 1
+            yield self._once(targets, self._blocks) if is_last and isinstance(self._blocks, Blocks) else targets
 
-    def _once(self, targets: Targets) -> Targets:
+    def _once(self, targets: "Targets | PairTargets", blocks: Blocks) -> Targets:
         """Without the targets of the last block that the block before it has, too."""
+        assert isinstance(targets, Targets)
         places_K = (
             np.arange(targets.labels.shape[1]) if targets.positions is None else targets.positions[-1].cpu().numpy()
         )
-        is_repeated_K = places_K < len(self._blocks.opening) + self._blocks.n_repeated
+        is_repeated_K = places_K < len(blocks.opening) + blocks.n_repeated
         weights = targets.weights.clone()
         weights[-1, torch.from_numpy(is_repeated_K)] = 0.0
         return replace(targets, weights=weights)

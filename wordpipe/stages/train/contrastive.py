@@ -18,7 +18,7 @@ from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.contrastive_inputs import check_contrast_inputs, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.initial_weights import given_model, vectors_of_words
 from wordpipe.stages.train.run import fresh_model, special_ids, train_on_pairs, with_special_ids
-from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
+from wordpipe.tokens import FRAMES, framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import SpecialIds, model_config
 from wordpipe.training.contrastive import (
     Pairs,
@@ -243,7 +243,7 @@ def _write(job: Job, start: _FirstEncoder, data: bytes, settings: ContrastiveSet
     """The model's folder: transformers loads it, and sentence-transformers gives the same vectors."""
     model, config = start.model, start.model.config
     ids = config.special_ids | {"unk": start.special.unk}
-    tokenizer, names = framed_tokenizer(data, ids, causal=False, vocab_size=config.vocab_size)
+    tokenizer, names = framed_tokenizer(data, ids, frame=FRAMES["encoder"], vocab_size=config.vocab_size)
     save_hf(model, config, job.write)
     if start.weights is not None:
         job.write(WEIGHTS_FILE, save({"weights": start.weights}))

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,16 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, parse_json_object, read_batches, read_fact
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model import Architecture, LanguageModel, Loaded, init_embeddings, load_hf
+from wordpipe.model import Architecture, EncoderDecoder, LanguageModel, Loaded, init_embeddings, load_hf
 from wordpipe.settings import declared
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.run import OPTIMISER, STATE
 from wordpipe.tokens import number_of_ids
 from wordpipe.training import Snapshot
 from wordpipe.training.settings import EXTENSION_SETTINGS, LEARNING_RATE_SETTINGS, PretrainSettings
+
+if TYPE_CHECKING:
+    from wordpipe.model import Transformer
 
 Floats = npt.NDArray[np.float32]
 
@@ -74,6 +77,28 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
     return Given(loaded.language_model, known | there, artifact)
 
 
+def given_pair_model(job: Job, path: Path, tokenizer: Tokenizer) -> EncoderDecoder:
+    """The encoder-decoder that `--init` names, an artifact or a folder of transformers, recorded as an input.
+
+    Its tokenizer may have more tokens than ours behind them: the sentinels of denoising.
+
+    Raises:
+        ArtifactError: it has other tokens, or is no encoder-decoder.
+    """
+    _, (loaded, theirs, _) = _open(job, path, 0)
+    for text in loaded.notes:
+        job.warn(f"{path.name}: {text}")
+    if not isinstance(loaded.model, EncoderDecoder):
+        raise ArtifactError(
+            "this objective trains another kind of model", where=path, got=loaded.config.architecture,
+            expected="encoder-decoder", hint="wordpipe train denoising makes one to start from",
+        )  # fmt: skip
+    known, wanted = theirs.get_vocab(), tokenizer.get_vocab()
+    behind = {token for token, number in known.items() if number >= len(wanted)}
+    _check_same_tokens({token: known[token] for token in known.keys() - behind}, wanted, path)
+    return loaded.model
+
+
 def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
     from wordpipe.stages.inputs import model_entry
     from wordpipe.stages.models import read_artifact, read_folder
@@ -87,7 +112,10 @@ def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loade
 
 def _check_tokenizer(theirs: Tokenizer, ours: Tokenizer, path: Path) -> None:
     """Refuse a model whose ids stand for other tokens."""
-    known, wanted = theirs.get_vocab(), ours.get_vocab()
+    _check_same_tokens(theirs.get_vocab(), ours.get_vocab(), path)
+
+
+def _check_same_tokens(known: Mapping[str, int], wanted: Mapping[str, int], path: Path) -> None:
     if known == wanted:
         return
     other = min(token for token in known.keys() | wanted.keys() if known.get(token) != wanted.get(token))
@@ -139,7 +167,7 @@ def vectors_of_words(
     return vectors_VD, found_V
 
 
-def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple[LanguageModel, Snapshot]:
+def extended_training(job: Job, path: Path, settings: PretrainSettings) -> "tuple[Transformer, Snapshot]":
     """The model and the state of the finished training that `--extend` names, recorded as an input.
 
     Raises:
@@ -161,7 +189,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> tuple
         )  # fmt: skip
     _check_same_settings(settings, manifest.command, manifest.settings, job.settings.command, path)
     _warn_of_new_rates(job, settings, manifest.settings)
-    model = load_hf(artifact.read, artifact.names()).language_model
+    model = load_hf(artifact.read, artifact.names()).model
     log = parse_json_object(artifact.read(STATE), artifact.path / STATE)
     weights = {name: weight.detach() for name, weight in model.named_parameters()}
     with artifact.damage_of(OPTIMISER):

@@ -1,27 +1,20 @@
 """`wordpipe train mlm` and `wordpipe train clm`: tokens → model, in one process or several."""
 
 from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact
-from wordpipe.model import Architecture, LanguageModel, save_hf, seed_of, transformers_class, why_no_class
+from wordpipe.model import Architecture, LanguageModel, one_stack, seed_of, transformers_class, why_no_class
 from wordpipe.stages.calls import public
-from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.train.run import (
-    fresh_model,
-    run_training,
-    special_ids,
-    state_files,
-    token_rows,
-    with_special_ids,
-)
-from wordpipe.tokens import framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
+from wordpipe.stages.job import Job, Made, PathLike, RunOptions
+from wordpipe.stages.train.run import fresh_model, special_ids, token_rows, train_together, with_special_ids
+from wordpipe.tokens import FRAMES, framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import (
+    Execution,
     LanguageLearner,
     Snapshot,
     SpecialIds,
@@ -30,12 +23,9 @@ from wordpipe.training import (
     Trainer,
     WordStarts,
     assemble,
-    join_world,
-    make_execution,
     model_config,
     open_ids,
     open_starts,
-    perplexity,
     trained_shape,
     unigram_entropy,
     write_streams,
@@ -92,35 +82,7 @@ def train_clm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
 
 
 def _train(path: PathLike, output: PathLike, settings: PretrainSettings, run: RunOptions | None) -> Made:
-    """Train as the one process, or with others: every one prepares and trains, the first alone writes and reports."""
-    with join_world(settings.device) as world:
-        with ExitStack() as stack:
-            with world.first_goes_ahead():  # what goes wrong there ends the other processes too
-                if world.leads:
-                    job = stack.enter_context(open_job("model", output, settings, run))
-                else:  # it opens the same inputs and publishes nothing
-                    job = Job("model", Path(output), settings, RunOptions(verify=False), stack)
-                job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
-                start = _prepare(job, path, settings)
-                streams = _write_streams(job, start) if world.leads else {}
-            # the same training in every process: the first one's streams, and its weights are sent to all
-            folder = Path(world.share(str(job.scratch) if world.leads else None))
-            train_ids, valid_ids = (open_ids(folder / f"{split}.ids", start.n_tokens) for split in _SPLITS)
-            trainer = assemble(
-                settings, start.task, start.model, train_ids, valid_ids, seq_len=start.seq_len,
-                word_starts=open_starts(folder / "train.ids") if start.task.needs_word_starts else None,
-                execution=make_execution(settings, world), state_dir=job.partial, run_key=job.recipe, world=world,
-                begin=start.begin, unigram_entropy=unigram_entropy(streams["train"].counts) if world.leads else None,
-                seed=start.seed,
-            )  # fmt: skip
-            if world.leads:
-                tokenizer_files = _tokenizer_files(start)  # what cannot be written is better known now
-                _announce(job, start, streams, trainer)
-                run_training(job, trainer)
-                _write(job, trainer, tokenizer_files, settings)
-            else:
-                trainer.follow()
-        return Made(**world.share(asdict(job.made) if world.leads else None))
+    return train_together(output, settings, run, lambda job: _prepare(job, path, settings))
 
 
 @dataclass(frozen=True)
@@ -149,11 +111,35 @@ class _Start:
     begin: Snapshot | None
     seq_len: int
     seed: int
+    settings: PretrainSettings
+    streams: dict[str, Stream] = field(default_factory=dict)
 
     @property
     def n_tokens(self) -> int:
         """Ids of the tokenizer."""
         return number_of_ids(self.tokenizer)
+
+    def write_inputs(self, job: Job) -> None:
+        """The training and held-out ids as flat files that are mapped into memory."""
+        self.streams.update(_write_streams(job, self))
+
+    def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
+        """The training on what the first process wrote to a folder."""
+        train_ids, valid_ids = (open_ids(folder / f"{split}.ids", self.n_tokens) for split in _SPLITS)
+        return assemble(
+            self.settings, self.task, self.model, train_ids, valid_ids, seq_len=self.seq_len,
+            word_starts=open_starts(folder / "train.ids") if self.task.needs_word_starts else None,
+            execution=execution, begin=self.begin, seed=self.seed,
+            unigram_entropy=unigram_entropy(self.streams["train"].counts) if self.streams else None, **given,
+        )  # fmt: skip
+
+    def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
+        """Say what is going to be trained."""
+        _announce(job, self, self.streams, trainer)
+
+    def tokenizer_files(self) -> dict[str, bytes]:
+        """The tokenizer for the model's folder."""
+        return _tokenizer_files(self)
 
 
 def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Start:
@@ -171,7 +157,7 @@ def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Start:
     parent = None if settings.init is None else job.inputs[-1].digest
     return _Start(
         source, tokenizer, data, special, task, with_special_ids(model, config, special), begin, seq_len,
-        seed=settings.seed if parent is None else seed_of(settings.seed, "init", parent),
+        seed=settings.seed if parent is None else seed_of(settings.seed, "init", parent), settings=settings,
     )  # fmt: skip
 
 
@@ -189,7 +175,8 @@ def _first_model(
     if settings.extend is not None:
         from wordpipe.stages.train.initial_weights import extended_training
 
-        return *extended_training(job, settings.extend, settings), special
+        extended, begin = extended_training(job, settings.extend, settings)
+        return one_stack(extended), begin, special
     config = model_config(settings, architecture, n_tokens=number_of_ids(tokenizer), special=special)
     words = None if settings.init_embeddings is None else job.open_input(settings.init_embeddings, ["words"])
     model = fresh_model(config, settings.seed)
@@ -263,31 +250,12 @@ def _warn_of_the_plan(job: Job, seq_len: int, text: int, training: Trainer[Langu
         job.warn(f"the warm-up of {plan.warmup:,} steps is the whole training: the learning rate never falls")
 
 
-def _write(
-    job: Job, training: Trainer[LanguageLearner], tokenizer_files: Mapping[str, bytes], settings: PretrainSettings
-) -> None:
-    """The files of the model's folder."""
-    if training.learner.skipped:
-        job.counts["steps_skipped_overflow"] = training.learner.skipped
-    if "valid_loss" in job.metrics and (ppl := perplexity(job.metrics["valid_loss"])) is not None:
-        job.metrics["perplexity"] = round(ppl, 3)
-    config = training.learner.model.config
-    save_hf(training.learner.model, config, job.write)
-    for name, content in tokenizer_files.items():
-        job.write(name, content)
-    if settings.keep_state:
-        for name, data, log in state_files(training.snapshot()):
-            job.write(name, data, log=log)
-    job.facts |= {
-        "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
-        "transformers": transformers_class(config),
-    }  # fmt: skip
-
-
 def _tokenizer_files(start: _Start) -> dict[str, bytes]:
     """The tokenizer for the model's folder, which adds what each training sequence had."""
     config = start.model.config
     ids = config.special_ids | {"unk": start.special.unk}
-    tokenizer, names = framed_tokenizer(start.tokenizer_json, ids, causal=config.causal, vocab_size=config.vocab_size)
+    tokenizer, names = framed_tokenizer(
+        start.tokenizer_json, ids, frame=FRAMES[config.architecture], vocab_size=config.vocab_size
+    )
     side = "left" if config.causal else "right"  # a decoder goes on from the last position
     return transformers_files(tokenizer, names, max_len=config.max_len, padding_side=side)

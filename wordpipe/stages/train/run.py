@@ -2,9 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from safetensors.torch import save
@@ -12,13 +14,25 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
 from wordpipe.errors import BudgetError
-from wordpipe.model import Architecture, LanguageModel, ModelConfig, new_model
+from wordpipe.model import Architecture, LanguageModel, ModelConfig, new_model, save_hf, transformers_class
 from wordpipe.runtime import stop_signal, without_memory
-from wordpipe.stages.job import Job
+from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.tokens import special_names
-from wordpipe.training import Snapshot, SpecialIds, Step, Trainer, perplexity
+from wordpipe.training import (
+    Execution,
+    LanguageLearner,
+    Snapshot,
+    SpecialIds,
+    Step,
+    Trainer,
+    join_world,
+    make_execution,
+    perplexity,
+)
+from wordpipe.training.settings import PretrainSettings
 
 if TYPE_CHECKING:
+    from wordpipe.model import Transformer
     from wordpipe.training.contrastive import Pairs
 
 OPTIMISER, STATE = "optimiser.safetensors", "training.json"  # the state of a finished training, beside its model
@@ -27,13 +41,22 @@ _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
 
 
 def fresh_model(config: ModelConfig, seed: int) -> LanguageModel:
-    """A model with fresh weights, if this machine can hold it: else the kernel would end the process without a word.
+    """An encoder or a decoder with fresh weights, if this machine can hold it: see `refuse_too_large`."""
+    with without_memory():
+        refuse_too_large(LanguageModel(config))
+    return new_model(config, seed)
+
+
+def refuse_too_large(model: "Transformer") -> None:
+    """Refuse a model that this machine cannot hold: else the kernel would end the process without a word.
+
+    Args:
+        model: without memory.
 
     Raises:
         BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory.
     """
-    with without_memory():
-        weights = sum(weight.numel() for weight in LanguageModel(config).parameters())
+    weights = sum(weight.numel() for weight in model.parameters())
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if (needed := weights * _BYTES_PER_WEIGHT) > there:
         raise BudgetError(
@@ -42,7 +65,6 @@ def fresh_model(config: ModelConfig, seed: int) -> LanguageModel:
             expected=f"at most {there / 1e9:,.1f} GB",
             hint="lower --dim, --n-layers, ffn_dim or the vocabulary, or take a smaller --preset",
         )
-    return new_model(config, seed)
 
 
 def special_ids(tokenizer: Tokenizer, architecture: Architecture, given: Mapping[str, int] | None = None) -> SpecialIds:
@@ -146,3 +168,92 @@ def train_on_pairs(job: Job, trainer: Trainer[Any], pairs: "Pairs") -> None:
         job.note("too few documents are held out to validate on")
     last = trainer.history[-1]
     job.rates["pairs_per_s"] = round(last.step * trainer.plan.batch_size / max(last.seconds, 1e-9), 1)
+
+
+class Start(Protocol):
+    """A training before its first step: its inputs are open, its model has its first weights."""
+
+    def write_inputs(self, job: Job) -> None:
+        """Write what all processes read to the job's scratch folder."""
+        ...
+
+    def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
+        """The training on what was written to a folder; `given`: see `assemble_learner`."""
+        ...
+
+    def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
+        """Say and record what is going to be trained, and what it is compared with."""
+        ...
+
+    def tokenizer_files(self) -> dict[str, bytes]:
+        """The tokenizer for the model's folder, which adds what each training sequence had."""
+        ...
+
+
+def train_together(
+    output: PathLike, settings: PretrainSettings, run: RunOptions | None, prepare: Callable[[Job], Start]
+) -> Made:
+    """Train as the one process, or with others: every one prepares and trains, the first alone writes and reports.
+
+    Args:
+        output: folder of the model artifact.
+        settings: how to train.
+        run: progress, fresh start, verification.
+        prepare: opens the inputs and makes the model.
+    """
+    with join_world(settings.device) as world:
+        with ExitStack() as stack:
+            with world.first_goes_ahead():  # what goes wrong there ends the other processes too
+                if world.leads:
+                    job = stack.enter_context(open_job("model", output, settings, run))
+                else:  # it opens the same inputs and publishes nothing
+                    job = Job("model", Path(output), settings, RunOptions(verify=False), stack)
+                job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
+                start = prepare(job)
+                if world.leads:
+                    start.write_inputs(job)
+            # the same training in every process: the first one's inputs, and its weights are sent to all
+            folder = Path(world.share(str(job.scratch) if world.leads else None))
+            trainer = start.trainer(
+                folder, make_execution(settings, world), state_dir=job.partial, run_key=job.recipe, world=world
+            )
+            if world.leads:
+                tokenizer_files = start.tokenizer_files()  # what cannot be written is better known now
+                start.announce(job, trainer)
+                run_training(job, trainer)
+                _take_mean(job, trainer)
+                _write_model(job, trainer, tokenizer_files, settings)
+            else:
+                trainer.follow()
+        return Made(**world.share(asdict(job.made) if world.leads else None))
+
+
+def _take_mean(job: Job, trainer: Trainer[LanguageLearner]) -> None:
+    """Where weights were averaged, the model is their mean, and is measured once more."""
+    if not (n_sets := trainer.learner.take_mean()):
+        return
+    job.counts["weights_averaged"] = n_sets
+    if (found := trainer.learner.validate()) is not None:
+        job.metrics["valid_loss"] = round(found.loss, 6)
+        job.note(f"the weights are the mean of {n_sets} sets: validation loss {found.loss:.4f}")
+
+
+def _write_model(
+    job: Job, trainer: Trainer[LanguageLearner], tokenizer_files: Mapping[str, bytes], settings: PretrainSettings
+) -> None:
+    """The files of the model's folder."""
+    if trainer.learner.skipped:
+        job.counts["steps_skipped_overflow"] = trainer.learner.skipped
+    if "valid_loss" in job.metrics and (ppl := perplexity(job.metrics["valid_loss"])) is not None:
+        job.metrics["perplexity"] = round(ppl, 3)
+    config = trainer.learner.model.config
+    save_hf(trainer.learner.model, config, job.write)
+    for name, content in tokenizer_files.items():
+        job.write(name, content)
+    if settings.keep_state:
+        for name, data, log in state_files(trainer.snapshot()):
+            job.write(name, data, log=log)
+    job.facts |= {
+        "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
+        "transformers": transformers_class(config),
+    }  # fmt: skip

@@ -113,7 +113,7 @@ TeacherVectors = Callable[[Sequence[Sequence[int]]], npt.NDArray[np.float32]]
 """Unit vectors (S, E) that another encoder gives S texts, which are rows of ids."""
 
 
-class ContrastLearner(ModelLearner):
+class ContrastLearner(ModelLearner[LanguageModel]):
     """Learns from pairs.
 
     Args:

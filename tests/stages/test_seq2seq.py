@@ -1,0 +1,108 @@
+"""`train denoising` and `train seq2seq`: what they make, what they leave out and say, what they start from."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+import wordpipe
+from tests.conftest import TINY
+from wordpipe import RunOptions
+from wordpipe.errors import ArtifactError, ConfigError
+
+SMALL = TINY | {"threads": 1, "dtype": "float32", "batch_size": 8, "steps": 3, "device": "cpu"}
+SHAPE = ("dim", "n_layers", "n_heads", "ffn_dim", "preset")
+
+
+def denoised(built, output, **settings):
+    values = {name: value for name, value in SMALL.items() if "init" not in settings or name not in SHAPE}
+    return wordpipe.train_denoising(built / "tokens", output=output, **values | settings)
+
+
+def manifest(folder):
+    return json.loads((folder / "manifest.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def denoisers(built, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("denoisers")
+    for style in ("t5", "bart"):
+        denoised(built, folder / style, style=style)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("style", "kind"), [("t5", "T5ForConditionalGeneration"), ("bart", "BartForConditionalGeneration")]
+)
+def test_a_denoiser_is_a_folder_of_transformers(denoisers, style, kind):
+    facts = manifest(denoisers / style)["facts"]
+    assert (facts["transformers"], facts["architecture"]) == (kind, "encoder-decoder")
+    theirs = AutoModelForSeq2SeqLM.from_pretrained(denoisers / style)
+    assert type(theirs).__name__ == kind
+    tokenizer = AutoTokenizer.from_pretrained(denoisers / style)
+    ids = tokenizer("The sea has tides.").input_ids
+    ends, begins = tokenizer.convert_tokens_to_ids(["</s>", "<s>"])
+    assert ids[-1] == ends
+    assert (ids[0] == begins) == (style == "bart")
+    assert len(tokenizer) <= theirs.config.vocab_size
+
+
+def test_sentinels_descend_from_the_end_of_the_tokenizer(denoisers, built):
+    tokenizer = AutoTokenizer.from_pretrained(denoisers / "t5")
+    known = json.loads((built / "tokens" / "tokenizer.json").read_text())
+    n_tokens = len(known["model"]["vocab"])
+    sentinels = tokenizer.convert_tokens_to_ids([f"<extra_id_{i}>" for i in range(100)])
+    assert sentinels == list(range(n_tokens + 99, n_tokens - 1, -1))
+
+
+@pytest.mark.parametrize("style", ["t5", "bart"])
+def test_the_same_settings_give_the_same_bytes(denoisers, built, tmp_path, style):
+    denoised(built, tmp_path / "again", style=style)
+    assert manifest(tmp_path / "again")["digest"] == manifest(denoisers / style)["digest"]
+
+
+@pytest.mark.parametrize("style", ["t5", "bart"])
+def test_a_denoiser_goes_on_from_another_and_is_extended(denoisers, built, tmp_path, style):
+    denoised(built, tmp_path / "next", init=denoisers / style)
+    before, after = (load_file(folder / "model.safetensors") for folder in (denoisers / style, tmp_path / "next"))
+    assert before.keys() == after.keys()
+    assert not any(torch.equal(before[name], after[name]) for name in before if "norm" not in name)
+    longer = denoised(built, tmp_path / "longer", style=style, extend=denoisers / style, steps=5)
+    assert longer.counts["steps"] == 5
+    assert manifest(tmp_path / "longer")["facts"]["extended_from"] == 3
+
+
+def test_too_long_sequences_for_the_sentinels_are_refused(built, tmp_path):
+    with pytest.raises(ConfigError, match="more spans than there are sentinels") as caught:
+        denoised(built, tmp_path / "x", seq_len=4096)
+    assert caught.value.where == "seq_len"
+
+
+@pytest.mark.parametrize("setting", [{"window": 4}, {"attention": "linear"}, {"init_embeddings": "run/words"}])
+def test_what_no_encoder_decoder_has_is_refused(built, tmp_path, setting):
+    with pytest.raises(ConfigError, match=next(iter(setting))):
+        denoised(built, tmp_path / "x", **setting)
+
+
+def test_a_model_of_one_stack_is_no_start(built, tmp_path):
+    with pytest.raises(ArtifactError, match="another kind of model"):
+        denoised(built, tmp_path / "x", init=built / "model")
+
+
+def test_tokens_without_pairs_are_refused(built, tmp_path):
+    with pytest.raises(ArtifactError, match="no second text") as caught:
+        wordpipe.train_seq2seq(built / "tokens", output=tmp_path / "x", **SMALL)
+    assert "--text-b" in caught.value.hint
+
+
+def test_the_averaged_weights_are_counted_and_measured(built, tmp_path):
+    said = []
+    made = wordpipe.train_denoising(
+        built / "tokens", output=tmp_path / "x", run=RunOptions(report=lambda one: said.append(one.note)),
+        **SMALL | {"steps": 6, "average": 0.5},
+    )  # fmt: skip
+    assert made.counts["weights_averaged"] == 3
+    assert any(note and "mean of 3 sets" in note for note in said)
+    assert made.metrics["valid_loss"] > 0

@@ -1,0 +1,142 @@
+"""The chain of pairs: from two texts to an encoder-decoder, what is left out on the way, kills and several starts."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSeq2SeqLM
+
+import wordpipe
+from tests.conftest import TINY
+from wordpipe import RunOptions
+from wordpipe.errors import InputError
+
+SMALL = TINY | {"threads": 1, "dtype": "float32", "batch_size": 8, "steps": 4, "device": "cpu", "seq_len": 32}
+WORDS = ["sea", "tide", "moon", "coast", "water", "north", "south", "ship", "light", "stone"]
+
+
+def pair(i):
+    words = [WORDS[(i * k + k) % len(WORDS)] for k in range(1, 3 + i % 5)]
+    return {"text": f"{i} " + " ".join(words), "text_b": " ".join(reversed(words)) + f" {i}"}
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    wordpipe.ingest([pair(i) for i in range(120)], output=folder / "corpus", text_b="text_b", valid=0.2)
+    wordpipe.tokenize(folder / "corpus", output=folder / "tokens", vocab_size=400)
+    return folder / "tokens"
+
+
+def trained(tokens, output, run=None, **settings):
+    return wordpipe.train_seq2seq(tokens, output=output, run=run, **SMALL | settings)
+
+
+def manifest(folder):
+    return json.loads((folder / "manifest.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("style", "kind"),
+    [("t5", "T5ForConditionalGeneration"), ("bart", "BartForConditionalGeneration"), ("vaswani", "MarianMTModel")],
+)
+def test_pairs_become_a_model_that_transformers_loads(tokens, tmp_path, style, kind):
+    made = trained(tokens, tmp_path / "model", style=style)
+    assert made.counts["pairs_train"] + made.counts["pairs_valid"] == 120
+    assert made.counts["pairs_valid"] > 5
+    assert made.metrics["valid_loss"] > 0
+    assert manifest(tmp_path / "model")["facts"]["transformers"] == kind
+    assert type(AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model")).__name__ == kind
+
+
+def test_the_same_settings_give_the_same_bytes_and_another_seed_others(tokens, tmp_path):
+    one, same, other = (
+        trained(tokens, tmp_path / name, seed=seed).digest for name, seed in (("one", 1), ("same", 1), ("other", 2))
+    )
+    assert one == same != other
+
+
+class StopAt:
+    """Breaks a training off after a step."""
+
+    def __init__(self, step):
+        self.step, self.notes = step, []
+
+    def __call__(self, progress):
+        if progress.note is not None:
+            self.notes.append(progress.note)
+        if progress.phase == "training" and progress.done == self.step:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_broke_off_goes_on_to_the_same_bytes(tokens, tmp_path):
+    values = {"steps": 6, "checkpoint_steps": 1, "average": 0.8, "dropout": 0.2}
+    want = trained(tokens, tmp_path / "whole", **values).digest
+    with pytest.raises(KeyboardInterrupt):
+        trained(tokens, tmp_path / "stopped", run=RunOptions(report=StopAt(4)), **values)
+    assert not (tmp_path / "stopped").exists()
+    said = StopAt(99)
+    assert trained(tokens, tmp_path / "stopped", run=RunOptions(report=said), **values).digest == want
+    assert any("continuing a stopped run at step" in note for note in said.notes)
+
+
+def test_two_processes_learn_what_one_learns(tokens, tmp_path):
+    values = {name: value for name, value in SMALL.items() if name != "device"} | {"dropout": 0.0, "optimiser": "adamw"}
+    (tmp_path / "small.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items()))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2",
+                 "LOCAL_WORLD_SIZE": "2"}  # fmt: skip
+    command = [sys.executable, "-m", "wordpipe", "train", "seq2seq", str(tokens), "-o", str(tmp_path / "two"),
+               "--device", "cpu", "--config", str(tmp_path / "small.toml")]  # fmt: skip
+    both = [
+        subprocess.Popen(
+            command, env={**os.environ, **world, "RANK": rank, "LOCAL_RANK": rank}, stderr=subprocess.PIPE, text=True
+        )
+        for rank in "01"
+    ]
+    said = [process.communicate(timeout=200)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert "2 processes" in said[0]
+    trained(tokens, tmp_path / "one", **values)
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    for name, weight in two.items():
+        torch.testing.assert_close(weight, one[name], atol=3e-4, rtol=1e-3)
+
+
+def test_long_pairs_are_left_out_counted_and_said(tokens, tmp_path):
+    said = StopAt(99)
+    made = trained(tokens, tmp_path / "model", seq_len=8, run=RunOptions(report=said))
+    left = made.counts["pairs_left_out_long_source"] + made.counts.get("pairs_left_out_long_target", 0)
+    assert left == 120 - made.counts["pairs_train"] - made.counts["pairs_valid"] > 0
+    assert any(f"{left} pairs are left out" in note and "--seq-len" in note for note in said.notes)
+
+
+def test_a_prefix_stands_before_every_source(tokens, tmp_path):
+    plain = trained(tokens, tmp_path / "plain")
+    with_prefix = trained(tokens, tmp_path / "prefix", prefix="turn round: ")
+    added = with_prefix.counts["tokens_train"] - plain.counts["tokens_train"]
+    assert added % plain.counts["pairs_train"] == 0
+    assert added > 0
+    assert manifest(tmp_path / "prefix")["settings"]["prefix"] == "turn round: "
+
+
+def test_nothing_to_train_on_is_an_error(tokens, tmp_path):
+    with pytest.raises(InputError, match="no pair to train on"):
+        trained(tokens, tmp_path / "x", prefix="a " * 40)
+
+
+def test_it_starts_from_a_denoised_model(tokens, tmp_path):
+    wordpipe.train_denoising(tokens, output=tmp_path / "denoiser", **SMALL)
+    values = {
+        name: value for name, value in SMALL.items() if name not in ("dim", "n_layers", "n_heads", "ffn_dim", "preset")
+    }
+    made = wordpipe.train_seq2seq(tokens, output=tmp_path / "model", init=tmp_path / "denoiser", **values)
+    assert made.counts["steps"] == 4
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("denoiser", "model"))
+    assert {name: one.shape for name, one in before.items()} == {name: one.shape for name, one in after.items()}

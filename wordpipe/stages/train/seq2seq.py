@@ -1,0 +1,386 @@
+"""`wordpipe train seq2seq` and `wordpipe train denoising`: tokens → encoder-decoder, in one process or several."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tokenizers import Tokenizer
+
+from wordpipe.artifacts import TOKENIZER, Artifact, read_batches, read_schema, row_count
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.model import EncoderDecoder, PairStyle, new_encoder_decoder, transformers_class, why_no_class
+from wordpipe.runtime import without_memory
+from wordpipe.stages.calls import public
+from wordpipe.stages.job import Job, Made, PathLike, RunOptions
+from wordpipe.stages.train.run import refuse_too_large, special_ids, token_rows, train_together
+from wordpipe.tokens import (
+    FRAMES,
+    N_SENTINELS,
+    framed_tokenizer,
+    number_of_ids,
+    open_tokenizer,
+    sentinel_ids,
+    transformers_files,
+    with_sentinels,
+)
+from wordpipe.training import (
+    Blocks,
+    Denoising,
+    Execution,
+    LanguageLearner,
+    Pairs,
+    PairWriter,
+    Snapshot,
+    SpanCorruption,
+    SpecialIds,
+    Stream,
+    TextInfilling,
+    Trainer,
+    assemble_learner,
+    model_config,
+    open_ids,
+    open_pairs,
+    open_starts,
+    row_starts,
+    write_streams,
+)
+from wordpipe.training.settings import DenoisingSettings, PairSettings, Seq2SeqSettings
+
+_SPLITS = ("train", "valid")
+_STYLES: dict[str, PairStyle] = {"t5": "t5", "learned": "bart"}  # of a model that is given, by its positions
+
+
+@public(Seq2SeqSettings)
+def train_seq2seq(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Train an encoder-decoder on pairs: translations, titles, answers.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact of pairs: its corpus has a second text (`ingest --text-b`, `ingest --parallel`).
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `Seq2SeqSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    chosen = Seq2SeqSettings.make(settings)
+    return train_together(output, chosen, run, lambda job: _prepare(job, tokens, chosen))
+
+
+@public(DenoisingSettings)
+def train_denoising(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Train an encoder-decoder without pairs: it restores texts that were damaged.
+
+    The model is a start for `train_seq2seq`, and fills gaps. A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `DenoisingSettings`.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    chosen = DenoisingSettings.make(settings)
+    return train_together(output, chosen, run, lambda job: _prepare_denoising(job, tokens, chosen))
+
+
+@dataclass(frozen=True)
+class _Start:
+    """A training of an encoder-decoder before its first step.
+
+    Attributes:
+        source: the tokens artifact.
+        tokenizer: its tokenizer.
+        tokenizer_json: the file of that.
+        special: its special ids.
+        model: with its first weights.
+        settings: how to train.
+        style: of the model.
+        begin: the end of the finished training that is extended, or None.
+    """
+
+    source: Artifact
+    tokenizer: Tokenizer
+    tokenizer_json: bytes
+    special: SpecialIds
+    model: EncoderDecoder
+    settings: PairSettings
+    style: PairStyle
+    begin: Snapshot | None
+
+    @property
+    def n_tokens(self) -> int:
+        """Ids of the tokenizer."""
+        return number_of_ids(self.tokenizer)
+
+    @property
+    def start_id(self) -> int:
+        """What the decoder begins with."""
+        assert self.model.config.start_id is not None
+        return self.model.config.start_id
+
+    def note_shape(self, job: Job, trainer: Trainer[LanguageLearner], what: str) -> None:
+        """Say and record what is going to be trained."""
+        config, plan = self.model.config, trainer.plan
+        weights = sum(weight.numel() for weight in self.model.parameters())
+        job.counts |= {"steps": plan.steps, "parameters": weights}
+        job.device = str(trainer.execution.device)
+        job.facts |= {
+            "n_layers": config.n_layers, "n_decoder_layers": config.n_decoder_layers, "n_heads": config.n_heads,
+            "ffn_dim": config.ffn_dim, "positions": config.positions, "batch_size": plan.batch_size, "lr": plan.lr,
+            "dtype": trainer.execution.facts()["dtype"], "processes": trainer.world.size,
+        }  # fmt: skip
+        several = "" if trainer.world.is_alone else f", {trainer.world.size} processes"
+        job.note(
+            f"encoder-decoder of {config.n_layers} + {config.n_decoder_layers} layers, width {config.dim}, "
+            f"{weights / 1e6:.1f}M weights: {plan.steps:,} steps of {plan.batch_size:,} {what}, on {job.device} in "
+            f"{job.facts['dtype']}{several}"
+        )
+        if transformers_class(config) is None:
+            job.warn(why_no_class(config))
+        if trainer.extended_from is not None:
+            job.facts["extended_from"] = trainer.extended_from
+
+    def tokenizer_files(self) -> dict[str, bytes]:
+        """The tokenizer, which frames a source as in training."""
+        config = self.model.config
+        ids = config.special_ids | {"unk": self.special.unk}
+        frame = FRAMES["framed source" if self.style == "bart" else "source"]
+        tokenizer, names = framed_tokenizer(self.tokenizer_json, ids, frame=frame, vocab_size=config.vocab_size)
+        return transformers_files(tokenizer, names, max_len=config.max_len)
+
+
+@dataclass(frozen=True)
+class _OnPairs(_Start):
+    """The second text is learned from the first.
+
+    Attributes:
+        prefix: ids before every source.
+    """
+
+    prefix: tuple[int, ...]
+
+    def write_inputs(self, job: Job) -> None:
+        """The pairs as flat files that are mapped into memory."""
+        begins = () if self.style != "bart" else (self.special.need("bos"),)
+        end = (self.special.need("eos"),)
+        writers = {
+            split: PairWriter(
+                job.scratch / split, vocab_size=self.n_tokens, before=(*begins, *self.prefix), after=end, end=end,
+                max_len=self.model.config.max_len,
+            )
+            for split in _SPLITS
+        }  # fmt: skip
+        total, done, empty = row_count(self.source, "tokens"), 0, 0
+        for batch in read_batches(self.source, "tokens", ["split", "ids", "ids_b"]):
+            for split, writer in writers.items():
+                empty += _write_rows(writer, batch.filter(pc.equal(batch["split"], split)))
+            done += len(batch)
+            job.report("preparing", done, total, "pairs")
+        for writer in writers.values():
+            writer.close()
+        self._count(job, writers, empty)
+
+    def _count(self, job: Job, writers: dict[str, PairWriter], empty: int) -> None:
+        for split, writer in writers.items():
+            job.counts |= {f"pairs_{split}": writer.n_pairs, f"tokens_{split}": sum(writer.n_ids)}
+        long_source, long_target = (sum(writer.left_out[side] for writer in writers.values()) for side in (0, 1))
+        left_out = {"pairs_left_out_empty": empty, "pairs_left_out_long_source": long_source,
+                    "pairs_left_out_long_target": long_target}  # fmt: skip
+        job.counts |= {name: count for name, count in left_out.items() if count}
+        if long_source or long_target:
+            room = self.model.config.max_len
+            job.warn(
+                f"{long_source + long_target:,} pairs are left out, as a side of them is longer than {room:,} positions: "
+                "a longer --seq-len keeps them"
+            )
+        if not writers["train"].n_pairs:
+            raise InputError("no pair to train on", hint="look at the corpus: wordpipe show, or give more pairs")
+
+    def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
+        """The training on what the first process wrote to a folder."""
+        train, valid = (open_pairs(folder / split, self.n_tokens) for split in _SPLITS)
+        objective = Pairs(start_id=self.start_id, device=execution.device)
+        return assemble_learner(
+            self.settings, self.model, train, valid if len(valid) else None, objective=objective,
+            valid_objective=objective, execution=replace(execution, compiled=False), begin=self.begin, **given,
+        )  # fmt: skip
+
+    def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
+        """Say and record what is going to be trained."""
+        blocks = trainer.learner.blocks
+        self.note_shape(job, trainer, f"pairs, {blocks.seq_len:,} tokens each")
+        if not job.counts.get("pairs_valid"):
+            job.note("no pair is held out, so there is no validation loss; ingest more pairs, or with a larger --valid")
+        if trainer.plan.batch_size > len(blocks):
+            job.warn(
+                f"a batch of {trainer.plan.batch_size:,} takes each of the {len(blocks):,} pairs several times in one step"
+            )
+
+
+@dataclass(frozen=True)
+class _OnDamage(_Start):
+    """A text is learned from what a corruption leaves of it.
+
+    Attributes:
+        corruption: what damages the sequences.
+        raw_len: tokens of a sequence before.
+        streams: what was written.
+    """
+
+    corruption: SpanCorruption | TextInfilling
+    raw_len: int
+    streams: dict[str, Stream] = field(default_factory=dict)
+
+    def write_inputs(self, job: Job) -> None:
+        """The training and held-out ids as flat files: of BART with the end of a text after each document, of T5 without.
+
+        So T5's inputs are all of one length, as no span is cut in two by an end.
+        """
+        self.streams.update(
+            write_streams(
+                token_rows(job, self.source, "ids"), {split: job.scratch / f"{split}.ids" for split in _SPLITS},
+                vocab_size=self.n_tokens, after=(self.special.need("eos"),) if self.style == "bart" else (),
+                find_starts=row_starts if self.style == "bart" else None,
+            )
+        )  # fmt: skip
+        for split, stream in self.streams.items():
+            job.counts |= {f"tokens_{split}": stream.n_tokens, f"documents_{split}": stream.n_documents}
+        job.counts["sentences_empty"] = sum(stream.n_empty for stream in self.streams.values())
+
+    def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
+        """The training on what the first process wrote to a folder."""
+        train, valid = (self._blocks(folder / f"{split}.ids") for split in _SPLITS)
+        if train is None:
+            raise InputError("no text to train on", hint="look at the corpus: wordpipe show, or give more text")
+        objective = Denoising(self.corruption, start_id=self.start_id, device=execution.device)
+        return assemble_learner(
+            self.settings, self.model, train, valid, objective=objective, valid_objective=objective,
+            execution=replace(execution, compiled=False), begin=self.begin, **given,
+        )  # fmt: skip
+
+    def _blocks(self, path: Path) -> Blocks | None:
+        ids = open_ids(path, self.n_tokens)
+        if not len(ids):
+            return None
+        starts = open_starts(path) if self.style == "bart" else None
+        width = min(self.raw_len, len(ids))
+        return Blocks(ids, width=width, stride=width, word_starts=starts)
+
+    def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
+        """Say and record what is going to be trained."""
+        blocks = trainer.learner.blocks
+        job.counts |= {"sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
+        self.note_shape(job, trainer, f"sequences, {blocks.seq_len:,} tokens each")
+        if blocks.seq_len < self.raw_len:
+            job.warn(f"the text is too short for sequences of {self.raw_len:,} tokens: they have {blocks.seq_len:,}")
+        if not self.streams["valid"].n_ids:
+            job.note("no document is held out, so there is no validation loss; ingest more, or with a larger --valid")
+
+
+def _write_rows(writer: PairWriter, rows: pa.RecordBatch) -> int:
+    """Append pairs; how many had an empty side and were left out."""
+    sides = []
+    for column in ("ids", "ids_b"):
+        lengths = pc.fill_null(pc.list_value_length(rows[column]), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        sides.append((rows[column].flatten().to_numpy(zero_copy_only=False), np.cumsum(lengths) - lengths, lengths))
+    empty = 0
+    for i in range(len(rows)):
+        source, target = (ids[first[i] : first[i] + lengths[i]] for ids, first, lengths in sides)
+        if not len(source) or not len(target):
+            empty += 1
+            continue
+        writer.add(source, target)
+    return empty
+
+
+def _prepare(job: Job, path: PathLike, settings: Seq2SeqSettings) -> _OnPairs:
+    """Open the inputs, and make the model as it is before its first step.
+
+    Raises:
+        WordpipeError: see wordpipe/errors.py.
+    """
+    source = job.open_input(path, ["tokens"])
+    if "ids_b" not in read_schema(source, "tokens").names:
+        raise ArtifactError(
+            "the tokens have no second text", where=source.path, expected="a column ids_b",
+            hint="ingest pairs with --text-b FIELD or --parallel A B, and tokenize them",
+        )  # fmt: skip
+    start = _with_model(job, source, settings)
+    prefix = start.tokenizer.encode(settings.prefix, add_special_tokens=False).ids
+    return _OnPairs(**vars(start), prefix=tuple(prefix))
+
+
+def _prepare_denoising(job: Job, path: PathLike, settings: DenoisingSettings) -> _OnDamage:
+    start = _with_model(job, job.open_input(path, ["tokens"]), settings)
+    special, seq_len = start.special, start.model.config.max_len
+    if start.style == "vaswani":
+        raise ArtifactError(
+            "nobody denoises with such a model", where=settings.init, got=start.model.config.positions,
+            expected="the positions of T5 or of BART",
+        )  # fmt: skip
+    if start.style == "bart":
+        infilling = TextInfilling(
+            rate=settings.noise or 0.3, mean_span=settings.mean_span or 3.5, mask_id=special.need("mask"),
+            bos_id=special.need("bos"), eos_id=special.need("eos"), special_ids=special.present(), n_tokens=start.n_tokens,
+        )  # fmt: skip
+        # a span of no token makes a source longer than its text: at most one mask for each hidden token and half again
+        return _OnDamage(**vars(start), corruption=infilling, raw_len=seq_len * 3 // 4 - 2)
+    spans = SpanCorruption(
+        noise_density=settings.noise or 0.15, mean_span=settings.mean_span or 3.0,
+        sentinels=sentinel_ids(start.tokenizer), eos_id=special.need("eos"), special_ids=special.present(),
+    )  # fmt: skip
+    raw_len = spans.lengths_for(seq_len)[0]
+    if (needed := spans.sentinels_for(raw_len)) > N_SENTINELS:
+        raise ConfigError(
+            f"sequences of {seq_len:,} positions have more spans than there are sentinels", where="seq_len", got=needed,
+            expected=f"at most {N_SENTINELS}", hint="a shorter --seq-len, or a longer --mean-span",
+        )  # fmt: skip
+    return _OnDamage(**vars(start), corruption=spans, raw_len=raw_len)
+
+
+def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
+    """The model before its first step, fresh or that of `init`; of a T5 that learns to denoise the tokenizer has sentinels."""
+    data, style, model = source.read(TOKENIZER), settings.style, None
+    where, begin = str(source.path / TOKENIZER), None
+    if settings.extend is not None:
+        from wordpipe.stages.train.initial_weights import extended_training
+
+        extended, begin = extended_training(job, settings.extend, settings)
+        assert isinstance(extended, EncoderDecoder), "the settings of the training before name the command"
+        model = _dropping(extended, settings.dropout)
+    elif settings.init is not None:
+        from wordpipe.stages.train.initial_weights import given_pair_model
+
+        model = _dropping(given_pair_model(job, settings.init, open_tokenizer(data, where=where)), settings.dropout)
+        style = _STYLES.get(model.config.positions, "vaswani")
+    if style == "t5" and isinstance(settings, DenoisingSettings):
+        data = with_sentinels(data, N_SENTINELS)
+    tokenizer = open_tokenizer(data, where=where)
+    special = special_ids(tokenizer, "encoder-decoder")
+    special.need("eos")
+    if model is None:
+        config = model_config(settings, "encoder-decoder", n_tokens=number_of_ids(tokenizer), special=special)
+        with without_memory():
+            refuse_too_large(EncoderDecoder(config))
+        model = new_encoder_decoder(config, settings.seed)
+    if number_of_ids(tokenizer) > model.config.vocab_size:
+        raise ArtifactError(
+            "the model has no embeddings for the sentinels", where=settings.init, got=model.config.vocab_size,
+            expected=f"{number_of_ids(tokenizer)}", hint="start from a model of train denoising --style t5",
+        )  # fmt: skip
+    return _Start(source, tokenizer, data, special, model, settings, style, begin)
+
+
+def _dropping(model: EncoderDecoder, dropout: float) -> EncoderDecoder:
+    """The same weights in a model with this dropout."""
+    other = EncoderDecoder(replace(model.config, dropout=dropout))
+    other.load_state_dict(model.state_dict())
+    return other

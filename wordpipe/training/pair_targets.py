@@ -1,0 +1,279 @@
+"""Pairs of sequences for an encoder-decoder: stored one after the other, in batches of like lengths, and their loss.
+
+    source ids ──encoder──▶ Source
+    start, labels without the last ──decoder, which reads the source──▶ p(labels)
+
+A batch has pairs of nearly equal lengths, and is packed (`model.pack_pairs`): on a CPU nothing is padded. To find such pairs,
+the order of an epoch is cut into pools of some batches; the pairs of a pool are sorted by length and cut into batches of
+equally many ids, which come in a random order. All of it is a function of the seed and the step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from wordpipe.model import EncoderDecoder, Packed, pack_pairs, seed_of
+from wordpipe.training.cross_entropy import cross_entropy_sum
+from wordpipe.training.sequences import Rows, permute, shuffled
+from wordpipe.training.span_corruption import SpanCorruption
+from wordpipe.training.text_infilling import TextInfilling
+from wordpipe.training.token_stream import Ids, mapped
+
+Flat = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Ids of all sequences, one after the other, (N,), and how many each has, (B,)."""
+
+_POOL = 64  # batches that are sorted together: of 29,000 pairs in batches of 128, 1.5 % of the positions are of other lengths
+_MULTIPLE = 16  # lengths on a GPU are rounded up to it
+
+
+@dataclass(frozen=True)
+class PairTargets:
+    """A batch of pairs with what is to be predicted: every label.
+
+    Attributes:
+        sources: what the encoder reads.
+        labels: what the decoder writes, its end included.
+        start_id: what the decoder begins with.
+        device: where the model is.
+    """
+
+    sources: Flat
+    labels: Flat
+    start_id: int
+    device: torch.device
+
+    def __len__(self) -> int:
+        """Pairs."""
+        return len(self.sources[1])
+
+    @property
+    def n_targets(self) -> Tensor:
+        """Labels, a scalar on the device."""
+        return torch.tensor(float(len(self.labels[0])), device=self.device)
+
+    @property
+    def n_positions(self) -> int:
+        """Positions that are read, of both sides."""
+        return len(self.sources[0]) + len(self.labels[0])
+
+    def rows(self, first: int, last: int) -> "PairTargets":
+        """Pairs `first` to `last` - 1."""
+        sources, labels = _rows(self.sources, first, last), _rows(self.labels, first, last)
+        return PairTargets(sources, labels, self.start_id, self.device)
+
+    def inputs(self) -> npt.NDArray[np.int64]:
+        """What the decoder sees before each label: the start, and all labels but the last."""
+        ids, lengths = self.labels
+        seen = np.roll(ids, 1)
+        seen[np.cumsum(lengths) - lengths] = self.start_id
+        return seen
+
+    def packed(self) -> tuple[Packed, Packed, Packed]:
+        """Sources, inputs and labels, on the device, in one order."""
+        multiple = 1 if self.device.type == "cpu" else _MULTIPLE
+        lengths = self.labels[1]
+        sources, inputs = pack_pairs(self.sources, (self.inputs(), lengths), multiple=multiple)
+        _, labels = pack_pairs(self.sources, self.labels, multiple=multiple)
+        return sources.to(self.device), inputs.to(self.device), labels.to(self.device)
+
+
+def _rows(flat: Flat, first: int, last: int) -> Flat:
+    ids, lengths = flat
+    begin, size = int(lengths[:first].sum()), int(lengths[first:last].sum())
+    return ids[begin : begin + size], lengths[first:last]
+
+
+def pair_loss_sum(model: EncoderDecoder, targets: PairTargets, label_smoothing: float = 0.0) -> Tensor:
+    """Cross-entropy summed over the labels, in nats, float32; see `objectives.loss_sum`."""
+    sources, inputs, labels = targets.packed()
+    hidden_ND = model.write_packed(inputs, model.read_packed(sources))
+    real = [mask.flatten() for mask in labels.real if mask is not None]
+    weights_N = torch.cat(real).float() if real else torch.ones(len(labels.ids), device=targets.device)
+    return cross_entropy_sum(
+        model.features_at(hidden_ND), model.output_matrix, model.output_bias, labels.ids, weights_N, label_smoothing
+    )
+
+
+@dataclass(frozen=True)
+class PairRows:
+    """Some pairs as they are stored."""
+
+    sources: Flat
+    labels: Flat
+
+    def to(self, device: torch.device) -> "PairRows":
+        """The same: they are packed on the CPU."""
+        del device
+        return self
+
+
+@dataclass(frozen=True)
+class PairBlocks:
+    """Pairs in files that are mapped into memory.
+
+    Attributes:
+        ids: of the sources and of the labels.
+        starts: where each sequence begins in them, and where the last one ends, (n + 1,), int64.
+    """
+
+    ids: tuple[Ids, Ids]
+    starts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+    def __len__(self) -> int:
+        """Pairs."""
+        return len(self.starts[0]) - 1
+
+    @property
+    def seq_len(self) -> int:
+        """Positions of a pair in the mean, both sides together, rounded up."""
+        return -(-sum(len(ids) for ids in self.ids) // len(self))
+
+    @property
+    def n_repeated(self) -> int:
+        """No id comes twice in an epoch."""
+        return 0
+
+    def rows(self, index_B: npt.NDArray[np.int64]) -> PairRows:
+        """Pairs by their number."""
+        return PairRows(*(_gathered(ids, starts, index_B) for ids, starts in zip(self.ids, self.starts, strict=True)))
+
+    def order(self, step: int, *, batch_size: int, seed: int) -> npt.NDArray[np.int64]:
+        """The numbers of a step's pairs, which are `batch_size` in the mean: short ones are more.
+
+        Args:
+            step: from 0.
+            batch_size: pairs of a batch in the mean.
+            seed: of the order.
+        """
+        pool_batches = max(1, min(_POOL, len(self) // batch_size))
+        pool, which = divmod(step, pool_batches)
+        size = pool_batches * batch_size
+        places = np.arange(pool * size, (pool + 1) * size, dtype=np.int64)
+        numbers = shuffled(places, len(self), seed, "order")
+        lengths = [starts[numbers + 1] - starts[numbers] for starts in self.starts]
+        by_length = np.lexsort((lengths[0], lengths[1]))
+        numbers, sizes = numbers[by_length], (lengths[0] + lengths[1])[by_length]
+        # equally many ids in each batch; where a pair is longer than that, equally many pairs
+        ends = np.searchsorted(np.cumsum(sizes), np.arange(1, pool_batches + 1) * sizes.sum() / pool_batches)
+        cuts = np.concatenate(([0], ends[:-1], [size]))
+        if (np.diff(cuts) < 1).any():
+            cuts = np.arange(pool_batches + 1) * batch_size
+        batch = int(permute(np.array([which]), pool_batches, seed_of(seed, "batches", pool))[0])
+        return numbers[cuts[batch] : cuts[batch + 1]]
+
+
+def _gathered(ids: Ids, starts: npt.NDArray[np.int64], index_B: npt.NDArray[np.int64]) -> Flat:
+    first_B = np.asarray(starts[index_B])
+    lengths_B = np.asarray(starts[index_B + 1]) - first_B
+    begins_B = np.cumsum(lengths_B) - lengths_B
+    places = np.arange(int(lengths_B.sum())) + np.repeat(first_B - begins_B, lengths_B)
+    return np.asarray(ids[places]).astype(np.int64), lengths_B
+
+
+class Pairs:
+    """The second text is learned from the first: every id of the target, and its end, is a label.
+
+    Args:
+        start_id: what the decoder begins with.
+        device: where the model is.
+
+    Source: Sutskever et al. 2014, equation 1; Vaswani et al. 2017.
+    """
+
+    def __init__(self, *, start_id: int, device: torch.device) -> None:
+        self.start_id, self.device = start_id, device
+
+    def targets(self, rows: PairRows, generator: torch.Generator, progress: float) -> PairTargets:
+        """Nothing is drawn."""
+        del generator, progress
+        return PairTargets(rows.sources, rows.labels, self.start_id, self.device)
+
+
+class Denoising:
+    """A text is learned from what a corruption leaves of it.
+
+    Args:
+        corruption: what damages the sequences of a stream.
+        start_id: what the decoder begins with.
+        device: where the model is.
+    """
+
+    def __init__(self, corruption: SpanCorruption | TextInfilling, *, start_id: int, device: torch.device) -> None:
+        self.corruption, self.start_id, self.device = corruption, start_id, device
+
+    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> PairTargets:
+        """Damage the sequences; what is drawn depends on the seed of the generator alone."""
+        del progress
+        random, ids_BT = np.random.Generator(np.random.Philox(generator.initial_seed())), rows.ids_BT.cpu().numpy()
+        if isinstance(self.corruption, SpanCorruption):
+            sources, labels = self.corruption.corrupt(ids_BT, random)
+        else:
+            starts = None if rows.word_starts_BT is None else rows.word_starts_BT.cpu().numpy()
+            sources, labels = self.corruption.corrupt(ids_BT, random, sentence_starts_BT=starts)
+        return PairTargets(sources, labels, self.start_id, self.device)
+
+
+class PairWriter:
+    """Writes pairs to the files of `PairBlocks`.
+
+    Args:
+        path: the files are `PATH.source`, `PATH.target`, and `.starts` of each.
+        vocab_size: ids are below.
+        framed: ids before and after each source, and after each target.
+        max_len: positions of the model: longer pairs are left out.
+
+    Attributes:
+        n_pairs: written.
+        left_out: pairs with a source, or with a target, of more positions.
+        n_ids: written, of each side.
+    """
+
+    def __init__(
+        self, path: Path, *, vocab_size: int, before: Sequence[int], after: Sequence[int], end: Sequence[int], max_len: int
+    ) -> None:  # fmt: skip
+        self._dtype = "<u2" if vocab_size <= 1 << 16 else "<u4"
+        self._frames = (tuple(before), tuple(after)), ((), tuple(end))
+        self._paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
+        self._files = [one.open("wb") for one in self._paths]
+        self._starts = [_starts_path(one).open("wb") for one in self._paths]
+        for file in self._starts:
+            file.write(np.zeros(1, "<i8").tobytes())
+        self.max_len, self.n_pairs, self.left_out, self.n_ids = max_len, 0, [0, 0], [0, 0]
+
+    def add(self, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]) -> None:
+        """Append a pair."""
+        framed = [
+            np.concatenate((before, ids, after)).astype(self._dtype)
+            for ids, (before, after) in zip((source, target), self._frames, strict=True)
+        ]
+        for side, ids in enumerate(framed):
+            if len(ids) > self.max_len:
+                self.left_out[side] += 1
+                return
+        self.n_pairs += 1
+        for side, ids in enumerate(framed):
+            self._files[side].write(ids.tobytes())
+            self.n_ids[side] += len(ids)
+            self._starts[side].write(np.array([self.n_ids[side]], "<i8").tobytes())
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in (*self._files, *self._starts):
+            file.close()
+
+
+def open_pairs(path: Path, vocab_size: int) -> PairBlocks:
+    """What `PairWriter` wrote, memory-mapped, read-only."""
+    dtype = "<u2" if vocab_size <= 1 << 16 else "<u4"
+    paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
+    ids = (mapped(paths[0], dtype), mapped(paths[1], dtype))
+    return PairBlocks(ids, (mapped(_starts_path(paths[0]), "<i8"), mapped(_starts_path(paths[1]), "<i8")))
+
+
+def _starts_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.starts")
