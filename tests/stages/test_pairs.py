@@ -116,6 +116,9 @@ def test_columns_by_number(here, cli):
     found = cli("ingest", "-", "--text-field", "3", "--text-b", "2", "-o", "b", piped=(here / "a.tsv").read_text())
     assert "-: there is no header; text is column 3, text_b is column 2" in found.err
     assert pairs_of("b") == [("dog", "Hund"), ("cat", "Katze")]
+    write_lines(here / "t.tsv", ["title\tTitel", "text\tText"])  # words, not the names of columns
+    wordpipe.ingest("t.tsv", output="t", text_field="1", text_b="2", **ALL)
+    assert pairs_of("t") == [("title", "Titel"), ("text", "Text")]
     write_lines(here / "h.tsv", ["text\ten", "Hund\tdog"])
     assert "line 1 is a header" in cli("ingest", "h.tsv", "--text-b", "2", "-o", "c").err
     assert pairs_of("c") == [("Hund", "dog")]

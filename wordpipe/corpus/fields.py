@@ -64,14 +64,16 @@ class Fields:
             number = numbers[0] if numbers[0] < 1 else numbers[-1]
             got, hint = f"{len(first)} in line 1", "columns are counted from 1; CSV is parted by commas, TSV by tabs"
             raise InputError(f"no column {number}", where=self.source, got=got, hint=hint)
-        is_header = not self._named.isdisjoint(first)
+        usual = type(self.settings).model_fields
+        asked = self._named - {usual["title_field"].default}  # which nobody asked for, and a text may be called so
+        is_header = not asked.isdisjoint(first)
         names = [*first] if is_header else [str(number) for number in range(1, len(first) + 1)]
         for number in numbers:
             names[number - 1] = str(number)
         text = self.settings.text_field
         if not is_header and not text.isdecimal():
             free = next((place for place in range(len(first)) if place + 1 not in numbers), None)
-            if text == type(self.settings).model_fields["text_field"].default and free is not None:
+            if text == usual["text_field"].default and free is not None:
                 names[free] = text
         taken = {"text": text, **self._own}
         places = [f"{what} is column {names.index(name) + 1}" for what, name in taken.items() if name in names]

@@ -82,9 +82,12 @@ class IngestSettings(Settings):
         "field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and "
         "TSV without a header its number, from 1",
         metavar="NAME",
+        expert=True,
     )
     parallel: bool = setting(
-        False, "pair the lines of two files; each line of the first SOURCE with the same line of the second"
+        False,
+        "pair the lines of two files; each line of the first SOURCE with the same line of the second",
+        expert=True,
     )
     label_field: str = setting(
         "",
