@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         embed,
         evaluate_model,
         evaluate_retrieval,
+        evaluate_seq2seq,
         evaluate_sts,
         evaluate_tokenizer,
         evaluate_words,

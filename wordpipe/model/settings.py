@@ -40,6 +40,16 @@ class GenerateSettings(Settings):
     no_repeat_ngram: int = setting(0, "no run of this many tokens comes twice, 0 = off", ge=0, le=1000, expert=True)
     stop: tuple[str, ...] = setting((), "end the text before this string; may be repeated", metavar="STRING")
     samples: int = setting(1, "texts to make of a prompt", ge=1, le=10_000)
+    beams: int = setting(1, "target texts of an encoder-decoder that are followed at a time", ge=1, le=1000)
+    length_penalty: float = setting(
+        1.0, "exponent of the length by which the score of a target text is divided; above 0 longer ones gain", ge=-10, le=10
+    )
+    length_penalty_by: Literal["hf", "gnmt"] = setting(
+        "hf", "what the exponent is of: the tokens (transformers), or (5 + tokens) / 6 (GNMT)", expert=True
+    )
+    n_best: int = setting(1, "target texts of each source text, of those that the beams found", ge=1, le=1000)
+    min_tokens: int = setting(0, "tokens before a target text may end", ge=0, le=10**6, expert=True)
+    prefix: str = setting("", "put before every source text, as in training")
     seed: int = setting(1, "seed of the sampling: the same seed gives the same text", ge=0, lt=2**32)
     device: Device = _DEVICE
     threads: int = _THREADS
