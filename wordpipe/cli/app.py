@@ -143,6 +143,10 @@ _EVALUATE = {
         "wordpipe.cli.evaluate:model",
         "Evaluate language models by how much a text surprises them, side by side.",
     ),
+    "seq2seq": (
+        "wordpipe.cli.evaluate_seq2seq:seq2seq",
+        "Evaluate encoder-decoders by the target texts that they write, beside baselines.",
+    ),
     "sts": (
         "wordpipe.cli.evaluate_encoders:sts",
         "Evaluate encoders of texts on pairs of sentences that people have scored.",

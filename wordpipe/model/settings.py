@@ -42,7 +42,10 @@ class GenerateSettings(Settings):
     samples: int = setting(1, "texts to make of a prompt", ge=1, le=10_000)
     beams: int = setting(1, "target texts of an encoder-decoder that are followed at a time", ge=1, le=1000)
     length_penalty: float = setting(
-        1.0, "exponent of the length by which the score of a target text is divided; above 0 longer ones gain", ge=-10, le=10
+        1.0,
+        "exponent of the length by which the score of a target text is divided; above 0 longer ones gain",
+        ge=-10,
+        le=10,
     )
     length_penalty_by: Literal["hf", "gnmt"] = setting(
         "hf", "what the exponent is of: the tokens (transformers), or (5 + tokens) / 6 (GNMT)", expert=True

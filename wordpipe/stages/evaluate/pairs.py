@@ -8,8 +8,8 @@ Pairs come as
     CORPUS              an artifact with text_b (wordpipe ingest --text-b)
     rows in memory      as `ingest` takes them
 
-Nothing is deduplicated, as a test set may have a pair twice. A pair without a source or without any reference cannot be scored:
-it is left out, and counted. All texts are held in memory.
+Nothing is deduplicated, as a test set may have a pair twice. A pair without a source or without any reference cannot be
+scored: it is left out, and counted. All texts are held in memory.
 """
 
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from wordpipe.artifacts import Artifact, DocumentStarts, is_artifact, read_batches, read_schema, visible_columns
 from wordpipe.corpus import Ledger, Source, expand, from_memory, read_records, split_sentences
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.errors import ArtifactError, InputError, wrong_line
+from wordpipe.errors import ArtifactError, ConfigError, InputError, wrong_line
 from wordpipe.runtime import Progress
 from wordpipe.search import LexicalIndex
 from wordpipe.search.settings import LexicalSettings
@@ -57,27 +57,41 @@ class TextPairs:
         return len(self.sources)
 
 
-def read_pairs(data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOptions, *, split: str | None) -> TextPairs:
-    """Read pairs.
+def read_pairs(data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOptions) -> TextPairs:
+    """Read the pairs to evaluate on.
 
     Args:
         data: a corpus artifact, files, or rows in memory.
-        settings: which fields are what; the prefix.
+        settings: which fields are what; the prefix; the split of a corpus, None: what is held out.
         run: progress, verification.
-        split: train, valid, test or all; None: what is held out. Files have none.
 
     Raises:
         ArtifactError: an artifact that is no corpus, or a corpus without text_b.
+        ConfigError: a split of files.
         InputError: no such file, none with pairs, unequal numbers of lines, or a record without the fields; names file and
             line.
     """
+    return _read(data, settings, run, settings.split, is_trained=False)
+
+
+def read_training_pairs(data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOptions) -> TextPairs:
+    """Read the pairs that a model was trained on, of a corpus its split train. Raises WordpipeError: see `read_pairs`."""
+    return _read(data, settings, run, "train", is_trained=True)
+
+
+def _read(
+    data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOptions, split: str | None, *, is_trained: bool
+) -> TextPairs:
     names, rows = named_or_rows(data)
-    chosen: str | None = None
     if len(names) == 1 and is_artifact(Path(names[0])):
         with Artifact(names[0], ["corpus"], verify=run.verify) as corpus:
             chosen = _split_of(corpus, split)
+            if chosen is None and split is None:
+                run.report(Progress("note", note="nothing of this corpus is held out: evaluating all of it"))
             return _kept(_corpus_rows(corpus, chosen, settings, run), names[0], settings, chosen)
     refuse_artifacts(names)
+    if split is not None and not is_trained:
+        raise ConfigError("only a corpus artifact has splits", where="split", got=split)
     if rows is not None:
         return _kept(_record_rows(from_memory(rows), settings), "memory", settings)
     return _kept(_file_rows(names, settings), ", ".join(names), settings)
@@ -181,7 +195,9 @@ def _parallel_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) ->
     sides = [_lines(name) for name in names]
     if all(side and "\t" in side[0] for side in sides):
         what = "files of pairs, or of one side each?"
-        raise InputError(what, where=", ".join(names), got="a tab in the first line of each", hint="name files of pairs .tsv")
+        raise InputError(
+            what, where=", ".join(names), got="a tab in the first line of each", hint="name files of pairs .tsv"
+        )
     for name, side in zip(names[1:], sides[1:], strict=True):
         if len(side) != len(sides[0]):
             longer, least = name if len(side) > len(sides[0]) else names[0], min(len(side), len(sides[0]))
@@ -221,12 +237,11 @@ def _record_rows(sources: Sequence[Source], settings: Seq2SeqEvaluationSettings)
         "metadata": carried, "no_metadata": not carried,
     })  # fmt: skip
     for source in sources:
-        ledger, n_rows = Ledger(), 0
+        ledger = Ledger()
         named = {first: "--text-b", **dict.fromkeys(more, "--text-b"), settings.prefix_field: "--prefix-field"}
-        for record in read_records(source, reading, ledger, lambda _: None):
-            if not n_rows:
-                _require(named, ledger, source.name)
-            n_rows += 1
+        for number, record in enumerate(read_records(source, reading, ledger, lambda _: None)):
+            if not number:
+                _require(named, ledger, f"{source.name}, line {record.line}")
             others = [record.metadata.get(name) for name in more]
             prefix = str(record.metadata.get(settings.prefix_field) or "")
             yield record.text, [str(text or "") for text in (record.own["text_b"], *others)], prefix

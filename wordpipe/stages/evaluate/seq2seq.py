@@ -7,8 +7,8 @@ Every system gives one text for each of N pairs:
     first_sentence   the first sentence of the source
     nearest          the target of the training pair whose source is nearest by BM25, where training pairs are given
 
-Every measure is a sum over the pairs, `rows` (N, K), and a score of the sum; so one bootstrap serves all of them, a model and a
-baseline are drawn together (Koehn 2004), and a task's figures are those of its rows.
+Every measure is a sum over the pairs, `rows` (N, K), and a score of the sum; so one bootstrap serves all of them, a model and
+a baseline are drawn together (Koehn 2004), and a task's figures are those of its rows.
 
 The loss is that of the first reference, every id of it and its end, with the reference before it at hand (teacher forcing) and
 without label smoothing. It depends on the tokenizer: models with different ones do not compare by it.
@@ -16,7 +16,7 @@ without label smoothing. It depends on the tokenizer: models with different ones
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
-from wordpipe.artifacts import Artifact, atomic_file, is_artifact
+from wordpipe.artifacts import atomic_file
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.metrics import (
     bleu_score,
@@ -50,6 +50,7 @@ from wordpipe.stages.evaluate.pairs import (
     known_sources,
     nearest_targets,
     read_pairs,
+    read_training_pairs,
     reported,
 )
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
@@ -67,6 +68,7 @@ _COMPARED = ("bleu", "bleu_lc", "chrf", "rouge_l", "exact_match")  # by which a 
 _SOURCES_AT_ONCE = 512  # written between two reports
 _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 15}  # of both sides, for the loss
 _LOGITS_AT_ONCE = 1 << 22
+_MOST_NATS = 700.0  # of which a float holds the exponential
 _ENDINGS = (".tsv", ".parquet")
 
 
@@ -84,7 +86,7 @@ _SCORES: dict[str, Callable[[npt.NDArray[np.number]], Floats]] = {
     "exact_match": _ratio,
     "length_ratio": _ratio,
     "loss": _ratio,
-    "perplexity": lambda sums: np.exp(_ratio(sums)),
+    "perplexity": lambda sums: np.exp(np.minimum(_ratio(sums), _MOST_NATS)),
     "unfinished": _ratio,
 }
 """Measure → the score of a sum of its rows."""
@@ -157,12 +159,12 @@ def evaluate_seq2seq(
     paths, file = as_list(models), None if output is None else Path(output)
     _check_output(file, paths)
     with storage_errors():
-        pairs = read_pairs(data, chosen, run, split=chosen.split)
-        trained = None if train is None else read_pairs(train, chosen, run, split="train" if _is_corpus(train) else None)
+        pairs = read_pairs(data, chosen, run)
+        trained = None if train is None else read_training_pairs(train, chosen, run)
         for path in paths:  # a search takes minutes: the last model is refused before
             open_model(path, verify=False).need("encoder-decoder")
         systems = [*_models(paths, pairs, chosen, run), *_baselines(pairs, trained, run)]
-        run.report(Progress("drawing", note=""))
+        run.report(Progress("drawing pairs for the intervals"))
         shown = [_shown(one, systems, pairs, chosen) for one in systems]
         if file is not None:
             _write(file, pairs, systems[0])
@@ -181,12 +183,6 @@ def _check_output(file: Path | None, models: Sequence[str]) -> None:
         raise ConfigError("no such format", where=file, got=file.suffix or "no ending", expected=" or ".join(_ENDINGS))
     if file is not None and len(models) != 1:
         raise ConfigError("a file takes what one model wrote", where=file, got=f"{len(models)} models")
-
-
-def _is_corpus(data: SourceLike) -> bool:
-    return isinstance(data, (str, Path)) and is_artifact(Path(data)) or (
-        isinstance(data, (list, tuple)) and len(data) == 1 and isinstance(data[0], (str, Path)) and is_artifact(Path(data[0]))
-    )
 
 
 # ---- systems
@@ -322,13 +318,10 @@ def _difference(
     )
     if found is None:
         return None
-    values = asdict(found)
-    return {"difference": round(values["mean"], 6), "interval": np.round(found.interval, 6).tolist(), "p": found.p}
+    return {"difference": round(found.mean, 6), "interval": np.round(found.interval, 6).tolist(), "p": found.p}
 
 
-def _samples(
-    systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings
-) -> list[dict[str, Any]]:
+def _samples(systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings) -> list[dict[str, Any]]:
     written = [one for one in systems if one.system == "model"]
     return [
         {
@@ -386,12 +379,13 @@ def pair_losses(opened: OpenModel, sources: Sequence[str], targets: Sequence[str
 
 def _batches(order: Sequence[int], sizes: Sequence[int], device: str) -> Iterator[list[int]]:
     """Numbers of pairs, as many at a time as have so many positions, one at least."""
-    batch: list[int] = []
+    batch, total = list[int](), 0
     for number in order:
-        if batch and sum(sizes[one] for one in batch) + sizes[number] > _POSITIONS_AT_ONCE[device]:
+        if batch and total + sizes[number] > _POSITIONS_AT_ONCE[device]:
             yield batch
-            batch = []
+            batch, total = [], 0
         batch.append(number)
+        total += sizes[number]
     if batch:
         yield batch
 
@@ -405,16 +399,19 @@ def _packed_losses(model: EncoderDecoder, sources: Sequence[list[int]], labels: 
     hidden_ND = model.write_packed(seen.to(device), model.read_packed(source.to(device)))
     labels_N = torch.tensor([number for one in seen.order.tolist() for number in labels[one]], device=device)
     at_once = max(1, _LOGITS_AT_ONCE // len(model.output_matrix))
-    losses_N = torch.cat([
-        F.cross_entropy(model.decoder.logits_at(some_ND).float(), some_N, reduction="none")
-        for some_ND, some_N in zip(hidden_ND.split(at_once), labels_N.split(at_once), strict=True)
-    ])  # fmt: skip
+    losses = []
+    for first in range(0, len(labels_N), at_once):
+        logits_NV = model.decoder.logits_at(hidden_ND[first : first + at_once]).float()
+        losses.append(F.cross_entropy(logits_NV, labels_N[first : first + at_once], reduction="none"))
+    nats_N = torch.cat(losses).double().cpu().numpy()
     pair_N = np.repeat(seen.order, [len(labels[one]) for one in seen.order.tolist()])
-    return np.bincount(pair_N, weights=losses_N.double().cpu().numpy(), minlength=len(labels))
+    return np.bincount(pair_N, weights=nats_N, minlength=len(labels)).astype(np.float64)
 
 
 def _flat(lists: Sequence[list[int]]) -> tuple[Ints, Ints]:
-    return np.concatenate([np.array(some, np.int64) for some in lists]), np.array([len(some) for some in lists], np.int64)
+    return np.concatenate([np.array(some, np.int64) for some in lists]), np.array(
+        [len(some) for some in lists], np.int64
+    )
 
 
 # ---- the file of outputs
@@ -430,7 +427,7 @@ class _Table:
 
 
 def _table(pairs: TextPairs, one: _System) -> _Table:
-    """prefix (where there is one), source, reference, reference_2 …, output, score."""
+    """Prefix (where there is one), source, reference, reference_2 …, output, score."""
     most = max(map(len, pairs.references))
     references = [[texts[k] if k < len(texts) else "" for texts in pairs.references] for k in range(most)]
     names = ["source", *("reference" if not k else f"reference_{k + 1}" for k in range(most)), "output"]

@@ -33,7 +33,10 @@ class Seq2SeqEvaluationSettings(Settings):
         section="How target texts are found",
     )  # fmt: skip
     length_penalty: float = setting(
-        1.0, "exponent of the length by which the score of a target text is divided; above 0 longer ones gain", ge=-10, le=10
+        1.0,
+        "exponent of the length by which the score of a target text is divided; above 0 longer ones gain",
+        ge=-10,
+        le=10,
     )
     length_penalty_by: Literal["hf", "gnmt"] = setting(
         "hf", "what the exponent is of: the tokens (transformers), or (5 + tokens) / 6 (GNMT)", expert=True
