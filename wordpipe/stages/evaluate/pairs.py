@@ -49,7 +49,7 @@ class TextPairs:
 
     sources: list[str]  # without prefix
     references: list[list[str]]  # one or more of each
-    prefixes: list[str]  # what stands before each source; "" where nothing does
+    prefixes: list[str]  # what the prefix field says of each; "" without such a field
     counts: dict[str, int]  # pairs, references, and what was left out: sources_empty, targets_empty
     split: str | None = None  # of a corpus; None: all of what was read
 
@@ -62,7 +62,7 @@ def read_pairs(data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOp
 
     Args:
         data: a corpus artifact, files, or rows in memory.
-        settings: which fields are what; the prefix; the split of a corpus, None: what is held out.
+        settings: which fields are what; the split of a corpus, None: what is held out.
         run: progress, verification.
 
     Raises:
@@ -88,16 +88,16 @@ def _read(
             chosen = _split_of(corpus, split)
             if chosen is None and split is None:
                 run.report(Progress("note", note="nothing of this corpus is held out: evaluating all of it"))
-            return _kept(_corpus_rows(corpus, chosen, settings, run), names[0], settings, chosen)
+            return _kept(_corpus_rows(corpus, chosen, settings, run), names[0], chosen)
     refuse_artifacts(names)
     if split is not None and not is_trained:
         raise ConfigError("only a corpus artifact has splits", where="split", got=split)
     if rows is not None:
-        return _kept(_record_rows(from_memory(rows), settings), "memory", settings)
-    return _kept(_file_rows(names, settings), ", ".join(names), settings)
+        return _kept(_record_rows(from_memory(rows), settings), "memory")
+    return _kept(_file_rows(names, settings), ", ".join(names))
 
 
-def _kept(rows: Iterator[_Row], where: str, settings: Seq2SeqEvaluationSettings, split: str | None = None) -> TextPairs:
+def _kept(rows: Iterator[_Row], where: str, split: str | None = None) -> TextPairs:
     """The pairs that can be scored."""
     found, counts = TextPairs([], [], [], {}, split), Counter[str](sources_empty=0, targets_empty=0)
     for source, references, prefix in rows:
@@ -107,7 +107,7 @@ def _kept(rows: Iterator[_Row], where: str, settings: Seq2SeqEvaluationSettings,
             continue
         found.sources.append(source)
         found.references.append(references)
-        found.prefixes.append(prefix or settings.prefix)
+        found.prefixes.append(prefix)
     if not len(found):
         left = [f"{counts['sources_empty']:,} without a source", f"{counts['targets_empty']:,} without a target"]
         got = " and ".join(left) if counts.total() else f"nothing in the split {split}" if split else "nothing"

@@ -40,6 +40,7 @@ from wordpipe.metrics import (
     score_interval,
 )
 from wordpipe.model import EncoderDecoder, pack_pairs
+from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import by_system, report_on
@@ -62,7 +63,7 @@ from wordpipe.stages.text.targets import TargetWriter, Written
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Writer = Callable[[Sequence[str]], list[Written]]
-"""Source texts, their prefixes before them, to target texts."""
+"""Source texts without their prefix to target texts."""
 
 _COMPARED = ("bleu", "bleu_lc", "chrf", "rouge_l", "exact_match")  # by which a model is compared with baselines
 _SOURCES_AT_ONCE = 512  # written between two reports
@@ -157,6 +158,7 @@ def evaluate_seq2seq(
     """
     run, chosen = run or RunOptions(), Seq2SeqEvaluationSettings.make(settings)
     paths, file = as_list(models), None if output is None else Path(output)
+    chosen.generation(chosen.prefix)  # what does not go together is refused before anything is read
     _check_output(file, paths)
     with storage_errors():
         pairs = read_pairs(data, chosen, run)
@@ -192,45 +194,49 @@ def _models(
     paths: Sequence[str], pairs: TextPairs, settings: Seq2SeqEvaluationSettings, run: RunOptions
 ) -> Iterator[_System]:
     """Model after model; one is out of memory before the next is read."""
-    sources = [prefix + source for prefix, source in zip(pairs.prefixes, pairs.sources, strict=True)]
     for path in paths:
         run.report(Progress(f"reading {path}"))
         opened = open_model(path, verify=run.verify)
         opened.need("encoder-decoder")
         opened.move_to(settings.device)
-        with torch_threads(settings.threads):
-            loss = pair_losses(opened, sources, [texts[0] for texts in pairs.references], run)
-            yield _written(path, make_writer(opened, settings), sources, pairs, loss, run)
+        yield _written(opened, path, pairs, settings, run)
 
 
-def make_writer(opened: OpenModel, settings: Seq2SeqEvaluationSettings) -> Writer:
-    """What writes the target texts; the prefixes stand before the sources already."""
-    return TargetWriter(opened, settings.generation).write
+def make_writer(opened: OpenModel, settings: GenerateSettings) -> Writer:
+    """What writes the target texts."""
+    return TargetWriter(opened, settings).write
 
 
 def _written(
-    path: str, write: Writer, sources: Sequence[str], pairs: TextPairs, loss: "PairLosses", run: RunOptions
+    opened: OpenModel, path: str, pairs: TextPairs, settings: Seq2SeqEvaluationSettings, run: RunOptions
 ) -> _System:
-    """What a model wrote, with its figures."""
-    found: list[Written] = []
-    for some in reported(sources, _SOURCES_AT_ONCE, f"writing with {Path(path).name}", run):
-        found += write(some)
-    best = [one.targets[0] if one.targets else None for one in found]
-    outputs = ["" if one is None else one.text for one in best]
-    unfinished = np.array([one is None or not one.finished for one in best], np.float64)
-    rows = _rows(outputs, pairs.references) | {
-        "loss": np.stack([loss.nats, loss.tokens], axis=1),
-        "perplexity": np.stack([loss.nats, loss.tokens], axis=1),
-        "unfinished": _of_each(unfinished),
-    }
+    """What a model wrote, with its figures; the sources of one prefix after those of the other."""
+    found = dict[int, Written]()
+    nats_N, tokens_N, n_cut = np.zeros(len(pairs)), np.zeros(len(pairs), np.int64), 0
+    for prefix in dict.fromkeys(pairs.prefixes) if settings.prefix_field else (settings.prefix,):
+        own = [number for number, one in enumerate(pairs.prefixes) if not settings.prefix_field or one == prefix]
+        sources, targets = [pairs.sources[one] for one in own], [pairs.references[one][0] for one in own]
+        with torch_threads(settings.threads):
+            loss = pair_losses(opened, sources, targets, prefix, run)
+        nats_N[own], tokens_N[own], n_cut = loss.nats, loss.tokens, n_cut + loss.cut
+        write, some = make_writer(opened, settings.generation(prefix)), list[Written]()
+        for batch in reported(sources, _SOURCES_AT_ONCE, f"writing with {Path(path).name}", run):
+            some += write(batch)
+        found |= zip(own, some, strict=True)
+    written = [found[number] for number in range(len(pairs))]
+    best = [one.targets[0] for one in written]
+    losses_N2 = np.stack([nats_N, tokens_N], axis=1)
+    unfinished = _of_each(np.array([not one.finished for one in best], np.float64))
+    rows = _rows([one.text for one in best], pairs.references)
+    rows |= {"loss": losses_N2, "perplexity": losses_N2, "unfinished": unfinished}
     counts = {
-        "outputs_empty": sum(not text.strip() for text in outputs),
-        "sources_cut": sum(one.cut > 0 for one in found),
-        "tokens_cut": sum(one.cut for one in found),
-        "targets_cut": loss.cut,
-        "targets": int(loss.tokens.sum()),
+        "outputs_empty": sum(not one.text.strip() for one in best),
+        "sources_cut": sum(one.cut > 0 for one in written),
+        "tokens_cut": sum(one.cut for one in written),
+        "targets_cut": n_cut,
+        "targets": int(tokens_N.sum()),
     }
-    return _System("model", path, outputs, rows, counts, [None if one is None else one.score for one in best])
+    return _System("model", path, [one.text for one in best], rows, counts, [one.score for one in best])
 
 
 def _baselines(pairs: TextPairs, train: TextPairs | None, run: RunOptions) -> Iterator[_System]:
@@ -343,24 +349,27 @@ class PairLosses(NamedTuple):
     cut: int  # targets that are longer than the model, so that the loss is of their beginning
 
 
-def pair_losses(opened: OpenModel, sources: Sequence[str], targets: Sequence[str], run: RunOptions) -> PairLosses:
+def pair_losses(
+    opened: OpenModel, sources: Sequence[str], targets: Sequence[str], prefix: str | None, run: RunOptions
+) -> PairLosses:
     """-Σ log p of the tokens of each target text, given its source and the tokens before, in float32.
 
     Pairs of like lengths are computed together, packed: on a CPU nothing is padded.
 
     Args:
         opened: an encoder-decoder, where it is to compute.
-        sources: N texts with their prefixes; of those that are longer than the model its beginning is read.
+        sources: N texts without prefix; of those that are longer than the model the beginning is read.
         targets: N texts.
+        prefix: of the sources; None: what the model was trained with.
         run: progress.
 
     Raises:
         ArtifactError: the tokenizer has no token that ends a text, or the model's probabilities are no numbers.
     """
     if "eos" not in opened.special:
-        raise ArtifactError("the tokenizer has no token that ends a text", where=opened.path)
-    room, end = opened.max_len - len(opened.before) - len(opened.after), opened.special["eos"]
-    ids = [[*opened.before, *opened.encode(text)[:room], *opened.after] for text in sources]
+        raise ArtifactError("the model has no token that ends a text", where=opened.path, expected="eos_token_id")
+    end = opened.special["eos"]
+    ids = [_source_ids(opened, opened.prefix if prefix is None else prefix, text, end) for text in sources]
     labels = [[*opened.encode(text), end] for text in targets]
     cut = sum(len(some) > opened.max_len for some in labels)
     labels = [some[: opened.max_len] for some in labels]
@@ -375,6 +384,16 @@ def pair_losses(opened: OpenModel, sources: Sequence[str], targets: Sequence[str
     if not np.isfinite(nats_N).all():
         raise ArtifactError("the model's probabilities are no numbers", where=opened.path, hint="train it again")
     return PairLosses(nats_N, tokens_N, cut)
+
+
+def _source_ids(opened: OpenModel, prefix: str, text: str, end: int) -> list[int]:
+    """A source as `TargetWriter` reads it: its beginning, as far as the model has room, in its frame."""
+    apart = (
+        prefix and opened.made_by
+    )  # the prefix of an artifact's training stood before ids, that of others before letters
+    ids = [*opened.encode(prefix), *opened.encode(text)] if apart else opened.encode(prefix + text)
+    after = opened.after or (end,)  # folders of Marian have a tokenizer without a frame
+    return [*opened.before, *ids[: opened.max_len - len(opened.before) - len(after)], *after]
 
 
 def _batches(order: Sequence[int], sizes: Sequence[int], device: str) -> Iterator[list[int]]:

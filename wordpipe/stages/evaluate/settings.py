@@ -24,7 +24,12 @@ class Seq2SeqEvaluationSettings(Settings):
     split: Literal["train", "valid", "test", "all"] | None = setting(
         None, "part of a corpus to evaluate on; without it what is held out: valid, else test, else all"
     )
-    prefix: str = setting("", "put before every source text, as in training", section="Tasks")
+    prefix: str | None = setting(
+        None,
+        "put before every source text; without it what the model was trained with",
+        metavar="STRING",
+        section="Tasks",
+    )
     prefix_field: str = setting(
         "", "field whose value is put before each source text; figures for each of its values too", metavar="NAME"
     )
@@ -41,8 +46,12 @@ class Seq2SeqEvaluationSettings(Settings):
     length_penalty_by: Literal["hf", "gnmt"] = setting(
         "hf", "what the exponent is of: the tokens (transformers), or (5 + tokens) / 6 (GNMT)", expert=True
     )
-    max_tokens: int = setting(
-        100, "tokens after which a target text is unfinished, where the model does not end it before", ge=1, le=10**6
+    max_tokens: int | None = setting(
+        None,
+        "tokens after which a target text is unfinished, where the model does not end it before; without it twice those of "
+        "the source and 20, at most the model's positions",
+        ge=1,
+        le=10**6,
     )
     min_tokens: int = setting(0, "tokens before a target text may end", ge=0, le=10**6, expert=True)
     no_repeat_ngram: int = setting(0, "no run of this many tokens comes twice, 0 = off", ge=0, le=1000, expert=True)
@@ -55,22 +64,18 @@ class Seq2SeqEvaluationSettings(Settings):
     seed: int = setting(1, "seed of the bootstrap and of the choice of samples", ge=0, lt=2**32, expert=True)
     samples: int = setting(0, "pairs to show with what was written, chosen by the seed", ge=0, le=10_000)
 
-    @property
-    def generation(self) -> GenerateSettings:
-        """How a writer of target texts is to work; the prefix is the sources' own."""
-        names = (
-            "beams", "length_penalty", "length_penalty_by", "max_tokens", "min_tokens", "no_repeat_ngram", "device", "threads",
-        )  # fmt: skip
-        return GenerateSettings.make({name: getattr(self, name) for name in names} | {"temperature": 0.0})
+    def generation(self, prefix: str | None) -> GenerateSettings:
+        """How a writer of target texts is to work, with this prefix.
+
+        Raises:
+            ConfigError: settings that do not go together.
+        """
+        names = ("beams", "length_penalty", "length_penalty_by", "max_tokens", "min_tokens", "no_repeat_ngram")
+        given = {name: getattr(self, name) for name in (*names, "device", "threads")}
+        return GenerateSettings.make(given | {"prefix": prefix})
 
     @model_validator(mode="after")
     def _one_prefix(self) -> Self:
-        if self.prefix and self.prefix_field:
+        if self.prefix is not None and self.prefix_field:
             raise ValueError("prefix is the same for all, and prefix_field has one for each: give one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _lengths_fit(self) -> Self:
-        if self.min_tokens > self.max_tokens:
-            raise ValueError(f"min_tokens = {self.min_tokens} is more than max_tokens = {self.max_tokens}")
         return self
