@@ -10,7 +10,7 @@ from wordpipe.cli.command import PATH
 from wordpipe.cli.evaluate import evaluation
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, safe_text
-from wordpipe.cli.tables import Column, answer, console, figure, print_columns, short_name
+from wordpipe.cli.tables import Column, answer, figure, print_columns, short_name
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 
 _NAME_WIDTH, _PREFIX_WIDTH, _LABEL_WIDTH, _LEAST_WIDTH = 20, 40, 10, 20
@@ -70,6 +70,8 @@ def seq2seq(
 
 def _show(found: dict[str, Any]) -> None:
     """The figures of all pairs, those of each prefix, the signatures, and samples."""
+    from wordpipe.cli.tables import console
+
     print_columns([*_columns(found["systems"], found["systems"])])
     for prefix in found["systems"][0]["by_prefix"]:
         parts = [one["by_prefix"][prefix] for one in found["systems"]]
@@ -112,6 +114,8 @@ def _above(found: dict[str, Any] | None, times: float) -> str | None:
 def _print_sample(number: int, sample: dict[str, Any]) -> None:
     """Source, references and outputs below each other, as wide as the screen."""
     from rich.text import Text
+
+    from wordpipe.cli.tables import console
 
     many = len(sample["outputs"]) > 1
     lines = [("prefix", sample["prefix"])] if sample["prefix"] else []

@@ -231,10 +231,10 @@ def _tsv_rows(name: str, settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
 def _record_rows(sources: Sequence[Source], settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
     """The records of files, or of a program."""
     first, *more = settings.text_b or ("text_b",)
-    carried = tuple(f"{name}:str" for name in [*more, *filter(None, [settings.prefix_field])])
+    further = tuple(f"{name}:str" for name in [*more, *filter(None, [settings.prefix_field])])
     reading = IngestSettings.make({
         "text_field": settings.text_field or "text", "text_b": first, "id_field": "none", "bad_bytes": "fail",
-        "metadata": carried, "no_metadata": not carried,
+        "metadata": further, "no_metadata": not further,
     })  # fmt: skip
     for source in sources:
         ledger = Ledger()
