@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.sources import entries_of
     from wordpipe.stages.text.generate import Filled, Filler, Writing, fill, generate
     from wordpipe.stages.text.ingest import ingest
+    from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive
     from wordpipe.stages.train.language_model import train_clm, train_mlm

@@ -1,4 +1,7 @@
-"""`wordpipe generate` and `wordpipe fill`: texts continued by a decoder, masked positions filled by an encoder."""
+"""`wordpipe generate` and `wordpipe fill`: texts continued by a decoder, masked positions filled by an encoder.
+
+What an encoder-decoder does with these commands is in `targets` and `denoised`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +14,7 @@ from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
+from wordpipe.stages.text.targets import TargetWriter
 from wordpipe.tokens import MaskTokenizer, TextStream
 
 Stopping = Literal["eos", "length", "string"]
@@ -18,15 +22,16 @@ Stopping = Literal["eos", "length", "string"]
 
 @dataclass(frozen=True)
 class Generated:
-    """One continuation.
+    """One continuation, or one target of a source text.
 
     Attributes:
-        prompt: what was continued.
+        prompt: what was continued, or the source.
         text: what the model added; a stop string is no part of it.
-        tokens: how many tokens were sampled, the stop token included.
+        tokens: how many tokens that are, the stop token included.
         logprob: their mean log-probability (natural) under the model itself, before temperature and all else: minus its loss.
         stopped: by the stop token, by the number of tokens, or by a stop string.
-        cut: tokens at the beginning of the prompt that were not read, because the model is shorter.
+        cut: tokens at the beginning of the prompt, or at the end of the source, that were not read, because the model is
+            shorter.
         slid: how often the model's positions were full and the last half of them was read anew.
     """
 
@@ -55,14 +60,15 @@ class Writing:
 
     Raises:
         ArtifactError: the model is an encoder.
-        ConfigError: an empty prompt, and a model without a token to begin with; or no such device.
+        ConfigError: an empty prompt, and a model without a token to begin with; a setting of searches; or no such device.
         DivergedError: from `texts`: the model's logits are not finite.
     """
 
     def __init__(self, opened: OpenModel, prompt: str, settings: GenerateSettings) -> None:
         opened.need("decoder")
+        settings = settings.of_decoder()
         opened.move_to(settings.device)
-        self.prompt, self._settings = printable(prompt), settings
+        self.prompt, self._settings = printable((settings.prefix or "") + prompt), settings
         self._stop_id = opened.special.get("eos")
         ids, allowed_V = _prompt_ids(opened, self.prompt), opened.tokens_that_come("eos")
         self._generation = Generation(opened.language_model, ids, settings, allowed_V=allowed_V, stop_id=self._stop_id)
@@ -139,16 +145,18 @@ class Writing:
 
 @public(GenerateSettings)
 def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, **settings: Any) -> list[Generated]:
-    """Continue a text with a decoder.
+    """Continue a text with a decoder; write the target text of a source text with an encoder-decoder.
+
+    Many sources go through `TargetWriter`, in batches and with their scores.
 
     Args:
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
-        prompt: the text's beginning; it may be empty.
+        prompt: the text's beginning, which may be empty; or the source.
         verify: check the artifact's hashes first.
         settings: fields of `GenerateSettings`.
 
     Returns:
-        One continuation per sample.
+        One continuation per sample; of a source the best targets, the best first, or one per sample.
 
     Raises:
         WordpipeError: its class and its hint say what to do.
@@ -161,7 +169,20 @@ def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, *
     """
     chosen = GenerateSettings.make(settings)
     opened = model if isinstance(model, OpenModel) else open_model(model, verify=verify)
-    return Writing(opened, prompt, chosen).results()
+    if not opened.writes_targets:
+        return Writing(opened, prompt, chosen).results()
+    (written,) = TargetWriter(opened, chosen).write([prompt])
+    return [
+        Generated(
+            written.source,
+            target.text,
+            tokens=target.tokens,
+            logprob=target.logprob / max(1, target.tokens),
+            stopped="eos" if target.finished else "length",
+            cut=written.cut,
+        )
+        for target in written.targets
+    ]
 
 
 def _prompt_ids(opened: OpenModel, prompt: str) -> list[int]:
