@@ -1,4 +1,4 @@
-"""`wordpipe generate` and `wordpipe fill`: texts continued, masks filled; on the screen, as lines for a pipe, or as JSON."""
+"""`wordpipe generate` and `wordpipe fill`: texts continued, targets of sources, masks filled; for people, a pipe, or as JSON."""
 
 import json
 import sys
@@ -11,31 +11,46 @@ import click
 from wordpipe.cli.command import COMMON, ExampleCommand, Option
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, emphasised, escaped, human_count, one_line, safe_text, say
-from wordpipe.cli.query import given_lines
+from wordpipe.cli.query import batches, given_lines, is_prompt, stdin_has_more
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.settings import Settings
 
 if TYPE_CHECKING:
-    from wordpipe.stages import Filled, Filler, Writing
+    from wordpipe.stages import Filled, Filler, OpenModel, Writing, Written
 
-_HELP = """Continue a text with a causal model (wordpipe train clm, or a folder of transformers).
+_HELP = """Continue a text with a causal model, or write the target of a source text with an encoder-decoder.
 
-All PROMPT words are one prompt; an empty one ("") lets the model begin. Without PROMPT, prompts are read from --prompts or
-stdin, one per line; on a terminal there is a prompt. A single text is shown while it is made. Special tokens never come,
-but the one that ends a text."""
+A causal model (wordpipe train clm) goes on where PROMPT ends; a single text is shown while it is made. An encoder-decoder
+(wordpipe train seq2seq) reads PROMPT whole and writes another text: a translation, a title, an answer. Folders of
+transformers serve for both. All PROMPT words are one prompt. Without PROMPT, prompts are read from --prompts or stdin, one
+per line; on a terminal there is a prompt. An encoder-decoder answers each line by one line, an empty line by an empty one.
+Special tokens never come, but the one that ends a text. Exit code 3 when there was nothing to do."""
 
 
 def _generate(
     model: Path, prompt: tuple[str, ...], prompts: Path | None, as_json: bool, verify: bool, quiet: bool, verbose: bool,
     **given: Any,
 ) -> None:  # fmt: skip
-    from wordpipe.stages import Writing, open_model
+    from wordpipe.stages import open_model
 
     settings = GenerateSettings.make(chosen_settings(GenerateSettings, given))
     opened = open_model(model, verify=verify)
-    opened.need("decoder")
     for note in () if quiet else opened.notes:
         say(f"{model.name}: {note}")
+    if opened.writes_targets:
+        _write_targets(opened, prompt, prompts, settings, as_json=as_json, quiet=quiet, verbose=verbose)
+    else:
+        _continue(opened, prompt, prompts, settings, as_json=as_json, quiet=quiet, verbose=verbose)
+
+
+def _continue(
+    opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
+    *, as_json: bool, quiet: bool, verbose: bool,
+) -> None:  # fmt: skip
+    """Texts that go on, by a decoder, one prompt after the other."""
+    from wordpipe.stages import Writing
+
+    opened.need("decoder")
     for number, line in enumerate(given_lines(prompt, prompts, what="prompt", option="--prompts")):
         writing = Writing(opened, line, settings)
         if as_json:
@@ -50,6 +65,47 @@ def _generate(
         if verbose:
             rate = human_count(writing.tokens / max(writing.seconds, 1e-9))
             say(f"{counted(writing.tokens, 'tokens')} in {writing.seconds:.2f} s, {rate} tokens/s")
+
+
+def _write_targets(
+    opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
+    *, as_json: bool, quiet: bool, verbose: bool,
+) -> None:  # fmt: skip
+    """Target texts, by an encoder-decoder: as many lines together as have come, at most a window."""
+    from wordpipe.errors import InputError
+    from wordpipe.stages import WINDOW, TargetWriter
+
+    writer = TargetWriter(opened, settings)
+    for note in () if quiet else writer.notes:
+        say(note)
+    lines = given_lines(prompt, prompts, what="prompt", option="--prompts", parallel=True)
+    size = 1 if is_prompt(prompt, prompts) else WINDOW
+    for some in batches(lines, size, stdin_has_more if prompts is None and not prompt else lambda: True):
+        first = writer.sources + 1
+        _print_targets(writer.write(some), first, settings, as_json=as_json)
+    for note in () if quiet else writer.losses:
+        say(note)
+    if verbose:
+        seconds = max(writer.seconds, 1e-9)
+        rates = (f"{human_count(count / seconds)} {what}/s" for count, what in
+                 ((writer.sources, "sentences"), (writer.tokens, "tokens")))  # fmt: skip
+        say(f"{counted(writer.sources, 'sentences')} in {writer.seconds:.2f} s, {', '.join(rates)}")
+    if writer.empty == writer.sources:
+        raise InputError("there is no text in the prompts", hint="give some words")
+
+
+def _print_targets(found: "list[Written]", first: int, settings: GenerateSettings, *, as_json: bool) -> None:
+    """One line for each source; of several targets one each, parted by tabs: number of the source, rank, score, text."""
+    for number, written in enumerate(found, start=first):
+        if as_json:
+            for rank, target in enumerate(written.targets, start=1):
+                about = {"source": written.source, **asdict(target), "rank": rank, "cut": written.cut}
+                click.echo(json.dumps(about, ensure_ascii=False))
+        elif max(settings.n_best, settings.samples) == 1:
+            click.echo(safe_text(" ".join(written.text.splitlines())))
+        else:
+            for rank, target in enumerate(written.targets, start=1):
+                click.echo(f"{number}\t{rank}\t{target.score:.4f}\t{escaped(target.text)}")
 
 
 def _print_live(writing: "Writing") -> None:
@@ -92,7 +148,8 @@ generate = ExampleCommand(
     callback=_generate,
     help=_HELP,
     example='wordpipe generate run/model "The bees of the valley"\n'
-    'wordpipe generate run/model "Honey is" --samples 3 --temperature 0.7 --seed 5 --json',
+    'wordpipe generate run/model "Honey is" --samples 3 --temperature 0.7 --seed 5 --json\n'
+    "wordpipe generate run/translator --prompts german.txt > english.txt",
     json="Print one JSON object per text.",
     quiet="Print nothing but the texts and errors.",
     verify="artifact's",

@@ -99,8 +99,10 @@ class TargetWriter:
     Attributes:
         prefix: text before every source; what the settings say, else what the model was trained with.
         max_len: positions of the model, of a source and of a target.
-        sources, empty, cut: texts so far; those without a letter, and ids that were cut.
-        tokens, seconds: written so far, and spent on it.
+        sources, empty, shortened: texts so far; those without a letter, and those that were cut.
+        cut: ids that were cut.
+        tokens, unfinished: written so far; targets that had as many tokens as were allowed before the model ended them.
+        seconds: spent so far.
         notes: what the user should know of the settings.
 
     Raises:
@@ -129,8 +131,24 @@ class TargetWriter:
         self.notes: list[str] = []
         if (asked := settings.max_tokens or 0) > self.max_len:
             self.notes.append(f"max_tokens is {asked:,}, and the model has {self.max_len:,} positions: so many at most")
-        self.sources = self.empty = self.cut = self.tokens = 0
+        self.sources = self.empty = self.shortened = self.cut = self.tokens = self.unfinished = 0
         self.seconds = 0.0
+
+    @property
+    def losses(self) -> list[str]:
+        """Sentences for the user: what was cut or left empty so far."""
+        found = []
+        if self.shortened:
+            which = "the source was" if self.sources == 1 else f"{self.shortened:,} of {self.sources:,} sources were"
+            found.append(
+                f"{which} longer than the model's {self.max_len:,} positions: {self.cut:,} tokens at the end were not read"
+            )
+        if self.unfinished:
+            which = "1 target has" if self.unfinished == 1 else f"{self.unfinished:,} targets have"
+            found.append(f"{which} as many tokens as were allowed, and the model had not ended: see --max-tokens")
+        if self.empty and self.sources > 1:
+            found.append(f"{self.empty:,} of {self.sources:,} sources were empty, and so are their targets")
+        return found
 
     def stream(self, sources: Iterable[str]) -> Iterator[Written]:
         """The targets of any number of texts, in their order; about a thousand are in memory at a time."""
@@ -163,8 +181,10 @@ class TargetWriter:
                 results = self._search(batch)
             for one, hypotheses in zip(batch, results, strict=True):
                 found[one.number] = Written(texts[one.number], self._targets(hypotheses), one.cut)
-                self.cut += one.cut
         self.sources += len(texts)
+        self.cut += sum(one.cut for one in queue)
+        self.shortened += sum(one.cut > 0 for one in queue)
+        self.unfinished += sum(not target.finished for written in found for target in written.targets)
         self.empty += len(texts) - len(queue)
         self.tokens += sum(target.tokens for written in found for target in written.targets)
         self.seconds += clock.seconds
