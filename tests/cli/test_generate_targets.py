@@ -95,10 +95,9 @@ def test_json_has_an_object_for_each_target(asked, model, tmp_path):
 
 
 def test_the_prefix_is_put_before_every_line(asked, model):
-    assert (
-        asked("is sweet.", "--prefix", "Honey ").out
-        == on_a_line(made(model, ["is sweet."], prefix="Honey ")[0].text) + "\n"
-    )
+    assert asked("is sweet.", "--prefix", "Honey ").out == on_a_line(
+        made(model, ["is sweet."], prefix="Honey ")[0].text
+    ) + "\n"
 
 
 def test_what_was_cut_and_what_did_not_end_is_said(asked, tmp_path):
@@ -167,19 +166,7 @@ def started(model):
     running = []
 
     def start(*options):
-        command = [
-            sys.executable,
-            "-m",
-            "wordpipe",
-            "generate",
-            model,
-            *options,
-            "--max-tokens",
-            3,
-            "--beams",
-            1,
-            *QUICK,
-        ]
+        command = [sys.executable, "-m", "wordpipe", "generate", model, *options, "--max-tokens", 3, "--beams", 1, *QUICK]
         pipe = subprocess.PIPE
         running.append(subprocess.Popen(list(map(str, command)), stdin=pipe, stdout=pipe, stderr=pipe))
         return running[-1]
