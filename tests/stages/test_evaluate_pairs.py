@@ -122,6 +122,15 @@ def test_fields_are_named(tmp_path):
         assert found.prefixes == ["say: ", ""]
 
 
+def test_records_without_a_second_text_are_left_out(tmp_path):
+    rows = [{"text": "ein", "text_b": "one"}, {"text": "zwei"}, {"text_b": "three"}, {"text": "vier", "text_b": None}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for data in (tmp_path / "a.jsonl", rows):
+        found = read(data)
+        assert rows_of(found) == [("ein", "one")]
+        assert found.counts == {"pairs": 1, "references": 1, "sources_empty": 1, "targets_empty": 2}
+
+
 @given(
     st.lists(
         st.tuples(*[st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]))] * 2), min_size=1
@@ -203,8 +212,8 @@ def test_unequal_numbers_of_lines(tmp_path):
         ("a.tsv", b"ein\t\n\tone\n", {}, "1 without a source and 1 without a target"),
         ("a.tsv", b"ein\tone\nzw\xff\ttwo\n", {}, r"a\.tsv:2: not UTF-8"),
         ("a.tsv", b"de\ten\nein\tone\n", {"text_field": "fr"}, "no field 'fr'"),
-        ("a.tsv", b"text\ten\nein\tone\n", {"text_b": ("fr",)}, "no field 'fr' to take the target from"),
-        ("a.csv", b"text,en\nein,one\n", {}, r"a\.csv, line 2: no field 'text_b'.*text, en"),
+        ("a.tsv", b"text\ten\nein\tone\n", {"text_b": ("fr",)}, "no field 'fr' to take the second text from"),
+        ("a.csv", b"text,en\nein,one\n", {}, r"a\.csv.*: no field 'text_b'.*text, en"),
         ("a.csv", b"text,text_b\nein,one\n", {"prefix_field": "task"}, "no field 'task' to take the prefix from"),
         ("a.jsonl", b'{"text": "a", "text_b": "b"}\n{"text": 3, "text_b": "b"}\n', {}, "line 2.*not a string"),
         ("a.jsonl", b'{"text": "a", "text_b": "b"}\n{', {}, "line 2"),

@@ -254,7 +254,7 @@ def _require(named: dict[str, str], ledger: Ledger, where: str) -> None:
     for name, option in named.items():
         if name and name not in ledger.fields_seen:
             got, hint = ", ".join([*ledger.fields_seen][:20]), f"name the right one with {option}"
-            what = "take the target from" if option == "--text-b" else "take the prefix from"
+            what = "take the second text from" if option == "--text-b" else "take the prefix from"
             raise InputError(f"no field {name!r} to {what}", where=where, got=got, hint=hint)
 
 
