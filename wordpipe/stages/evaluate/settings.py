@@ -42,6 +42,7 @@ class Seq2SeqEvaluationSettings(Settings):
         "exponent of the length by which the score of a target text is divided; above 0 longer ones gain",
         ge=-10,
         le=10,
+        expert=True,
     )
     length_penalty_by: Literal["hf", "gnmt"] = setting(
         "hf", "what the exponent is of: the tokens (transformers), or (5 + tokens) / 6 (GNMT)", expert=True
@@ -52,6 +53,7 @@ class Seq2SeqEvaluationSettings(Settings):
         "the source and 20, at most the model's positions",
         ge=1,
         le=10**6,
+        expert=True,
     )
     min_tokens: int = setting(0, "tokens before a target text may end", ge=0, le=10**6, expert=True)
     no_repeat_ngram: int = setting(0, "no run of this many tokens comes twice, 0 = off", ge=0, le=1000, expert=True)
@@ -59,7 +61,7 @@ class Seq2SeqEvaluationSettings(Settings):
     threads: int = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=True)
     draws: int = setting(
         1_000, "draws of the bootstrap, from which intervals and p come; 0 leaves them out", ge=0, le=10**6,
-        section="What is shown",
+        section="What is shown", expert=True,
     )  # fmt: skip
     seed: int = setting(1, "seed of the bootstrap and of the choice of samples", ge=0, lt=2**32, expert=True)
     samples: int = setting(0, "pairs to show with what was written, chosen by the seed", ge=0, le=10_000)
