@@ -357,14 +357,15 @@ def evaluate_seq2seq(
         evaluated ("seq2seq"), data, train, split (None for all), settings, counts, signatures (of bleu, bleu_lc and chrf),
         metrics, systems and samples.
 
-        systems is a list of system ("model", "copy", "first_sentence", "nearest"), name, metrics, intervals (95 %, low and
-        high), against (of a model: baseline → measure → difference, interval and p), counts, and by_prefix (prefix → metrics,
-        intervals, against, pairs; empty without `prefix_field`). Metrics: bleu (tokenizer 13a, cased), bleu_lc (lower-cased,
-        split at white space), chrf (0 to 100); rouge_l, exact_match (after `normalise_answer`; 0 to 1), length_ratio (words
-        of the outputs over words of the references, as BLEU counts them); and of models loss (nats per token of the first
-        reference, its end included), perplexity, and unfinished (share of outputs that the model did not end). Counts:
-        outputs_empty; of models sources_cut and tokens_cut (what the model did not read, because it is shorter), targets_cut
-        (references that the loss is of a part of) and targets (tokens that the loss is of).
+        systems is a list of system ("model", "copy", "first_sentence", "nearest"), name, prefix (before every source),
+        metrics, intervals (95 %, low and high), against (of a model: baseline → measure → difference, interval and p),
+        counts, and by_prefix (prefix → metrics, intervals, against, pairs; empty without `prefix_field`). Metrics: bleu
+        (tokenizer 13a, cased), bleu_lc (lower-cased, split at white space), chrf (0 to 100); rouge_l, exact_match (after
+        `normalise_answer`; 0 to 1), length_ratio (words of the outputs over words of the references, as BLEU counts them);
+        and of models loss (nats per token of the first reference, its end included), perplexity, and unfinished (share of
+        outputs that the model did not end). Counts: outputs_empty; of models sources_cut and tokens_cut (what the model did
+        not read, because it is shorter), targets_cut (references that the loss is of a part of) and targets (tokens that the
+        loss is of).
 
         samples is a list of source, prefix, references and outputs (one for each system that is a model).
 

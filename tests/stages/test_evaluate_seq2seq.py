@@ -84,7 +84,7 @@ def written(monkeypatch):
     made = []
 
     def make(outputs):
-        def make_writer(opened, settings):
+        def make_writer(opened, settings, run):
             made.append(settings)
             return lambda sources: [
                 Written(text, [Target(outputs[text], -1.5, -3.0, 2, finished=len(outputs[text]) > 5)], len(text) % 2)
@@ -250,8 +250,9 @@ def test_tasks_stand_by_themselves_and_together(models, tmp_path, written):
 
 def test_the_prefix_of_all(models, data, written):
     made = written(OUTPUTS)
-    evaluated(models["t5"], data, prefix="title: ", beams=3, length_penalty=0.5, max_tokens=7)
-    evaluated(models["t5"], data)
+    found = evaluated(models["t5"], data, prefix="title: ", beams=3, length_penalty=0.5, max_tokens=7)
+    assert [one["prefix"] for one in found["systems"]] == ["title: ", None, None]
+    assert evaluated(models["t5"], data)["systems"][0]["prefix"] is None
     assert [(one.prefix, one.beams, one.length_penalty, one.max_tokens) for one in made] == [
         ("title: ", 3, 0.5, 7), (None, 5, 1.0, None),
     ]  # fmt: skip
@@ -288,13 +289,15 @@ def test_the_loss_is_that_of_a_slow_loop(style, models, data, written):
     assert found.tokens.tolist() == [tokens for _, tokens in slow]
 
 
-def test_the_loss_of_a_prefix_and_of_many_batches(models, monkeypatch):
+@pytest.mark.parametrize("multiple", [1, 4])
+def test_the_loss_of_a_prefix_and_of_many_batches(multiple, models, monkeypatch):
     opened = open_model(models["vaswani"])
     sources, targets = map(list, zip(*PAIRS, strict=True))
     whole = stage.pair_losses(opened, sources, targets, "say: ", quiet())
     assert whole.nats == pytest.approx([slow_loss(opened, *pair, "say: ")[0] for pair in PAIRS], rel=1e-5)
     monkeypatch.setattr(stage, "_POSITIONS_AT_ONCE", {"cpu": 20})
     monkeypatch.setattr(stage, "_LOGITS_AT_ONCE", 1000)
+    monkeypatch.setattr(stage, "_MULTIPLES", {"cpu": multiple})
     assert stage.pair_losses(opened, sources, targets, "say: ", quiet()).nats == pytest.approx(whole.nats, rel=1e-5)
 
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from wordpipe.artifacts import atomic_file
@@ -69,6 +70,7 @@ _COMPARED = ("bleu", "bleu_lc", "chrf", "rouge_l", "exact_match")  # by which a 
 _SOURCES_AT_ONCE = 512  # written between two reports
 _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 15}  # of both sides, for the loss
 _LOGITS_AT_ONCE = 1 << 22
+_MULTIPLES = {"cpu": 1, "mps": 16, "cuda": 16}  # of which lengths are, see `pack_pairs`
 _MOST_NATS = 700.0  # of which a float holds the exponential
 _ENDINGS = (".tsv", ".parquet")
 
@@ -102,6 +104,7 @@ class _System(NamedTuple):
     rows: dict[str, npt.NDArray[np.number]]  # measure → (N, K)
     counts: dict[str, int]
     scores: list[float | None]  # N, of the search
+    prefix: str | None = None  # that stood before every source; None where each has its own, or none has one
 
 
 @public(Seq2SeqEvaluationSettings)
@@ -131,14 +134,15 @@ def evaluate_seq2seq(
         evaluated ("seq2seq"), data, train, split (None for all), settings, counts, signatures (of bleu, bleu_lc and chrf),
         metrics, systems and samples.
 
-        systems is a list of system ("model", "copy", "first_sentence", "nearest"), name, metrics, intervals (95 %, low and
-        high), against (of a model: baseline → measure → difference, interval and p), counts, and by_prefix (prefix → metrics,
-        intervals, against, pairs; empty without `prefix_field`). Metrics: bleu (tokenizer 13a, cased), bleu_lc (lower-cased,
-        split at white space), chrf (0 to 100); rouge_l, exact_match (after `normalise_answer`; 0 to 1), length_ratio (words
-        of the outputs over words of the references, as BLEU counts them); and of models loss (nats per token of the first
-        reference, its end included), perplexity, and unfinished (share of outputs that the model did not end). Counts:
-        outputs_empty; of models sources_cut and tokens_cut (what the model did not read, because it is shorter), targets_cut
-        (references that the loss is of a part of) and targets (tokens that the loss is of).
+        systems is a list of system ("model", "copy", "first_sentence", "nearest"), name, prefix (before every source),
+        metrics, intervals (95 %, low and high), against (of a model: baseline → measure → difference, interval and p),
+        counts, and by_prefix (prefix → metrics, intervals, against, pairs; empty without `prefix_field`). Metrics: bleu
+        (tokenizer 13a, cased), bleu_lc (lower-cased, split at white space), chrf (0 to 100); rouge_l, exact_match (after
+        `normalise_answer`; 0 to 1), length_ratio (words of the outputs over words of the references, as BLEU counts them);
+        and of models loss (nats per token of the first reference, its end included), perplexity, and unfinished (share of
+        outputs that the model did not end). Counts: outputs_empty; of models sources_cut and tokens_cut (what the model did
+        not read, because it is shorter), targets_cut (references that the loss is of a part of) and targets (tokens that the
+        loss is of).
 
         samples is a list of source, prefix, references and outputs (one for each system that is a model).
 
@@ -163,7 +167,7 @@ def evaluate_seq2seq(
     with storage_errors():
         pairs = read_pairs(data, chosen, run)
         trained = None if train is None else read_training_pairs(train, chosen, run)
-        for path in paths:  # a search takes minutes: the last model is refused before
+        for path in paths[1:]:  # a search takes minutes: the last model is refused before
             open_model(path, verify=False).need("encoder-decoder")
         systems = [*_models(paths, pairs, chosen, run), *_baselines(pairs, trained, run)]
         run.report(Progress("drawing pairs for the intervals"))
@@ -202,9 +206,12 @@ def _models(
         yield _written(opened, path, pairs, settings, run)
 
 
-def make_writer(opened: OpenModel, settings: GenerateSettings) -> Writer:
+def make_writer(opened: OpenModel, settings: GenerateSettings, run: RunOptions) -> Writer:
     """What writes the target texts."""
-    return TargetWriter(opened, settings).write
+    writer = TargetWriter(opened, settings)
+    for note in writer.notes:
+        run.report(Progress("note", note=f"{Path(opened.path).name}: {note}"))
+    return writer.write
 
 
 def _written(
@@ -219,7 +226,7 @@ def _written(
         with torch_threads(settings.threads):
             loss = pair_losses(opened, sources, targets, prefix, run)
         nats_N[own], tokens_N[own], n_cut = loss.nats, loss.tokens, n_cut + loss.cut
-        write, some = make_writer(opened, settings.generation(prefix)), list[Written]()
+        write, some = make_writer(opened, settings.generation(prefix), run), list[Written]()
         for batch in reported(sources, _SOURCES_AT_ONCE, f"writing with {Path(path).name}", run):
             some += write(batch)
         found |= zip(own, some, strict=True)
@@ -236,7 +243,10 @@ def _written(
         "targets_cut": n_cut,
         "targets": int(tokens_N.sum()),
     }
-    return _System("model", path, [one.text for one in best], rows, counts, [one.score for one in best])
+    scores: list[float | None] = [one.score for one in best]
+    own_prefix = opened.prefix if settings.prefix is None else settings.prefix
+    before = None if settings.prefix_field else own_prefix or None
+    return _System("model", path, [one.text for one in best], rows, counts, scores, before)
 
 
 def _baselines(pairs: TextPairs, train: TextPairs | None, run: RunOptions) -> Iterator[_System]:
@@ -290,6 +300,7 @@ def _shown(
     return {
         "system": one.system,
         "name": one.name,
+        "prefix": one.prefix,
         **_figures(one, floors, all_N, settings),
         "counts": one.counts,
         "by_prefix": {
@@ -414,17 +425,20 @@ def _packed_losses(model: EncoderDecoder, sources: Sequence[list[int]], labels: 
     """The loss of each pair of a batch, (B,)."""
     assert model.config.start_id is not None, "an encoder-decoder that writes has a start"
     device, inputs = model.embedding.device, [[model.config.start_id, *some[:-1]] for some in labels]
-    source, seen = pack_pairs(_flat(sources), _flat(inputs))
+    multiple = _MULTIPLES[device.type]
+    source, seen = pack_pairs(_flat(sources), _flat(inputs), multiple=multiple)
+    wanted = pack_pairs(_flat(sources), _flat(labels), multiple=multiple)[1]
     hidden_ND = model.write_packed(seen.to(device), model.read_packed(source.to(device)))
-    labels_N = torch.tensor([number for one in seen.order.tolist() for number in labels[one]], device=device)
+    labels_N, losses = wanted.ids.to(device), list[Tensor]()
     at_once = max(1, _LOGITS_AT_ONCE // len(model.output_matrix))
-    losses = []
     for first in range(0, len(labels_N), at_once):
         logits_NV = model.decoder.logits_at(hidden_ND[first : first + at_once]).float()
         losses.append(F.cross_entropy(logits_NV, labels_N[first : first + at_once], reduction="none"))
     nats_N = torch.cat(losses).double().cpu().numpy()
-    pair_N = np.repeat(seen.order, [len(labels[one]) for one in seen.order.tolist()])
-    return np.bincount(pair_N, weights=nats_N, minlength=len(labels)).astype(np.float64)
+    pair_N = np.repeat(wanted.order, np.concatenate([np.full(B, T) for B, T in wanted.shapes]))
+    real_N = np.concatenate([np.full(B * T, 1.0) if mask is None else mask.double().numpy().ravel()
+                             for (B, T), mask in zip(wanted.shapes, wanted.real, strict=True)])  # fmt: skip
+    return np.bincount(pair_N, weights=nats_N * real_N, minlength=len(labels)).astype(np.float64)
 
 
 def _flat(lists: Sequence[list[int]]) -> tuple[Ints, Ints]:
