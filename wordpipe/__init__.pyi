@@ -39,7 +39,10 @@ from wordpipe.stages import OpenWords as OpenWords
 from wordpipe.stages import PathLike
 from wordpipe.stages import QueryOptions as QueryOptions
 from wordpipe.stages import RunOptions as RunOptions
-from wordpipe.stages.text.generate import Filled
+from wordpipe.stages import Target as Target
+from wordpipe.stages import TargetWriter as TargetWriter
+from wordpipe.stages import Written as Written
+from wordpipe.stages.text.fill import Filled
 from wordpipe.stages.text.generate import Generated
 from wordpipe.tokens.settings import TokenizeSettings as TokenizeSettings
 from wordpipe.training.contrastive.settings import ContrastiveSettings as ContrastiveSettings
@@ -460,7 +463,7 @@ def fill(
     model: PathLike | OpenModel, text: str, *, verify: bool = True, top_k: int = 5,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0,
 ) -> Filled:
-    """Fill the masked positions of a text with an encoder.
+    """Fill the masked positions of a text with an encoder, or with a denoised encoder-decoder.
 
     Args:
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
@@ -474,24 +477,34 @@ def fill(
     """
 
 def generate(
-    model: PathLike | OpenModel, prompt: str, *, verify: bool = True, max_tokens: int = 100, temperature: float = 0.8,
+    model: PathLike | OpenModel, prompt: str, *, verify: bool = True, max_tokens: int | None = None,
+    min_tokens: int = 0, beams: int | None = None, n_best: int = 1, length_penalty: float = 1.0,
+    length_penalty_by: Literal['hf', 'gnmt'] = 'hf', prefix: str | None = None, temperature: float | None = None,
     top_k: int = 0, top_p: float = 0.95, repetition_penalty: float = 1.0, no_repeat_ngram: int = 0,
     stop: list[str] | tuple[str, ...] = (), samples: int = 1, seed: int = 1,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0,
 ) -> list[Generated]:
-    """Continue a text with a decoder.
+    """Continue a text with a decoder; write the target text of a source text with an encoder-decoder.
+
+    Many sources go through `TargetWriter(open_model(PATH), GenerateSettings(…)).stream(texts)`, with their scores.
 
     Args:
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
-        prompt: the text's beginning; it may be empty.
+        prompt: the text's beginning, which may be empty; or the source.
         verify: check the artifact's hashes first.
 
     Returns:
-        One continuation per sample.
+        One continuation per sample; of a source the best targets, the best first, or one per sample.
 
     Settings:
-        max_tokens: tokens after which a text ends, where the model does not end it before. Default: 100.
-        temperature: logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one (greedy) (0 to 100). Default: 0.8.
+        max_tokens: tokens after which a text ends, where the model does not end it before (a decoder: 100; an encoder-decoder: twice those of the source and 20, at most the model's positions). Default: None.
+        min_tokens: tokens before the model may end a text. Default: 0.
+        beams: targets that an encoder-decoder follows side by side for a source, 1 = one token after the other (5, with a temperature 1) (1 to 1000). Default: None.
+        n_best: best targets to show of a source, at most the beams (1 to 1000). Default: 1.
+        length_penalty: exponent of a target's length, which its log-probability is divided by: higher ones favour long targets (-10 to 10). Default: 1.0.
+        length_penalty_by: what has that exponent: hf = the length n (Hugging Face), gnmt = (5 + n) / 6 (Wu et al. 2016). Default: 'hf'.
+        prefix: text put before every text, as "translate German to English: " (the one that the model was trained with). Default: None.
+        temperature: logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one, greedy (a decoder: 0.8; an encoder-decoder searches with beams) (0 to 100). Default: None.
         top_k: sample from this many of the most probable tokens, 0 = all. Default: 0.
         top_p: sample from the fewest tokens that together have this probability, 1 = all (nucleus) (> 0, at most 1). Default: 0.95.
         repetition_penalty: logits of tokens that are in the text are divided by it (multiplied where negative), 1 = off (> 0, at most 100). Default: 1.0.
@@ -691,16 +704,18 @@ def query(
     """
 
 def show(
-    path: PathLike, *, rows: int = 0,
+    path: PathLike, *, rows: int = 0, params: bool = False,
 ) -> dict[str, Any]:
     """Look into an artifact: its manifest, its main table's columns, and the first rows of it as a query shows them.
 
     Args:
         path: an artifact.
         rows: so many rows; long vectors and lists are shortened.
+        params: the parts of a model instead, which may be a folder of transformers.
 
     Returns:
-        path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows.
+        path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows; with
+        `params` path, architecture, class, parameters (how many) and parts, each with the shapes of its weights.
     """
 
 def tokenize(

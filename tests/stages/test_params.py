@@ -5,6 +5,7 @@ import json
 import pytest
 from safetensors.torch import load_file, save, save_file
 
+import wordpipe
 from tests.support.model_artifacts import artifact_of, folder_of
 from tests.support.models import KINDS, files_of, kind_config, pair_config, shaken
 from wordpipe.errors import ArtifactError, InputError
@@ -111,7 +112,7 @@ def test_the_weights_may_be_in_several_files(tmp_path):
 
 
 def test_an_artifact_and_a_table(built, tmp_path):
-    found = parameters(built / "model")
+    found = wordpipe.show(built / "model", params=True)
     assert found["parameters"] == json.loads((built / "model" / "manifest.json").read_text())["counts"]["parameters"]
     files = {
         "model.safetensors": save({"embedding.weight": load_file(built / "model" / "model.safetensors").popitem()[1]})

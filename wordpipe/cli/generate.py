@@ -197,20 +197,19 @@ def _fill(
 
 
 def _print_filled(filled: "Filled", filler: "Filler | DenoisingFiller", *, as_json: bool) -> None:
-    candidates = filled.fillings or [one for mask in filled.masks for one in mask]
+    candidates = [one for mask in filled.masks for one in mask]
     if as_json:
-        for one in candidates:
-            click.echo(json.dumps({"text": filled.text, **asdict(one)}, ensure_ascii=False))
+        for values in (*map(asdict, filled.fillings), *map(asdict, candidates)):
+            click.echo(json.dumps({"text": filled.text, **values}, ensure_ascii=False))
     elif sys.stdout.isatty():
         _print_table(filled, filler)
-    elif filled.fillings:
+    else:
         for filling in filled.fillings:
             click.echo(f"{filling.score:.4f}\t{escaped(one_line(filling.filled))}")
-    else:
-        for one in (one for mask in filled.masks for one in mask):
-            number = [str(one.mask)] if len(filled.masks) > 1 else []
-            cells = [*number, f"{one.probability:.4f}", escaped(one.token), escaped(one_line(one.filled))]
-            click.echo("\t".join(cells))
+        for candidate in candidates:
+            number = [str(candidate.mask)] if len(filled.masks) > 1 else []
+            shown = escaped(one_line(candidate.filled))
+            click.echo("\t".join([*number, f"{candidate.probability:.4f}", escaped(candidate.token), shown]))
 
 
 def _print_table(filled: "Filled", filler: "Filler | DenoisingFiller") -> None:

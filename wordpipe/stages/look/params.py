@@ -25,8 +25,9 @@ def parameters(path: PathLike) -> dict[str, Any]:
 
     Returns:
         path, architecture, class (of transformers, None for our own format), parameters (their number as they are stored:
-        tied ones once, with the two rows of BART's tables that no position uses) and parts: for each part its name, its parameters and its weights: name as it is stored, with # for the numbers of several
-        blocks, shape, dtype, times (how many blocks have it) and parameters of all of them.
+        tied ones once, with the two rows of BART's tables that no position uses) and parts: for each part its name, its
+        parameters and its weights: name as it is stored, with # for the numbers of several blocks, shape, dtype, times (how
+        many blocks have it) and parameters of all of them.
 
     Raises:
         ArtifactError: no model, or one that our blocks do not compute.
@@ -57,7 +58,7 @@ def _parameters(
     if WEIGHTS not in names and _INDEX in names:
         places = read_json(_INDEX).get("weight_map")
         files = sorted({str(file) for file in places.values()}) if isinstance(places, dict) else []
-    if missing := [file for file in files if file not in names] or ([] if files else [WEIGHTS]):
+    if missing := [file for file in files or [WEIGHTS] if file not in names]:
         raise ArtifactError("no weights of a model there", where=where, expected=missing[0])
     weights: dict[str, StoredWeight] = {}
     for name in files:
@@ -67,9 +68,9 @@ def _parameters(
     rows: dict[tuple[str, str, StoredWeight], list[str]] = {}
     for name, weight in weights.items():
         rows.setdefault((part_of[name], _BLOCK.sub("#", name, count=1), weight), []).append(name)
-    parts = []
+    parts: list[dict[str, Any]] = []
     for part in PARTS:
-        own = [
+        own: list[dict[str, Any]] = [
             {"name": name if len(alike) > 1 else alike[0], "shape": list(weight.shape), "dtype": weight.dtype,
              "times": len(alike), "parameters": math.prod(weight.shape) * len(alike)}
             for (of, name, weight), alike in rows.items() if of == part

@@ -144,7 +144,7 @@ class Writing:
 def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, **settings: Any) -> list[Generated]:
     """Continue a text with a decoder; write the target text of a source text with an encoder-decoder.
 
-    Many sources go through `TargetWriter`, in batches and with their scores.
+    Many sources go through `TargetWriter(open_model(PATH), GenerateSettings(…)).stream(texts)`, with their scores.
 
     Args:
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
