@@ -39,7 +39,10 @@ from wordpipe.stages import OpenWords as OpenWords
 from wordpipe.stages import PathLike
 from wordpipe.stages import QueryOptions as QueryOptions
 from wordpipe.stages import RunOptions as RunOptions
-from wordpipe.stages.text.generate import Filled
+from wordpipe.stages import Target as Target
+from wordpipe.stages import TargetWriter as TargetWriter
+from wordpipe.stages import Written as Written
+from wordpipe.stages.text.fill import Filled
 from wordpipe.stages.text.generate import Generated
 from wordpipe.tokens.settings import TokenizeSettings as TokenizeSettings
 from wordpipe.training.contrastive.settings import ContrastiveSettings as ContrastiveSettings
@@ -525,7 +528,7 @@ def fill(
     model: PathLike | OpenModel, text: str, *, verify: bool = True, top_k: int = 5,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0,
 ) -> Filled:
-    """Fill the masked positions of a text with an encoder.
+    """Fill the masked positions of a text with an encoder, or with a denoised encoder-decoder.
 
     Args:
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
@@ -548,7 +551,7 @@ def generate(
 ) -> list[Generated]:
     """Continue a text with a decoder; write the target text of a source text with an encoder-decoder.
 
-    Many sources go through `TargetWriter`, in batches and with their scores.
+    Many sources go through `TargetWriter(open_model(PATH), GenerateSettings(…)).stream(texts)`, with their scores.
 
     Args:
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
@@ -766,16 +769,18 @@ def query(
     """
 
 def show(
-    path: PathLike, *, rows: int = 0,
+    path: PathLike, *, rows: int = 0, params: bool = False,
 ) -> dict[str, Any]:
     """Look into an artifact: its manifest, its main table's columns, and the first rows of it as a query shows them.
 
     Args:
         path: an artifact.
         rows: so many rows; long vectors and lists are shortened.
+        params: the parts of a model instead, which may be a folder of transformers.
 
     Returns:
-        path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows.
+        path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows; with
+        `params` path, architecture, class, parameters (how many) and parts, each with the shapes of its weights.
     """
 
 def tokenize(

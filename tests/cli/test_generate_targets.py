@@ -1,4 +1,4 @@
-"""`wordpipe generate` of an encoder-decoder: a line for each line, JSON, what was cut, readers and writers that wait or stop."""
+"""`wordpipe generate` of an encoder-decoder: a line for each line, JSON, what was cut, readers and writers that stop."""
 
 import json
 import signal
@@ -95,9 +95,10 @@ def test_json_has_an_object_for_each_target(asked, model, tmp_path):
 
 
 def test_the_prefix_is_put_before_every_line(asked, model):
-    assert asked("is sweet.", "--prefix", "Honey ").out == on_a_line(
-        made(model, ["is sweet."], prefix="Honey ")[0].text
-    ) + "\n"
+    assert (
+        asked("is sweet.", "--prefix", "Honey ").out
+        == on_a_line(made(model, ["is sweet."], prefix="Honey ")[0].text) + "\n"
+    )
 
 
 def test_what_was_cut_and_what_did_not_end_is_said(asked, tmp_path):
@@ -166,7 +167,19 @@ def started(model):
     running = []
 
     def start(*options):
-        command = [sys.executable, "-m", "wordpipe", "generate", model, *options, "--max-tokens", 3, "--beams", 1, *QUICK]
+        command = [
+            sys.executable,
+            "-m",
+            "wordpipe",
+            "generate",
+            model,
+            *options,
+            "--max-tokens",
+            3,
+            "--beams",
+            1,
+            *QUICK,
+        ]
         pipe = subprocess.PIPE
         running.append(subprocess.Popen(list(map(str, command)), stdin=pipe, stdout=pipe, stderr=pipe))
         return running[-1]
@@ -213,3 +226,21 @@ def test_a_reader_may_go_away(started, tmp_path):
     process.stdout.close()
     assert process.wait(timeout=100) == -signal.SIGPIPE
     assert process.stderr.read() == b""
+
+
+def test_a_denoiser_fills(cli, handbook, tmp_path, monkeypatch):
+    from tests.support.model_artifacts import folder_of
+    from wordpipe import fill
+
+    path = folder_of(pair_files(tokenizer_file(handbook, tmp_path / "tokens"), "bart"), tmp_path / "bart")
+    want = fill(path, "Honey is [MASK].", top_k=2, device="cpu", threads=1)
+    asked = ("fill", path, "Honey is [MASK].", "--top-k", 2, *QUICK)
+    lines = [line.split("\t") for line in cli(*asked).out.splitlines()]
+    assert [line[0] for line in lines] == [f"{one.score:.4f}" for one in want.fillings]
+    assert all(len(line) == 2 for line in lines)
+    found = [json.loads(line) for line in cli(*asked, "--json").out.splitlines()]
+    assert found == [{"text": "Honey is [MASK].", **vars(one)} for one in want.fillings]
+    assert found[0].keys() == {"text", "rank", "filled", "spans", "score", "logprob"}
+    monkeypatch.setattr("wordpipe.cli.generate.sys.stdout.isatty", lambda: True)
+    shown = cli(*asked).out.splitlines()
+    assert f"{want.fillings[0].score:.4f}" in shown[1]

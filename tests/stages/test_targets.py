@@ -218,7 +218,9 @@ def test_the_prefix_stands_before_every_source(models):
     assert ids == [*opened.encode(prefix), *opened.encode("Honey"), opened.special["eos"]]
     without = TargetWriter(own, GenerateSettings(**QUICK, prefix=""))._source(0, "Honey").ids
     assert without == [*opened.encode("Honey"), opened.special["eos"]]
-    assert TargetWriter(own, GenerateSettings(**QUICK))._source(0, "Honey").limit == 20 + 2 * len(opened.encode("Honey"))
+    assert TargetWriter(own, GenerateSettings(**QUICK))._source(0, "Honey").limit == 20 + 2 * len(
+        opened.encode("Honey")
+    )
     with pytest.raises(ConfigError, match="the prefix leaves no room") as error:
         writer(models["vaswani"], prefix="honey " * 60)
     assert error.value.where == "prefix"
@@ -266,7 +268,10 @@ def test_one_text_from_python(models):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"beams": 3, "temperature": 0.7}, "temperature = 0.7 belongs to tokens that are chosen one by one, and 3 beams"),
+        (
+            {"beams": 3, "temperature": 0.7},
+            "temperature = 0.7 belongs to tokens that are chosen one by one, and 3 beams",
+        ),
         ({"beams": 3, "samples": 2}, "samples = 2"),
         ({"beams": 3, "top_k": 4}, "top_k = 4"),
         ({"repetition_penalty": 1.2}, "repetition_penalty = 1.2"),

@@ -90,7 +90,11 @@ def made_model(path: Path, tokens: Path, architecture: str, style: str = "modern
 
 PAIR_FRAMES = {"t5": ("", "</s>"), "bart": ("<s>", "</s>"), "vaswani": ("", "</s>")}
 _STRENGTHS = {"t5": (0.5, 4.0), "bart": (4.0, 8.0), "vaswani": (1.0, 16.0)}  # of embeddings, and of what is read
-_ENDS = {"t5": 3.0, "bart": 1.0, "vaswani": 4.0}  # T5 has no offsets: the embedding of the end is so many times as large
+_ENDS = {
+    "t5": 3.0,
+    "bart": 1.0,
+    "vaswani": 4.0,
+}  # T5 has no offsets: the embedding of the end is so many times as large
 
 
 def pair_files(

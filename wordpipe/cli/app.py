@@ -22,7 +22,7 @@ _TRAIN = "Train word vectors, a transformer or an encoder of texts."
 _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
     "generate": ("wordpipe.cli.generate:generate", "Continue a text, or write the target of a source text."),
-    "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text with a masked model."),
+    "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text."),
     "plot": ("wordpipe.cli.look:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.look:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),

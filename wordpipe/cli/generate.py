@@ -1,4 +1,4 @@
-"""`wordpipe generate` and `wordpipe fill`: texts continued, targets of sources, masks filled; for people, a pipe, or as JSON."""
+"""`wordpipe generate` and `wordpipe fill`: texts continued, targets of sources, masks filled; as text, lines, or JSON."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.settings import Settings
 
 if TYPE_CHECKING:
-    from wordpipe.stages import Filled, Filler, OpenModel, Writing, Written
+    from wordpipe.stages import DenoisingFiller, Filled, Filler, OpenModel, Writing, Written
 
 _HELP = """Continue a text with a causal model, or write the target of a source text with an encoder-decoder.
 
@@ -156,23 +156,25 @@ generate = ExampleCommand(
 )
 
 
-_FILL_HELP = """Guess the missing words of a text with a masked model (wordpipe train mlm, or a folder of transformers).
+_FILL_HELP = """Guess the missing words of a text with a masked model, or with a denoised encoder-decoder.
 
-All TEXT words are one text; [MASK] (or what the model's tokenizer has for it) stands for one missing token. Without TEXT,
-texts are read from --texts or stdin, one per line; on a terminal there is a prompt. Several masks are predicted together, each
-without knowing the others. In a pipe, there is one line per candidate, parted by tabs: probability, token, text; of several
-masks, the mask's number first. Exit code 3 when nothing was filled."""
+All TEXT words are one text; [MASK] (or what the model's tokenizer has for it) stands for what is missing. Without TEXT,
+texts are read from --texts or stdin, one per line; on a terminal there is a prompt. A masked model (wordpipe train mlm) knows
+one token for a mask, and predicts several masks together, each without knowing the others. In a pipe, there is one line per
+candidate, parted by tabs: probability, token, text; of several masks, the mask's number first. An encoder-decoder (wordpipe
+train denoising) writes as many tokens as it takes for all masks at once; in a pipe each candidate is its score and the text.
+Folders of transformers serve for both. Exit code 3 when nothing was filled."""
 
 
 def _fill(
     model: Path, text: tuple[str, ...], texts: Path | None, as_json: bool, verify: bool, quiet: bool, **given: Any
 ) -> None:
     from wordpipe.errors import InputError
-    from wordpipe.stages import Filler, open_model
+    from wordpipe.stages import filler_of, open_model
 
     settings = FillSettings.make(chosen_settings(FillSettings, given))
     opened = open_model(model, verify=verify)
-    filler = Filler(opened, settings)
+    filler = filler_of(opened, settings)
     for note in () if quiet else opened.notes:
         say(f"{model.name}: {note}")
     n_filled = 0
@@ -194,23 +196,27 @@ def _fill(
         raise InputError("nothing was filled", hint=f"write {filler.mask} for what is missing")
 
 
-def _print_filled(filled: "Filled", filler: "Filler", *, as_json: bool) -> None:
+def _print_filled(filled: "Filled", filler: "Filler | DenoisingFiller", *, as_json: bool) -> None:
     candidates = [one for mask in filled.masks for one in mask]
     if as_json:
-        for one in candidates:
-            click.echo(json.dumps({"text": filled.text, **asdict(one)}, ensure_ascii=False))
+        for values in (*map(asdict, filled.fillings), *map(asdict, candidates)):
+            click.echo(json.dumps({"text": filled.text, **values}, ensure_ascii=False))
     elif sys.stdout.isatty():
         _print_table(filled, filler)
     else:
-        for one in candidates:
-            number = [str(one.mask)] if len(filled.masks) > 1 else []
-            cells = [*number, f"{one.probability:.4f}", escaped(one.token), escaped(one_line(one.filled))]
-            click.echo("\t".join(cells))
+        for filling in filled.fillings:
+            click.echo(f"{filling.score:.4f}\t{escaped(one_line(filling.filled))}")
+        for candidate in candidates:
+            number = [str(candidate.mask)] if len(filled.masks) > 1 else []
+            shown = escaped(one_line(candidate.filled))
+            click.echo("\t".join([*number, f"{candidate.probability:.4f}", escaped(candidate.token), shown]))
 
 
-def _print_table(filled: "Filled", filler: "Filler") -> None:
-    """The filled text, and below it the candidates, mask by mask."""
+def _print_table(filled: "Filled", filler: "Filler | DenoisingFiller") -> None:
+    """The filled text, and below it the candidates, mask by mask; of an encoder-decoder the texts."""
     click.echo(emphasised(safe_text(filled.filled)))
+    for filling in filled.fillings:
+        click.echo(safe_text(f"  {filling.score:8.4f}  {' … '.join(filling.spans) or filling.filled}"))
     for number, mask in enumerate(filled.masks, start=1):
         if len(filled.masks) > 1:
             click.echo(f"{filler.mask} {number}")

@@ -48,7 +48,9 @@ class GenerateSettings(Settings):
         ge=-10, le=10, expert=True,
     )  # fmt: skip
     length_penalty_by: Literal["hf", "gnmt"] = setting(
-        "hf", "what has that exponent: hf = the length n (Hugging Face), gnmt = (5 + n) / 6 (Wu et al. 2016)", expert=True
+        "hf",
+        "what has that exponent: hf = the length n (Hugging Face), gnmt = (5 + n) / 6 (Wu et al. 2016)",
+        expert=True,
     )
     prefix: str | None = setting(
         None,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
     from wordpipe.stages.look.diff import diff
     from wordpipe.stages.look.map import map_words
+    from wordpipe.stages.look.params import parameters
     from wordpipe.stages.look.plot import plot, run_figures
     from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.models import OpenModel, open_model
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
     from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, OpenWords, choose_modes, open_artifact, query
     from wordpipe.stages.sources import entries_of
-    from wordpipe.stages.text.generate import Filled, Filler, Writing, fill, generate
+    from wordpipe.stages.text.fill import DenoisingFiller, Filled, Filler, fill, filler_of
+    from wordpipe.stages.text.generate import Writing, generate
     from wordpipe.stages.text.ingest import ingest
     from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize

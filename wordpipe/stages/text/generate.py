@@ -1,21 +1,18 @@
-"""`wordpipe generate` and `wordpipe fill`: texts continued by a decoder, masked positions filled by an encoder.
-
-What an encoder-decoder does with these commands is in `targets` and `denoised`.
-"""
+"""`wordpipe generate`: texts continued by a decoder. Those that an encoder-decoder writes are in `targets`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.model import Generation, NewToken, most_probable, span_of_masks
-from wordpipe.model.settings import FillSettings, GenerateSettings
+from wordpipe.errors import ConfigError
+from wordpipe.model import Generation, NewToken
+from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.stages.text.targets import TargetWriter
-from wordpipe.tokens import MaskTokenizer, TextStream
+from wordpipe.tokens import TextStream
 
 Stopping = Literal["eos", "length", "string"]
 
@@ -147,7 +144,7 @@ class Writing:
 def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, **settings: Any) -> list[Generated]:
     """Continue a text with a decoder; write the target text of a source text with an encoder-decoder.
 
-    Many sources go through `TargetWriter`, in batches and with their scores.
+    Many sources go through `TargetWriter(open_model(PATH), GenerateSettings(…)).stream(texts)`, with their scores.
 
     Args:
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
@@ -193,144 +190,3 @@ def _prompt_ids(opened: OpenModel, prompt: str) -> list[int]:
     if not ids:
         raise ConfigError("the prompt is empty, and the model has no token that begins a text", hint="give some words")
     return ids
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One token for one masked position.
-
-    Attributes:
-        mask: number of the masked position, from 1.
-        rank: from 1, the most probable.
-        token: as text; with the space before it where the vocabulary has it.
-        probability: its share among all tokens that text is made of.
-        filled: the text with it in this position, and the most probable tokens in the others.
-    """
-
-    mask: int
-    rank: int
-    token: str
-    probability: float
-    filled: str
-
-
-@dataclass(frozen=True)
-class Filled:
-    """A text with its masked positions filled.
-
-    Attributes:
-        text: with the masks.
-        filled: with the most probable token in every masked position.
-        masks: for each masked position its candidates, the most probable first; all others were masked, too.
-        cut: tokens of the text that were not read, because the model is shorter; masked positions are always read.
-    """
-
-    text: str
-    filled: str
-    masks: list[list[Candidate]]
-    cut: int = 0
-
-
-class Filler:
-    """An encoder that fills masked positions.
-
-    Args:
-        opened: an encoder.
-        settings: how.
-
-    Attributes:
-        mask: the mask as it is written in a text.
-        max_len: positions of the model.
-
-    Raises:
-        ArtifactError: the model is a decoder, or its tokenizer has no mask.
-        ConfigError: no such device.
-    """
-
-    def __init__(self, opened: OpenModel, settings: FillSettings) -> None:
-        opened.need("encoder")
-        opened.move_to(settings.device)
-        if "mask" not in opened.special:
-            raise ArtifactError("the tokenizer has no mask, so no position can be masked", where=opened.path)
-        self._opened, self._settings = opened, settings
-        self._mask_id, self.max_len = opened.special["mask"], opened.max_len
-        self.mask = str(opened.tokenizer.id_to_token(self._mask_id))
-        self._masked = MaskTokenizer(opened.tokenizer, self.mask, self._mask_id)
-        self._allowed_V = opened.tokens_that_come()
-
-    def fill(self, text: str) -> Filled:
-        """Fill the masked positions of one text.
-
-        Raises:
-            InputError: no mask in it, or masks too far apart for the model.
-            DivergedError: the model's logits are not finite.
-        """
-        text = printable(text)
-        if self.mask not in text:
-            raise InputError(
-                "there is nothing to fill",
-                got=repr(text[:80]),
-                hint=f'write {self.mask} for what is missing: "the {self.mask}"',
-            )
-        ids, cut = self._cut(self._masked.ids(text))
-        sequence = [*self._opened.before, *ids, *self._opened.after]
-        positions = [position for position, number in enumerate(sequence) if number == self._mask_id]
-        with storage_errors(), torch_threads(self._settings.threads):
-            ids_KC, shares_KC = most_probable(
-                self._opened.language_model, sequence, positions, self._allowed_V, self._settings.top_k
-            )
-        return self._result(text, ids_KC.tolist(), shares_KC.tolist(), cut)
-
-    def _cut(self, ids: list[int]) -> tuple[list[int], int]:
-        """The part that the model has room for, with all masks in it, and how many ids are not in it."""
-        room = self.max_len - len(self._opened.before) - len(self._opened.after)
-        positions = [position for position, number in enumerate(ids) if number == self._mask_id]
-        span = span_of_masks(positions, len(ids), room)
-        if span is None:
-            raise InputError(
-                "the masks are too far apart for the model to see them together",
-                got=f"{positions[-1] - positions[0] + 1} tokens from the first to the last",
-                expected=f"at most {room}",
-                hint="fill a part of the text at a time",
-            )
-        return ids[slice(*span)], len(ids) - (span[1] - span[0])
-
-    def _result(self, text: str, ids_KC: list[list[int]], shares_KC: list[list[float]], cut: int) -> Filled:
-        best = [ids[0] for ids in ids_KC]
-        masks = [
-            [
-                Candidate(
-                    mask=number + 1,
-                    rank=rank,
-                    token=self._masked.shown(token_id),
-                    probability=share,
-                    filled=self._masked.filled(text, [*best[:number], token_id, *best[number + 1 :]]),
-                )
-                for rank, (token_id, share) in enumerate(zip(ids, shares, strict=True), start=1)
-            ]
-            for number, (ids, shares) in enumerate(zip(ids_KC, shares_KC, strict=True))
-        ]
-        return Filled(text, self._masked.filled(text, best), masks, cut)
-
-
-@public(FillSettings)
-def fill(model: PathLike | OpenModel, text: str, *, verify: bool = True, **settings: Any) -> Filled:
-    """Fill the masked positions of a text with an encoder.
-
-    Args:
-        model: a model artifact, a folder of transformers, or one that `open_model` has opened.
-        text: with the tokenizer's mask (most often [MASK]) wherever something is missing.
-        verify: check the artifact's hashes first.
-        settings: fields of `FillSettings`.
-
-    Raises:
-        WordpipeError: its class and its hint say what to do.
-
-    Example:
-        >>> filled = wordpipe.fill("run/model", "the high [MASK] of the day", top_k=3)
-        >>> len(filled.masks), len(filled.masks[0])
-        (1, 3)
-    """
-    chosen = FillSettings.make(settings)
-    opened = model if isinstance(model, OpenModel) else open_model(model, verify=verify)
-    return Filler(opened, chosen).fill(text)
