@@ -39,7 +39,10 @@ from wordpipe.stages import OpenWords as OpenWords
 from wordpipe.stages import PathLike
 from wordpipe.stages import QueryOptions as QueryOptions
 from wordpipe.stages import RunOptions as RunOptions
-from wordpipe.stages.text.generate import Filled
+from wordpipe.stages import Target as Target
+from wordpipe.stages import TargetWriter as TargetWriter
+from wordpipe.stages import Written as Written
+from wordpipe.stages.text.fill import Filled
 from wordpipe.stages.text.generate import Generated
 from wordpipe.tokens.settings import TokenizeSettings as TokenizeSettings
 from wordpipe.training.contrastive.settings import ContrastiveSettings as ContrastiveSettings
@@ -334,6 +337,71 @@ def evaluate_retrieval(
         checkpoint_seconds: a killed run loses at most about this much embedding, in seconds (> 0). Default: 30.0.
     """
 
+def evaluate_seq2seq(
+    models: PathLike | Sequence[PathLike], data: PathLike | Iterable[Any], *,
+    train: PathLike | Iterable[Any] | None = None, output: PathLike | None = None, run: RunOptions | None = None,
+    text_field: str = '', text_b: list[str] | tuple[str, ...] = (),
+    split: Literal['train', 'valid', 'test', 'all'] | None = None, prefix: str | None = None, prefix_field: str = '',
+    beams: int = 5, length_penalty: float = 1.0, length_penalty_by: Literal['hf', 'gnmt'] = 'hf',
+    max_tokens: int | None = None, min_tokens: int = 0, no_repeat_ngram: int = 0,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0, draws: int = 1000, seed: int = 1,
+    samples: int = 0,
+) -> dict[str, Any]:
+    """Evaluate encoder-decoders by the target texts that they write, beside baselines that need no training.
+
+    Args:
+        models: model artifacts, or folders of transformers. None at all evaluates the baselines.
+        data: pairs: a corpus artifact with second texts; a tsv file of source, target and further references; records with
+            the fields text and text_b (jsonl, csv, Parquet, a tsv file with a header); two or more files of plain text, line
+            by line, the sources first; or rows in memory.
+        train: the pairs of the training, of a corpus its split train: with them the target of the nearest source is a
+            baseline.
+        output: write what the model wrote to this file, .tsv or .parquet; of a single model.
+        run: progress, verification.
+
+    Returns:
+        evaluated ("seq2seq"), data, train, split (None for all), settings, counts, signatures (of bleu, bleu_lc and chrf),
+        metrics, systems and samples.
+
+        systems is a list of system ("model", "copy", "first_sentence", "nearest"), name, prefix (before every source),
+        metrics, intervals (95 %, low and high), against (of a model: baseline → measure → difference, interval and p),
+        counts, and by_prefix (prefix → metrics, intervals, against, pairs; empty without `prefix_field`). Metrics: bleu
+        (tokenizer 13a, cased), bleu_lc (lower-cased, split at white space), chrf (0 to 100); rouge_l, exact_match (after
+        `normalise_answer`; 0 to 1), length_ratio (words of the outputs over words of the references, as BLEU counts them);
+        and of models loss (nats per token of the first reference, its end included), perplexity, and unfinished (share of
+        outputs that the model did not end). Counts: outputs_empty; of models sources_cut and tokens_cut (what the model did
+        not read, because it is shorter), targets_cut (references that the loss is of a part of) and targets (tokens that the
+        loss is of).
+
+        samples is a list of source, prefix, references and outputs (one for each system that is a model).
+
+        metrics are those of the first system and, by the name of each system, those of its first.
+
+    Settings, pairs:
+        text_field: field that holds the source text; without it text, or the first column of a tsv file without a header. Default: ''.
+        text_b: field that holds the target text; without it text_b, or the second column; may be repeated: more references. Default: ().
+        split: part of a corpus to evaluate on; without it what is held out: valid, else test, else all. Default: None.
+
+    Settings, tasks:
+        prefix: put before every source text; without it what the model was trained with. Default: None.
+        prefix_field: field whose value is put before each source text; figures for each of its values too. Default: ''.
+
+    Settings, how target texts are found:
+        beams: target texts that are followed at a time; 1 takes the most probable token each time (greedy) (1 to 1000). Default: 5.
+        length_penalty: exponent of the length by which the score of a target text is divided; above 0 longer ones gain (-10 to 10). Default: 1.0.
+        length_penalty_by: what the exponent is of: the tokens (transformers), or (5 + tokens) / 6 (GNMT). Default: 'hf'.
+        max_tokens: tokens after which a target text is unfinished, where the model does not end it before; without it twice those of the source and 20, at most the model's positions. Default: None.
+        min_tokens: tokens before a target text may end. Default: 0.
+        no_repeat_ngram: no run of this many tokens comes twice, 0 = off (0 to 1000). Default: 0.
+        device: where the model runs; auto takes the fastest there is. Default: 'auto'.
+        threads: CPU threads, 0 = one per core (0 to 1024). Default: 0.
+
+    Settings, what is shown:
+        draws: draws of the bootstrap, from which intervals and p come; 0 leaves them out. Default: 1000.
+        seed: seed of the bootstrap and of the choice of samples. Default: 1.
+        samples: pairs to show with what was written, chosen by the seed (0 to 10000). Default: 0.
+    """
+
 def evaluate_sts(
     encoders: PathLike | Sequence[PathLike], data: PathLike | Iterable[PathLike], *, words: PathLike | None = None,
     floors: bool = True, language: str = 'auto', draws: int = 1000, run: RunOptions | None = None,
@@ -463,7 +531,7 @@ def fill(
     model: PathLike | OpenModel, text: str, *, verify: bool = True, top_k: int = 5,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0,
 ) -> Filled:
-    """Fill the masked positions of a text with an encoder.
+    """Fill the masked positions of a text with an encoder, or with a denoised encoder-decoder.
 
     Args:
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
@@ -477,24 +545,34 @@ def fill(
     """
 
 def generate(
-    model: PathLike | OpenModel, prompt: str, *, verify: bool = True, max_tokens: int = 100, temperature: float = 0.8,
+    model: PathLike | OpenModel, prompt: str, *, verify: bool = True, max_tokens: int | None = None,
+    min_tokens: int = 0, beams: int | None = None, n_best: int = 1, length_penalty: float = 1.0,
+    length_penalty_by: Literal['hf', 'gnmt'] = 'hf', prefix: str | None = None, temperature: float | None = None,
     top_k: int = 0, top_p: float = 0.95, repetition_penalty: float = 1.0, no_repeat_ngram: int = 0,
     stop: list[str] | tuple[str, ...] = (), samples: int = 1, seed: int = 1,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0,
 ) -> list[Generated]:
-    """Continue a text with a decoder.
+    """Continue a text with a decoder; write the target text of a source text with an encoder-decoder.
+
+    Many sources go through `TargetWriter(open_model(PATH), GenerateSettings(…)).stream(texts)`, with their scores.
 
     Args:
         model: a model artifact, a folder of transformers, or one that `open_model` has opened.
-        prompt: the text's beginning; it may be empty.
+        prompt: the text's beginning, which may be empty; or the source.
         verify: check the artifact's hashes first.
 
     Returns:
-        One continuation per sample.
+        One continuation per sample; of a source the best targets, the best first, or one per sample.
 
     Settings:
-        max_tokens: tokens after which a text ends, where the model does not end it before. Default: 100.
-        temperature: logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one (greedy) (0 to 100). Default: 0.8.
+        max_tokens: tokens after which a text ends, where the model does not end it before (a decoder: 100; an encoder-decoder: twice those of the source and 20, at most the model's positions). Default: None.
+        min_tokens: tokens before the model may end a text. Default: 0.
+        beams: targets that an encoder-decoder follows side by side for a source, 1 = one token after the other (5, with a temperature 1) (1 to 1000). Default: None.
+        n_best: best targets to show of a source, at most the beams (1 to 1000). Default: 1.
+        length_penalty: exponent of a target's length, which its log-probability is divided by: higher ones favour long targets (-10 to 10). Default: 1.0.
+        length_penalty_by: what has that exponent: hf = the length n (Hugging Face), gnmt = (5 + n) / 6 (Wu et al. 2016). Default: 'hf'.
+        prefix: text put before every text, as "translate German to English: " (the one that the model was trained with). Default: None.
+        temperature: logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one, greedy (a decoder: 0.8; an encoder-decoder searches with beams) (0 to 100). Default: None.
         top_k: sample from this many of the most probable tokens, 0 = all. Default: 0.
         top_p: sample from the fewest tokens that together have this probability, 1 = all (nucleus) (> 0, at most 1). Default: 0.95.
         repetition_penalty: logits of tokens that are in the text are divided by it (multiplied where negative), 1 = off (> 0, at most 100). Default: 1.0.
@@ -697,16 +775,18 @@ def query(
     """
 
 def show(
-    path: PathLike, *, rows: int = 0,
+    path: PathLike, *, rows: int = 0, params: bool = False,
 ) -> dict[str, Any]:
     """Look into an artifact: its manifest, its main table's columns, and the first rows of it as a query shows them.
 
     Args:
         path: an artifact.
         rows: so many rows; long vectors and lists are shortened.
+        params: the parts of a model instead, which may be a folder of transformers.
 
     Returns:
-        path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows.
+        path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows; with
+        `params` path, architecture, class, parameters (how many) and parts, each with the shapes of its weights.
     """
 
 def tokenize(

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 import wordpipe
-from tests.support.models import small_config
-from wordpipe.model import STYLES, Architecture, ModelConfig, Style, new_model, save_hf
+from tests.support.models import pair_config, shaken, small_config
+from wordpipe.model import STYLES, Architecture, ModelConfig, PairStyle, Style, new_encoder_decoder, new_model, save_hf
 from wordpipe.model.settings import FillSettings
 from wordpipe.settings import Settings
 from wordpipe.stages import open_job
@@ -53,9 +54,9 @@ def folder_of(files: dict[str, bytes], path: Path) -> Path:
     return path
 
 
-def artifact_of(files: dict[str, bytes], path: Path) -> Path:
-    """A model artifact."""
-    with open_job("model", path, FillSettings(), None) as job:
+def artifact_of(files: dict[str, bytes], path: Path, settings: Settings | None = None) -> Path:
+    """A model artifact that says it was made with these settings."""
+    with open_job("model", path, settings or FillSettings(), None) as job:
         for name, data in files.items():
             job.write(name, data)
     return path
@@ -87,3 +88,53 @@ def made_model(path: Path, tokens: Path, architecture: str, style: str = "modern
         for name, content in transformers_files(tokenizer, names, max_len=config.max_len).items():
             job.write(name, content)
     return path
+
+
+PAIR_FRAMES = {"t5": ("", "</s>"), "bart": ("<s>", "</s>"), "vaswani": ("", "</s>")}
+_STRENGTHS = {"t5": (0.5, 4.0), "bart": (4.0, 8.0), "vaswani": (1.0, 16.0)}  # of embeddings, and of what is read
+_ENDS = {
+    "t5": 3.0,
+    "bart": 1.0,
+    "vaswani": 4.0,
+}  # T5 has no offsets: the embedding of the end is so many times as large
+
+
+def pair_files(
+    data: bytes, style: PairStyle, *, max_len: int = 48, framed: bool = True, **changes: object
+) -> dict[str, bytes]:
+    """The files of an encoder-decoder whose targets depend on their sources, and end some time.
+
+    Args:
+        data: a tokenizer.json.
+        style: of the model.
+        max_len: its positions.
+        framed: the tokenizer puts the frame around a source; else nothing, as in folders of Marian.
+        changes: other fields of the config.
+    """
+    tokenizer = Tokenizer.from_str(data.decode())
+    ids = {role: tokenizer.token_to_id(token) for role, token in ROLES.items() if role not in ("cls", "sep")}
+    values: dict[str, object] = {
+        "vocab_size": 448, "max_len": max_len, "n_decoder_layers": 2, **{f"{role}_id": id_ for role, id_ in ids.items()},
+        "start_id": ids["eos" if style == "bart" else "pad"],
+    }  # fmt: skip
+    config = pair_config(style, **(values | changes))
+    model = shaken(new_encoder_decoder(config, 5))
+    embeddings, cross = _STRENGTHS[style]
+    with torch.no_grad():
+        model.encoder.embedding *= embeddings
+        for name, weight in model.named_parameters():
+            weight *= cross if ".cross.out" in name or ".cross.keys_values" in name else 1.0
+            weight *= 0.2 if name.endswith("bias") and style != "t5" else 1.0
+        if model.decoder.output_bias is None:
+            model.encoder.embedding[ids["eos"]] *= _ENDS[style]
+        else:
+            model.decoder.output_bias[ids["eos"]] += _ENDS[style]
+    files: dict[str, bytes] = {}
+    save_hf(model, config, files.__setitem__)
+    first, last = PAIR_FRAMES[style] if framed else ("", "")
+    tokenizer.post_processor = TemplateProcessing(
+        single=" ".join(part for part in (first, "$A", last) if part),
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last) if token],
+    )
+    names = {role: ROLES[role] for role in ids} | {"unk": "[UNK]"}
+    return files | transformers_files(tokenizer, names, max_len=max_len)

@@ -21,8 +21,8 @@ _MEASURE = "Measure how good something is"
 _TRAIN = "Train word vectors, a transformer or an encoder of texts."
 _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
-    "generate": ("wordpipe.cli.generate:generate", "Continue a text with a causal model."),
-    "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text with a masked model."),
+    "generate": ("wordpipe.cli.generate:generate", "Continue a text, or write the target of a source text."),
+    "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text."),
     "plot": ("wordpipe.cli.look:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.look:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),
@@ -150,6 +150,10 @@ _EVALUATE = {
     "model": (
         "wordpipe.cli.evaluate:model",
         "Evaluate language models by how much a text surprises them, side by side.",
+    ),
+    "seq2seq": (
+        "wordpipe.cli.evaluate_seq2seq:seq2seq",
+        "Evaluate encoder-decoders by the target texts that they write, beside baselines.",
     ),
     "sts": (
         "wordpipe.cli.evaluate_encoders:sts",

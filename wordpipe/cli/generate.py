@@ -1,4 +1,4 @@
-"""`wordpipe generate` and `wordpipe fill`: texts continued, masks filled; on the screen, as lines for a pipe, or as JSON."""
+"""`wordpipe generate` and `wordpipe fill`: texts continued, targets of sources, masks filled; as text, lines, or JSON."""
 
 import json
 import sys
@@ -11,31 +11,46 @@ import click
 from wordpipe.cli.command import COMMON, ExampleCommand, Option
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, emphasised, escaped, human_count, one_line, safe_text, say
-from wordpipe.cli.query import given_lines
+from wordpipe.cli.query import batches, given_lines, is_prompt, stdin_has_more
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.settings import Settings
 
 if TYPE_CHECKING:
-    from wordpipe.stages import Filled, Filler, Writing
+    from wordpipe.stages import DenoisingFiller, Filled, Filler, OpenModel, Writing, Written
 
-_HELP = """Continue a text with a causal model (wordpipe train clm, or a folder of transformers).
+_HELP = """Continue a text with a causal model, or write the target of a source text with an encoder-decoder.
 
-All PROMPT words are one prompt; an empty one ("") lets the model begin. Without PROMPT, prompts are read from --prompts or
-stdin, one per line; on a terminal there is a prompt. A single text is shown while it is made. Special tokens never come,
-but the one that ends a text."""
+A causal model (wordpipe train clm) goes on where PROMPT ends; a single text is shown while it is made. An encoder-decoder
+(wordpipe train seq2seq) reads PROMPT whole and writes another text: a translation, a title, an answer. Folders of
+transformers serve for both. All PROMPT words are one prompt. Without PROMPT, prompts are read from --prompts or stdin, one
+per line; on a terminal there is a prompt. An encoder-decoder answers each line by one line, an empty line by an empty one.
+Special tokens never come, but the one that ends a text. Exit code 3 when there was nothing to do."""
 
 
 def _generate(
     model: Path, prompt: tuple[str, ...], prompts: Path | None, as_json: bool, verify: bool, quiet: bool, verbose: bool,
     **given: Any,
 ) -> None:  # fmt: skip
-    from wordpipe.stages import Writing, open_model
+    from wordpipe.stages import open_model
 
     settings = GenerateSettings.make(chosen_settings(GenerateSettings, given))
     opened = open_model(model, verify=verify)
-    opened.need("decoder")
     for note in () if quiet else opened.notes:
         say(f"{model.name}: {note}")
+    if opened.writes_targets:
+        _write_targets(opened, prompt, prompts, settings, as_json=as_json, quiet=quiet, verbose=verbose)
+    else:
+        _continue(opened, prompt, prompts, settings, as_json=as_json, quiet=quiet, verbose=verbose)
+
+
+def _continue(
+    opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
+    *, as_json: bool, quiet: bool, verbose: bool,
+) -> None:  # fmt: skip
+    """Texts that go on, by a decoder, one prompt after the other."""
+    from wordpipe.stages import Writing
+
+    opened.need("decoder")
     for number, line in enumerate(given_lines(prompt, prompts, what="prompt", option="--prompts")):
         writing = Writing(opened, line, settings)
         if as_json:
@@ -50,6 +65,47 @@ def _generate(
         if verbose:
             rate = human_count(writing.tokens / max(writing.seconds, 1e-9))
             say(f"{counted(writing.tokens, 'tokens')} in {writing.seconds:.2f} s, {rate} tokens/s")
+
+
+def _write_targets(
+    opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
+    *, as_json: bool, quiet: bool, verbose: bool,
+) -> None:  # fmt: skip
+    """Target texts, by an encoder-decoder: as many lines together as have come, at most a window."""
+    from wordpipe.errors import InputError
+    from wordpipe.stages import WINDOW, TargetWriter
+
+    writer = TargetWriter(opened, settings)
+    for note in () if quiet else writer.notes:
+        say(note)
+    lines = given_lines(prompt, prompts, what="prompt", option="--prompts", parallel=True)
+    size = 1 if is_prompt(prompt, prompts) else WINDOW
+    for some in batches(lines, size, stdin_has_more if prompts is None and not prompt else lambda: True):
+        first = writer.sources + 1
+        _print_targets(writer.write(some), first, settings, as_json=as_json)
+    for note in () if quiet else writer.losses:
+        say(note)
+    if verbose:
+        seconds = max(writer.seconds, 1e-9)
+        rates = (f"{human_count(count / seconds)} {what}/s" for count, what in
+                 ((writer.sources, "sentences"), (writer.tokens, "tokens")))  # fmt: skip
+        say(f"{counted(writer.sources, 'sentences')} in {writer.seconds:.2f} s, {', '.join(rates)}")
+    if writer.empty == writer.sources:
+        raise InputError("there is no text in the prompts", hint="give some words")
+
+
+def _print_targets(found: "list[Written]", first: int, settings: GenerateSettings, *, as_json: bool) -> None:
+    """One line for each source; of several targets one each, parted by tabs: number of the source, rank, score, text."""
+    for number, written in enumerate(found, start=first):
+        if as_json:
+            for rank, target in enumerate(written.targets, start=1):
+                about = {"source": written.source, **asdict(target), "rank": rank, "cut": written.cut}
+                click.echo(json.dumps(about, ensure_ascii=False))
+        elif max(settings.n_best, settings.samples) == 1:
+            click.echo(safe_text(" ".join(written.text.splitlines())))
+        else:
+            for rank, target in enumerate(written.targets, start=1):
+                click.echo(f"{number}\t{rank}\t{target.score:.4f}\t{escaped(target.text)}")
 
 
 def _print_live(writing: "Writing") -> None:
@@ -92,30 +148,33 @@ generate = ExampleCommand(
     callback=_generate,
     help=_HELP,
     example='wordpipe generate run/model "The bees of the valley"\n'
-    'wordpipe generate run/model "Honey is" --samples 3 --temperature 0.7 --seed 5 --json',
+    'wordpipe generate run/model "Honey is" --samples 3 --temperature 0.7 --seed 5 --json\n'
+    "wordpipe generate run/translator --prompts german.txt > english.txt",
     json="Print one JSON object per text.",
     quiet="Print nothing but the texts and errors.",
     verify="artifact's",
 )
 
 
-_FILL_HELP = """Guess the missing words of a text with a masked model (wordpipe train mlm, or a folder of transformers).
+_FILL_HELP = """Guess the missing words of a text with a masked model, or with a denoised encoder-decoder.
 
-All TEXT words are one text; [MASK] (or what the model's tokenizer has for it) stands for one missing token. Without TEXT,
-texts are read from --texts or stdin, one per line; on a terminal there is a prompt. Several masks are predicted together, each
-without knowing the others. In a pipe, there is one line per candidate, parted by tabs: probability, token, text; of several
-masks, the mask's number first. Exit code 3 when nothing was filled."""
+All TEXT words are one text; [MASK] (or what the model's tokenizer has for it) stands for what is missing. Without TEXT,
+texts are read from --texts or stdin, one per line; on a terminal there is a prompt. A masked model (wordpipe train mlm) knows
+one token for a mask, and predicts several masks together, each without knowing the others. In a pipe, there is one line per
+candidate, parted by tabs: probability, token, text; of several masks, the mask's number first. An encoder-decoder (wordpipe
+train denoising) writes as many tokens as it takes for all masks at once; in a pipe each candidate is its score and the text.
+Folders of transformers serve for both. Exit code 3 when nothing was filled."""
 
 
 def _fill(
     model: Path, text: tuple[str, ...], texts: Path | None, as_json: bool, verify: bool, quiet: bool, **given: Any
 ) -> None:
     from wordpipe.errors import InputError
-    from wordpipe.stages import Filler, open_model
+    from wordpipe.stages import filler_of, open_model
 
     settings = FillSettings.make(chosen_settings(FillSettings, given))
     opened = open_model(model, verify=verify)
-    filler = Filler(opened, settings)
+    filler = filler_of(opened, settings)
     for note in () if quiet else opened.notes:
         say(f"{model.name}: {note}")
     n_filled = 0
@@ -137,23 +196,27 @@ def _fill(
         raise InputError("nothing was filled", hint=f"write {filler.mask} for what is missing")
 
 
-def _print_filled(filled: "Filled", filler: "Filler", *, as_json: bool) -> None:
+def _print_filled(filled: "Filled", filler: "Filler | DenoisingFiller", *, as_json: bool) -> None:
     candidates = [one for mask in filled.masks for one in mask]
     if as_json:
-        for one in candidates:
-            click.echo(json.dumps({"text": filled.text, **asdict(one)}, ensure_ascii=False))
+        for values in (*map(asdict, filled.fillings), *map(asdict, candidates)):
+            click.echo(json.dumps({"text": filled.text, **values}, ensure_ascii=False))
     elif sys.stdout.isatty():
         _print_table(filled, filler)
     else:
-        for one in candidates:
-            number = [str(one.mask)] if len(filled.masks) > 1 else []
-            cells = [*number, f"{one.probability:.4f}", escaped(one.token), escaped(one_line(one.filled))]
-            click.echo("\t".join(cells))
+        for filling in filled.fillings:
+            click.echo(f"{filling.score:.4f}\t{escaped(one_line(filling.filled))}")
+        for candidate in candidates:
+            number = [str(candidate.mask)] if len(filled.masks) > 1 else []
+            shown = escaped(one_line(candidate.filled))
+            click.echo("\t".join([*number, f"{candidate.probability:.4f}", escaped(candidate.token), shown]))
 
 
-def _print_table(filled: "Filled", filler: "Filler") -> None:
-    """The filled text, and below it the candidates, mask by mask."""
+def _print_table(filled: "Filled", filler: "Filler | DenoisingFiller") -> None:
+    """The filled text, and below it the candidates, mask by mask; of an encoder-decoder the texts."""
     click.echo(emphasised(safe_text(filled.filled)))
+    for filling in filled.fillings:
+        click.echo(safe_text(f"  {filling.score:8.4f}  {' … '.join(filling.spans) or filling.filled}"))
     for number, mask in enumerate(filled.masks, start=1):
         if len(filled.masks) > 1:
             click.echo(f"{filler.mask} {number}")

@@ -192,7 +192,9 @@ def _remarks(result: "QueryResult", options: "QueryOptions") -> Iterator[str]:
             yield "--min-score is a cosine here: answered by vectors alone"
 
 
-def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str) -> Iterator[str]:
+def given_lines(
+    words: tuple[str, ...], path: Path | None, *, what: str, option: str, parallel: bool = False
+) -> Iterator[str]:
     """All words as one line; else the lines of a file or of standard input that are not blank, without their ends.
 
     Args:
@@ -200,6 +202,8 @@ def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option:
         path: of a file.
         what: a line is called ("prompt").
         option: which names the file ("--prompts").
+        parallel: blank lines of a file or a pipe come too, and an empty one for a line that is too long, so that answers
+            can stand beside the lines.
 
     Raises:
         ConfigError: words and a file.
@@ -213,8 +217,9 @@ def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option:
         yield " ".join(words)
         return
     n_lines = 0
-    for line in _prompted(what) if is_prompt(words, path) else _read_lines(path):
-        if line.strip():
+    typed = is_prompt(words, path)
+    for line in _prompted(what) if typed else _read_lines(path, parallel=parallel):
+        if line.strip() or (parallel and not typed):
             n_lines += 1
             yield line.rstrip("\r\n")
     if not n_lines:
@@ -237,7 +242,7 @@ def _prompted(what: str) -> Iterator[str]:
             return
 
 
-def _read_lines(path: Path | None) -> Iterator[str]:
+def _read_lines(path: Path | None, *, parallel: bool = False) -> Iterator[str]:
     from wordpipe.errors import InputError
 
     if path is None and sys.stdin is None:
@@ -249,13 +254,15 @@ def _read_lines(path: Path | None) -> Iterator[str]:
     try:
         file: TextIO
         with path.open(encoding="utf-8-sig", errors="replace") if path else nullcontext(sys.stdin) as file:
-            yield from bounded_lines(file, str(path or "standard input"))
+            yield from bounded_lines(file, str(path or "standard input"), parallel=parallel)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise InputError("no such file" if isinstance(error, FileNotFoundError) else "a folder", where=path) from None
 
 
-def bounded_lines(file: TextIO, where: str) -> Iterator[str]:
+def bounded_lines(file: TextIO, where: str, *, parallel: bool = False) -> Iterator[str]:
     """The lines of a file; one of more than a million characters is left out and named, so memory is bounded.
+
+    With `parallel`, an empty line comes in its place.
 
     Raises:
         InputError: a line that does not end, as /dev/zero has it.
@@ -276,6 +283,8 @@ def bounded_lines(file: TextIO, where: str) -> Iterator[str]:
                 raise InputError("this line does not end", where=f"{where}, line {number}", got=got, expected=expected)
         if taken + len(more.rstrip("\n")) > _LONGEST:
             say(f"skipped: {escaped(where)}, line {number}: longer than {_LONGEST:,} characters")
+            if parallel:
+                yield "\n"
         else:
             yield line + more  # which is a line end
 

@@ -36,8 +36,8 @@ _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 @click.command(
     cls=ExampleCommand,
     example='wordpipe show run/tokens --rows 3\nwordpipe show run/tokens --text "The sea-bed is muddy."\n'
-    "wordpipe show run/clusters --cluster 0",
-    json="Print the manifest (and the rows), or the cut text, or a line for each member, as JSON.",
+    "wordpipe show run/clusters --cluster 0\nwordpipe show run/model --params",
+    json="Print the manifest (and the rows), or the cut text, the parts, or a line for each member, as JSON.",
 )
 @click.argument("artifact", type=PATH)
 @click.option("--rows", type=click.IntRange(0), default=0, metavar="N", help="Print the first N rows of its table too.")
@@ -46,11 +46,22 @@ _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
     "--cluster", type=click.IntRange(0), metavar="NUMBER",
     help="List instead the members of this cluster, the nearest to its centre first; with --rows N the first N.",
 )  # fmt: skip
-def show(artifact: Path, rows: int, text: str | None, cluster: int | None, as_json: bool) -> None:
-    """Say what an artifact is, how it was made and what it holds; how its tokenizer cuts a text; who is in a cluster."""
+@click.option("--params", is_flag=True, help="List instead the parts of a model, the shapes and the counts of weights.")
+def show(artifact: Path, rows: int, text: str | None, cluster: int | None, params: bool, as_json: bool) -> None:
+    """Say what an artifact is, how it was made and what it holds; how its tokenizer cuts a text; who is in a cluster.
+
+    With --params it may be a folder of transformers too.
+    """
     from wordpipe.errors import ArtifactError
     from wordpipe.stages import show as show_artifact
 
+    if params:
+        if rows or text is not None or cluster is not None:
+            from wordpipe.errors import ConfigError
+
+            raise ConfigError("give --params alone, without --rows, --text or --cluster")
+        _print_parameters(artifact, as_json=as_json)
+        return
     if cluster is not None:
         if text is not None:
             from wordpipe.errors import ConfigError
@@ -125,6 +136,26 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
                 say(f"warning: {warning}")
     if broken is not None:
         raise broken
+
+
+def _print_parameters(path: Path, *, as_json: bool) -> None:
+    """The parts of a model, each with its share and its weights; a weight of several blocks on one line."""
+    from wordpipe.stages import parameters
+
+    found = parameters(path)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    kind = f", {found['class']}" if found["class"] else ""
+    click.echo(safe_text(f"{path}: {found['architecture']}{kind}, {counted(found['parameters'], 'weights')}"))
+    widest = max((len(one["name"]) for part in found["parts"] for one in part["weights"]), default=0)
+    for part in found["parts"]:
+        share = "" if part["part"] == "not counted" else f"{part['parameters'] / max(1, found['parameters']):7.1%}"
+        click.echo(emphasised(f"{part['part']:<{widest + 2}} {part['parameters']:>15,}{share}"))
+        for one in part["weights"]:
+            shape = " × ".join(f"{size:,}" for size in one["shape"]) or "1"
+            times = f"{one['times']} of " if one["times"] > 1 else ""
+            click.echo(safe_text(f"  {one['name']:<{widest}} {one['parameters']:>15,}  {times}{shape} {one['dtype']}"))
 
 
 def _print_members(path: Path, cluster: int, n: int | None, *, as_json: bool) -> None:

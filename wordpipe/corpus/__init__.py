@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from wordpipe.corpus.modules import string_value
     from wordpipe.corpus.parallel import parallel_records
     from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
-    from wordpipe.corpus.readers import csv_records, first_values, jsonl_records, text_records, tsv_records
+    from wordpipe.corpus.readers import (
+        csv_records,
+        first_values,
+        jsonl_records,
+        read_records,
+        text_records,
+        tsv_records,
+    )
     from wordpipe.corpus.sentences import is_hard_wrapped, paragraphs, split_sentences
     from wordpipe.corpus.sources import Source, Sources, expand, fingerprint, from_memory
     from wordpipe.corpus.tables import memory_records, parquet_records

@@ -60,6 +60,7 @@ class Rules:
         max_tokens: most tokens of a target, its end included.
         min_tokens: tokens before the end may come.
         no_repeat_ngram: no run of this many tokens comes twice; 0: it may.
+        limits: most tokens of the target of each source, none above `max_tokens`; empty: that is the limit of all.
     """
 
     allowed_V: Tensor  # noqa: N815
@@ -67,6 +68,11 @@ class Rules:
     max_tokens: int
     min_tokens: int = 0
     no_repeat_ngram: int = 0
+    limits: tuple[int, ...] = ()
+
+    def limits_of(self, n_sources: int) -> tuple[int, ...]:
+        """Most tokens of the target of each source."""
+        return self.limits or (self.max_tokens,) * n_sources
 
     def applied(self, scores_NV: Tensor, ids_NT: Tensor) -> Tensor:
         """Scores with minus infinity at what may not come after these ids (N, T), the start included."""
@@ -124,6 +130,7 @@ class _Beams:
         self._scores_CK = torch.full((C, beams), -torch.inf, device=device)
         self._scores_CK[:, 0] = 0.0  # all begin alike: only the first may go on
         self._numbers = list(range(C))  # of the sources that are not finished, among those that were given
+        self._limits = rules.limits_of(C)
         self._cache = Cache(model.decoder.config, C * beams, rules.max_tokens, device)
         self.results: list[list[Hypothesis]] = [[] for _ in range(C)]
 
@@ -147,34 +154,34 @@ class _Beams:
         best = scores_NV.view(C, -1).topk(min(2 * K, K * scores_NV.shape[1]), dim=1)
         beam, token = best.indices // scores_NV.shape[1], best.indices % scores_NV.shape[1]
         ends = token == self._rules.stop_id
-        self._collect(best.values[:, :K], beam[:, :K], token[:, :K], divisor, all_end=length == self._rules.max_tokens)
+        self._collect(best.values[:, :K], beam[:, :K], token[:, :K], length, divisor)
         self._scores_CK, place_CK = best.values.masked_fill(ends, -torch.inf).topk(K, dim=1)
         beam_CK = beam.gather(1, place_CK)
         kept_CKT = self._ids_CKT.gather(1, beam_CK[:, :, None].expand(-1, -1, length))
         self._ids_CKT = torch.cat((kept_CKT, token.gather(1, place_CK)[:, :, None]), dim=2)
-        self._leave(beam_CK, divisor, all_end=length == self._rules.max_tokens)
+        self._leave(beam_CK, length, divisor)
 
-    def _collect(self, scores_CK: Tensor, beam_CK: Tensor, token_CK: Tensor, divisor: float, *, all_end: bool) -> None:
+    def _collect(self, scores_CK: Tensor, beam_CK: Tensor, token_CK: Tensor, length: int, divisor: float) -> None:
         """Take the finished ones among the best K candidates of each source; of all so far the best K stay."""
         scores, beams, tokens = scores_CK.tolist(), beam_CK.tolist(), token_CK.tolist()
         for i, number in enumerate(self._numbers):
             found = self.results[number]
             for k, logprob in enumerate(scores[i]):
                 ends = tokens[i][k] == self._rules.stop_id
-                if (ends or all_end) and logprob > -math.inf:
+                if (ends or length == self._limits[number]) and logprob > -math.inf:
                     ids = self._ids_CKT[i, beams[i][k], 1:].tolist()
                     ids += [] if ends else [tokens[i][k]]
                     found.append(Hypothesis(tuple(ids), logprob / divisor, logprob, finished=ends))
             found.sort(key=lambda one: -one.score)
             del found[self._K :]
 
-    def _leave(self, beam_CK: Tensor, divisor: float, *, all_end: bool) -> None:
+    def _leave(self, beam_CK: Tensor, length: int, divisor: float) -> None:
         """Sources that can hardly get a better result leave; the cache follows the sequences that go on."""
         best, stay = self._scores_CK[:, 0].tolist(), []
         for i, number in enumerate(self._numbers):
             found = self.results[number]
             is_full = len(found) == self._K and best[i] / divisor <= found[-1].score
-            if not all_end and not is_full and best[i] > -math.inf:
+            if length < self._limits[number] and not is_full and best[i] > -math.inf:
                 stay.append(i)
         index_C = torch.tensor(stay, dtype=torch.int64, device=beam_CK.device)
         if len(stay) < len(self._numbers):
@@ -213,6 +220,7 @@ def sample_targets(
     ]
     cache = Cache(model.decoder.config, len(ids_NT), rules.max_tokens, device)
     running, sums = list(range(len(ids_NT))), [0.0] * len(ids_NT)
+    limits = [limit for limit in rules.limits_of(source.size) for _ in range(S)]
     results: list[Hypothesis | None] = [None] * len(ids_NT)
     for length in range(1, rules.max_tokens + 1):
         logits_NV = _next_logits(model, ids_NT, source, cache)
@@ -223,7 +231,7 @@ def sample_targets(
         stay = []
         for i, (one, token, logprob) in enumerate(zip(running, next_N.tolist(), logprobs, strict=True)):
             sums[one] += logprob
-            if (ends := token == rules.stop_id) or length == rules.max_tokens:
+            if (ends := token == rules.stop_id) or length == limits[one]:
                 ids = ids_NT[i, 1 : length + (not ends)].tolist()
                 results[one] = Hypothesis(tuple(ids), sums[one] / length, sums[one], finished=ends)
             else:

@@ -39,10 +39,11 @@ def choose(logits_NV: Tensor, ids_NT: Tensor, settings: GenerateSettings, unifor
         logits_NV = penalise_repeats(logits_NV, ids_NT, settings.repetition_penalty)
     if settings.no_repeat_ngram:
         logits_NV = forbid_repeated_ngrams(logits_NV, ids_NT, settings.no_repeat_ngram)
-    if settings.temperature == 0.0:
+    temperature = settings.chosen_temperature
+    if temperature == 0.0:
         return logits_NV.argmax(dim=-1)
     # the largest becomes 0 first: a small temperature would make infinities, whose differences are not numbers
-    logits_NV = (logits_NV - logits_NV.amax(dim=-1, keepdim=True)) / max(settings.temperature, _MIN_TEMPERATURE)
+    logits_NV = (logits_NV - logits_NV.amax(dim=-1, keepdim=True)) / max(temperature, _MIN_TEMPERATURE)
     if settings.top_k:
         logits_NV = keep_top_k(logits_NV, settings.top_k)
     if settings.top_p < 1.0:
@@ -149,7 +150,7 @@ class Generation:
         finished: which samples are at their end.
 
     Raises:
-        ConfigError: the model is an encoder, or there is no prompt.
+        ConfigError: the model is an encoder, there is no prompt, or the settings are those of an encoder-decoder.
     """
 
     def __init__(
@@ -166,7 +167,8 @@ class Generation:
                 "generation needs a decoder and a token to start from",
                 got=f"{model.config.architecture}, {len(prompt_ids)} tokens",
             )
-        self._model, self._settings = model, settings
+        self._model, self._settings = model, settings.of_decoder()
+        self._max_tokens = settings.chosen_max_tokens
         self._forbidden_V, self._stop_id = ~allowed_V, stop_id
         self._max_len = model.config.max_len
         self._ids_NT = torch.tensor([prompt_ids] * settings.samples, device=allowed_V.device)
@@ -175,6 +177,7 @@ class Generation:
             torch.Generator().manual_seed(seed_of(settings.seed, "generate", sample))
             for sample in range(settings.samples)
         ]
+        self._n_prompt = len(prompt_ids)
         self.n_cut = max(0, len(prompt_ids) - self._max_len)
         self.n_slides = 0
         self.finished = [False] * settings.samples
@@ -185,7 +188,7 @@ class Generation:
         Raises:
             DivergedError: the model's logits are not finite.
         """
-        for _ in range(self._settings.max_tokens):
+        for _ in range(self._max_tokens):
             yield self._step()
             if all(self.finished):
                 return
@@ -201,6 +204,8 @@ class Generation:
             [torch.rand(1, dtype=torch.float64, generator=generator) for generator in self._generators]
         )
         possible_NV = logits_NV.masked_fill(self._forbidden_V, -torch.inf)
+        if self._stop_id is not None and self._ids_NT.shape[1] - self._n_prompt < self._settings.min_tokens:
+            possible_NV[:, self._stop_id] = -torch.inf
         next_N1 = choose(possible_NV, self._ids_NT, self._settings, uniforms_N)[:, None]
         logprobs_N = logits_NV.log_softmax(dim=-1).gather(1, next_N1)[:, 0].tolist()
         self._ids_NT = torch.cat((self._ids_NT, next_N1), dim=1)
@@ -222,7 +227,7 @@ class Generation:
 
     def _read_anew(self, n_last: int) -> Tensor:
         """Read the last ids as if the sequence began with them."""
-        room = min(self._max_len, n_last + self._settings.max_tokens)
+        room = min(self._max_len, n_last + self._max_tokens)
         self._cache = Cache(self._model.config, len(self._ids_NT), room, self._ids_NT.device)
         return self._model.encode(self._ids_NT[:, -n_last:], cache=self._cache)[:, -1]
 

@@ -1,9 +1,14 @@
-"""Settings of `wordpipe generate` and `wordpipe fill`. Imports nothing heavy."""
+"""Settings of `wordpipe generate` and `wordpipe fill`. Imports nothing heavy.
 
-from typing import Literal, Self
+A decoder goes on with a text, token by token. An encoder-decoder writes a target text for a source text; it searches with
+beams unless a temperature asks for chance. What belongs to one way only is refused in the other, by its name.
+"""
+
+from typing import Literal, NoReturn, Self
 
 from pydantic import model_validator
 
+from wordpipe.errors import ConfigError
 from wordpipe.settings import Settings, setting
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -11,17 +16,51 @@ _DEVICE = setting("auto", "where the model runs; auto takes the fastest there is
 _THREADS = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=True)
 
 
+_BEAMS, _MAX_TOKENS, _TEMPERATURE = 5, 100, 0.8
+_OF_SEARCH = ("n_best", "length_penalty", "length_penalty_by")
+_OF_CHANCE = ("temperature", "samples", "top_k", "top_p", "repetition_penalty")
+
+
 class GenerateSettings(Settings):
-    """Settings of the continuation of a text."""
+    """Settings of the continuation of a text, and of the target text of a source text."""
 
     command = "generate"
 
-    max_tokens: int = setting(
-        100, "tokens after which a text ends, where the model does not end it before", ge=1, le=10**6
+    max_tokens: int | None = setting(
+        None,
+        f"tokens after which a text ends, where the model does not end it before (a decoder: {_MAX_TOKENS}; an "
+        "encoder-decoder: twice those of the source and 20, at most the model's positions)",
+        ge=1,
+        le=10**6,
     )
-    temperature: float = setting(
-        0.8,
-        "logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one (greedy)",
+    min_tokens: int = setting(0, "tokens before the model may end a text", ge=0, le=10**6, expert=True)
+    beams: int | None = setting(
+        None,
+        f"targets that an encoder-decoder follows side by side for a source, 1 = one token after the other ({_BEAMS}, "
+        "with a temperature 1)",
+        ge=1,
+        le=1_000,
+    )
+    n_best: int = setting(1, "best targets to show of a source, at most the beams", ge=1, le=1_000)
+    # α = 1 is Hugging Face's default, α = 0.6 by GNMT's formula that of Vaswani et al. 2017
+    length_penalty: float = setting(
+        1.0, "exponent of a target's length, which its log-probability is divided by: higher ones favour long targets",
+        ge=-10, le=10, expert=True,
+    )  # fmt: skip
+    length_penalty_by: Literal["hf", "gnmt"] = setting(
+        "hf",
+        "what has that exponent: hf = the length n (Hugging Face), gnmt = (5 + n) / 6 (Wu et al. 2016)",
+        expert=True,
+    )
+    prefix: str | None = setting(
+        None,
+        'text put before every text, as "translate German to English: " (the one that the model was trained with)',
+        metavar="STRING",
+    )
+    temperature: float | None = setting(
+        None,
+        "logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one, greedy (a decoder: "
+        f"{_TEMPERATURE}; an encoder-decoder searches with beams)",
         ge=0,
         le=100,
     )
@@ -49,6 +88,71 @@ class GenerateSettings(Settings):
         if "" in self.stop:
             raise ValueError("stop = '' would end every text before it begins")
         return self
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise ValueError(f"min_tokens = {self.min_tokens} is more than max_tokens = {self.max_tokens}")
+        if self.beams is not None:
+            self._check_beams(self.beams)
+        return self
+
+    @property
+    def chosen_temperature(self) -> float:
+        """The temperature; 0.8 where none is given."""
+        return _TEMPERATURE if self.temperature is None else self.temperature
+
+    @property
+    def chosen_max_tokens(self) -> int:
+        """Most tokens of a continuation; 100 where none is given."""
+        return _MAX_TOKENS if self.max_tokens is None else self.max_tokens
+
+    def of_decoder(self) -> Self:
+        """The settings of a continuation.
+
+        Raises:
+            ConfigError: one of a search with beams.
+        """
+        if (self.beams or 1) > 1:
+            self._refuse("beams", "a decoder goes on token by token", "it takes 1")
+        if given := self._given(_OF_SEARCH):
+            self._refuse(given, "a decoder goes on token by token, without beams", "leave it away")
+        return self
+
+    def of_pairs(self) -> Self:
+        """The settings of target texts, with the beams, and with the temperature 0 where one beam has none.
+
+        Raises:
+            ConfigError: settings that do not go together.
+        """
+        if self.stop:
+            self._refuse("stop", "an encoder-decoder ends its targets itself", "leave it away")
+        beams = self.beams or (_BEAMS if self.temperature is None else 1)
+        try:
+            self._check_beams(beams)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        if beams == 1 and self.temperature is None and (given := self._given(("samples", "top_k", "top_p"))):
+            self._refuse(given, "it chooses by chance, which needs a temperature", "give a temperature too")
+        temperature = self.temperature if beams > 1 or self.temperature is not None else 0.0
+        return self.model_copy(update={"beams": beams, "temperature": temperature})
+
+    def _check_beams(self, beams: int) -> None:
+        """Raises: ValueError."""
+        if beams > 1 and (given := self._given(_OF_CHANCE)):
+            what = f"{given} = {getattr(self, given)} belongs to tokens that are chosen one by one"
+            raise ValueError(f"{what}, and {beams} beams search: give a temperature and no beams, or leave it away")
+        if self.n_best > beams:
+            raise ValueError(f"n_best = {self.n_best} is more than beams = {beams}")
+        if beams == 1 and (given := self._given(_OF_SEARCH)):
+            raise ValueError(f"{given} = {getattr(self, given)} belongs to a search: it needs 2 beams or more")
+
+    def _given(self, names: tuple[str, ...]) -> str | None:
+        """The first of these settings that has not its default."""
+        return next((name for name in names if getattr(self, name) != type(self).model_fields[name].default), None)
+
+    def _refuse(self, name: str, why: str, hint: str) -> NoReturn:
+        raise ConfigError(f"{name} = {getattr(self, name)} cannot be used here: {why}", hint=hint)
 
 
 class FillSettings(Settings):

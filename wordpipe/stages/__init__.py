@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.doctor import NORMS, Figures, best_transform, diagnose, doctor, rate, unit_sample
     from wordpipe.stages.evaluate.language_model import evaluate_model
     from wordpipe.stages.evaluate.retrieval import evaluate_retrieval, open_collection
+    from wordpipe.stages.evaluate.seq2seq import evaluate_seq2seq
     from wordpipe.stages.evaluate.sts import evaluate_sts, read_scored_pairs, read_sts_sets
     from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer
     from wordpipe.stages.evaluate.words import evaluate_words
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
     from wordpipe.stages.look.diff import diff
     from wordpipe.stages.look.map import map_words
+    from wordpipe.stages.look.params import parameters
     from wordpipe.stages.look.plot import plot, run_figures
     from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.models import OpenModel, open_model
@@ -43,8 +45,10 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
     from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, OpenWords, choose_modes, open_artifact, query
     from wordpipe.stages.sources import entries_of
-    from wordpipe.stages.text.generate import Filled, Filler, Writing, fill, generate
+    from wordpipe.stages.text.fill import DenoisingFiller, Filled, Filler, fill, filler_of
+    from wordpipe.stages.text.generate import Writing, generate
     from wordpipe.stages.text.ingest import ingest
+    from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive
     from wordpipe.stages.train.language_model import train_clm, train_mlm

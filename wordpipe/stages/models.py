@@ -56,6 +56,8 @@ class OpenModel:
         after: ids that stand after it; not after a text that is to go on.
         special: role (pad, unk, cls, sep, mask, bos, eos) → id, for the roles that there are.
         notes: what the user should know of how it was read.
+        made_by: the command that made the artifact; empty of a folder of transformers.
+        prefix: text that stood before every source text in training, as an artifact says.
     """
 
     path: str
@@ -65,6 +67,8 @@ class OpenModel:
     after: tuple[int, ...]
     special: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    made_by: str = ""
+    prefix: str = ""
 
     @property
     def max_len(self) -> int:
@@ -85,6 +89,11 @@ class OpenModel:
                 expected=f"{architecture} (wordpipe train {_TRAINED_BY[architecture]})",
                 hint=_USES[found].format(self.path),
             )
+
+    @property
+    def writes_targets(self) -> bool:
+        """Whether it is an encoder-decoder."""
+        return self.model.config.architecture == "encoder-decoder"
 
     @property
     def language_model(self) -> "LanguageModel":
@@ -165,7 +174,9 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
     folder = Path(path)
     if is_artifact(folder) or not (folder / CONFIG).is_file():
         with Artifact(folder, ["model"], verify=verify) as artifact:
-            return _opened(folder, *read_artifact(artifact))
+            about, prefix = artifact.manifest, artifact.manifest.settings.get("prefix")
+            opened = _opened(folder, *read_artifact(artifact))
+            return replace(opened, made_by=about.command, prefix=prefix if isinstance(prefix, str) else "")
     refuse_headless(folder)
     opened = _opened(folder, *read_folder(folder))
     return replace(opened, notes=(*opened.notes, "a folder of transformers has no hashes: its files were not checked"))

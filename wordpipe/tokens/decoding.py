@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tokenizers import Encoding, Tokenizer
 
@@ -118,15 +118,16 @@ class MaskTokenizer:
         tokenizer: truncation and padding switched off.
         mask: the mask as people write it, the content of `mask_id`.
         mask_id: its id.
+        others: further tokens that stand for what is missing, as T5's sentinels, and their ids.
     """
 
-    def __init__(self, tokenizer: Tokenizer, mask: str, mask_id: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, mask: str, mask_id: int, others: Mapping[str, int] | None = None) -> None:
         self.mask, self._mask_id = mask, mask_id
         self._byte_level = is_byte_level(tokenizer)
         self._with_space = self._byte_level or any(
             len(token) > 1 and token.startswith(_SPACE) for token in tokenizer.get_vocab(with_added_tokens=False)
         )
-        self._tokenizer = _knowing_mask(tokenizer, mask, mask_id, lstrip=self._with_space)
+        self._tokenizer = _knowing(tokenizer, {mask: mask_id, **(others or {})}, lstrip=self._with_space)
         self._anchor = tokenizer.encode("a", add_special_tokens=False).ids
         self._anchor_text = self._decode(self._anchor)
         twice = self._decode([*self._anchor, *self._anchor])
@@ -144,13 +145,18 @@ class MaskTokenizer:
         if self._byte_level and (data := token_bytes(token, byte_level=True)) is not None:
             text = data.decode("utf-8", "surrogateescape")
             return _NO_CHARACTER.sub(lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)
-        return self._spelled(token_id) if self._with_space and _REPLACEMENT not in self._spelled(token_id) else token
+        spelled = self._spelled([token_id])
+        return spelled if self._with_space and _REPLACEMENT not in spelled else token
 
     def filled(self, text: str, token_ids: list[int]) -> str:
         """The text with a token in the place of each mask."""
-        first, *rest = text.split(self.mask)
-        for token_id, after in zip(token_ids, rest, strict=True):
-            first = self._joined(first, self._spelled(token_id)) + after
+        return self.joined(text.split(self.mask), [[token_id] for token_id in token_ids])
+
+    def joined(self, parts: Sequence[str], spans: Sequence[Sequence[int]]) -> str:
+        """The parts of a text, with what some ids spell between each two of them."""
+        first, *rest = parts
+        for ids, after in zip(spans, rest, strict=True):
+            first = self._joined(first, self._spelled(ids)) + after
         return first
 
     def _joined(self, before: str, spelled: str) -> str:
@@ -163,9 +169,9 @@ class MaskTokenizer:
             return before.rstrip() + spelled
         return before + spelled.removeprefix(" ")
 
-    def _spelled(self, token_id: int) -> str:
-        """The token's text in the middle of a text."""
-        whole = self._decode([*self._anchor, token_id])
+    def _spelled(self, ids: Sequence[int]) -> str:
+        """The text of these tokens in the middle of a text."""
+        whole = self._decode([*self._anchor, *ids])
         return whole.removeprefix(self._anchor_text)
 
     def _decode(self, ids: list[int]) -> str:
@@ -173,13 +179,14 @@ class MaskTokenizer:
         return text
 
 
-def _knowing_mask(tokenizer: Tokenizer, mask: str, mask_id: int, *, lstrip: bool) -> Tokenizer:
-    """A copy that finds the mask in the text as it is written, before anything is done to the text."""
+def _knowing(tokenizer: Tokenizer, masks: Mapping[str, int], *, lstrip: bool) -> Tokenizer:
+    """A copy that finds the masks in the text as they are written, before anything is done to the text."""
     parts = json.loads(tokenizer.to_str())
-    entry = {
-        "id": mask_id, "content": mask, "single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": False,
-        "special": True,
-    }  # fmt: skip
-    others = [added for added in parts["added_tokens"] if added["id"] != mask_id]
-    parts["added_tokens"] = sorted([*others, entry], key=lambda added: int(added["id"]))
+    entries = [
+        {"id": number, "content": content, "single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": False,
+         "special": True}
+        for content, number in masks.items()
+    ]  # fmt: skip
+    others = [added for added in parts["added_tokens"] if added["id"] not in masks.values()]
+    parts["added_tokens"] = sorted([*others, *entries], key=lambda added: int(added["id"]))
     return Tokenizer.from_str(json.dumps(parts))

@@ -18,20 +18,23 @@ from wordpipe.artifacts import (
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike
+from wordpipe.stages.look.params import parameters
 
 _NUMBERS_SHOWN = 8  # of a vector or list
 
 
 @public()
-def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
+def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, Any]:
     """Look into an artifact: its manifest, its main table's columns, and the first rows of it as a query shows them.
 
     Args:
         path: an artifact.
         rows: so many rows; long vectors and lists are shortened.
+        params: the parts of a model instead, which may be a folder of transformers.
 
     Returns:
-        path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows.
+        path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows; with
+        `params` path, architecture, class, parameters (how many) and parts, each with the shapes of its weights.
 
     Raises:
         ArtifactError: not an artifact.
@@ -41,6 +44,8 @@ def show(path: PathLike, *, rows: int = 0) -> dict[str, Any]:
         >>> found["manifest"]["kind"], [row["word"] for row in found["rows"]]
         ('words', ['the', 'a'])
     """
+    if params:
+        return parameters(path)
     with Artifact(path, verify=False) as artifact:
         found: list[dict[str, Any]] = []
         columns: dict[str, str] = {}

@@ -1,0 +1,102 @@
+"""The parts of a stored model: which weights are embeddings, blocks, cross-attention and head, with their shapes.
+
+Only the header of a safetensors file is read: the length of the header (8 bytes, little endian), then JSON with the type, the
+shape and the place of every tensor. So the parts of a model of any size are known at once.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from wordpipe.artifacts import parse_json_object
+from wordpipe.errors import ArtifactError
+from wordpipe.model.config import ModelConfig
+from wordpipe.model.hf.families import config_from_hf
+from wordpipe.model.hf.family import Family
+
+PARTS = (
+    "embeddings", "positions", "encoder blocks", "decoder blocks", "cross-attention", "final norms", "head",
+    "other weights", "not counted",
+)  # fmt: skip
+"""In the order of a model. What a folder has beside a language model's weights are "other weights"; copies of tied ones, and
+what can be computed, are "not counted"."""
+
+_MAX_HEADER = 100_000_000  # bytes, as in the library
+_METADATA = "__metadata__"
+_NAMED = (  # the beginning of our name of a weight → its part
+    ("head.", "head"), ("output", "head"), ("position_", "positions"), ("final_norm", "final norms"),
+    ("embedding", "embeddings"), ("segment_embedding", "embeddings"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StoredWeight:
+    """A tensor of a file.
+
+    Attributes:
+        shape: its shape.
+        dtype: its type, as the file has it (F32, BF16, …).
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def read_header(file: BinaryIO, where: str) -> dict[str, StoredWeight]:
+    """Name → shape and type of every tensor of a safetensors file.
+
+    Raises:
+        ArtifactError: not such a file.
+    """
+    length = int.from_bytes(file.read(8), "little")
+    if length > _MAX_HEADER:
+        raise ArtifactError("not a safetensors file", where=where, got=f"a header of {length:,} bytes")
+    header = parse_json_object(file.read(length), where)
+    found = {}
+    for name, about in header.items():
+        if name == _METADATA:
+            continue
+        shape = about.get("shape") if isinstance(about, dict) else None
+        if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
+            raise ArtifactError("not a safetensors file", where=where, got=f"no shape of {name}")
+        found[name] = StoredWeight(tuple(shape), str(about.get("dtype")))
+    return found
+
+
+def parts_of(names: list[str], values: Mapping[str, Any] | None) -> tuple[str, str | None, dict[str, str]]:
+    """Which part of its model each stored weight belongs to.
+
+    Args:
+        names: of the weights, as they are stored.
+        values: the model's `config.json`; None: it has none, as a table of words or tokens.
+
+    Returns:
+        The architecture ("static" without a config), the class of transformers (None for our own format), and name → part.
+
+    Raises:
+        ArtifactError: a class of model that our blocks do not compute.
+    """
+    if values is None:
+        return "static", None, {name: "embeddings" if "embedding" in name else "other weights" for name in names}
+    family, config = config_from_hf(values)
+    ours = {theirs: entry.ours for entry in family.entries(config) for theirs in entry.theirs}
+    return config.architecture, family.class_name, {name: _part(name, ours, family, config) for name in names}
+
+
+def _part(stored: str, ours: Mapping[str, str], family: Family, config: ModelConfig) -> str:
+    """The part of a weight by its stored name, which may lack the prefix of the class, or be that of an old release."""
+    name = stored
+    for old, new in family.renamed.items():
+        name = re.sub(old, new, name)
+    own = ours.get(name) or ours.get(family.prefix + name)
+    if own is None:
+        copies = name in family.copies and config.tied
+        computed = any(re.fullmatch(pattern, name) for pattern in family.buffers)
+        return "not counted" if copies or computed else "other weights"
+    stack, _, inside = own.partition(".")
+    if stack not in ("encoder", "decoder"):
+        stack, inside = config.architecture, own
+    if inside.startswith("blocks."):
+        return "cross-attention" if ".cross" in inside else f"{stack} blocks"
+    return next((part for begin, part in _NAMED if inside.startswith(begin)), "other weights")

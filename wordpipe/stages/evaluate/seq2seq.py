@@ -1,0 +1,496 @@
+"""`wordpipe evaluate seq2seq`: target texts that an encoder-decoder writes, measured against references, beside baselines.
+
+Every system gives one text for each of N pairs:
+
+    model            what a search finds (`TargetWriter`)
+    copy             the source itself
+    first_sentence   the first sentence of the source
+    nearest          the target of the training pair whose source is nearest by BM25, where training pairs are given
+
+Every measure is a sum over the pairs, `rows` (N, K), and a score of the sum; so one bootstrap serves all of them, a model and
+a baseline are drawn together (Koehn 2004), and a task's figures are those of its rows.
+
+The loss is that of the first reference, every id of it and its end, with the reference before it at hand (teacher forcing) and
+without label smoothing. It depends on the tokenizer: models with different ones do not compare by it.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from wordpipe.artifacts import atomic_file
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.metrics import (
+    bleu_score,
+    bleu_statistics,
+    chrf_score,
+    chrf_statistics,
+    corpus_bleu,
+    corpus_chrf,
+    exact_match,
+    paired_score_difference,
+    rouge_l,
+    score_interval,
+)
+from wordpipe.model import EncoderDecoder, pack_pairs
+from wordpipe.model.settings import GenerateSettings
+from wordpipe.runtime import Progress, torch_threads
+from wordpipe.stages.calls import public
+from wordpipe.stages.evaluate.inputs import by_system, report_on
+from wordpipe.stages.evaluate.pairs import (
+    TextPairs,
+    drawn_samples,
+    first_sentence,
+    known_sources,
+    nearest_targets,
+    read_pairs,
+    read_training_pairs,
+    reported,
+)
+from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
+from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.models import OpenModel, open_model
+from wordpipe.stages.sources import SourceLike, as_list, shown_names
+from wordpipe.stages.text.targets import TargetWriter, Written
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Writer = Callable[[Sequence[str]], list[Written]]
+"""Source texts without their prefix to target texts."""
+
+_COMPARED = ("bleu", "bleu_lc", "chrf", "rouge_l", "exact_match")  # by which a model is compared with baselines
+_SOURCES_AT_ONCE = 512  # written between two reports
+_POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 15}  # of both sides, for the loss
+_LOGITS_AT_ONCE = 1 << 22
+_MULTIPLES = {"cpu": 1, "mps": 16, "cuda": 16}  # of which lengths are, see `pack_pairs`
+_MOST_NATS = 700.0  # of which a float holds the exponential
+_ENDINGS = (".tsv", ".parquet")
+
+
+def _ratio(sums: npt.NDArray[np.number]) -> Floats:
+    """The first of two sums divided by the other, (...) of (..., 2)."""
+    found: Floats = sums[..., 0] / np.maximum(sums[..., 1], np.finfo(np.float64).tiny)
+    return found
+
+
+_SCORES: dict[str, Callable[[npt.NDArray[np.number]], Floats]] = {
+    "bleu": bleu_score,
+    "bleu_lc": bleu_score,
+    "chrf": chrf_score,
+    "rouge_l": _ratio,
+    "exact_match": _ratio,
+    "length_ratio": _ratio,
+    "loss": _ratio,
+    "perplexity": lambda sums: np.exp(np.minimum(_ratio(sums), _MOST_NATS)),
+    "unfinished": _ratio,
+}
+"""Measure → the score of a sum of its rows."""
+
+
+class _System(NamedTuple):
+    """A system and what it gave for N pairs."""
+
+    system: str  # model, copy, first_sentence or nearest
+    name: str  # its own, or the path of the model
+    outputs: list[str]  # N
+    rows: dict[str, npt.NDArray[np.number]]  # measure → (N, K)
+    counts: dict[str, int]
+    scores: list[float | None]  # N, of the search
+    prefix: str | None = None  # that stood before every source; None where each has its own, or none has one
+
+
+@public(Seq2SeqEvaluationSettings)
+def evaluate_seq2seq(
+    models: PathLike | Sequence[PathLike],
+    data: SourceLike,
+    *,
+    train: SourceLike | None = None,
+    output: PathLike | None = None,
+    run: RunOptions | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    r"""Evaluate encoder-decoders by the target texts that they write, beside baselines that need no training.
+
+    Args:
+        models: model artifacts, or folders of transformers. None at all evaluates the baselines.
+        data: pairs: a corpus artifact with second texts; a tsv file of source, target and further references; records with
+            the fields text and text_b (jsonl, csv, Parquet, a tsv file with a header); two or more files of plain text, line
+            by line, the sources first; or rows in memory.
+        train: the pairs of the training, of a corpus its split train: with them the target of the nearest source is a
+            baseline.
+        output: write what the model wrote to this file, .tsv or .parquet; of a single model.
+        run: progress, verification.
+        settings: fields of `Seq2SeqEvaluationSettings`.
+
+    Returns:
+        evaluated ("seq2seq"), data, train, split (None for all), settings, counts, signatures (of bleu, bleu_lc and chrf),
+        metrics, systems and samples.
+
+        systems is a list of system ("model", "copy", "first_sentence", "nearest"), name, prefix (before every source),
+        metrics, intervals (95 %, low and high), against (of a model: baseline → measure → difference, interval and p),
+        counts, and by_prefix (prefix → metrics, intervals, against, pairs; empty without `prefix_field`). Metrics: bleu
+        (tokenizer 13a, cased), bleu_lc (lower-cased, split at white space), chrf (0 to 100); rouge_l, exact_match (after
+        `normalise_answer`; 0 to 1), length_ratio (words of the outputs over words of the references, as BLEU counts them);
+        and of models loss (nats per token of the first reference, its end included), perplexity, and unfinished (share of
+        outputs that the model did not end). Counts: outputs_empty; of models sources_cut and tokens_cut (what the model did
+        not read, because it is shorter), targets_cut (references that the loss is of a part of) and targets (tokens that the
+        loss is of).
+
+        samples is a list of source, prefix, references and outputs (one for each system that is a model).
+
+        metrics are those of the first system and, by the name of each system, those of its first.
+
+    Raises:
+        ConfigError: a setting is out of its bounds, or an output of another ending.
+        InputError: there is no pair, or a file cannot be read as pairs; names file and line.
+        ArtifactError: something is no encoder-decoder, or the corpus has no second texts.
+
+    Example:
+        >>> rows = ["the sea is high\tthe sea", "bread rises\tbread"]
+        >>> _ = Path("titles.tsv").write_text("\n".join(rows))
+        >>> found = wordpipe.evaluate_seq2seq([], "titles.tsv", draws=0)
+        >>> [one["system"] for one in found["systems"]], found["metrics"]["length_ratio"]
+        (['copy', 'first_sentence'], 2.0)
+    """
+    run, chosen = run or RunOptions(), Seq2SeqEvaluationSettings.make(settings)
+    paths, file = as_list(models), None if output is None else Path(output)
+    chosen.generation(chosen.prefix)  # what does not go together is refused before anything is read
+    _check_output(file, paths)
+    with storage_errors():
+        pairs = read_pairs(data, chosen, run)
+        trained = None if train is None else read_training_pairs(train, chosen, run)
+        for path in paths[1:]:  # a search takes minutes: the last model is refused before
+            open_model(path, verify=False).need("encoder-decoder")
+        systems = [*_models(paths, pairs, chosen, run), *_baselines(pairs, trained, run)]
+        run.report(Progress("drawing pairs for the intervals"))
+        shown = [_shown(one, systems, pairs, chosen) for one in systems]
+        if file is not None:
+            _write(file, pairs, systems[0])
+    counts = pairs.counts if trained is None else pairs.counts | {
+        "train_pairs": len(trained), "sources_in_train": known_sources(pairs, trained),
+    }  # fmt: skip
+    return report_on(
+        "seq2seq", data, "systems", shown, train=None if train is None else shown_names(train), split=pairs.split,
+        settings=chosen.model_dump(mode="json"), counts=counts, signatures=_signatures(pairs.references),
+        metrics={**shown[0]["metrics"], **by_system(shown)}, samples=_samples(systems, pairs, chosen),
+    )  # fmt: skip
+
+
+def _check_output(file: Path | None, models: Sequence[str]) -> None:
+    if file is not None and file.suffix not in _ENDINGS:
+        raise ConfigError("no such format", where=file, got=file.suffix or "no ending", expected=" or ".join(_ENDINGS))
+    if file is not None and len(models) != 1:
+        raise ConfigError("a file takes what one model wrote", where=file, got=f"{len(models)} models")
+
+
+# ---- systems
+
+
+def _models(
+    paths: Sequence[str], pairs: TextPairs, settings: Seq2SeqEvaluationSettings, run: RunOptions
+) -> Iterator[_System]:
+    """Model after model; one is out of memory before the next is read."""
+    for path in paths:
+        run.report(Progress(f"reading {path}"))
+        opened = open_model(path, verify=run.verify)
+        opened.need("encoder-decoder")
+        opened.move_to(settings.device)
+        yield _written(opened, path, pairs, settings, run)
+
+
+def make_writer(opened: OpenModel, settings: GenerateSettings, run: RunOptions) -> Writer:
+    """What writes the target texts."""
+    writer = TargetWriter(opened, settings)
+    for note in writer.notes:
+        run.report(Progress("note", note=f"{Path(opened.path).name}: {note}"))
+    return writer.write
+
+
+def _written(
+    opened: OpenModel, path: str, pairs: TextPairs, settings: Seq2SeqEvaluationSettings, run: RunOptions
+) -> _System:
+    """What a model wrote, with its figures; the sources of one prefix after those of the other."""
+    found = dict[int, Written]()
+    nats_N, tokens_N, n_cut = np.zeros(len(pairs)), np.zeros(len(pairs), np.int64), 0
+    for prefix in dict.fromkeys(pairs.prefixes) if settings.prefix_field else (settings.prefix,):
+        own = [number for number, one in enumerate(pairs.prefixes) if not settings.prefix_field or one == prefix]
+        sources, targets = [pairs.sources[one] for one in own], [pairs.references[one][0] for one in own]
+        with torch_threads(settings.threads):
+            loss = pair_losses(opened, sources, targets, prefix, run)
+        nats_N[own], tokens_N[own], n_cut = loss.nats, loss.tokens, n_cut + loss.cut
+        write, some = make_writer(opened, settings.generation(prefix), run), list[Written]()
+        for batch in reported(sources, _SOURCES_AT_ONCE, f"writing with {Path(path).name}", run):
+            some += write(batch)
+        found |= zip(own, some, strict=True)
+    written = [found[number] for number in range(len(pairs))]
+    best = [one.targets[0] for one in written]
+    losses_N2 = np.stack([nats_N, tokens_N], axis=1)
+    unfinished = _of_each(np.array([not one.finished for one in best], np.float64))
+    rows = _rows([one.text for one in best], pairs.references)
+    rows |= {"loss": losses_N2, "perplexity": losses_N2, "unfinished": unfinished}
+    counts = {
+        "outputs_empty": sum(not one.text.strip() for one in best),
+        "sources_cut": sum(one.cut > 0 for one in written),
+        "tokens_cut": sum(one.cut for one in written),
+        "targets_cut": n_cut,
+        "targets": int(tokens_N.sum()),
+    }
+    scores: list[float | None] = [one.score for one in best]
+    own_prefix = opened.prefix if settings.prefix is None else settings.prefix
+    before = None if settings.prefix_field else own_prefix or None
+    return _System("model", path, [one.text for one in best], rows, counts, scores, before)
+
+
+def _baselines(pairs: TextPairs, train: TextPairs | None, run: RunOptions) -> Iterator[_System]:
+    """What needs no model, from the sources without their prefixes."""
+    run.report(Progress("evaluating the baselines"))
+    given = {"copy": pairs.sources, "first_sentence": [*map(first_sentence, pairs.sources)]}
+    if train is not None:
+        given["nearest"] = nearest_targets(pairs, train)
+    for name, outputs in given.items():
+        counts = {"outputs_empty": sum(not text for text in outputs)}
+        yield _System(name, name, outputs, _rows(outputs, pairs.references), counts, [None] * len(outputs))
+
+
+# ---- figures
+
+
+def _rows(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, npt.NDArray[np.number]]:
+    """What each pair adds to each measure, (N, K)."""
+    bleu_NK = bleu_statistics(outputs, references)
+    return {
+        "bleu": bleu_NK,
+        "bleu_lc": bleu_statistics(outputs, references, tokenizer="none", lowercase=True),
+        "chrf": chrf_statistics(outputs, references),
+        "rouge_l": _of_each(rouge_l(outputs, references)),
+        "exact_match": _of_each(exact_match(outputs, references, normalised=True)),
+        "length_ratio": bleu_NK[:, :2],
+    }
+
+
+def _of_each(values_N: Floats) -> Floats:
+    """Rows of a mean, (N, 2)."""
+    return np.stack([values_N, np.ones(len(values_N))], axis=1)
+
+
+def _signatures(references: Sequence[Sequence[str]]) -> dict[str, str]:
+    none = [""] * len(references)
+    return {
+        "bleu": corpus_bleu(none, references).signature,
+        "bleu_lc": corpus_bleu(none, references, tokenizer="none", lowercase=True).signature,
+        "chrf": corpus_chrf(none, references).signature,
+    }
+
+
+def _shown(
+    one: _System, systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings
+) -> dict[str, Any]:
+    """A system in the report."""
+    all_N, floors = np.ones(len(pairs), np.bool_), [other for other in systems if other.system != "model"]
+    prefixes = np.array(pairs.prefixes, dtype=object)
+    tasks = [*dict.fromkeys(pairs.prefixes)] if settings.prefix_field else []
+    return {
+        "system": one.system,
+        "name": one.name,
+        "prefix": one.prefix,
+        **_figures(one, floors, all_N, settings),
+        "counts": one.counts,
+        "by_prefix": {
+            task: {"pairs": int(of_task.sum()), **_figures(one, floors, of_task, settings)}
+            for task, of_task in ((task, prefixes == task) for task in tasks)
+        },
+    }
+
+
+def _figures(
+    one: _System, floors: Sequence[_System], of_N: npt.NDArray[np.bool_], settings: Seq2SeqEvaluationSettings
+) -> dict[str, Any]:
+    """The figures of a system for some of the pairs, and how a model differs from each baseline."""
+    metrics, intervals = dict[str, float](), dict[str, list[float] | None]()
+    for measure, rows in one.rows.items():
+        score, some = _SCORES[measure], rows[of_N]
+        metrics[measure] = round(float(score(some.sum(axis=0))), 6)
+        drawn = score_interval(some, score, draws=settings.draws, seed=settings.seed) if settings.draws else None
+        intervals[measure] = None if drawn is None else np.round(drawn, 6).tolist()
+    against = {
+        floor.name: {measure: _difference(one, floor, measure, of_N, settings) for measure in _COMPARED}
+        for floor in (floors if one.system == "model" and settings.draws else ())
+    }
+    return {"metrics": metrics, "intervals": intervals, "against": against}
+
+
+def _difference(
+    one: _System, other: _System, measure: str, of_N: npt.NDArray[np.bool_], settings: Seq2SeqEvaluationSettings
+) -> dict[str, Any] | None:
+    found = paired_score_difference(
+        one.rows[measure][of_N], other.rows[measure][of_N], _SCORES[measure], draws=settings.draws, seed=settings.seed
+    )
+    if found is None:
+        return None
+    return {"difference": round(found.mean, 6), "interval": np.round(found.interval, 6).tolist(), "p": found.p}
+
+
+def _samples(systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings) -> list[dict[str, Any]]:
+    written = [one for one in systems if one.system == "model"]
+    return [
+        {
+            "source": pairs.sources[number], "prefix": pairs.prefixes[number], "references": pairs.references[number],
+            "outputs": {one.name: one.outputs[number] for one in written},
+        }
+        for number in drawn_samples(len(pairs), settings.samples, settings.seed)
+    ]  # fmt: skip
+
+
+# ---- the loss
+
+
+class PairLosses(NamedTuple):
+    """The loss of N target texts."""
+
+    nats: Floats  # (N,) summed over the tokens of each
+    tokens: Ints  # (N,) how many each has, its end included
+    cut: int  # targets that are longer than the model, so that the loss is of their beginning
+
+
+def pair_losses(
+    opened: OpenModel, sources: Sequence[str], targets: Sequence[str], prefix: str | None, run: RunOptions
+) -> PairLosses:
+    """-Σ log p of the tokens of each target text, given its source and the tokens before, in float32.
+
+    Pairs of like lengths are computed together, packed: on a CPU nothing is padded.
+
+    Args:
+        opened: an encoder-decoder, where it is to compute.
+        sources: N texts without prefix; of those that are longer than the model the beginning is read.
+        targets: N texts.
+        prefix: of the sources; None: what the model was trained with.
+        run: progress.
+
+    Raises:
+        ArtifactError: the tokenizer has no token that ends a text, or the model's probabilities are no numbers.
+    """
+    if "eos" not in opened.special:
+        raise ArtifactError("the model has no token that ends a text", where=opened.path, expected="eos_token_id")
+    end = opened.special["eos"]
+    ids = [_source_ids(opened, opened.prefix if prefix is None else prefix, text, end) for text in sources]
+    labels = [[*opened.encode(text), end] for text in targets]
+    cut = sum(len(some) > opened.max_len for some in labels)
+    labels = [some[: opened.max_len] for some in labels]
+    tokens_N = np.array([len(some) for some in labels], np.int64)
+    nats_N, device = np.zeros(len(labels)), opened.pair_model.embedding.device
+    order = sorted(range(len(labels)), key=lambda number: (len(labels[number]), len(ids[number])))
+    done, phase = 0, f"evaluating {Path(opened.path).name}"
+    for batch in _batches(order, [len(one) + len(some) for one, some in zip(ids, labels, strict=True)], device.type):
+        run.report(Progress(phase, done, len(labels), "pairs"))
+        nats_N[batch] = _packed_losses(opened.pair_model, [ids[one] for one in batch], [labels[one] for one in batch])
+        done += len(batch)
+    if not np.isfinite(nats_N).all():
+        raise ArtifactError("the model's probabilities are no numbers", where=opened.path, hint="train it again")
+    return PairLosses(nats_N, tokens_N, cut)
+
+
+def _source_ids(opened: OpenModel, prefix: str, text: str, end: int) -> list[int]:
+    """A source as `TargetWriter` reads it: its beginning, as far as the model has room, in its frame."""
+    apart = (
+        prefix and opened.made_by
+    )  # the prefix of an artifact's training stood before ids, that of others before letters
+    ids = [*opened.encode(prefix), *opened.encode(text)] if apart else opened.encode(prefix + text)
+    after = opened.after or (end,)  # folders of Marian have a tokenizer without a frame
+    return [*opened.before, *ids[: opened.max_len - len(opened.before) - len(after)], *after]
+
+
+def _batches(order: Sequence[int], sizes: Sequence[int], device: str) -> Iterator[list[int]]:
+    """Numbers of pairs, as many at a time as have so many positions, one at least."""
+    batch, total = list[int](), 0
+    for number in order:
+        if batch and total + sizes[number] > _POSITIONS_AT_ONCE[device]:
+            yield batch
+            batch, total = [], 0
+        batch.append(number)
+        total += sizes[number]
+    if batch:
+        yield batch
+
+
+@torch.inference_mode()
+def _packed_losses(model: EncoderDecoder, sources: Sequence[list[int]], labels: Sequence[list[int]]) -> Floats:
+    """The loss of each pair of a batch, (B,)."""
+    assert model.config.start_id is not None, "an encoder-decoder that writes has a start"
+    device, inputs = model.embedding.device, [[model.config.start_id, *some[:-1]] for some in labels]
+    multiple = _MULTIPLES[device.type]
+    source, seen = pack_pairs(_flat(sources), _flat(inputs), multiple=multiple)
+    wanted = pack_pairs(_flat(sources), _flat(labels), multiple=multiple)[1]
+    hidden_ND = model.write_packed(seen.to(device), model.read_packed(source.to(device)))
+    labels_N, losses = wanted.ids.to(device), list[Tensor]()
+    at_once = max(1, _LOGITS_AT_ONCE // len(model.output_matrix))
+    for first in range(0, len(labels_N), at_once):
+        logits_NV = model.decoder.logits_at(hidden_ND[first : first + at_once]).float()
+        losses.append(F.cross_entropy(logits_NV, labels_N[first : first + at_once], reduction="none"))
+    nats_N = torch.cat(losses).double().cpu().numpy()
+    pair_N = np.repeat(wanted.order, np.concatenate([np.full(B, T) for B, T in wanted.shapes]))
+    real_N = np.concatenate([np.full(B * T, 1.0) if mask is None else mask.double().numpy().ravel()
+                             for (B, T), mask in zip(wanted.shapes, wanted.real, strict=True)])  # fmt: skip
+    return np.bincount(pair_N, weights=nats_N * real_N, minlength=len(labels)).astype(np.float64)
+
+
+def _flat(lists: Sequence[list[int]]) -> tuple[Ints, Ints]:
+    return np.concatenate([np.array(some, np.int64) for some in lists]), np.array(
+        [len(some) for some in lists], np.int64
+    )
+
+
+# ---- the file of outputs
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Columns of texts, and the scores."""
+
+    names: list[str]
+    columns: list[list[str]]
+    scores: list[float | None]
+
+
+def _table(pairs: TextPairs, one: _System) -> _Table:
+    """Prefix (where there is one), source, reference, reference_2 …, output, score."""
+    most = max(map(len, pairs.references))
+    references = [[texts[k] if k < len(texts) else "" for texts in pairs.references] for k in range(most)]
+    names = ["source", *("reference" if not k else f"reference_{k + 1}" for k in range(most)), "output"]
+    columns = [pairs.sources, *references, one.outputs]
+    if any(pairs.prefixes):
+        names, columns = ["prefix", *names], [pairs.prefixes, *columns]
+    return _Table(names, columns, one.scores)
+
+
+def _write(file: Path, pairs: TextPairs, one: _System) -> None:
+    """All outputs, in the order of the pairs."""
+    table = _table(pairs, one)
+    if file.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        arrays = [*(pa.array(column, pa.string()) for column in table.columns), pa.array(table.scores, pa.float64())]
+        with atomic_file(file) as out:
+            pq.write_table(pa.table(arrays, names=[*table.names, "score"]), out)
+        return
+    with atomic_file(file) as out:
+        out.write(("\t".join([*table.names, "score"]) + "\n").encode())
+        for *texts, score in zip(*table.columns, table.scores, strict=True):
+            cells = [*map(_cell, texts), "" if score is None or not math.isfinite(score) else f"{score:.6f}"]
+            out.write(("\t".join(cells) + "\n").encode())
+
+
+_CELL = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def _cell(text: str) -> str:
+    """A text in a cell of a tsv file: what parts cells and lines is written as an escape."""
+    return text.translate(_CELL)
