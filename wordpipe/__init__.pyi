@@ -565,14 +565,14 @@ def generate(
         One continuation per sample; of a source the best targets, the best first, or one per sample.
 
     Settings:
-        max_tokens: tokens after which a text ends, where the model does not end it before (a decoder: 100; an encoder-decoder: twice those of the source and 20, at most the model's positions). Default: None.
+        max_tokens: tokens after which a text ends, where the model does not end it before (default of a decoder: 100, of an encoder-decoder: twice those of the source and 20, at most the model's positions). Default: None.
         min_tokens: tokens before the model may end a text. Default: 0.
-        beams: targets that an encoder-decoder follows side by side for a source, 1 = one token after the other (5, with a temperature 1) (1 to 1000). Default: None.
+        beams: targets that an encoder-decoder follows side by side for a source, 1 = one token after the other (default: 5, with a temperature 1) (1 to 1000). Default: None.
         n_best: best targets to show of a source, at most the beams (1 to 1000). Default: 1.
         length_penalty: exponent of a target's length, which its log-probability is divided by: higher ones favour long targets (-10 to 10). Default: 1.0.
         length_penalty_by: what has that exponent: hf = the length n (Hugging Face), gnmt = (5 + n) / 6 (Wu et al. 2016). Default: 'hf'.
-        prefix: text put before every text, as "translate German to English: " (the one that the model was trained with). Default: None.
-        temperature: logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one, greedy (a decoder: 0.8; an encoder-decoder searches with beams) (0 to 100). Default: None.
+        prefix: text put before every text, as "translate German to English: " (default: the one that the model was trained with). Default: None.
+        temperature: logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one, greedy (default of a decoder: 0.8; an encoder-decoder searches with beams) (0 to 100). Default: None.
         top_k: sample from this many of the most probable tokens, 0 = all. Default: 0.
         top_p: sample from the fewest tokens that together have this probability, 1 = all (nucleus) (> 0, at most 1). Default: 0.95.
         repetition_penalty: logits of tokens that are in the text are divided by it (multiplied where negative), 1 = off (> 0, at most 100). Default: 1.0.

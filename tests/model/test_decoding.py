@@ -186,3 +186,24 @@ def test_broken_weights_are_an_error():
 def test_length_penalties():
     assert length_penalty(4, 0.5, "hf") == 2.0
     assert length_penalty(13, 2.0, "gnmt") == 9.0
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_source_has_its_own_limit(style):
+    """Together they are what each is alone: no target is longer than its limit, and none shorter for that of another."""
+    model, (ids_BS, mask_BS) = model_of(style), sources()
+    limits = (3, 12, 1, 7, 12, 5, 9)
+    whole, settings = model.read(ids_BS, mask_BS), GenerateSettings(temperature=1.0, top_p=1.0, samples=2)
+    together = Rules(allowed_V=ALL_V, stop_id=6, max_tokens=12, limits=limits)
+    beams = beam_search(model, whole, together, beams=3, n_best=3)
+    samples = sample_targets(model, whole, together, settings, range(7))
+    for row, limit in enumerate(limits):
+        alone = Rules(allowed_V=ALL_V, stop_id=6, max_tokens=limit)
+        source = model.read(ids_BS[row : row + 1], mask_BS[row : row + 1])
+        (searched,) = beam_search(model, source, alone, beams=3, n_best=3)
+        (sampled,) = sample_targets(model, source, alone, settings, [row])
+        for want, got in ((searched, beams[row]), (sampled, samples[row])):
+            assert [(one.ids, one.finished) for one in got] == [(one.ids, one.finished) for one in want]
+            assert [one.score for one in got] == pytest.approx([one.score for one in want], abs=1e-4)
+            assert all(len(one.ids) + one.finished <= limit for one in got)
+            assert all(one.finished or len(one.ids) == limit for one in got)

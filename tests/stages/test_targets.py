@@ -95,7 +95,12 @@ def alike(one, other):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"beams": 2, "n_best": 2, "max_tokens": None}, {"temperature": 1.5, "samples": 2}, {"temperature": 0.0}],
+    [
+        {},
+        {"beams": 2, "n_best": 2, "max_tokens": None},
+        {"temperature": 1.5, "samples": 2, "top_k": 5},
+        {"temperature": 0.0},
+    ],
     ids=["beams", "own limits", "samples", "greedy"],
 )
 def test_a_text_gets_the_same_target_whatever_stands_beside_it(models, settings, monkeypatch):

@@ -220,3 +220,16 @@ def test_words_and_characters_leave_the_spaces_to_the_text():
     masks, number = with_mask(chars())
     assert masks.ids("ab [MASK]") == [1, 2, 5, number]
     assert masks.filled("ab [MASK][MASK]s", [3, 1]) == "ab cas"
+
+
+@pytest.mark.parametrize("make", [byte_level, unigram])
+def test_spans_of_several_tokens_stand_where_their_sentinels_stood(make):
+    tokenizer = make()
+    first, second = tokenizer.get_vocab_size(), tokenizer.get_vocab_size() + 1
+    tokenizer.add_special_tokens(["<extra_id_0>", "<extra_id_1>"])
+    spans = MaskTokenizer(tokenizer, "<extra_id_0>", first, {"<extra_id_1>": second})
+    bee = tokenizer.encode(" bee bee", add_special_tokens=False).ids
+    around = [spans.ids(text) for text in ("bee", " bee", " bee")]
+    assert spans.ids("bee <extra_id_0> bee<extra_id_1> bee") == [*around[0], first, *around[1], second, *around[2]]
+    assert spans.joined(["The ", " is ", "."], [bee, []]) == "The bee bee is."
+    assert spans.joined(["", " is"], [bee]) == "bee bee is"

@@ -28,7 +28,7 @@ class GenerateSettings(Settings):
 
     max_tokens: int | None = setting(
         None,
-        f"tokens after which a text ends, where the model does not end it before (a decoder: {_MAX_TOKENS}; an "
+        f"tokens after which a text ends, where the model does not end it before (default of a decoder: {_MAX_TOKENS}, of an "
         "encoder-decoder: twice those of the source and 20, at most the model's positions)",
         ge=1,
         le=10**6,
@@ -36,8 +36,8 @@ class GenerateSettings(Settings):
     min_tokens: int = setting(0, "tokens before the model may end a text", ge=0, le=10**6, expert=True)
     beams: int | None = setting(
         None,
-        f"targets that an encoder-decoder follows side by side for a source, 1 = one token after the other ({_BEAMS}, "
-        "with a temperature 1)",
+        "targets that an encoder-decoder follows side by side for a source, 1 = one token after the other (default: "
+        f"{_BEAMS}, with a temperature 1)",
         ge=1,
         le=1_000,
     )
@@ -54,13 +54,13 @@ class GenerateSettings(Settings):
     )
     prefix: str | None = setting(
         None,
-        'text put before every text, as "translate German to English: " (the one that the model was trained with)',
+        'text put before every text, as "translate German to English: " (default: the one that the model was trained with)',
         metavar="STRING",
     )
     temperature: float | None = setting(
         None,
-        "logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one, greedy (a decoder: "
-        f"{_TEMPERATURE}; an encoder-decoder searches with beams)",
+        "logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one, greedy (default of a "
+        f"decoder: {_TEMPERATURE}; an encoder-decoder searches with beams)",
         ge=0,
         le=100,
     )

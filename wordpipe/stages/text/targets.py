@@ -5,7 +5,7 @@
 Sources of about the same length are read together, so that little of a batch is padding. What a text becomes depends on this
 text alone: its limit of tokens comes from its own length, its random numbers from the seed and its own letters. Only the last
 bits of the arithmetic depend on the batch, as a matrix product of other shape adds in another order; where two tokens are
-equal to the sixth digit, that may decide.
+equal to the sixth digit, or a random number falls between two to the sixth digit, that may decide.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
