@@ -228,7 +228,7 @@ def exit_codes() -> str:
 
 
 COLUMNS = {
-    "doc_id": "the first 80 bits of the BLAKE3 hash of the text (and of a pair's other, of an id-less record's fields), in hex",
+    "doc_id": "the first 80 bits of the BLAKE3 hash of its text (a pair's other, an id-less record's fields), in hexadecimal",
     "sentence_id": "0, 1, … within the document; a document's sentences concatenate to its text",
     "title": "the document's title, or null",
     "text": "the text",

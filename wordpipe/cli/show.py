@@ -52,35 +52,32 @@ def show(artifact: Path, rows: int, text: str | None, cluster: int | None, param
 
     With --params it may be a folder of transformers too.
     """
-    from wordpipe.errors import ArtifactError
-    from wordpipe.stages import show as show_artifact
+    from wordpipe.errors import ConfigError
 
+    asked = {"--params": params, "--cluster": cluster is not None, "--text": text is not None}
+    if (n_asked := sum(asked.values())) > 1 or (n_asked and rows and cluster is None):
+        given = [name for name, there in {**asked, "--rows": rows}.items() if there]
+        raise ConfigError(f"give either {' or '.join(given)}, not both")
     if params:
-        if rows or text is not None or cluster is not None:
-            from wordpipe.errors import ConfigError
-
-            raise ConfigError("give --params alone, without --rows, --text or --cluster")
         _print_parameters(artifact, as_json=as_json)
-        return
-    if cluster is not None:
-        if text is not None:
-            from wordpipe.errors import ConfigError
-
-            raise ConfigError("give either --cluster or --text, not both")
+    elif cluster is not None:
         _print_members(artifact, cluster, rows or None, as_json=as_json)
-        return
-    if text is not None:
-        from wordpipe.errors import ConfigError
+    elif text is not None:
         from wordpipe.stages import segment
 
-        if rows:
-            raise ConfigError("give either --rows or --text, not both")
         cut = segment(artifact, text)
         if as_json:
             click.echo(json.dumps(cut, ensure_ascii=False))
         else:
             print_segmentation(cut)
-        return
+    else:
+        _print_artifact(artifact, rows, as_json=as_json)
+
+
+def _print_artifact(artifact: Path, rows: int, *, as_json: bool) -> None:
+    from wordpipe.errors import ArtifactError
+    from wordpipe.stages import show as show_artifact
+
     if as_json:
         click.echo(json.dumps(show_artifact(artifact, rows=rows), ensure_ascii=False, default=str))
         return

@@ -477,14 +477,10 @@ def _results(
     texts: Sequence[str], questions: "Sequence[WordQuery]", found: Sequence[Sequence[dict[str, Any]]]
 ) -> list[QueryResult]:
     """A hit has no count where that is 0, which means that nobody counted: the words were imported."""
+    kept = [[{name: one for name, one in hit.items() if name != "count" or one} for hit in hits] for hits in found]
     return [
-        QueryResult(
-            printable(text),
-            [{name: value for name, value in hit.items() if name != "count" or value} for hit in hits],
-            dict(question.unknown),
-            [*question.guessed],
-        )
-        for text, question, hits in zip(texts, questions, found, strict=True)
+        QueryResult(printable(text), hits, dict(question.unknown), [*question.guessed])
+        for text, question, hits in zip(texts, questions, kept, strict=True)
     ]
 
 
