@@ -107,7 +107,8 @@ def test_a_class_that_is_no_longer_read_is_refused_with_those_that_are(version):
     _, files = published("EuroBERT-210m")
     config = json.loads(files["config.json"]) | version
     with pytest.raises(
-        ArtifactError, match="got 'eurobert'; expected modernbert, bert, llama, mistral, gpt2, wordpipe"
+        ArtifactError,
+        match="got 'eurobert'; expected modernbert, bert, llama, mistral, gpt2, t5, bart, marian, wordpipe",
     ):
         load_hf((files | {"config.json": json.dumps(config).encode()}).__getitem__)
 

@@ -33,7 +33,8 @@ ENCODER = Size(form="static", dim=100, parameters=2e6, disk=8e6)
 SENTENCES = Size(rows=8000, dim=100, disk=5e6)
 INPUTS = {
     "ingest": [TEXT], "import": [TEXT], "tokenize": [TEXT], "train word2vec": [TEXT], "train mlm": [TEXT],
-    "train clm": [TEXT], "train contrastive": [TEXT], "embed": [ENCODER, TEXT], "index": [SENTENCES],
+    "train clm": [TEXT], "train denoising": [TEXT], "train seq2seq": [TEXT],
+    "train contrastive": [TEXT], "embed": [ENCODER, TEXT], "index": [SENTENCES],
     "cluster": [SENTENCES],
 }  # fmt: skip
 

@@ -296,7 +296,8 @@ def near_fields(name: str, seen: Sequence[str]) -> list[str]:
 
 def _beside(title: str | None, values: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     """All that a record says beside its text, in one string whatever the order of its fields; empty where that is nothing."""
-    said = [[text_of(value) if value is not None else None for value in (title, *own.values())]]
+    mine = (value for name, value in own.items() if name != "text_b")  # of pairs it is text, and counts as such
+    said = [[text_of(value) if value is not None else None for value in (title, *mine)]]
     said += [[name, text_of(value)] for name, value in sorted(values.items()) if value is not None]
     return json.dumps(said) if len(said) > 1 or any(part is not None for part in said[0]) else ""
 

@@ -34,8 +34,7 @@ Basis = Literal["earlier runs", "probed", "rule of thumb"]
 _FORMAT = 1  # of the file; one that was written by other rules says nothing
 _LARGEST = 1 << 18  # bytes of the file that are read
 _KEYS, _RUNS = 64, 8  # commands that are remembered, and runs of each
-_WEEK = 7 * 86_400.0  # a measured speed is taken for so long
-_SHORTEST = 0.1  # seconds
+_WEEK, _SHORTEST = 7 * 86_400.0, 0.1  # seconds that a measured speed is taken for; the shortest that is measured
 _MEASURED = ("documents", "sentences", "words", "distinct", "tokens", "rows", "parameters", "bytes")
 _SPREAD: dict[str, float] = {"earlier runs": 1.4, "probed": 2.2, "rule of thumb": 3.0}  # likely factor to either side
 _TEXT_S, _NUMBERS_S = 0.04, 0.025  # what the two measurements take on the machine of the rules
@@ -276,10 +275,11 @@ def _transformer(settings: Any, inputs: Sequence[Size]) -> _Rule:
 
     given, preset = inputs[0], PRESETS[settings.preset]
     begun = next((one for one in inputs[1:] if one.form == "transformer"), Size())
-    dim = begun.dim or settings.dim or preset.dim
-    layers = begun.layers or settings.n_layers or preset.n_layers
+    dim, layers = begun.dim or settings.dim or preset.dim, begun.layers or settings.n_layers or preset.n_layers
     ffn = (getattr(settings, "ffn_dim", None) or preset.ffn_dim) * (dim / preset.dim if settings.dim else 1)
     body, table = layers * (4 * dim**2 + 3 * dim * ffn), given.vocab * dim
+    if "n_decoder_layers" in type(settings).model_fields:  # a decoder as deep, with cross-attention
+        body = body * 2 + layers * 4 * dim**2
     positions = (settings.batch_size or preset.batch_size) * (getattr(settings, "seq_len", None) or preset.max_len)
     if settings.command == "train contrastive":
         positions, guessed = settings.pairs_per_step(int(given.sentences)) * 2 * 32.0, 0.0
@@ -351,9 +351,9 @@ def _cluster(settings: Any, inputs: Sequence[Size]) -> _Rule:
 
 
 _RULES: dict[str, Callable[[Any, Sequence[Size]], _Rule]] = {
-    "ingest": _ingest, "import": _import, "tokenize": _tokenize, "train word2vec": _word2vec, "train mlm": _transformer,
-    "train clm": _transformer, "train contrastive": _contrastive, "embed": _embed, "index": _index,
-    "cluster": _cluster,
+    **dict.fromkeys(("train mlm", "train clm", "train denoising", "train seq2seq"), _transformer), "ingest": _ingest,
+    "import": _import, "tokenize": _tokenize, "train word2vec": _word2vec, "train contrastive": _contrastive,
+    "embed": _embed, "index": _index, "cluster": _cluster,
 }  # fmt: skip
 
 

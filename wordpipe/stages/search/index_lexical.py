@@ -223,7 +223,7 @@ class _Rows:
         """The titles and the texts of some rows that stand in another row too."""
         wanted = [{row[at] for row in drawn} for at in (1, 2)]
         seen, twice, first = (set[str](), set[str]()), set[str](), 0
-        for batch in read_batches(self.source, "sentences", ["title", "text"]):
+        for batch in read_batches(self.source, self.source.kind, ["title", "text"]):
             rows: Sequence[int] = range(len(batch))
             if self._some is not None:
                 start, stop = np.searchsorted(self._some, [first, first + len(batch)])

@@ -67,6 +67,14 @@ def train_seq2seq(tokens: PathLike, *, output: PathLike, run: RunOptions | None 
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> pairs = [{"text": f"{i} und {i}", "text_b": f"{i} and {i}"} for i in range(40)]
+        >>> _ = wordpipe.ingest(pairs, output="new/pairs", text_b="text_b")
+        >>> _ = wordpipe.tokenize("new/pairs", output="new/pair-tokens", vocab_size=300)
+        >>> made = wordpipe.train_seq2seq("new/pair-tokens", output="new/seq2seq", preset="tiny", steps=2, batch_size=8)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
     """
     chosen = Seq2SeqSettings.make(settings)
     return train_together(output, chosen, run, lambda job: _prepare(job, tokens, chosen))
@@ -86,6 +94,11 @@ def train_denoising(tokens: PathLike, *, output: PathLike, run: RunOptions | Non
 
     Raises:
         WordpipeError: see wordpipe/errors.py.
+
+    Example:
+        >>> made = wordpipe.train_denoising("run/tokens", output="new/denoiser", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
     """
     chosen = DenoisingSettings.make(settings)
     return train_together(output, chosen, run, lambda job: _prepare_denoising(job, tokens, chosen))
