@@ -233,10 +233,12 @@ sys.argv[0] = "wordpipe"
 main()
 """
 SAVED = PIPELINE.replace(
-    "time.sleep(1000)",
+    """print("ready", flush=True)
+    time.sleep(1000)""",
     """
     from wordpipe.runtime import Stopped
     try:
+        print("ready", flush=True)
         time.sleep(1000)
     except Stopped as stopped:
         stopped.saved = ".encoder.partial/step-00000120"
