@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         seed_of,
     )
     from wordpipe.model.decoding import Hypothesis, LengthPenalty, Rules, beam_search, length_penalty, sample_targets
-    from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer, make_transformer, shifted
+    from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer, shifted
     from wordpipe.model.generation import (
         Generation,
         NewToken,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
     from wordpipe.model.hf.folder import Loaded, load_hf, one_stack, save_hf
     from wordpipe.model.hf.parts import PARTS, StoredWeight, parts_of, read_header
-    from wordpipe.model.init import init_embeddings, new_encoder_decoder, new_model, start_as_mean
+    from wordpipe.model.init import init_embeddings, make_transformer, new_encoder_decoder, new_model, start_as_mean
     from wordpipe.model.layers import gated
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
     from wordpipe.model.packing import Packed, pack, pack_pairs

@@ -115,11 +115,6 @@ class EncoderDecoder(nn.Module):
 Transformer = LanguageModel | EncoderDecoder
 
 
-def make_transformer(config: ModelConfig) -> Transformer:
-    """The model that the config describes, its weights not filled yet."""
-    return EncoderDecoder(config) if config.architecture == "encoder-decoder" else LanguageModel(config)
-
-
 def shifted(labels_BT: Tensor, start_id: int) -> Tensor:
     """What the decoder sees while it learns to write the labels: the start, and all labels but the last, (B, T)."""
     return torch.cat((torch.full_like(labels_BT[:, :1], start_id), labels_BT[:, :-1]), dim=1)

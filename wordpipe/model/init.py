@@ -22,6 +22,15 @@ _WRITE_TO_STREAM = (
 _CUTOFF = 3.0  # standard deviations; a rare far-out weight would only have to be unlearned
 
 
+def make_transformer(config: ModelConfig) -> "Transformer":
+    """The model that the config describes, its weights not filled yet."""
+    if config.architecture != "encoder-decoder":
+        return LanguageModel(config)
+    from wordpipe.model.encoder_decoder import EncoderDecoder  # most models are one stack, and do not load the module
+
+    return EncoderDecoder(config)
+
+
 def new_model(config: ModelConfig, seed: int) -> LanguageModel:
     """An encoder or a decoder with fresh weights."""
     model = LanguageModel(config)

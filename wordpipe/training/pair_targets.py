@@ -9,7 +9,7 @@ equally many ids, which come in a random order. All of it is a function of the s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,18 +17,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wordpipe.model import EncoderDecoder, Packed, pack_pairs, seed_of
+from wordpipe.model import EncoderDecoder, Packed, pack_pairs, seed_of, shifted
 from wordpipe.training.cross_entropy import cross_entropy_sum
 from wordpipe.training.sequences import Rows, permute, shuffled
-from wordpipe.training.span_corruption import SpanCorruption
+from wordpipe.training.span_corruption import Flat, SpanCorruption
 from wordpipe.training.text_infilling import TextInfilling
-from wordpipe.training.token_stream import Ids, mapped
-
-Flat = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-"""Ids of all sequences, one after the other, (N,), and how many each has, (B,)."""
+from wordpipe.training.token_stream import Ids, dtype_of, mapped, starts_path
 
 _POOL = 64  # batches that are sorted together: of 29,000 pairs in batches of 128, 1.5 % of the positions are of other lengths
-_MULTIPLE = 16  # lengths on a GPU are rounded up to it
+_MULTIPLES = {"cpu": 1, "mps": 16, "cuda": 16}  # to which lengths are rounded up, see `pack_pairs`
 
 
 @dataclass(frozen=True)
@@ -66,20 +63,12 @@ class PairTargets:
         sources, labels = _rows(self.sources, first, last), _rows(self.labels, first, last)
         return PairTargets(sources, labels, self.start_id, self.device)
 
-    def inputs(self) -> npt.NDArray[np.int64]:
-        """What the decoder sees before each label: the start, and all labels but the last."""
-        ids, lengths = self.labels
-        seen = np.roll(ids, 1)
-        seen[np.cumsum(lengths) - lengths] = self.start_id
-        return seen
-
     def packed(self) -> tuple[Packed, Packed, Packed]:
-        """Sources, inputs and labels, on the device, in one order."""
-        multiple = 1 if self.device.type == "cpu" else _MULTIPLE
-        lengths = self.labels[1]
-        sources, inputs = pack_pairs(self.sources, (self.inputs(), lengths), multiple=multiple)
-        _, labels = pack_pairs(self.sources, self.labels, multiple=multiple)
-        return sources.to(self.device), inputs.to(self.device), labels.to(self.device)
+        """Sources, what the decoder sees before each label, and labels, on the device, in one order."""
+        packed, packed_labels = pack_pairs(self.sources, self.labels, multiple=_MULTIPLES[self.device.type])
+        sources, labels = packed.to(self.device), packed_labels.to(self.device)
+        seen = torch.cat([shifted(run_BT, self.start_id).flatten() for run_BT in labels.runs(labels.ids)])
+        return sources, replace(labels, ids=seen), labels
 
 
 def _rows(flat: Flat, first: int, last: int) -> Flat:
@@ -236,11 +225,11 @@ class PairWriter:
     def __init__(
         self, path: Path, *, vocab_size: int, before: Sequence[int], after: Sequence[int], end: Sequence[int], max_len: int
     ) -> None:  # fmt: skip
-        self._dtype = "<u2" if vocab_size <= 1 << 16 else "<u4"
+        self._dtype = dtype_of(vocab_size)
         self._frames = (tuple(before), tuple(after)), ((), tuple(end))
         self._paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
         self._files = [one.open("wb") for one in self._paths]
-        self._starts = [_starts_path(one).open("wb") for one in self._paths]
+        self._starts = [starts_path(one).open("wb") for one in self._paths]
         for file in self._starts:
             file.write(np.zeros(1, "<i8").tobytes())
         self.max_len, self.n_pairs, self.left_out, self.n_ids = max_len, 0, [0, 0], [0, 0]
@@ -269,11 +258,7 @@ class PairWriter:
 
 def open_pairs(path: Path, vocab_size: int) -> PairBlocks:
     """What `PairWriter` wrote, memory-mapped, read-only."""
-    dtype = "<u2" if vocab_size <= 1 << 16 else "<u4"
+    dtype = dtype_of(vocab_size)
     paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
     ids = (mapped(paths[0], dtype), mapped(paths[1], dtype))
-    return PairBlocks(ids, (mapped(_starts_path(paths[0]), "<i8"), mapped(_starts_path(paths[1]), "<i8")))
-
-
-def _starts_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.starts")
+    return PairBlocks(ids, (mapped(starts_path(paths[0]), "<i8"), mapped(starts_path(paths[1]), "<i8")))

@@ -63,12 +63,12 @@ def open_ids(path: Path, vocab_size: int) -> Ids:
         path: the file.
         vocab_size: as it was written.
     """
-    return mapped(path, _dtype_of(vocab_size))
+    return mapped(path, dtype_of(vocab_size))
 
 
 def open_starts(path: Path) -> Flags:
     """Whether a word begins at each id of the file, memory-mapped, read-only; boundary tokens are words of their own."""
-    return mapped(_starts_path(path), "?")
+    return mapped(starts_path(path), "?")
 
 
 def mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
@@ -78,11 +78,13 @@ def mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
     return np.memmap(path, dtype, mode="r")
 
 
-def _dtype_of(vocab_size: int) -> str:
+def dtype_of(vocab_size: int) -> str:
+    """Of the ids in a file, little-endian."""
     return "<u2" if vocab_size <= 1 << 16 else "<u4"
 
 
-def _starts_path(path: Path) -> Path:
+def starts_path(path: Path) -> Path:
+    """The file beside a file of ids that says where something begins in it."""
     return path.with_name(f"{path.name}.starts")
 
 
@@ -134,9 +136,9 @@ class _Writer:
         self, stack: contextlib.ExitStack, path: Path, vocab_size: int, before: Sequence[int], after: Sequence[int],
         find_starts: FindStarts | None,
     ) -> None:  # fmt: skip
-        self._dtype, self._find_starts = _dtype_of(vocab_size), find_starts
+        self._dtype, self._find_starts = dtype_of(vocab_size), find_starts
         self._after, self._between = (np.array(ids, dtype=self._dtype) for ids in (after, [*after, *before]))
-        self._paths = [path] if find_starts is None else [path, _starts_path(path)]
+        self._paths = [path] if find_starts is None else [path, starts_path(path)]
         self._files = [stack.enter_context(one.open("wb")) for one in self._paths]
         self._counts = np.zeros(vocab_size, dtype=np.int64)
         self._starts = DocumentStarts()  # of the rows that had ids

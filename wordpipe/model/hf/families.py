@@ -99,9 +99,7 @@ class _Own(Family):
         return {name: _checked(name, values.get(name, _LATER.get(name)), hints[name]) for name in names}
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
-        from wordpipe.model.encoder_decoder import (
-            make_transformer,  # not above: a query reads `config.json` without torch
-        )
+        from wordpipe.model.init import make_transformer  # not above: a query reads `config.json` without torch
 
         with without_memory():  # names and shapes without memory
             model = make_transformer(config)

@@ -22,7 +22,7 @@ from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.families import config_from_hf, config_to_hf, family_of
 from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family
-from wordpipe.model.init import initialise
+from wordpipe.model.init import initialise, make_transformer
 from wordpipe.model.positions import sinusoidal_table
 from wordpipe.model.transformer import LanguageModel
 from wordpipe.runtime import without_memory
@@ -130,19 +130,11 @@ def load_hf(
         matched.notes.append("the folder names code of its own (auto_map), which is not run")
     if config.positions == "sinusoidal":
         config = _settle_positions(matched, config)
-    model = _made(config)
+    model = make_transformer(config)
     if matched.missing:
         initialise(model, seed)
     _fill(dict(model.named_parameters()), matched)
     return Loaded(model.eval(), config, tuple(matched.notes))
-
-
-def _made(config: ModelConfig) -> "Transformer":
-    if config.architecture != "encoder-decoder":
-        return LanguageModel(config)
-    from wordpipe.model.encoder_decoder import EncoderDecoder
-
-    return EncoderDecoder(config)
 
 
 def _read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
@@ -297,7 +289,7 @@ def _check_shapes(matched: _Matched, config: ModelConfig) -> None:
     ):
         raise ArtifactError("more positions than any model has", where=CONFIG, got=f"{config.max_len:,}")
     with without_memory():
-        weights = dict(_made(config).named_parameters())
+        weights = dict(make_transformer(config).named_parameters())
     for entry in matched.entries:
         for name, part, factor in _parts(weights[entry.ours], entry) if entry.ours in weights else ():
             if (stored := matched.weights[name]).shape != (wanted := _stored(part, factor, entry)).shape:

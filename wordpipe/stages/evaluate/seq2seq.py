@@ -40,7 +40,7 @@ from wordpipe.metrics import (
     rouge_l,
     score_interval,
 )
-from wordpipe.model import EncoderDecoder, pack_pairs
+from wordpipe.model import EncoderDecoder
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.calls import public
@@ -59,7 +59,8 @@ from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.stages.sources import SourceLike, as_list, shown_names
-from wordpipe.stages.text.targets import TargetWriter, Written
+from wordpipe.stages.text.targets import TargetWriter, Written, source_ids
+from wordpipe.training import PairTargets
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -70,7 +71,6 @@ _COMPARED = ("bleu", "bleu_lc", "chrf", "rouge_l", "exact_match")  # by which a 
 _SOURCES_AT_ONCE = 512  # written between two reports
 _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 15}  # of both sides, for the loss
 _LOGITS_AT_ONCE = 1 << 22
-_MULTIPLES = {"cpu": 1, "mps": 16, "cuda": 16}  # of which lengths are, see `pack_pairs`
 _MOST_NATS = 700.0  # of which a float holds the exponential
 _ENDINGS = (".tsv", ".parquet")
 
@@ -380,7 +380,7 @@ def pair_losses(
     if "eos" not in opened.special:
         raise ArtifactError("the model has no token that ends a text", where=opened.path, expected="eos_token_id")
     end = opened.special["eos"]
-    ids = [_source_ids(opened, opened.prefix if prefix is None else prefix, text, end) for text in sources]
+    ids = [source_ids(opened, opened.prefix if prefix is None else prefix, text)[0] for text in sources]
     labels = [[*opened.encode(text), end] for text in targets]
     cut = sum(len(some) > opened.max_len for some in labels)
     labels = [some[: opened.max_len] for some in labels]
@@ -395,16 +395,6 @@ def pair_losses(
     if not np.isfinite(nats_N).all():
         raise ArtifactError("the model's probabilities are no numbers", where=opened.path, hint="train it again")
     return PairLosses(nats_N, tokens_N, cut)
-
-
-def _source_ids(opened: OpenModel, prefix: str, text: str, end: int) -> list[int]:
-    """A source as `TargetWriter` reads it: its beginning, as far as the model has room, in its frame."""
-    apart = (
-        prefix and opened.made_by
-    )  # the prefix of an artifact's training stood before ids, that of others before letters
-    ids = [*opened.encode(prefix), *opened.encode(text)] if apart else opened.encode(prefix + text)
-    after = opened.after or (end,)  # folders of Marian have a tokenizer without a frame
-    return [*opened.before, *ids[: opened.max_len - len(opened.before) - len(after)], *after]
 
 
 def _batches(order: Sequence[int], sizes: Sequence[int], device: str) -> Iterator[list[int]]:
@@ -424,19 +414,17 @@ def _batches(order: Sequence[int], sizes: Sequence[int], device: str) -> Iterato
 def _packed_losses(model: EncoderDecoder, sources: Sequence[list[int]], labels: Sequence[list[int]]) -> Floats:
     """The loss of each pair of a batch, (B,)."""
     assert model.config.start_id is not None, "an encoder-decoder that writes has a start"
-    device, inputs = model.embedding.device, [[model.config.start_id, *some[:-1]] for some in labels]
-    multiple = _MULTIPLES[device.type]
-    source, seen = pack_pairs(_flat(sources), _flat(inputs), multiple=multiple)
-    wanted = pack_pairs(_flat(sources), _flat(labels), multiple=multiple)[1]
-    hidden_ND = model.write_packed(seen.to(device), model.read_packed(source.to(device)))
-    labels_N, losses = wanted.ids.to(device), list[Tensor]()
+    targets = PairTargets(_flat(sources), _flat(labels), model.config.start_id, model.embedding.device)
+    source, seen, wanted = targets.packed()
+    hidden_ND = model.write_packed(seen, model.read_packed(source))
+    labels_N, losses = wanted.ids, list[Tensor]()
     at_once = max(1, _LOGITS_AT_ONCE // len(model.output_matrix))
     for first in range(0, len(labels_N), at_once):
         logits_NV = model.decoder.logits_at(hidden_ND[first : first + at_once]).float()
         losses.append(F.cross_entropy(logits_NV, labels_N[first : first + at_once], reduction="none"))
     nats_N = torch.cat(losses).double().cpu().numpy()
     pair_N = np.repeat(wanted.order, np.concatenate([np.full(B, T) for B, T in wanted.shapes]))
-    real_N = np.concatenate([np.full(B * T, 1.0) if mask is None else mask.double().numpy().ravel()
+    real_N = np.concatenate([np.full(B * T, 1.0) if mask is None else mask.double().cpu().numpy().ravel()
                              for (B, T), mask in zip(wanted.shapes, wanted.real, strict=True)])  # fmt: skip
     return np.bincount(pair_N, weights=nats_N * real_N, minlength=len(labels)).astype(np.float64)
 

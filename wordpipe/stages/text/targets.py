@@ -120,8 +120,7 @@ class TargetWriter:
         self._allowed_V = _target_tokens(opened)
         self.max_len = opened.max_len
         self.prefix = printable(opened.prefix if settings.prefix is None else settings.prefix)
-        # folders of Marian have a tokenizer without a frame
-        self._before, self._after = opened.before, opened.after or (self._stop_id,)
+        self._before, self._after = _frame(opened)
         self._n_prefix = len(opened.encode(self.prefix)) if self.prefix else 0
         if self.max_len <= len(self._before) + len(self._after) + self._n_prefix:
             raise ConfigError(
@@ -191,24 +190,13 @@ class TargetWriter:
         return found
 
     def _source(self, number: int, text: str) -> _Source:
-        """The ids of a text.
-
-        The prefix of an artifact's training stood before ids, that of others before letters: the tokenizer may join the two.
-        """
-        if self.prefix and self._opened.made_by:
-            ids = [*self._opened.encode(self.prefix), *self._opened.encode(text)]
-        else:
-            ids = self._opened.encode(self.prefix + text)
-        room = self.max_len - len(self._before) - len(self._after)
-        read = ids[:room]
+        """A text as it is read, and the limit of its target."""
+        ids, cut = source_ids(self._opened, self.prefix, text)
         limit = self._settings.max_tokens
         if limit is None:
-            own = max(0, len(read) - self._n_prefix)
+            own = max(0, len(ids) - len(self._before) - len(self._after) - self._n_prefix)
             limit = max(2 * own + _MORE_THAN_TWICE, self._settings.min_tokens + 1)
-        seed = seed_of("source", text)
-        return _Source(
-            number, [*self._before, *read, *self._after], min(limit, self.max_len), len(ids) - len(read), seed
-        )
+        return _Source(number, ids, min(limit, self.max_len), cut, seed_of("source", text))
 
     def _batches(self, queue: list[_Source]) -> Iterator[list[_Source]]:
         """Sources that are written together: as many as have about so many positions and logits."""
@@ -256,6 +244,23 @@ class TargetWriter:
             Target(text, one.score, one.logprob, len(one.ids) + one.finished, one.finished)
             for text, one in zip(texts, hypotheses, strict=True)
         ]
+
+
+def _frame(opened: OpenModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Ids before and after a source; folders of Marian have a tokenizer without a frame, and then its end comes after."""
+    return opened.before, opened.after or (opened.special["eos"],)
+
+
+def source_ids(opened: OpenModel, prefix: str, text: str) -> tuple[list[int], int]:
+    """A source in its frame, its beginning as far as the model has room, and how many ids at its end have none.
+
+    The prefix of an artifact's training stood before ids, that of others before letters: the tokenizer may join the two.
+    """
+    apart = prefix and opened.made_by
+    ids = [*opened.encode(prefix), *opened.encode(text)] if apart else opened.encode(prefix + text)
+    before, after = _frame(opened)
+    read = ids[: opened.max_len - len(before) - len(after)]
+    return [*before, *read, *after], len(ids) - len(read)
 
 
 def _target_tokens(opened: OpenModel) -> "Tensor":

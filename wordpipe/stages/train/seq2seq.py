@@ -66,7 +66,7 @@ def train_seq2seq(tokens: PathLike, *, output: PathLike, run: RunOptions | None 
         settings: fields of `Seq2SeqSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> pairs = [{"text": f"{i} und {i}", "text_b": f"{i} and {i}"} for i in range(40)]
@@ -93,7 +93,7 @@ def train_denoising(tokens: PathLike, *, output: PathLike, run: RunOptions | Non
         settings: fields of `DenoisingSettings`.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
 
     Example:
         >>> made = wordpipe.train_denoising("run/tokens", output="new/denoiser", preset="tiny", steps=2, seq_len=64)
@@ -318,7 +318,7 @@ def _prepare(job: Job, path: PathLike, settings: Seq2SeqSettings) -> _OnPairs:
     """Open the inputs, and make the model as it is before its first step.
 
     Raises:
-        WordpipeError: see wordpipe/errors.py.
+        WordpipeError: its class and its hint say what to do.
     """
     source = job.open_input(path, ["tokens"])
     if "ids_b" not in read_schema(source, "tokens").names:
