@@ -11,7 +11,14 @@ from wordpipe.artifacts import TOKENIZER, Artifact
 from wordpipe.model import Architecture, LanguageModel, one_stack, seed_of, transformers_class, why_no_class
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
-from wordpipe.stages.train.run import fresh_model, special_ids, token_rows, train_together, with_special_ids
+from wordpipe.stages.train.run import (
+    SPLITS,
+    fresh_model,
+    special_ids,
+    train_together,
+    with_special_ids,
+    write_token_streams,
+)
 from wordpipe.tokens import FRAMES, framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import (
     Execution,
@@ -28,11 +35,8 @@ from wordpipe.training import (
     open_starts,
     trained_shape,
     unigram_entropy,
-    write_streams,
 )
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
-
-_SPLITS = ("train", "valid")
 
 
 @public(MaskedSettings)
@@ -121,11 +125,16 @@ class _Start:
 
     def write_inputs(self, job: Job) -> None:
         """The training and held-out ids as flat files that are mapped into memory."""
-        self.streams.update(_write_streams(job, self))
+        task = self.task
+        streams = write_token_streams(
+            job, self.source, vocab_size=self.n_tokens, before=task.before, after=task.after,
+            find_starts=WordStarts(self.tokenizer) if task.needs_word_starts else None,
+        )  # fmt: skip
+        self.streams.update(streams)
 
     def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
         """The training on what the first process wrote to a folder."""
-        train_ids, valid_ids = (open_ids(folder / f"{split}.ids", self.n_tokens) for split in _SPLITS)
+        train_ids, valid_ids = (open_ids(folder / f"{split}.ids", self.n_tokens) for split in SPLITS)
         return assemble(
             self.settings, self.task, self.model, train_ids, valid_ids, seq_len=self.seq_len,
             word_starts=open_starts(folder / "train.ids") if self.task.needs_word_starts else None,
@@ -185,21 +194,6 @@ def _first_model(
 
         start_from_words(job, model, words, tokenizer, data, settings.seed)
     return model, None, special
-
-
-def _write_streams(job: Job, start: _Start) -> dict[str, Stream]:
-    """The training and held-out ids as flat files that are mapped into memory."""
-    job.note_first_texts(start.source)
-    task = start.task
-    streams = write_streams(
-        token_rows(job, start.source, "ids"), {split: job.scratch / f"{split}.ids" for split in _SPLITS},
-        vocab_size=start.n_tokens, before=task.before, after=task.after,
-        find_starts=WordStarts(start.tokenizer) if task.needs_word_starts else None,
-    )  # fmt: skip
-    for split, stream in streams.items():
-        job.counts |= {f"tokens_{split}": stream.n_tokens, f"documents_{split}": stream.n_documents}
-    job.counts["sentences_empty"] = sum(stream.n_empty for stream in streams.values())
-    return streams
 
 
 def _announce(job: Job, start: _Start, streams: Mapping[str, Stream], training: Trainer[LanguageLearner]) -> None:

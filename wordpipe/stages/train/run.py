@@ -24,10 +24,12 @@ from wordpipe.training import (
     Snapshot,
     SpecialIds,
     Step,
+    Stream,
     Trainer,
     join_world,
     make_execution,
     perplexity,
+    write_streams,
 )
 from wordpipe.training.settings import PretrainSettings
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from wordpipe.model import Transformer
     from wordpipe.training.contrastive import Pairs
 
+SPLITS = ("train", "valid")
 OPTIMISER, STATE = "optimiser.safetensors", "training.json"  # the state of a finished training, beside its model
 _ENOUGH_PAIRS = 50  # held-out ones, of which a share says something
 _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
@@ -86,6 +89,18 @@ def with_special_ids(model: LanguageModel, config: ModelConfig, special: Special
     other = LanguageModel(config)
     other.load_state_dict(model.state_dict())
     return other
+
+
+def write_token_streams(job: Job, source: Artifact, **given: Any) -> dict[str, Stream]:
+    """The training and held-out ids as flat files that are mapped into memory, counted; `given`: see `write_streams`."""
+    job.note_first_texts(source)
+    streams = write_streams(
+        token_rows(job, source, "ids"), {split: job.scratch / f"{split}.ids" for split in SPLITS}, **given
+    )
+    for split, stream in streams.items():
+        job.counts |= {f"tokens_{split}": stream.n_tokens, f"documents_{split}": stream.n_documents}
+    job.counts["sentences_empty"] = sum(stream.n_empty for stream in streams.values())
+    return streams
 
 
 def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from wordpipe.model import EncoderDecoder, PairStyle, new_encoder_decoder, trans
 from wordpipe.runtime import without_memory
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
-from wordpipe.stages.train.run import refuse_too_large, special_ids, token_rows, train_together
+from wordpipe.stages.train.run import SPLITS, refuse_too_large, special_ids, train_together, write_token_streams
 from wordpipe.tokens import (
     FRAMES,
     N_SENTINELS,
@@ -45,11 +45,9 @@ from wordpipe.training import (
     open_pairs,
     open_starts,
     row_starts,
-    write_streams,
 )
 from wordpipe.training.settings import DenoisingSettings, PairSettings, Seq2SeqSettings
 
-_SPLITS = ("train", "valid")
 _STYLES: dict[str, PairStyle] = {"t5": "t5", "learned": "bart"}  # of a model that is given, by its positions
 
 
@@ -189,7 +187,7 @@ class _OnPairs(_Start):
                 job.scratch / split, vocab_size=self.n_tokens, before=(*begins, *self.prefix), after=end, end=end,
                 max_len=self.model.config.max_len,
             )
-            for split in _SPLITS
+            for split in SPLITS
         }  # fmt: skip
         total, done, empty = row_count(self.source, "tokens"), 0, 0
         for batch in read_batches(self.source, "tokens", ["split", "ids", "ids_b"]):
@@ -219,7 +217,7 @@ class _OnPairs(_Start):
 
     def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
         """The training on what the first process wrote to a folder."""
-        train, valid = (open_pairs(folder / split, self.n_tokens) for split in _SPLITS)
+        train, valid = (open_pairs(folder / split, self.n_tokens) for split in SPLITS)
         objective = Pairs(start_id=self.start_id, device=execution.device)
         return assemble_learner(
             self.settings, self.model, train, valid if len(valid) else None, objective=objective,
@@ -257,20 +255,16 @@ class _OnDamage(_Start):
 
         So T5's inputs are all of one length, as no span is cut in two by an end.
         """
-        self.streams.update(
-            write_streams(
-                token_rows(job, self.source, "ids"), {split: job.scratch / f"{split}.ids" for split in _SPLITS},
-                vocab_size=self.n_tokens, after=(self.special.need("eos"),) if self.style == "bart" else (),
-                find_starts=row_starts if self.style == "bart" else None,
-            )
+        is_bart = self.style == "bart"
+        streams = write_token_streams(
+            job, self.source, vocab_size=self.n_tokens, after=(self.special.need("eos"),) if is_bart else (),
+            find_starts=row_starts if is_bart else None,
         )  # fmt: skip
-        for split, stream in self.streams.items():
-            job.counts |= {f"tokens_{split}": stream.n_tokens, f"documents_{split}": stream.n_documents}
-        job.counts["sentences_empty"] = sum(stream.n_empty for stream in self.streams.values())
+        self.streams.update(streams)
 
     def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
         """The training on what the first process wrote to a folder."""
-        train, valid = (self._blocks(folder / f"{split}.ids") for split in _SPLITS)
+        train, valid = (self._blocks(folder / f"{split}.ids") for split in SPLITS)
         if train is None:
             raise InputError("no text to train on", hint="look at the corpus: wordpipe show, or give more text")
         objective = Denoising(self.corruption, start_id=self.start_id, device=execution.device)
