@@ -902,7 +902,7 @@ def train_clm(
     Settings, where and how it runs:
         seed: seed of weights, order, masks and dropout. Default: 1.
         device: where to train; auto takes the fastest there is. Default: 'auto'.
-        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
+        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX or AVX512-BF16), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
         threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
         compile: torch.compile: worth its first minute on CUDA (auto). Default: 'auto'.
         recompute: gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory. Default: False.
@@ -1101,7 +1101,7 @@ def train_denoising(
         label_smoothing: share of the target spread over all tokens (< 1). Default: 0.0.
         seed: seed of weights, order, noise and dropout. Default: 1.
         device: where to train; auto takes the fastest there is. Default: 'auto'.
-        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
+        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX or AVX512-BF16), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
         threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
         compile: torch.compile: worth its first minute on CUDA (auto). Default: 'auto'.
         recompute: gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory. Default: False.
@@ -1202,7 +1202,7 @@ def train_mlm(
     Settings, where and how it runs:
         seed: seed of weights, order, masks and dropout. Default: 1.
         device: where to train; auto takes the fastest there is. Default: 'auto'.
-        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
+        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX or AVX512-BF16), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
         threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
         compile: torch.compile: worth its first minute on CUDA (auto). Default: 'auto'.
         recompute: gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory. Default: False.
@@ -1301,7 +1301,7 @@ def train_seq2seq(
         label_smoothing: share of the target spread over all tokens (< 1). Default: 0.1.
         seed: seed of weights, order, noise and dropout. Default: 1.
         device: where to train; auto takes the fastest there is. Default: 'auto'.
-        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
+        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX or AVX512-BF16), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
         threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
         compile: torch.compile: worth its first minute on CUDA (auto). Default: 'auto'.
         recompute: gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory. Default: False.

@@ -22,15 +22,31 @@ def capability(monkeypatch):
     return pretend
 
 
-@pytest.mark.parametrize(("has_amx", "want"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_a_cpu_takes_bfloat16_if_it_has_units_for_it(has_amx, want, monkeypatch):
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_amx, raising=False)
+UNITS = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+
+
+@pytest.mark.parametrize(
+    ("has", "want"),
+    [((True, True), torch.bfloat16), ((False, True), torch.bfloat16), ((False, False), torch.float32)],
+)
+def test_a_cpu_takes_bfloat16_if_it_has_units_for_it(has, want, monkeypatch):
+    for name, one in zip(UNITS, has, strict=True):
+        monkeypatch.setattr(torch.cpu, name, lambda one=one: one, raising=False)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     assert resolve_dtype("auto", CPU) is want
     assert make_execution(settings_of("mlm", dtype="auto")).dtype is want
 
 
-def test_a_torch_that_does_not_know_amx(monkeypatch):
-    monkeypatch.delattr(torch.cpu, "_is_amx_tile_supported", raising=False)
+def test_a_cpu_whose_units_are_switched_off(monkeypatch):
+    for name in UNITS:
+        monkeypatch.setattr(torch.cpu, name, lambda: True, raising=False)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    assert resolve_dtype("auto", CPU) is torch.float32
+
+
+def test_a_torch_that_does_not_know_them(monkeypatch):
+    for name in UNITS:
+        monkeypatch.delattr(torch.cpu, name, raising=False)
     assert resolve_dtype("auto", CPU) is torch.float32
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.model.attention import Cache, Source, attend, attends
+    from wordpipe.model.attention import Cache, Source
     from wordpipe.model.config import (
         EMBEDDING_STD,
         MUON_LR,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.model.decoding import Hypothesis, LengthPenalty, Rules, beam_search, length_penalty, sample_targets
     from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer, shifted
+    from wordpipe.model.fused_attention import attend, attends
     from wordpipe.model.generation import (
         Generation,
         NewToken,
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from wordpipe.model.hf.folder import Loaded, load_hf, one_stack, save_hf
     from wordpipe.model.hf.parts import PARTS, StoredWeight, parts_of, read_header
     from wordpipe.model.init import init_embeddings, make_transformer, new_encoder_decoder, new_model, start_as_mean
-    from wordpipe.model.layers import gated
+    from wordpipe.model.layers import Dropout, gated
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
     from wordpipe.model.packing import Packed, pack, pack_pairs
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets

@@ -5,32 +5,28 @@
 Source: Vaswani et al. 2017, equation 1 and section 3.2.2; heads that share keys and values: Ainslie et al. 2023. The other
 kinds of attention are in `variants`, loaded by the models that have them; the masks are in `positions`. A decoder caches the
 keys and values of the positions that it has read, so that the next token costs one position and not all of them (Shazeer
-2019, section 2.4). `attend` is the same in fewer passes over memory, for short sequences on a CPU (see `layers`).
+2019, section 2.4). Short sequences on a CPU go through `fused_attention`, in fewer passes over memory.
 
 Cross-attention (Vaswani et al. 2017, section 3.2.3): the queries come from a decoder, keys and values from what an encoder
 made of the source text. These do not change while a text is made: they are computed once for each source (`Source`). The
 sequences of a beam search that belong to one source stand as further queries of it, so that nothing is copied for them.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.layers import Linear, fuses
+from wordpipe.model.fused_attention import attend, attends, kernel
+from wordpipe.model.layers import Linear
 from wordpipe.model.positions import DistanceBias, mask_like, rotate, visible_keys, with_bias
 
 if TYPE_CHECKING:
     from wordpipe.model.variants.bands import Band
     from wordpipe.model.variants.similarity import Sums
-
-_aten = torch.ops.aten
-_MAX_KEYS = {torch.float32: 256, torch.bfloat16: 512}  # beyond, torch's kernel, which holds no scores, is faster
 
 
 @dataclass
@@ -225,9 +221,11 @@ class Attention(nn.Module):
         return mixed_BTHE.reshape(*heads.shape[:2], self.n_heads * self.head_dim)
 
     def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None) -> Tensor:
-        is_plain = memory is None and self.score is None and view.mask is None and view.band is None
+        is_plain = memory is None and self.score is None and view.band is None and not _hides(view.mask)
         if is_plain and attends(heads):
-            return attend(heads, view.angles, n_heads=self.n_heads, n_kv_heads=self.n_kv_heads, causal=view.causal)
+            return attend(
+                heads, view.angles, n_heads=self.n_heads, n_kv_heads=self.n_kv_heads, causal=view.causal, bias=view.mask
+            )
         turned, v_BTGE = torch.split(heads, [self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=2)
         if view.angles is not None:
             turned = rotate(turned, *view.angles)
@@ -243,15 +241,7 @@ class Attention(nn.Module):
             from wordpipe.model.variants.bands import banded_attention
 
             return banded_attention(q, k, v, view.band).transpose(1, 2)
-        mixed_BHTE = F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=mask_like(view.mask, q),
-            is_causal=view.causal,
-            enable_gqa=self.n_kv_heads != self.n_heads,
-        )
-        return mixed_BHTE.transpose(1, 2)
+        return kernel(q, k, v, mask_like(view.mask, q), causal=view.causal).transpose(1, 2)
 
 
 @dataclass(frozen=True)
@@ -349,14 +339,19 @@ class CrossAttention(nn.Module):
 def _read_source(q_BTHE: Tensor, keys_values_CSGE: Tensor, real_CS: Tensor | None) -> Tensor:
     """The values' weighted mean, (B, T, H, E); B is a multiple of the C sources."""
     B, T, H, E = q_BTHE.shape
-    C = len(keys_values_CSGE)
+    C, _, G2, _ = keys_values_CSGE.shape
+    if real_CS is None and C == B and torch.is_grad_enabled() and attends(keys_values_CSGE):
+        mixed = attend(q_BTHE, None, n_heads=H, n_kv_heads=G2 // 2, causal=False, keys_values_BSRE=keys_values_CSGE)
+        return mixed.view(B, T, H, E)
     k, v = (part.transpose(1, 2) for part in keys_values_CSGE.chunk(2, dim=2))
-    mixed = F.scaled_dot_product_attention(
-        q_BTHE.reshape(C, B // C * T, H, E).transpose(1, 2), k, v,
-        attn_mask=None if real_CS is None else real_CS[:, None, None],
-        enable_gqa=k.shape[1] != H,
-    )  # fmt: skip
+    q = q_BTHE.reshape(C, B // C * T, H, E).transpose(1, 2)
+    mixed = kernel(q, k, v, None if real_CS is None else real_CS[:, None, None])
     return mixed.transpose(1, 2).reshape(B, T, H, E)
+
+
+def _hides(mask: Tensor | None) -> bool:
+    """Whether a mask hides positions of single texts, and is not the bias of all."""
+    return mask is not None and (mask.dtype is torch.bool or len(mask) > 1)
 
 
 def rows_at(x_BTD: Tensor, at_BK: Tensor | None) -> Tensor:
@@ -366,123 +361,3 @@ def rows_at(x_BTD: Tensor, at_BK: Tensor | None) -> Tensor:
     B, T, D = x_BTD.shape
     first_B1 = torch.arange(B, device=x_BTD.device)[:, None] * T
     return x_BTD.reshape(B * T, D).index_select(0, (at_BK + first_B1).flatten()).view(B, -1, D)
-
-
-def attends(heads: Tensor) -> bool:
-    """Whether `attend` is faster for these (…, T, heads, E) queries, keys and values: on a CPU, T not too long.
-
-    One core, 4,096 positions, 4 heads of 64, forward and backward, ms, torch's kernel → `attend`: float32 T = 128 36 → 26,
-    256 54 → 41, 512 72 → 130; bfloat16 128 80 → 9, 256 50 → 25, 512 72 → 38, 1024 76 → 240 (its backward is slow there).
-    """
-    return fuses(heads) and heads.shape[-3] <= _MAX_KEYS.get(heads.dtype, 0)
-
-
-def attend(
-    heads_BTRE: Tensor, angles: tuple[Tensor, Tensor] | None, *, n_heads: int, n_kv_heads: int, causal: bool
-) -> Tensor:
-    """Rotary positions and scaled dot-product attention of whole sequences, without padding.
-
-    Args:
-        heads_BTRE: R = H queries, G keys and G values of every position, in that order.
-        angles: cosines and signed sines (T, E) of `Rotary`, float32; None: nothing is turned.
-        n_heads: H.
-        n_kv_heads: G, a divisor of H.
-        causal: a position sees only itself and what came before.
-
-    Returns:
-        mixed_BTD: what every head gathered, D = H · E, of the type of `heads_BTRE`.
-    """
-    if not torch.is_inference_mode_enabled() or heads_BTRE.dtype is not torch.float32:
-        mixed_BTD: Tensor = _Attend.apply(heads_BTRE, angles, n_heads, n_kv_heads, causal)  # type: ignore[no-untyped-call]
-        return mixed_BTD
-    # without a gradient to prepare for, torch's kernel takes the heads where they are, and nothing is copied. One core,
-    # 2,048 positions, 4 heads of 64, float32, ms, `_Attend` → this: T = 8 6.2 → 5.5, 32 6.1 → 4.0, 128 7.7 → 6.5,
-    # 256 14.4 → 10.3
-    B, T, _, E = heads_BTRE.shape
-    turned, v_BTGE = torch.split(heads_BTRE, [n_heads + n_kv_heads, n_kv_heads], dim=2)
-    if angles is not None:
-        out = torch.empty(turned.shape, dtype=turned.dtype)
-        _turn(turned, angles[0][:, None], angles[1][:, None], out)
-        turned = out
-    q_BTHE, k_BTGE = torch.split(turned, [n_heads, n_kv_heads], dim=2)
-    mixed_BHTE = F.scaled_dot_product_attention(
-        q_BTHE.transpose(1, 2), k_BTGE.transpose(1, 2), v_BTGE.transpose(1, 2),
-        is_causal=causal, enable_gqa=n_kv_heads != n_heads,
-    )  # fmt: skip
-    return mixed_BHTE.transpose(1, 2).reshape(B, T, n_heads * E)
-
-
-class _Attend(torch.autograd.Function):
-    """softmax(Q Kᵀ / sqrt(E)) V with all scores held, which are few where sequences are short."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, heads_BTRE: Tensor, angles: tuple[Tensor, Tensor] | None, n_heads: int, n_kv_heads: int, causal: bool
-    ) -> Tensor:
-        B, T, _, E = heads_BTRE.shape
-        H, G = n_heads, n_kv_heads
-        scale = 1.0 / math.sqrt(E)
-        q_BTHE, k_BTGE, v_BTGE = torch.split(heads_BTRE, [H, G, G], dim=2)
-        # the H / G heads that share a key stand one after another
-        q = _turned(q_BTHE, angles, scale).view(B * G, -1, E)
-        k = _turned(k_BTGE, angles, 1.0).view(B * G, T, E)
-        v = v_BTGE.transpose(1, 2).contiguous().view(B * G, T, E)
-        scores = torch.bmm(q, k.transpose(1, 2))
-        if causal:
-            later_TT = torch.full((T, T), -math.inf, dtype=scores.dtype).triu(1)
-            scores.view(B * H, T, T).add_(later_TT)
-        shares = _aten._softmax.out(scores, -1, False, out=scores)
-        ctx.save_for_backward(q, k, v, shares)
-        ctx.angles, ctx.sizes = angles, (B, T, H, G, E)
-        return torch.bmm(shares, v).view(B, H, T, E).transpose(1, 2).reshape(B, T, H * E)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, shares = ctx.saved_tensors
-        B, T, H, G, E = ctx.sizes
-        mixed = grads[0].reshape(B, T, H, E).transpose(1, 2).reshape(B * G, -1, E)
-        heads_BTRE = torch.empty(B, T, H + 2 * G, E, dtype=mixed.dtype)
-        q_BTHE, k_BTGE, v_BTGE = torch.split(heads_BTRE, [H, G, G], dim=2)
-        v_BTGE.copy_(torch.bmm(shares.transpose(1, 2), mixed).view(B, G, T, E).transpose(1, 2))
-        scores = torch.bmm(mixed, v.transpose(1, 2))
-        _aten._softmax_backward_data.out(scores, shares, -1, scores.dtype, grad_input=scores)
-        _turn_back(torch.bmm(scores, k).view(B, H, T, E), ctx.angles, 1.0 / math.sqrt(E), q_BTHE)
-        _turn_back(torch.bmm(scores.transpose(1, 2), q).view(B, G, T, E), ctx.angles, 1.0, k_BTGE)
-        return heads_BTRE, None, None, None, None
-
-
-def _turned(x_BTHE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: float) -> Tensor:
-    """Vectors turned by their positions' angles and scaled, in float32, then contiguous as (B, H, T, E) in their own type."""
-    x_BHTE = x_BTHE.transpose(1, 2)
-    if angles is None:
-        return (x_BHTE * scale).contiguous()
-    wide = _wide(x_BHTE)
-    out_BHTE = torch.empty(x_BHTE.shape, dtype=wide.dtype)
-    _turn(wide, angles[0] * scale, angles[1] * scale, out_BHTE)
-    return out_BHTE.to(x_BTHE.dtype)
-
-
-def _turn_back(x_BHTE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: float, out_BTHE: Tensor) -> None:
-    """The gradient of `_turned`: the opposite angles."""
-    out_BHTE = out_BTHE.transpose(1, 2)
-    if angles is None:
-        out_BHTE.copy_(x_BHTE * scale)
-        return
-    wide = _wide(x_BHTE)
-    turned = out_BHTE if wide.dtype is out_BHTE.dtype else torch.empty_like(wide)
-    _turn(wide, angles[0] * scale, angles[1] * -scale, turned)
-    if turned is not out_BHTE:
-        out_BHTE.copy_(turned)
-
-
-def _turn(x: Tensor, cos_TE: Tensor, sin_TE: Tensor, out: Tensor) -> None:
-    """Write x · cos + (second half of x, first half) · sin, without making the swapped vector; all are (…, T, E)."""
-    half = x.shape[-1] // 2
-    torch.mul(x, cos_TE, out=out)
-    out[..., :half].addcmul_(x[..., half:], sin_TE[..., :half])
-    out[..., half:].addcmul_(x[..., :half], sin_TE[..., half:])
-
-
-def _wide(x: Tensor) -> Tensor:
-    """In float32 at least."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))

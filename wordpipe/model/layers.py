@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -52,6 +53,65 @@ class Norm(nn.Module):
             return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
         normed = F.rms_norm(x, self.weight.shape, self.weight, self.eps)
         return normed if self.bias is None else normed + self.bias
+
+
+class Dropout(nn.Module):
+    """Zeroes a share of the values while training, and enlarges the others by as much; adds them to a residual stream.
+
+    Source: Srivastava et al. 2014, section 10 (the scaling while training).
+
+    Args:
+        rate: share, a multiple of 2⁻¹⁶ on a CPU, below 1.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, y: Tensor) -> Tensor:
+        """Values of which a share is zeroed."""
+        if not self._acts_here(y):
+            return F.dropout(y, self.rate, self.training)
+        dropped: Tensor = _Dropped.apply(None, y, self.rate)  # type: ignore[no-untyped-call]
+        return dropped
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x, float32, and `forward` of y."""
+        if not self._acts_here(y):
+            # torch adds numbers of two types many times slower than it turns them into one: 338,000, µs, 750 → 80
+            return x + F.dropout(y, self.rate, self.training).to(x.dtype)
+        total: Tensor = _Dropped.apply(x, y, self.rate)  # type: ignore[no-untyped-call]
+        return total
+
+    def _acts_here(self, y: Tensor) -> bool:
+        return self.training and self.rate > 0.0 and fuses(y)
+
+
+class _Dropped(torch.autograd.Function):
+    """x + y · kept / (1 - rate).
+
+    torch draws each value by itself, one after the other: 338,000 take 1.5 ms. 16 bits of a fast generator decide here, whose
+    seed is drawn from torch's, and it takes 0.2.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor | None, y: Tensor, rate: float) -> Tensor:
+        seed, lost = int(torch.randint(0, 2**63 - 1, ())), round(rate * 2**16)
+        drawn = np.random.SFC64(seed).random_raw(-(-y.numel() // 4)).view(np.int16)
+        kept = torch.from_numpy(drawn)[: y.numel()].ge(lost - 2**15).view(y.shape)
+        ctx.save_for_backward(kept)
+        ctx.scale, ctx.adds, ctx.dtype = 1.0 / (1.0 - lost / 2**16), x is not None, y.dtype
+        factors = kept.to(torch.promote_types(y.dtype, torch.float32))
+        wide = y.to(factors.dtype)
+        if x is None:
+            return factors.mul_(ctx.scale).mul_(wide).to(y.dtype)
+        return torch.addcmul(x, wide, factors, value=ctx.scale)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (kept,), (grad,) = ctx.saved_tensors, grads
+        factors = kept.to(torch.promote_types(grad.dtype, torch.float32)).mul_(ctx.scale)
+        return grad if ctx.adds else None, factors.mul_(grad.to(factors.dtype)).to(ctx.dtype), None
 
 
 class Linear(nn.Module):

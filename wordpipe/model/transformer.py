@@ -29,7 +29,7 @@ from wordpipe.model.attention import (
     rows_at,
 )
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.layers import ACTIVATIONS, FeedForward, Linear, Norm
+from wordpipe.model.layers import ACTIVATIONS, Dropout, FeedForward, Linear, Norm
 from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_bias, alibi_slopes, sinusoidal_table, t5_bias
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Block(nn.Module):
         self.cross = CrossAttention(config) if reads_source else None
         self.feedforward_norm = Norm(config)
         self.feedforward = FeedForward(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self,
@@ -69,19 +69,18 @@ class Block(nn.Module):
         """The residual stream after this block; the arguments are those of `Attention`, and the source that it reads."""
         shapes = view.shapes if isinstance(view, PackedView) else None
         normed_BTD = self.attention_norm(x_BTD) if self.pre and self.attention_norm is not None else x_BTD
-        x_BTD = rows_at(x_BTD, at_BK) + self.dropout(self.attention(normed_BTD, view, memory, at_BK))
+        x_BTD = self.dropout.add(rows_at(x_BTD, at_BK), self.attention(normed_BTD, view, memory, at_BK))
         if self.pre:
             if self.cross is not None and self.cross_norm is not None:
                 assert source is not None
-                x_BTD = x_BTD + self.dropout(self.cross(self.cross_norm(x_BTD), source, shapes))
-            sum_BTD: Tensor = x_BTD + self.dropout(self.feedforward(self.feedforward_norm(x_BTD)))
-            return sum_BTD
+                x_BTD = self.dropout.add(x_BTD, self.cross(self.cross_norm(x_BTD), source, shapes))
+            return self.dropout.add(x_BTD, self.feedforward(self.feedforward_norm(x_BTD)))
         assert self.attention_norm is not None
         x_BTD = self.attention_norm(x_BTD)
         if self.cross is not None and self.cross_norm is not None:
             assert source is not None
-            x_BTD = self.cross_norm(x_BTD + self.dropout(self.cross(x_BTD, source, shapes)))
-        out_BTD: Tensor = self.feedforward_norm(x_BTD + self.dropout(self.feedforward(x_BTD)))
+            x_BTD = self.cross_norm(self.dropout.add(x_BTD, self.cross(x_BTD, source, shapes)))
+        out_BTD: Tensor = self.feedforward_norm(self.dropout.add(x_BTD, self.feedforward(x_BTD)))
         return out_BTD
 
     def read(
@@ -139,7 +138,7 @@ class LanguageModel(nn.Module):
         self._make_positions(config)
         self.segment_embedding = nn.Parameter(torch.empty(config.segments, config.dim)) if config.segments else None
         self.embedding_norm = Norm(config) if config.embedding_norm else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             Block(config, norm_input=layer > 0 or not config.normed_input, reads_source=reads_source)
             for layer in range(config.n_layers)

@@ -166,9 +166,9 @@ def _loss(rows: _Rows, gradients: _Gradients | None = None) -> Tensor:
             loss_C += rows.smoothing * z_CV.gather(1, labels_C1)[:, 0].to(wide)
         total += (loss_C * weights_C).sum()
         if gradients:
-            error_C1 = p_CV.gather(1, labels_C1) + (rows.smoothing - 1.0)
-            # scatter_add_ copies all of a bfloat16 matrix, twice
-            gradients.add(here, p_CV.scatter_(1, labels_C1, error_C1))
+            # one number of each row; scatter_ copies all of a bfloat16 matrix, twice
+            at = (torch.arange(len(labels_C1)), labels_C1[:, 0])
+            gradients.add(here, p_CV.index_put_(at, p_CV[at] + (rows.smoothing - 1.0)))
     if rows.smoothing:
         mean_D = rows.output.mean(dim=0, dtype=wide)
         total -= rows.smoothing * _mean_logits(rows, mean_D).dot(rows.weights.to(wide))

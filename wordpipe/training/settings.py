@@ -139,7 +139,7 @@ class PretrainSettings(Settings):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = setting(
         "auto",
         "numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for "
-        "it (CUDA, CPUs with AMX), float16 on older GPUs, float32 elsewhere", expert=True,
+        "it (CUDA, CPUs with AMX or AVX512-BF16), float16 on older GPUs, float32 elsewhere", expert=True,
     )  # fmt: skip
     threads: int = setting(
         0, "CPU threads, 0 = one per core; another number gives slightly other weights", ge=0, le=1024, expert=True

@@ -192,7 +192,7 @@ def test_before_the_first_step_texts_are_the_means_of_their_vectors():
 def test_it_learns_to_know_partners_again(tmp_path):
     training = run_out(training_in(tmp_path, steps=40, eval_every=40))
     losses = [step.loss for step in training.history if step.split == "train"]
-    assert losses[-1] < losses[0] - 0.3
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.3
     assert training.metrics["valid_nearest"] > 0.3  # of 20, where chance is 0.05
     assert [step.step for step in training.history if step.split == "valid"] == [40]
 
