@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from wordpipe.model.hf.folder import Loaded, load_hf, one_stack, save_hf
     from wordpipe.model.hf.parts import PARTS, StoredWeight, parts_of, read_header
     from wordpipe.model.init import init_embeddings, make_transformer, new_encoder_decoder, new_model, start_as_mean
-    from wordpipe.model.layers import Dropout, gated
+    from wordpipe.model.layers import Dropout, filled, gated
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
     from wordpipe.model.packing import Packed, pack, pack_pairs
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.fused_attention import attend, attends, kernel
+from wordpipe.model.fused_attention import attend, attend_step, attends, is_step, kernel
 from wordpipe.model.layers import Linear
 from wordpipe.model.packing import Group
 from wordpipe.model.positions import DistanceBias, mask_like, rotate, visible_keys, with_bias
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class KeysValues:
-    """Keys and values of one layer, (B, G, S, E) each, of which the first `length` positions are filled."""
+    """Keys and values of one layer, (B, G, S, E) each, of which the first `length` positions are filled; S grows."""
 
     keys: Tensor
     values: Tensor
@@ -41,17 +42,20 @@ class KeysValues:
     def extend(self, k_BGTE: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor]:
         """Add new positions; all keys and values so far."""
         first, self.length = self.length, self.length + k_BGTE.shape[2]
+        if self.length > self.keys.shape[2]:
+            self._grow(self.length - self.keys.shape[2])
         self.keys[:, :, first : self.length] = k_BGTE
         self.values[:, :, first : self.length] = v_BGTE
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
+    def _grow(self, missing: int) -> None:
+        # by a quarter at least, so that all copies together are a few times the last one
+        more = max(missing, self.keys.shape[2] // 4, 8)
+        self.keys, self.values = (F.pad(held, (0, 0, 0, more)) for held in (self.keys, self.values))
+
     def select(self, index_N: Tensor) -> None:
         """Keep these sequences, in this order; a sequence may be kept several times."""
-        for name in ("keys", "values"):
-            held = getattr(self, name)
-            kept = held.new_empty(len(index_N), *held.shape[1:])
-            kept[:, :, : self.length] = held[:, :, : self.length].index_select(0, index_N)
-            setattr(self, name, kept)
+        self.keys, self.values = (held.index_select(0, index_N) for held in (self.keys, self.values))
 
 
 class Cache:
@@ -70,7 +74,7 @@ class Cache:
 
     def __init__(self, config: ModelConfig, batch_size: int, max_len: int, device: torch.device) -> None:
         self.max_len, self.length = max_len, 0
-        shape = (batch_size, config.n_kv_heads, max_len, config.head_dim)
+        shape = (batch_size, config.n_kv_heads, 0, config.head_dim)
         self.layers: list[KeysValues | Sums]
         if config.attention == "linear":
             from wordpipe.model.variants.similarity import empty_sums
@@ -79,7 +83,7 @@ class Cache:
                 empty_sums(batch_size, config.n_heads, config.head_dim, device) for _ in range(config.n_layers)
             ]
         else:
-            self.layers = [KeysValues(*torch.zeros(2, *shape, device=device)) for _ in range(config.n_layers)]
+            self.layers = [KeysValues(*torch.empty(2, *shape, device=device)) for _ in range(config.n_layers)]
 
     def select(self, index_N: Tensor) -> None:
         """Keep these sequences, in this order (int64): those that a beam search goes on with."""
@@ -259,7 +263,10 @@ class Attention(nn.Module):
             from wordpipe.model.variants.bands import banded_attention
 
             return banded_attention(q, k, v, view.band).transpose(1, 2)
-        return kernel(q, k, v, mask_like(view.mask, q), causal=view.causal).transpose(1, 2)
+        mask = mask_like(view.mask, q)
+        if memory is not None and not view.causal and is_step(q):
+            return attend_step(q, k, v, mask).transpose(1, 2)
+        return kernel(q, k, v, mask, causal=view.causal).transpose(1, 2)
 
 
 @dataclass(frozen=True)
@@ -267,7 +274,7 @@ class SourceLayer:
     """Keys and values of source texts for one block.
 
     Attributes:
-        keys_values: (B, S, 2G, E), keys first; of packed texts (N, 2G, E).
+        keys_values: keys and values, (2, B, G, S, E); of packed texts (N, 2G, E), keys first.
         real: of each run, one where the texts are not packed: true at the positions that are no padding, (B, S), or None
             where there is none.
         groups: of packed texts, in the order of the decoder's.
@@ -291,12 +298,12 @@ class Source:
     @property
     def size(self) -> int:
         """Source texts, where they are not packed."""
-        return len(self.layers[0].keys_values)
+        return self.layers[0].keys_values.shape[1]
 
     def rows(self, index_B: Tensor) -> "Source":
         """Some of the texts, not packed, by their number (int64)."""
         real = tuple(None if mask is None else mask.index_select(0, index_B) for mask in self.layers[0].real)
-        return Source(tuple(SourceLayer(layer.keys_values.index_select(0, index_B), real) for layer in self.layers))
+        return Source(tuple(SourceLayer(layer.keys_values.index_select(1, index_B), real) for layer in self.layers))
 
 
 class CrossAttention(nn.Module):
@@ -313,8 +320,10 @@ class CrossAttention(nn.Module):
         self, hidden_BSD: Tensor, real: tuple[Tensor | None, ...], groups: tuple[Group, ...] | None = None
     ) -> SourceLayer:
         """Keys and values of the encoder's hidden states, (B, S, D) or packed (N, D); see `SourceLayer`."""
-        heads = self.keys_values(hidden_BSD).unflatten(-1, (2 * self.n_kv_heads, self.head_dim))
-        return SourceLayer(heads, real, groups)
+        heads = self.keys_values(hidden_BSD).unflatten(-1, (2, self.n_kv_heads, self.head_dim))
+        if groups is not None:
+            return SourceLayer(heads.flatten(1, 2), real, groups)
+        return SourceLayer(heads.permute(2, 0, 3, 1, 4).contiguous(), real)
 
     def forward(self, x_BTD: Tensor, source: SourceLayer, packed: PackedView | None = None) -> Tensor:
         """What each position gathers from its source, of the shape of `x_BTD`.
@@ -327,35 +336,41 @@ class CrossAttention(nn.Module):
         """
         q_BTHE = self.query(x_BTD).unflatten(-1, (self.n_heads, self.head_dim))
         if packed is None:
-            mixed = _read_source(q_BTHE, source.keys_values, source.real[0], None).flatten(2)
+            k_CGSE, v_CGSE = source.keys_values
+            mixed = self._step(q_BTHE, k_CGSE, v_CGSE, source.real[0]).flatten(2)
         else:
             assert source.groups is not None
             parts = zip(
                 split_rows(q_BTHE[0], packed.groups), split_rows(source.keys_values, source.groups), source.real,
                 source.groups, strict=True,
             )  # fmt: skip
-            found = [
-                _read_source(q, keys_values, real, group.hidden).flatten(2) for q, keys_values, real, group in parts
-            ]
+            found = [self._read(q, keys_values, real, group.hidden) for q, keys_values, real, group in parts]
             mixed = packed.joined(found, x_BTD.shape[1])[None]
         out_BTD: Tensor = self.out(mixed)
         return out_BTD
 
+    def _read(
+        self, q_BTHE: Tensor, keys_values_BSRE: Tensor, real_BS: Tensor | None, hidden_BS: Tensor | None
+    ) -> Tensor:
+        """What each target of a group gathers from its source, (B, T, D); `hidden_BS` comes while training alone."""
+        H, G = self.n_heads, self.n_kv_heads
+        if real_BS is None and attends(keys_values_BSRE):
+            return attend(
+                q_BTHE, None, n_heads=H, n_kv_heads=G, causal=False, keys_values_BSRE=keys_values_BSRE,
+                hidden_BS=hidden_BS,
+            )  # fmt: skip
+        k, v = (part.transpose(1, 2) for part in keys_values_BSRE.chunk(2, dim=2))
+        mask = None if real_BS is None else real_BS[:, None, None]
+        return kernel(q_BTHE.transpose(1, 2), k, v, mask).transpose(1, 2).flatten(2)
 
-def _read_source(q_BTHE: Tensor, keys_values_CSGE: Tensor, real_CS: Tensor | None, hidden_CS: Tensor | None) -> Tensor:
-    """The values' weighted mean, (B, T, H, E); B is a multiple of the C sources. `hidden_CS` comes while training alone."""
-    B, T, H, E = q_BTHE.shape
-    C, _, G2, _ = keys_values_CSGE.shape
-    if real_CS is None and C == B and torch.is_grad_enabled() and attends(keys_values_CSGE):
-        mixed = attend(
-            q_BTHE, None, n_heads=H, n_kv_heads=G2 // 2, causal=False, keys_values_BSRE=keys_values_CSGE,
-            hidden_BS=hidden_CS,
-        )  # fmt: skip
-        return mixed.view(B, T, H, E)
-    k, v = (part.transpose(1, 2) for part in keys_values_CSGE.chunk(2, dim=2))
-    q = q_BTHE.reshape(C, B // C * T, H, E).transpose(1, 2)
-    mixed = kernel(q, k, v, None if real_CS is None else real_CS[:, None, None])
-    return mixed.transpose(1, 2).reshape(B, T, H, E)
+    def _step(self, q_BTHE: Tensor, k_CGSE: Tensor, v_CGSE: Tensor, real_CS: Tensor | None) -> Tensor:
+        """The values' weighted mean, (B, T, H, E); B is a multiple of the C sources."""
+        B, T, H, E = q_BTHE.shape
+        C = len(k_CGSE)
+        q = q_BTHE.reshape(C, B // C * T, H, E).transpose(1, 2)
+        mask = None if real_CS is None else real_CS[:, None, None]
+        mixed = attend_step(q, k_CGSE, v_CGSE, mask) if is_step(q) else kernel(q, k_CGSE, v_CGSE, mask)
+        return mixed.transpose(1, 2).reshape(B, T, H, E)
 
 
 def _hides(mask: Tensor | None) -> bool:

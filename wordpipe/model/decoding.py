@@ -18,6 +18,7 @@ longer sequence may have a better mean.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -31,6 +32,9 @@ from wordpipe.model.generation import choose, forbid_repeated_ngrams
 from wordpipe.model.settings import GenerateSettings
 
 LengthPenalty = Literal["hf", "gnmt"]
+
+_NUMBERS_AT_ONCE = 1 << 21  # logits
+_BLOCK = 64  # tokens
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,13 @@ class Rules:
         """Most tokens of the target of each source."""
         return self.limits or (self.max_tokens,) * n_sources
 
+    @cached_property
+    def _never(self) -> Tensor:
+        return (~self.allowed_V).nonzero()[:, 0]
+
     def applied(self, scores_NV: Tensor, ids_NT: Tensor) -> Tensor:
-        """Scores with minus infinity at what may not come after these ids (N, T), the start included."""
-        scores_NV = scores_NV.masked_fill(~self.allowed_V, -torch.inf)
+        """Scores, changed in place: minus infinity at what may not come after these ids (N, T), the start included."""
+        scores_NV = scores_NV.index_fill_(1, self._never, -torch.inf)
         if ids_NT.shape[1] <= self.min_tokens:
             scores_NV[:, self.stop_id] = -torch.inf
         if self.no_repeat_ngram:
@@ -126,12 +134,14 @@ class _Beams:
     def __init__(self, model: EncoderDecoder, source: Source, rules: Rules, beams: int) -> None:
         device, C = rules.allowed_V.device, source.size
         self._model, self._source, self._rules, self._K = model, source, rules, beams
-        self._ids_CKT = _started(model, C * beams, device).view(C, beams, 1)
-        self._scores_CK = torch.full((C, beams), -torch.inf, device=device)
-        self._scores_CK[:, 0] = 0.0  # all begin alike: only the first may go on
+        # all sequences begin alike: one goes on, if it has enough candidates for all
+        first = 1 if 2 * beams <= len(rules.allowed_V) else beams
+        self._ids_CKT = _started(model, C * first, device).view(C, first, 1)
+        self._scores_CK = torch.full((C, first), -torch.inf, device=device)
+        self._scores_CK[:, 0] = 0.0
         self._numbers = list(range(C))  # of the sources that are not finished, among those that were given
         self._limits = rules.limits_of(C)
-        self._cache = Cache(model.decoder.config, C * beams, rules.max_tokens, device)
+        self._cache = Cache(model.decoder.config, C * first, rules.max_tokens, device)
         self.results: list[list[Hypothesis]] = [[] for _ in range(C)]
 
     @property
@@ -146,20 +156,21 @@ class _Beams:
             length: tokens that the running sequences then have.
             divisor: penalty of that length.
         """
-        C, K = len(self._numbers), self._K
+        C, K, running = len(self._numbers), self._K, self._ids_CKT.shape[1]
         ids_NT = self._ids_CKT.flatten(0, 1)
-        logprobs_NV = _next_logits(self._model, ids_NT, self._source, self._cache).log_softmax(dim=-1)
-        scores_NV = self._rules.applied(logprobs_NV, ids_NT) + self._scores_CK.view(-1, 1)
+        hidden_ND = _next_hidden(self._model, ids_NT, self._source, self._cache)
         # one token ends a sequence, so of the best 2K candidates of a source at least K go on
-        best = scores_NV.view(C, -1).topk(min(2 * K, K * scores_NV.shape[1]), dim=1)
-        beam, token = best.indices // scores_NV.shape[1], best.indices % scores_NV.shape[1]
+        logprobs_NM, tokens_NM = _likeliest(self._model, hidden_ND, self._rules, ids_NT, 2 * K)
+        M = logprobs_NM.shape[1]
+        best = (logprobs_NM + self._scores_CK.view(-1, 1)).view(C, -1).topk(min(2 * K, running * M), dim=1)
+        beam, token = best.indices // M, tokens_NM.view(C, -1).gather(1, best.indices)
         ends = token == self._rules.stop_id
         self._collect(best.values[:, :K], beam[:, :K], token[:, :K], length, divisor)
         self._scores_CK, place_CK = best.values.masked_fill(ends, -torch.inf).topk(K, dim=1)
         beam_CK = beam.gather(1, place_CK)
         kept_CKT = self._ids_CKT.gather(1, beam_CK[:, :, None].expand(-1, -1, length))
         self._ids_CKT = torch.cat((kept_CKT, token.gather(1, place_CK)[:, :, None]), dim=2)
-        self._leave(beam_CK, length, divisor)
+        self._leave(beam_CK, running, length, divisor)
 
     def _collect(self, scores_CK: Tensor, beam_CK: Tensor, token_CK: Tensor, length: int, divisor: float) -> None:
         """Take the finished ones among the best K candidates of each source; of all so far the best K stay."""
@@ -175,8 +186,15 @@ class _Beams:
             found.sort(key=lambda one: -one.score)
             del found[self._K :]
 
-    def _leave(self, beam_CK: Tensor, length: int, divisor: float) -> None:
-        """Sources that can hardly get a better result leave; the cache follows the sequences that go on."""
+    def _leave(self, beam_CK: Tensor, running: int, length: int, divisor: float) -> None:
+        """Sources that can hardly get a better result leave; the cache follows the sequences that go on.
+
+        Args:
+            beam_CK: which of the sequences that ran each one goes on from.
+            running: how many of each source ran.
+            length: tokens that the running sequences have.
+            divisor: penalty of that length.
+        """
         best, stay = self._scores_CK[:, 0].tolist(), []
         for i, number in enumerate(self._numbers):
             found = self.results[number]
@@ -188,7 +206,7 @@ class _Beams:
             self._numbers = [self._numbers[i] for i in stay]
             self._ids_CKT, self._scores_CK = self._ids_CKT[index_C], self._scores_CK[index_C]
             self._source = self._source.rows(index_C)
-        self._cache.select((index_C[:, None] * self._K + beam_CK[index_C]).flatten())
+        self._cache.select((index_C[:, None] * running + beam_CK[index_C]).flatten())
 
 
 @torch.inference_mode()
@@ -225,8 +243,9 @@ def sample_targets(
     for length in range(1, rules.max_tokens + 1):
         logits_NV = _next_logits(model, ids_NT, source, cache)
         uniforms_N = torch.cat([torch.rand(1, dtype=torch.float64, generator=generators[one]) for one in running])
+        logprobs_NV = logits_NV.log_softmax(dim=-1)
         next_N = choose(rules.applied(logits_NV, ids_NT), ids_NT, settings, uniforms_N)
-        logprobs = logits_NV.log_softmax(dim=-1).gather(1, next_N[:, None])[:, 0].tolist()
+        logprobs = logprobs_NV.gather(1, next_N[:, None])[:, 0].tolist()
         ids_NT = torch.cat((ids_NT, next_N[:, None]), dim=1)
         stay = []
         for i, (one, token, logprob) in enumerate(zip(running, next_N.tolist(), logprobs, strict=True)):
@@ -254,11 +273,61 @@ def _started(model: EncoderDecoder, n: int, device: torch.device) -> Tensor:
     return torch.full((n, 1), model.config.start_id, device=device)
 
 
+def _next_hidden(model: EncoderDecoder, ids_NT: Tensor, source: Source, cache: Cache) -> Tensor:
+    """Hidden states (N, D) after the last ids."""
+    return model.write(ids_NT[:, -1:], source, cache=cache)[:, -1]
+
+
+def _likeliest(
+    model: EncoderDecoder, hidden_ND: Tensor, rules: Rules, ids_NT: Tensor, count: int
+) -> tuple[Tensor, Tensor]:
+    """The log-probabilities of the likeliest tokens after each of N sequences, and the tokens, (N, M), M at most `count`.
+
+    On a CPU as many rows at once as leave their logits in the cache: each operation on all of them reads them from memory.
+    """
+    V = len(rules.allowed_V)
+    rows = max(64, _NUMBERS_AT_ONCE // V // 64 * 64) if hidden_ND.device.type == "cpu" else len(hidden_ND)
+    found = []
+    for first in range(0, len(hidden_ND), rows):
+        logprobs_RV = model.decoder.logits_at(hidden_ND[first : first + rows]).float().log_softmax(dim=-1)
+        found.append(largest(rules.applied(logprobs_RV, ids_NT[first : first + rows]), min(count, V)))
+    logprobs_NM, tokens_NM = (torch.cat([part[side] for part in found]) for side in (0, 1))
+    if logprobs_NM.isnan().any():  # of one logit that is not finite all of a row are
+        raise _diverged()
+    return logprobs_NM, tokens_NM
+
+
+def largest(scores_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest scores of each row and their places, (N, count), the largest first.
+
+    On a CPU the largest of each block come first: none of a block beyond the best `count` can be among the best.
+    256 rows of 8,000, 10 of each, ms: 1.1 → 0.6.
+    """
+    N, V = scores_NV.shape
+    blocks = V // _BLOCK
+    if scores_NV.device.type != "cpu" or blocks <= 4 * count:
+        return scores_NV.topk(count, dim=1)
+    even_NBI, rest = scores_NV[:, : blocks * _BLOCK].view(N, blocks, _BLOCK), scores_NV[:, blocks * _BLOCK :]
+    block_NM = even_NBI.amax(dim=2).topk(count, dim=1).indices
+    places_NP = torch.cat(
+        [
+            (block_NM[:, :, None] * _BLOCK + torch.arange(_BLOCK)).flatten(1),
+            torch.arange(blocks * _BLOCK, V).expand(N, -1),
+        ],
+        dim=1,
+    )
+    candidates_NP = torch.cat((even_NBI.gather(1, block_NM[:, :, None].expand(-1, -1, _BLOCK)).flatten(1), rest), dim=1)
+    best, at_NM = candidates_NP.topk(count, dim=1)
+    return best, places_NP.gather(1, at_NM)
+
+
 def _next_logits(model: EncoderDecoder, ids_NT: Tensor, source: Source, cache: Cache) -> Tensor:
     """Logits (N, V) after the last ids, in float32."""
-    logits_NV = model.decoder.logits_at(model.write(ids_NT[:, -1:], source, cache=cache)[:, -1]).float()
+    logits_NV = model.decoder.logits_at(_next_hidden(model, ids_NT, source, cache)).float()
     if not torch.isfinite(logits_NV).all():
-        raise DivergedError(
-            "the model gave logits that are not finite", hint="its weights may have diverged in training"
-        )
+        raise _diverged()
     return logits_NV
+
+
+def _diverged() -> DivergedError:
+    return DivergedError("the model gave logits that are not finite", hint="its weights may have diverged in training")

@@ -22,6 +22,7 @@ _aten = torch.ops.aten
 MAX_KEYS = 256
 """Keys of float32 up to which `attend` is faster than torch's kernel, which holds no scores; of bfloat16 twice as many."""
 
+_FEW = 16  # queries
 _MAX_KEYS = {torch.float32: MAX_KEYS, torch.bfloat16: 2 * MAX_KEYS}
 
 
@@ -86,6 +87,37 @@ def kernel(
         return F.scaled_dot_product_attention(
             q_BHTE, k_BGSE, v_BGSE, attn_mask=mask, is_causal=causal, enable_gqa=k_BGSE.shape[1] != q_BHTE.shape[1]
         )
+
+
+def is_step(q_BHTE: Tensor) -> bool:
+    """Whether `attend_step` is faster: a few queries, as one token of each beam, on a CPU, and no gradient is wanted."""
+    return fuses(q_BHTE) and q_BHTE.shape[2] <= _FEW and not torch.is_grad_enabled()
+
+
+def attend_step(q_BHTE: Tensor, k_BGSE: Tensor, v_BGSE: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Scaled dot-product attention of a few queries, (B, H, T, E), by products of whole batches.
+
+    Two cores, 8 heads of 32, ms, torch's kernel → this: 2,000 sequences, 1 query, 16 keys 8.0 → 1.9; 400 sources, 5
+    queries, 20 keys 5.9 → 1.1.
+
+    Args:
+        q_BHTE: queries.
+        k_BGSE: keys; G divides H.
+        v_BGSE: values.
+        mask: true where a query sees a key, or added to the scores; broadcasts to (B, H, T, S).
+    """
+    B, H, T, E = q_BHTE.shape
+    G, S = k_BGSE.shape[1:3]
+    q = (q_BHTE * (1.0 / math.sqrt(E))).reshape(B * G, -1, E)
+    with usual_products():  # the shapes are others in each step
+        scores = torch.bmm(q, k_BGSE.flatten(0, 1).transpose(1, 2)).view(B, H, T, S)
+    if mask is not None and mask.dtype is torch.bool:
+        scores.masked_fill_(~mask, -math.inf)
+    elif mask is not None:
+        scores += mask
+    shares = _aten._softmax.out(scores, -1, False, out=scores)
+    with usual_products():
+        return torch.bmm(shares.view(B * G, -1, S), v_BGSE.flatten(0, 1)).view(B, H, T, E)
 
 
 def _split(heads_BTRE: Tensor, keys_values_BSRE: Tensor | None, H: int, G: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -30,15 +30,12 @@ from wordpipe.model.attention import (
 )
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.fused_attention import MAX_KEYS
-from wordpipe.model.layers import ACTIVATIONS, Dropout, FeedForward, Linear, Norm, fuses
+from wordpipe.model.layers import ACTIVATIONS, Dropout, FeedForward, Linear, Norm, filled, fuses
 from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_bias, alibi_slopes, sinusoidal_table, t5_bias
 
 if TYPE_CHECKING:
     from wordpipe.model.packing import Group, Packed
     from wordpipe.model.variants.similarity import Sums
-
-
-_ROWS = 64  # packed rows on a CPU are filled up to a multiple: oneDNN makes a program for each new shape, in about 1 ms
 
 
 class Block(nn.Module):
@@ -233,7 +230,7 @@ class LanguageModel(nn.Module):
             x_ND = x_ND + added_ND
         n_rows = len(x_ND)
         if fuses(x_ND):
-            x_ND = F.pad(x_ND, (0, 0, 0, -n_rows % _ROWS))
+            x_ND = filled(x_ND)
         return self._run_blocks(x_ND[None], views, source=source)[0, :n_rows]
 
     def groups_of(self, packed: "Packed") -> "tuple[Group, ...]":
