@@ -390,6 +390,11 @@ def _fast_products() -> Iterator[None]:
         switch.fp32_precision = before
 
 
+def multiplies_by_onednn() -> bool:
+    """Whether `torch_threads` has changed who multiplies float32 matrices."""
+    return bool(_switch_of_products().fp32_precision == "bf16")
+
+
 @contextmanager
 def usual_products() -> Iterator[None]:
     """Inside `torch_threads`: multiply as torch does by itself."""

@@ -23,7 +23,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wordpipe.model.config import FeedForwardKind, ModelConfig
+from wordpipe.runtime import multiplies_by_onednn
 
+_ROWS_TO_PACK = 64  # below, the time does not matter
 _aten = torch.ops.aten
 _gelu_tanh = partial(F.gelu, approximate="tanh")  # GPT-2's: tanh approximates the error function
 _ACTIVATION_GRADIENTS = {
@@ -125,10 +127,42 @@ class Linear(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(n_out, n_in))
         self.bias = nn.Parameter(torch.empty(n_out)) if bias else None
+        self._product = Product()
 
     def forward(self, x: Tensor) -> Tensor:
         """Product over the last axis: (…, n_in) → (…, n_out)."""
-        return F.linear(x, self.weight, self.bias)
+        return self._product(x, self.weight, self.bias)
+
+
+class Product:
+    """x Wᵀ + b; where oneDNN computes it and no gradient is wanted, with the weights in the order in which it reads them.
+
+    1,000 rows by 1,024 x 256 on two cores of an AMD EPYC, GFLOP/s: MKL 197, oneDNN 386, so 473, and the same bits. The weights
+    are held twice then.
+    """
+
+    def __init__(self) -> None:
+        self._packed: tuple[int, Tensor] | None = None
+
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Product over the last axis."""
+        if torch.is_grad_enabled() or not fuses(x) or x.numel() < _ROWS_TO_PACK * x.shape[-1] or not packs(x):
+            return F.linear(x, weight, bias)
+        if self._packed is None or self._packed[0] != weight._version:  # another one since the weights were changed
+            self._packed = weight._version, torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _ROWS_TO_PACK)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed[1], bias, "none", [], "")
+        return product
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Product":
+        return Product()
+
+    def __reduce__(self) -> tuple[type["Product"], tuple[()]]:
+        return Product, ()
+
+
+def packs(x: Tensor) -> bool:
+    """Whether oneDNN multiplies this."""
+    return x.dtype is torch.float32 and not torch.is_autocast_enabled("cpu") and multiplies_by_onednn()
 
 
 def filled(rows_ND: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ from wordpipe.model.attention import (
 )
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.fused_attention import MAX_KEYS
-from wordpipe.model.layers import ACTIVATIONS, Dropout, FeedForward, Linear, Norm, filled, fuses
+from wordpipe.model.layers import ACTIVATIONS, Dropout, FeedForward, Linear, Norm, Product, filled, fuses
 from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_bias, alibi_slopes, sinusoidal_table, t5_bias
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ class LanguageModel(nn.Module):
         self.head = MaskedHead(config) if config.head else None
         self.output = None if config.tied else nn.Parameter(torch.empty(config.vocab_size, config.dim))
         self.output_bias = nn.Parameter(torch.empty(config.vocab_size)) if config.output_bias else None
+        self._product = Product()
 
     def _make_positions(self, config: ModelConfig) -> None:
         kind = config.positions
@@ -314,7 +315,7 @@ class LanguageModel(nn.Module):
         Returns:
             logits_NV: of the same leading shape.
         """
-        return F.linear(self.features_at(hidden_ND), self.output_matrix, self.output_bias)
+        return self._product(self.features_at(hidden_ND), self.output_matrix, self.output_bias)
 
     def features_at(self, hidden_ND: Tensor) -> Tensor:
         """The input of the output matrix: the hidden states themselves, or what the head makes of them."""
