@@ -384,7 +384,7 @@ def evaluate_seq2seq(
 
     Settings, tasks:
         prefix: put before every source text; without it what the model was trained with. Default: None.
-        prefix_field: field whose value is put before each source text; figures for each of its values too. Default: ''.
+        prefix_field: field whose value is put before each source text, without it that of the training; figures for each of its values too. Default: ''.
 
     Settings, how target texts are found:
         beams: target texts that are followed at a time; 1 takes the most probable token each time (greedy) (1 to 1000). Default: 5.
@@ -1249,7 +1249,7 @@ def train_seq2seq(
     checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
     valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
     extend: PathLike | None = None, init_embeddings: PathLike | None = None, n_decoder_layers: int | None = None,
-    average: float = 0.1, prefix: str = '',
+    average: float = 0.1, prefix: str = '', prefix_field: str = '',
 ) -> Made:
     """Train an encoder-decoder on pairs: translations, titles, answers.
 
@@ -1323,6 +1323,7 @@ def train_seq2seq(
 
     Settings, the pairs:
         prefix: text put before every source, such as "translate German to English: ". Default: ''.
+        prefix_field: field of the records that holds such a text, as it is, for each source: several tasks in one model. Default: ''.
     """
 
 def train_word2vec(

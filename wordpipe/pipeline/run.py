@@ -332,13 +332,12 @@ class Pipeline:
                 manifest = artifact.manifest
         except (ArtifactError, StorageError):
             return False
+        settings = self._checked_settings(stage)
         is_of_sources = any(entry.kind == "source" for entry in manifest.inputs)
-        if not is_of_sources and len(manifest.inputs) != len(
-            stage.needs
-        ):  # a setting that names an artifact came or went
+        wanted = len(stage.needs) + settings.reads_corpus
+        if not is_of_sources and len(manifest.inputs) != wanted:  # a setting that names an artifact came or went
             return False
-        body = self._checked_settings(stage).recipe_body()
-        return recipe_of(stage.command.makes, body, manifest.inputs) == manifest.recipe
+        return recipe_of(stage.command.makes, settings.recipe_body(), manifest.inputs) == manifest.recipe
 
     def _changed(self, stage: Stage, before: dict[str, State]) -> State:
         """The state of a stage that is not kept."""
@@ -405,6 +404,8 @@ class Pipeline:
             if value is not None:
                 foreign = model_entry if kinds == ("model",) else file_entry  # what it is where it is no artifact
                 entries.append(_artifact_entry(value) if is_artifact(Path(value)) else foreign(Path(value)))
+        if settings.reads_corpus:
+            entries.append(_corpus_entry(self._resolve(stage.inputs[0])))
         return entries
 
     def _settings(self, stage: Stage) -> dict[str, Any]:
@@ -457,6 +458,13 @@ def _sources(names: list[str], settings: Settings) -> Sources:
 def _artifact_entry(path: str | Path) -> InputEntry:
     with Artifact(path, verify=False) as artifact:
         return InputEntry(kind=artifact.kind, digest=artifact.digest)
+
+
+def _corpus_entry(tokens: str) -> InputEntry:
+    """Of the corpus that tokens were made of."""
+    with Artifact(tokens, verify=False) as artifact:
+        behind = artifact.manifest.inputs[0]
+    return InputEntry(kind=behind.kind, digest=behind.digest)
 
 
 def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wordpipe.artifacts import TOKENIZER, Artifact, BundledFiles, is_artifact, parse_json, read_regular_file
 from wordpipe.errors import ArtifactError
@@ -58,6 +58,8 @@ class OpenModel:
         notes: what the user should know of how it was read.
         made_by: the command that made the artifact; empty of a folder of transformers.
         prefix: text that stood before every source text in training, as an artifact says.
+        prefix_field: field of the records that said what stood before each; empty where none did.
+        prefixes: what it said, the most frequent first.
     """
 
     path: str
@@ -69,6 +71,8 @@ class OpenModel:
     notes: tuple[str, ...] = ()
     made_by: str = ""
     prefix: str = ""
+    prefix_field: str = ""
+    prefixes: tuple[str, ...] = ()
 
     @property
     def max_len(self) -> int:
@@ -174,12 +178,19 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
     folder = Path(path)
     if is_artifact(folder) or not (folder / CONFIG).is_file():
         with Artifact(folder, ["model"], verify=verify) as artifact:
-            about, prefix = artifact.manifest, artifact.manifest.settings.get("prefix")
             opened = _opened(folder, *read_artifact(artifact))
-            return replace(opened, made_by=about.command, prefix=prefix if isinstance(prefix, str) else "")
+            return replace(opened, made_by=artifact.manifest.command, **prefixes_of(artifact))
     refuse_headless(folder)
     opened = _opened(folder, *read_folder(folder))
     return replace(opened, notes=(*opened.notes, "a folder of transformers has no hashes: its files were not checked"))
+
+
+def prefixes_of(artifact: Artifact) -> dict[str, Any]:
+    """What stood before the sources in the training of a model: the fields `prefix…` of `OpenModel`."""
+    settings, found = artifact.manifest.settings, artifact.manifest.facts.get("prefixes")
+    texts = {name: settings.get(name) for name in ("prefix", "prefix_field")}
+    said: dict[str, Any] = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
+    return said | {"prefixes": tuple(map(str, found)) if isinstance(found, dict) else ()}
 
 
 def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str]]":

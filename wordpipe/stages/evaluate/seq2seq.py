@@ -54,6 +54,7 @@ from wordpipe.stages.evaluate.pairs import (
     read_pairs,
     read_training_pairs,
     reported,
+    with_field_of_training,
 )
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -162,6 +163,7 @@ def evaluate_seq2seq(
     """
     run, chosen = run or RunOptions(), Seq2SeqEvaluationSettings.make(settings)
     paths, file = as_list(models), None if output is None else Path(output)
+    chosen = with_field_of_training(paths, chosen, run)
     chosen.generation(chosen.prefix)  # what does not go together is refused before anything is read
     _check_output(file, paths)
     with storage_errors():

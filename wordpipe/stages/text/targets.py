@@ -28,6 +28,7 @@ WINDOW = 1_024  # lines that are sorted together
 _CHARACTERS = 1 << 20  # of a window
 _POSITIONS = 1 << 15  # of the targets that are written at once, and of their sources
 _LOGITS = 1 << 24  # numbers at once: 64 MiB
+_PREFIXES_SHOWN = 5
 _MORE_THAN_TWICE = 20  # tokens of a target beyond twice those of its source
 
 
@@ -130,6 +131,12 @@ class TargetWriter:
         self.notes: list[str] = []
         if (asked := settings.max_tokens or 0) > self.max_len:
             self.notes.append(f"max_tokens is {asked:,}, and the model has {self.max_len:,} positions: so many at most")
+        if opened.prefix_field and settings.prefix is None:
+            known = ", ".join(f'"{text}"' for text in opened.prefixes[:_PREFIXES_SHOWN])
+            more = ", …" if len(opened.prefixes) > _PREFIXES_SHOWN else ""
+            self.notes.append(
+                f"the model knows its tasks by a text before each source: give one as --prefix: {known}{more}"
+            )
         self.sources = self.empty = self.shortened = self.cut = self.tokens = self.unfinished = 0
         self.seconds = 0.0
 

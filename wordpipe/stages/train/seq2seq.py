@@ -4,17 +4,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, read_batches, read_schema, row_count
+from wordpipe.artifacts import TOKENIZER, Artifact, read_schema
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model import EncoderDecoder, PairStyle, new_encoder_decoder, transformers_class, why_no_class
 from wordpipe.runtime import without_memory
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
+from wordpipe.stages.train.pair_files import Prefixes, corpus_of, count_pairs, note_pairs, write_pairs
 from wordpipe.stages.train.run import SPLITS, refuse_too_large, special_ids, train_together, write_token_streams
 from wordpipe.tokens import (
     FRAMES,
@@ -173,10 +171,10 @@ class _OnPairs(_Start):
     """The second text is learned from the first.
 
     Attributes:
-        prefix: ids before every source.
+        prefixes: what stands before each source.
     """
 
-    prefix: tuple[int, ...]
+    prefixes: Prefixes
 
     def write_inputs(self, job: Job) -> None:
         """The pairs as flat files that are mapped into memory."""
@@ -184,36 +182,15 @@ class _OnPairs(_Start):
         end = (self.special.need("eos"),)
         writers = {
             split: PairWriter(
-                job.scratch / split, vocab_size=self.n_tokens, before=(*begins, *self.prefix), after=end, end=end,
+                job.scratch / split, vocab_size=self.n_tokens, before=begins, after=end, end=end,
                 max_len=self.model.config.max_len,
             )
             for split in SPLITS
         }  # fmt: skip
-        total, done, empty = row_count(self.source, "tokens"), 0, 0
-        for batch in read_batches(self.source, "tokens", ["split", "ids", "ids_b"]):
-            for split, writer in writers.items():
-                empty += _write_rows(writer, batch.filter(pc.equal(batch["split"], split)))
-            done += len(batch)
-            job.report("preparing", done, total, "pairs")
-        for writer in writers.values():
-            writer.close()
-        self._count(job, writers, empty)
-
-    def _count(self, job: Job, writers: dict[str, PairWriter], empty: int) -> None:
-        for split, writer in writers.items():
-            job.counts |= {f"pairs_{split}": writer.n_pairs, f"tokens_{split}": sum(writer.n_ids)}
+        empty = write_pairs(job, self.source, writers, self.prefixes)
         long_source, long_target = (sum(writer.left_out[side] for writer in writers.values()) for side in (0, 1))
-        left_out = {"pairs_left_out_empty": empty, "pairs_left_out_long_source": long_source,
-                    "pairs_left_out_long_target": long_target}  # fmt: skip
-        job.counts |= {name: count for name, count in left_out.items() if count}
-        if long_source or long_target:
-            room = self.model.config.max_len
-            job.warn(
-                f"{long_source + long_target:,} pairs are left out, as a side of them is longer than {room:,} positions: "
-                "a longer --seq-len keeps them"
-            )
-        if not writers["train"].n_pairs:
-            raise InputError("no pair to train on", hint="look at the corpus: wordpipe show, or give more pairs")
+        left_out = {"empty": empty, "long_source": long_source, "long_target": long_target}
+        count_pairs(job, writers, left_out, self.model.config.max_len)
 
     def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
         """The training on what the first process wrote to a folder."""
@@ -228,12 +205,7 @@ class _OnPairs(_Start):
         """Say and record what is going to be trained."""
         blocks = trainer.learner.blocks
         self.note_shape(job, trainer, f"pairs, {blocks.seq_len:,} tokens each")
-        if not job.counts.get("pairs_valid"):
-            job.note("no pair is held out, so there is no validation loss; ingest more pairs, or with a larger --valid")
-        if trainer.plan.batch_size > len(blocks):
-            job.warn(
-                f"a batch of {trainer.plan.batch_size:,} takes each of the {len(blocks):,} pairs several times in one step"
-            )
+        note_pairs(job, len(blocks), trainer.plan.batch_size)
 
 
 @dataclass(frozen=True)
@@ -292,22 +264,6 @@ class _OnDamage(_Start):
             job.note("no document is held out, so there is no validation loss; ingest more, or with a larger --valid")
 
 
-def _write_rows(writer: PairWriter, rows: pa.RecordBatch) -> int:
-    """Append pairs; how many had an empty side and were left out."""
-    sides = []
-    for column in ("ids", "ids_b"):
-        lengths = pc.fill_null(pc.list_value_length(rows[column]), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-        sides.append((rows[column].flatten().to_numpy(zero_copy_only=False), np.cumsum(lengths) - lengths, lengths))
-    empty = 0
-    for i in range(len(rows)):
-        source, target = (ids[first[i] : first[i] + lengths[i]] for ids, first, lengths in sides)
-        if not len(source) or not len(target):
-            empty += 1
-            continue
-        writer.add(source, target)
-    return empty
-
-
 def _prepare(job: Job, path: PathLike, settings: Seq2SeqSettings) -> _OnPairs:
     """Open the inputs, and make the model as it is before its first step.
 
@@ -321,8 +277,17 @@ def _prepare(job: Job, path: PathLike, settings: Seq2SeqSettings) -> _OnPairs:
             hint="ingest pairs with --text-b FIELD or --parallel A B, and tokenize them",
         )  # fmt: skip
     start = _with_model(job, source, settings)
-    prefix = start.tokenizer.encode(settings.prefix, add_special_tokens=False).ids
-    return _OnPairs(**vars(start), prefix=tuple(prefix))
+    named = settings.prefix_field
+    corpus = corpus_of(job, source, what=f"the field {named!r}") if named else None
+    if corpus is not None and settings.extend is not None:
+        with Artifact(settings.extend, ["model"], verify=False) as before:
+            known = {entry.digest for entry in before.manifest.inputs}
+        if corpus.digest not in known:
+            raise ArtifactError(
+                "this model was trained with the fields of another corpus", where=settings.extend, got=corpus.digest[:16],
+                hint="start from its weights with --init",
+            )  # fmt: skip
+    return _OnPairs(**vars(start), prefixes=Prefixes(start.tokenizer, settings.prefix, corpus, named))
 
 
 def _prepare_denoising(job: Job, path: PathLike, settings: DenoisingSettings) -> _OnDamage:
