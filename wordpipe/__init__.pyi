@@ -848,7 +848,7 @@ def train_clm(
     valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
     extend: PathLike | None = None, init_embeddings: PathLike | None = None,
 ) -> Made:
-    """Train a causal transformer by next-token prediction.
+    """Train a causal transformer by next-token prediction; of pairs, it learns to go on from a first text with the second.
 
     A run that was stopped is continued by the same call, exactly.
 

@@ -60,6 +60,7 @@ class OpenModel:
         prefix: text that stood before every source text in training, as an artifact says.
         prefix_field: field of the records that said what stood before each; empty where none did.
         prefixes: what it said, the most frequent first.
+        answers: a decoder that learned to go on from the first text of a pair with the second; `after` ends the first one.
     """
 
     path: str
@@ -73,6 +74,7 @@ class OpenModel:
     prefix: str = ""
     prefix_field: str = ""
     prefixes: tuple[str, ...] = ()
+    answers: bool = False
 
     @property
     def max_len(self) -> int:
@@ -179,7 +181,8 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
     if is_artifact(folder) or not (folder / CONFIG).is_file():
         with Artifact(folder, ["model"], verify=verify) as artifact:
             opened = _opened(folder, *read_artifact(artifact))
-            return replace(opened, made_by=artifact.manifest.command, **prefixes_of(artifact))
+            about, before = artifact.manifest, prefixes_of(artifact)
+            return replace(opened, made_by=about.command, answers=about.facts.get("answers") is True, **before)
     refuse_headless(folder)
     opened = _opened(folder, *read_folder(folder))
     return replace(opened, notes=(*opened.notes, "a folder of transformers has no hashes: its files were not checked"))

@@ -327,6 +327,7 @@ class Seq2SeqSettings(PairSettings):
         "", "field of the records that holds such a text, as it is, for each source: several tasks in one model",
         metavar="NAME",
     )  # fmt: skip
+    lr: float | None = setting(None, "peak learning rate, else the preset's", gt=0, le=1e3, expert=True)
     label_smoothing: float = setting(0.1, "share of the target spread over all tokens", ge=0, lt=1, expert=True)
 
     @property
