@@ -64,10 +64,13 @@ class SpecialIds:
     def completed(self, architecture: Architecture) -> "SpecialIds":
         """With what a training needs, where another token does the same.
 
-        GPT-2 parts documents by one token that begins and ends them, EuroBERT frames sequences as a decoder does.
+        GPT-2 parts documents by one token that begins and ends them, EuroBERT frames sequences as a decoder does, and what
+        ends a text of BERT ends one that is written, too.
         """
         bos = self.eos if self.bos is None else self.bos
         eos = self.bos if self.eos is None else self.eos
+        if architecture == "encoder-decoder":
+            return replace(self, bos=self.cls if bos is None else bos, eos=self.sep if eos is None else eos)
         if architecture != "encoder":
             return replace(self, bos=bos, eos=eos)
         return replace(self, cls=bos if self.cls is None else self.cls, sep=eos if self.sep is None else self.sep)

@@ -43,6 +43,7 @@ from wordpipe.training import (
     open_pairs,
     open_starts,
     row_starts,
+    trained_shape,
 )
 from wordpipe.training.settings import DenoisingSettings, PairSettings, Seq2SeqSettings
 
@@ -112,6 +113,7 @@ class _Start:
         model: with its first weights.
         settings: how to train.
         style: of the model.
+        frame: roles of what stands before and after a source, see `FRAMES`.
         begin: the end of the finished training that is extended, or None.
     """
 
@@ -122,6 +124,7 @@ class _Start:
     model: EncoderDecoder
     settings: PairSettings
     style: PairStyle
+    frame: tuple[str, str]
     begin: Snapshot | None
 
     @property
@@ -161,8 +164,7 @@ class _Start:
         """The tokenizer, which frames a source as in training."""
         config = self.model.config
         ids = config.special_ids | {"unk": self.special.unk}
-        frame = FRAMES["framed source" if self.style == "bart" else "source"]
-        tokenizer, names = framed_tokenizer(self.tokenizer_json, ids, frame=frame, vocab_size=config.vocab_size)
+        tokenizer, names = framed_tokenizer(self.tokenizer_json, ids, frame=self.frame, vocab_size=config.vocab_size)
         return transformers_files(tokenizer, names, max_len=config.max_len)
 
 
@@ -178,11 +180,11 @@ class _OnPairs(_Start):
 
     def write_inputs(self, job: Job) -> None:
         """The pairs as flat files that are mapped into memory."""
-        begins = () if self.style != "bart" else (self.special.need("bos"),)
+        before, after = (tuple(self.special.need(role) for role in (one,) if role) for one in self.frame)
         end = (self.special.need("eos"),)
         writers = {
             split: PairWriter(
-                job.scratch / split, vocab_size=self.n_tokens, before=begins, after=end, end=end,
+                job.scratch / split, vocab_size=self.n_tokens, before=before, after=after, end=end,
                 max_len=self.model.config.max_len,
             )
             for split in SPLITS
@@ -320,20 +322,16 @@ def _prepare_denoising(job: Job, path: PathLike, settings: DenoisingSettings) ->
 
 def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
     """The model before its first step, fresh or that of `init`; of a T5 that learns to denoise the tokenizer has sentinels."""
-    data, style, model = source.read(TOKENIZER), settings.style, None
+    data, style, model, frame = source.read(TOKENIZER), settings.style, None, None
     where, begin = str(source.path / TOKENIZER), None
+    denoises = isinstance(settings, DenoisingSettings)
     if settings.extend is not None:
-        from wordpipe.stages.train.initial_weights import extended_training
-
-        extended, begin = extended_training(job, settings.extend, settings)
-        assert isinstance(extended, EncoderDecoder), "the settings of the training before name the command"
-        model = _dropping(extended, settings.dropout)
+        model, begin, frame = _extended(job, settings, settings.extend)
+        style = "bart" if frame == FRAMES["framed source"] else "t5" if denoises else style
     elif settings.init is not None:
-        from wordpipe.stages.train.initial_weights import given_pair_model
-
-        model = _dropping(given_pair_model(job, settings.init, open_tokenizer(data, where=where)), settings.dropout)
+        model, frame = _given(job, settings, settings.init, open_tokenizer(data, where=where))
         style = _STYLES.get(model.config.positions, "vaswani")
-    if style == "t5" and isinstance(settings, DenoisingSettings):
+    if style == "t5" and denoises:
         data = with_sentinels(data, N_SENTINELS)
     tokenizer = open_tokenizer(data, where=where)
     special = special_ids(tokenizer, "encoder-decoder")
@@ -348,11 +346,46 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
             "the model has no embeddings for the sentinels", where=settings.init, got=model.config.vocab_size,
             expected=f"{number_of_ids(tokenizer)}", hint="start from a model of train denoising --style t5",
         )  # fmt: skip
-    return _Start(source, tokenizer, data, special, model, settings, style, begin)
+    frame = frame or FRAMES["framed source" if style == "bart" else "source"]
+    return _Start(source, tokenizer, data, special, model, settings, style, frame, begin)
 
 
-def _dropping(model: EncoderDecoder, dropout: float) -> EncoderDecoder:
-    """The same weights in a model with this dropout."""
-    other = EncoderDecoder(replace(model.config, dropout=dropout))
+def _extended(job: Job, settings: PairSettings, path: Path) -> tuple[EncoderDecoder, Snapshot, tuple[str, str] | None]:
+    """The model of a finished training, its state, and how it frames a source."""
+    from wordpipe.stages.train.initial_weights import extended_training, read_frame
+
+    model, begin = extended_training(job, path, settings)
+    assert isinstance(model, EncoderDecoder), "the settings of the training before name the command"
+    with Artifact(path, ["model"], verify=False) as before:
+        tokenizer = open_tokenizer(before.read(TOKENIZER), where=str(path / TOKENIZER))
+    return _shaped(model, settings), begin, read_frame(tokenizer)
+
+
+def _given(
+    job: Job, settings: PairSettings, path: Path, tokenizer: Tokenizer
+) -> tuple[EncoderDecoder, tuple[str, str] | None]:
+    """The model to start from, or one with a fresh decoder whose encoder that is, and how it frames a source."""
+    from wordpipe.stages.train.initial_weights import given_pair_model, with_fresh_decoder
+
+    given = given_pair_model(job, path, tokenizer, encoders=isinstance(settings, Seq2SeqSettings))
+    if isinstance(given.model, EncoderDecoder):
+        has, wanted = given.model.config.n_decoder_layers, settings.n_decoder_layers
+        if wanted not in (None, has):
+            raise ConfigError(
+                "the model of init has its own decoder", where="n_decoder_layers", got=wanted, expected=has
+            )
+        return _shaped(given.model, settings), given.frame
+    job.note("the encoder begins with the given weights, the decoder is fresh")
+    model = with_fresh_decoder(
+        given.model, path, n_layers=settings.n_decoder_layers, special=special_ids(tokenizer, "encoder-decoder"),
+        seed=settings.seed,
+    )  # fmt: skip
+    job.counts["parameters_given"] = sum(weight.numel() for weight in model.encoder.parameters())
+    return _shaped(model, settings), given.frame or FRAMES["encoder"]
+
+
+def _shaped(model: EncoderDecoder, settings: PairSettings) -> EncoderDecoder:
+    """The same weights in a model with the dropout and the length of the settings."""
+    other = EncoderDecoder(trained_shape(settings, model.config)[0])
     other.load_state_dict(model.state_dict())
     return other
