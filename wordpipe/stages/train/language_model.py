@@ -11,7 +11,6 @@ from wordpipe.artifacts import TOKENIZER, Artifact, read_schema
 from wordpipe.model import Architecture, LanguageModel, one_stack, seed_of, transformers_class, why_no_class
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
-from wordpipe.stages.train.pair_files import Prefixes, count_pairs, note_pairs, write_pairs
 from wordpipe.stages.train.run import (
     SPLITS,
     fresh_model,
@@ -24,8 +23,6 @@ from wordpipe.tokens import FRAMES, framed_tokenizer, number_of_ids, open_tokeni
 from wordpipe.training import (
     Execution,
     LanguageLearner,
-    PairWriter,
-    SecondTexts,
     Snapshot,
     SpecialIds,
     Stream,
@@ -33,10 +30,8 @@ from wordpipe.training import (
     Trainer,
     WordStarts,
     assemble,
-    assemble_learner,
     model_config,
     open_ids,
-    open_pairs,
     open_starts,
     trained_shape,
     unigram_entropy,
@@ -162,10 +157,16 @@ class _Start:
 
 @dataclass(frozen=True)
 class _OnPairs(_Start):
-    """The second texts of pairs, by a decoder: what `generate` is given as a prompt is a first text, whole."""
+    """The second texts of pairs, by a decoder: what `generate` is given as a prompt is a first text, whole.
+
+    What pairs need is loaded where there are some.
+    """
 
     def write_inputs(self, job: Job) -> None:
         """The pairs as flat files: <s> source </s> is read, target </s> is learned."""
+        from wordpipe.stages.train.pair_files import Prefixes, count_pairs, write_pairs
+        from wordpipe.training import PairWriter
+
         begin, end = self.special.need("bos"), self.special.need("eos")
         max_len = self.model.config.max_len
         writers = {
@@ -181,6 +182,8 @@ class _OnPairs(_Start):
 
     def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
         """The training on what the first process wrote to a folder."""
+        from wordpipe.training import SecondTexts, assemble_learner, open_pairs
+
         train, valid = (open_pairs(folder / split, self.n_tokens) for split in SPLITS)
         objective = SecondTexts(device=execution.device)
         return assemble_learner(
@@ -191,6 +194,8 @@ class _OnPairs(_Start):
 
     def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
         """Say and record what is going to be trained."""
+        from wordpipe.stages.train.pair_files import note_pairs
+
         blocks = trainer.learner.blocks
         job.facts["answers"] = True
         job.note("the texts are pairs: the first ones are read, the second ones are learned")
