@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.support.models import pair_config
+from tests.support.models import pair_config, shaken
 from wordpipe.model import new_encoder_decoder, shifted
 from wordpipe.runtime import StopFlag
 from wordpipe.training import (
@@ -18,6 +18,7 @@ from wordpipe.training import (
     loss_sum,
     make_execution,
     open_pairs,
+    pair_targets,
 )
 from wordpipe.training.settings import Seq2SeqSettings
 
@@ -193,6 +194,21 @@ def test_held_out_pairs_are_measured_without_smoothing(tmp_path):
         targets = targets_of(blocks, range(30))
         want = float(loss_sum(run.learner.model.eval(), targets)) / len(targets.labels[0])
     assert measured.loss == pytest.approx(want, rel=1e-5)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_lengths_that_are_rounded_up_may_pass_the_last_position(tmp_path, monkeypatch, style):
+    """As on a GPU: sequences of all 24 positions are filled up to 32, and what fills them has no position."""
+    writer = PairWriter(tmp_path / "train", vocab_size=96, before=(), after=(6,), end=(6,), max_len=24)
+    for source, target in ((23, 4), (3, 23), (16, 16)):
+        writer.add(np.arange(10, 10 + source), np.arange(40, 40 + target))
+    writer.close()
+    targets = targets_of(open_pairs(tmp_path / "train", 96), range(3))
+    model, losses = shaken(new_encoder_decoder(pair_config(style), 3)), []
+    for multiple in (1, 16):
+        monkeypatch.setitem(pair_targets._MULTIPLES, "cpu", multiple)
+        losses.append(float(loss_sum(model, targets).detach()))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
 def test_blocks_know_their_size(tmp_path):

@@ -72,6 +72,7 @@ def random_pairs(n, seed, longest=8):
 def test_the_loss_is_that_of_the_targets_alone(name, multiple, monkeypatch):
     monkeypatch.setitem(pair_targets._MULTIPLES, "cpu", multiple)
     model, pairs = shaken(new_model(kind_config(name), 0)), random_pairs(13, seed=4)
+    pairs.append(([5, *range(20, 31), 6], [*range(50, 61), 6]))  # all 24 positions
     with torch.no_grad():
         got, want = loss_sum(model, targets_of(pairs)), by_hand(model, pairs)
     assert float(got) == pytest.approx(float(want), rel=2e-5)

@@ -227,8 +227,7 @@ class LanguageModel(nn.Module):
             window: PackedView(packed.shapes, tuple(views[window] for views in of_runs))
             for window in self.config.windows
         }
-        longest = max(T for _, T in packed.shapes)
-        x_1ND = self._embed(packed.ids, None, 0, longest, packed.places())[None]
+        x_1ND = self._embed(packed.ids, None, 0, packed.longest, packed.places())[None]
         return self._run_blocks(x_1ND if added_ND is None else x_1ND + added_ND, views, source=source)[0]
 
     def _run_blocks(
