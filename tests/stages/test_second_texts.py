@@ -92,7 +92,9 @@ def test_pairs_that_are_too_long_together_are_left_out_counted_and_said(tokens, 
     assert (
         made.counts["pairs_left_out_long"] == long == 50 - made.counts["pairs_train"] - made.counts["pairs_valid"] > 0
     )
-    assert any(f"{long} pairs are left out, as they are longer than 14 positions" in note for note in said)
+    assert any(
+        f"{long} pairs are left out, as both texts together are longer than 14 positions" in note for note in said
+    )
     with pytest.raises(InputError, match="no pair to train on"):
         trained(made_of_long(tmp_path), tmp_path / "none", seq_len=8)
 

@@ -199,7 +199,7 @@ class _OnPairs(_Start):
         blocks = trainer.learner.blocks
         job.facts["answers"] = True
         job.note("the texts are pairs: the first ones are read, the second ones are learned")
-        _note_shape(job, trainer, f"{trainer.plan.batch_size:,} pairs, {blocks.seq_len:,} tokens each")
+        _note_shape(job, trainer, f"{trainer.plan.batch_size:,} pairs, {blocks.seq_len:,} tokens each,")
         note_pairs(job, len(blocks), trainer.plan.batch_size)
 
 

@@ -103,9 +103,8 @@ class Prefixes:
         job.counts["prefixes"] = len(self.texts)
         if self.missing:
             job.counts["pairs_without_prefix"] = self.missing
-            job.warn(
-                f"{self.missing:,} pairs have nothing in the field {self.field!r}: no prefix stands before their sources"
-            )
+            which = "1 pair has" if self.missing == 1 else f"{self.missing:,} pairs have"
+            job.warn(f"{which} nothing in the field {self.field!r}: no prefix stands before the source")
 
 
 def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
@@ -208,10 +207,9 @@ def count_pairs(job: Job, writers: Mapping[str, PairWriter], left_out: Mapping[s
         job.counts |= {f"pairs_{split}": writer.n_pairs, f"tokens_{split}": sum(writer.n_ids)}
     job.counts |= {f"pairs_left_out_{why}": count for why, count in left_out.items() if count}
     if long := sum(count for why, count in left_out.items() if why.startswith("long")):
-        where = "they are" if "long" in left_out else "a side of them is"
-        job.warn(
-            f"{long:,} pairs are left out, as {where} longer than {positions:,} positions: a longer --seq-len keeps them"
-        )
+        which = "1 pair is" if long == 1 else f"{long:,} pairs are"
+        part = "both texts together are" if "long" in left_out else "one of the texts is"
+        job.warn(f"{which} left out, as {part} longer than {positions:,} positions: a longer --seq-len keeps more")
     if not writers["train"].n_pairs:
         raise InputError("no pair to train on", hint="look at the corpus: wordpipe show, or give more pairs")
 
