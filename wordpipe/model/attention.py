@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.fused_attention import attend, attends, kernel
 from wordpipe.model.layers import Linear
+from wordpipe.model.packing import Group
 from wordpipe.model.positions import DistanceBias, mask_like, rotate, visible_keys, with_bias
 
 if TYPE_CHECKING:
@@ -112,12 +113,27 @@ class PackedView:
     """The views of several runs of sequences, one after the other (see `Packed`).
 
     Attributes:
-        shapes: sequences and positions (B, T) of each run; the products add up to the N positions of all.
-        views: of each run.
+        groups: of each run, or of each group of runs; their rows add up to the N positions of all.
+        views: of each.
     """
 
-    shapes: tuple[tuple[int, int], ...]
+    groups: tuple[Group, ...]
     views: tuple[View, ...]
+
+    def joined(self, found: Sequence[Tensor], n_rows: int) -> Tensor:
+        """What was found for each group, (B, T, …), as rows (N, …); nothing in the rows that fill up to `n_rows`."""
+        rows = [group.rows(one) for group, one in zip(self.groups, found, strict=True)]
+        if (missing := n_rows - sum(map(len, rows))) > 0:
+            rows.append(rows[0].new_zeros(missing, *rows[0].shape[1:]))
+        return torch.cat(rows)
+
+
+def split_rows(rows: Tensor, groups: Sequence[Group]) -> list[Tensor]:
+    """Rows (N, …), which may be filled up at the end, as the padded matrix (B, T, …) of each group."""
+    sizes = [group.n_rows for group in groups]
+    # one split is one node for the gradient, not one per group
+    parts = torch.split(rows, [*sizes, len(rows) - sum(sizes)])
+    return [group.padded(part) for part, group in zip(parts, groups, strict=False)]
 
 
 def make_view(
@@ -194,19 +210,20 @@ class Attention(nn.Module):
         B, T, _ = x_BTD.shape
         heads = self.qkv(x_BTD).view(B, T, self.n_heads + 2 * self.n_kv_heads, self.head_dim)
         if isinstance(view, PackedView):
-            # every run by itself; one split is one node for the gradient, not one per run
-            parts = torch.split(heads[0], [B * T for B, T in view.shapes])
+            parts = split_rows(heads[0], view.groups)
             mixed = [
-                self._mixed(part.view(B, T, *part.shape[1:]), of_run, None).flatten(0, 1)
-                for part, (B, T), of_run in zip(parts, view.shapes, view.views, strict=True)
+                self._mixed(part, of_group, None, group.hidden)
+                for part, group, of_group in zip(parts, view.groups, view.views, strict=True)
             ]
-            mixed_BTD = torch.cat(mixed)[None]
+            mixed_BTD = view.joined(mixed, T)[None]
         else:
             mixed_BTD = self._mixed(heads, view, memory)
         out_BTD: Tensor = self.out(rows_at(mixed_BTD, at_BK))
         return out_BTD
 
-    def _mixed(self, heads: Tensor, view: View, memory: "KeysValues | Sums | None") -> Tensor:
+    def _mixed(
+        self, heads: Tensor, view: View, memory: "KeysValues | Sums | None", hidden_BT: Tensor | None = None
+    ) -> Tensor:
         if self.kind == "linear":
             from wordpipe.model.variants.similarity import linear_attention
 
@@ -217,15 +234,16 @@ class Attention(nn.Module):
             )
         else:
             assert memory is None or isinstance(memory, KeysValues)
-            mixed_BTHE = self._softmax(heads, view, memory)
+            mixed_BTHE = self._softmax(heads, view, memory, hidden_BT)
         return mixed_BTHE.reshape(*heads.shape[:2], self.n_heads * self.head_dim)
 
-    def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None) -> Tensor:
+    def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None, hidden_BT: Tensor | None) -> Tensor:
         is_plain = memory is None and self.score is None and view.band is None and not _hides(view.mask)
         if is_plain and attends(heads):
             return attend(
-                heads, view.angles, n_heads=self.n_heads, n_kv_heads=self.n_kv_heads, causal=view.causal, bias=view.mask
-            )
+                heads, view.angles, n_heads=self.n_heads, n_kv_heads=self.n_kv_heads, causal=view.causal, bias=view.mask,
+                hidden_BS=hidden_BT,
+            )  # fmt: skip
         turned, v_BTGE = torch.split(heads, [self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=2)
         if view.angles is not None:
             turned = rotate(turned, *view.angles)
@@ -252,22 +270,12 @@ class SourceLayer:
         keys_values: (B, S, 2G, E), keys first; of packed texts (N, 2G, E).
         real: of each run, one where the texts are not packed: true at the positions that are no padding, (B, S), or None
             where there is none.
-        shapes: of packed texts, sources and positions (B, S) of each run, in the order of the decoder's runs.
+        groups: of packed texts, in the order of the decoder's.
     """
 
     keys_values: Tensor
     real: tuple[Tensor | None, ...]
-    shapes: tuple[tuple[int, int], ...] | None = None
-
-    def runs(self) -> list[tuple[Tensor, Tensor | None]]:
-        """Keys and values (B, S, 2G, E) and the mask of each run."""
-        if self.shapes is None:
-            return [(self.keys_values, self.real[0])]
-        parts = torch.split(self.keys_values, [B * S for B, S in self.shapes])
-        return [
-            (part.view(B, S, *part.shape[1:]), real)
-            for part, (B, S), real in zip(parts, self.shapes, self.real, strict=True)
-        ]
+    groups: tuple[Group, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -302,46 +310,47 @@ class CrossAttention(nn.Module):
         self.out = Linear(self.n_heads * self.head_dim, config.dim, bias=config.bias)
 
     def read(
-        self,
-        hidden_BSD: Tensor,
-        real: tuple[Tensor | None, ...],
-        shapes: tuple[tuple[int, int], ...] | None = None,
+        self, hidden_BSD: Tensor, real: tuple[Tensor | None, ...], groups: tuple[Group, ...] | None = None
     ) -> SourceLayer:
         """Keys and values of the encoder's hidden states, (B, S, D) or packed (N, D); see `SourceLayer`."""
         heads = self.keys_values(hidden_BSD).unflatten(-1, (2 * self.n_kv_heads, self.head_dim))
-        return SourceLayer(heads, real, shapes)
+        return SourceLayer(heads, real, groups)
 
-    def forward(self, x_BTD: Tensor, source: SourceLayer, shapes: Sequence[tuple[int, int]] | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, source: SourceLayer, packed: PackedView | None = None) -> Tensor:
         """What each position gathers from its source, of the shape of `x_BTD`.
 
         Args:
             x_BTD: positions of the targets; their number may be a multiple of that of the sources: the first so many belong
                 to the first source. Packed: (1, N, D).
             source: the source texts.
-            shapes: of packed targets, (B, T) of each run.
+            packed: how the targets are packed.
         """
         q_BTHE = self.query(x_BTD).unflatten(-1, (self.n_heads, self.head_dim))
-        if shapes is None:
-            ((keys_values, real),) = source.runs()
-            mixed = _read_source(q_BTHE, keys_values, real).flatten(2)
+        if packed is None:
+            mixed = _read_source(q_BTHE, source.keys_values, source.real[0], None).flatten(2)
         else:
-            parts = torch.split(q_BTHE[0], [B * T for B, T in shapes])
-            mixed = torch.cat(
-                [
-                    _read_source(part.view(B, T, *part.shape[1:]), keys_values, real).flatten(2).flatten(0, 1)
-                    for part, (B, T), (keys_values, real) in zip(parts, shapes, source.runs(), strict=True)
-                ]
-            )[None]
+            assert source.groups is not None
+            parts = zip(
+                split_rows(q_BTHE[0], packed.groups), split_rows(source.keys_values, source.groups), source.real,
+                source.groups, strict=True,
+            )  # fmt: skip
+            found = [
+                _read_source(q, keys_values, real, group.hidden).flatten(2) for q, keys_values, real, group in parts
+            ]
+            mixed = packed.joined(found, x_BTD.shape[1])[None]
         out_BTD: Tensor = self.out(mixed)
         return out_BTD
 
 
-def _read_source(q_BTHE: Tensor, keys_values_CSGE: Tensor, real_CS: Tensor | None) -> Tensor:
-    """The values' weighted mean, (B, T, H, E); B is a multiple of the C sources."""
+def _read_source(q_BTHE: Tensor, keys_values_CSGE: Tensor, real_CS: Tensor | None, hidden_CS: Tensor | None) -> Tensor:
+    """The values' weighted mean, (B, T, H, E); B is a multiple of the C sources. `hidden_CS` comes while training alone."""
     B, T, H, E = q_BTHE.shape
     C, _, G2, _ = keys_values_CSGE.shape
     if real_CS is None and C == B and torch.is_grad_enabled() and attends(keys_values_CSGE):
-        mixed = attend(q_BTHE, None, n_heads=H, n_kv_heads=G2 // 2, causal=False, keys_values_BSRE=keys_values_CSGE)
+        mixed = attend(
+            q_BTHE, None, n_heads=H, n_kv_heads=G2 // 2, causal=False, keys_values_BSRE=keys_values_CSGE,
+            hidden_BS=hidden_CS,
+        )  # fmt: skip
         return mixed.view(B, T, H, E)
     k, v = (part.transpose(1, 2) for part in keys_values_CSGE.chunk(2, dim=2))
     q = q_BTHE.reshape(C, B // C * T, H, E).transpose(1, 2)

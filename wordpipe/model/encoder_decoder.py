@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from wordpipe.model.attention import Cache, Source
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.packing import Packed
+from wordpipe.model.packing import Group, Packed
 from wordpipe.model.transformer import Block, LanguageModel
 
 
@@ -62,16 +62,15 @@ class EncoderDecoder(nn.Module):
 
     def read_packed(self, packed: Packed) -> Source:
         """Read packed source texts; those that the decoder writes are packed in the same order."""
-        return self._source(self.encoder.encode_packed(packed), packed.real, packed.shapes)
+        groups = self.encoder.groups_of(packed)
+        real = packed.real if len(groups) == len(packed.shapes) else (None,) * len(groups)
+        return self._source(self.encoder.encode_packed(packed), real, groups)
 
     def _source(
-        self,
-        hidden: Tensor,
-        real: tuple[Tensor | None, ...],
-        shapes: tuple[tuple[int, int], ...] | None = None,
+        self, hidden: Tensor, real: tuple[Tensor | None, ...], groups: tuple[Group, ...] | None = None
     ) -> Source:
         blocks = [block for block in self.decoder.blocks if isinstance(block, Block)]
-        return Source(tuple(block.read(hidden, real, shapes) for block in blocks))
+        return Source(tuple(block.read(hidden, real, groups) for block in blocks))
 
     def write(
         self, ids_BT: Tensor, source: Source, mask_BT: Tensor | None = None, *, cache: Cache | None = None

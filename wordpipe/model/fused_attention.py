@@ -19,7 +19,10 @@ from wordpipe.model.layers import fuses
 from wordpipe.runtime import usual_products
 
 _aten = torch.ops.aten
-_MAX_KEYS = {torch.float32: 256, torch.bfloat16: 512}  # beyond, torch's kernel, which holds no scores, is faster
+MAX_KEYS = 256
+"""Keys of float32 up to which `attend` is faster than torch's kernel, which holds no scores; of bfloat16 twice as many."""
+
+_MAX_KEYS = {torch.float32: MAX_KEYS, torch.bfloat16: 2 * MAX_KEYS}
 
 
 def attends(heads: Tensor) -> bool:
@@ -33,9 +36,9 @@ def attends(heads: Tensor) -> bool:
 
 def attend(
     heads_BTRE: Tensor, angles: tuple[Tensor, Tensor] | None, *, n_heads: int, n_kv_heads: int, causal: bool,
-    bias: Tensor | None = None, keys_values_BSRE: Tensor | None = None,
+    bias: Tensor | None = None, keys_values_BSRE: Tensor | None = None, hidden_BS: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Rotary positions and scaled dot-product attention of whole sequences, without padding.
+    """Rotary positions and scaled dot-product attention of whole sequences.
 
     Args:
         heads_BTRE: R = H queries, G keys and G values of every position, in that order; the queries alone where they look at
@@ -46,13 +49,14 @@ def attend(
         causal: a position sees only itself and what came before.
         bias: added to the scores, (1, H or 1, T, S); it may want a gradient.
         keys_values_BSRE: G keys and G values of every position of another text, in that order.
+        hidden_BS: true at keys that are padding, while training; None: there is none.
 
     Returns:
         mixed_BTD: what every head gathered, D = H · E, of the type of `heads_BTRE`.
     """
     if not torch.is_inference_mode_enabled() or heads_BTRE.dtype is not torch.float32:
         mixed_BTD: Tensor = _Attend.apply(  # type: ignore[no-untyped-call]
-            heads_BTRE, keys_values_BSRE, bias, angles, n_heads, n_kv_heads, causal
+            heads_BTRE, keys_values_BSRE, bias, angles, n_heads, n_kv_heads, causal, hidden_BS
         )
         return mixed_BTD
     # without a gradient to prepare for, torch's kernel takes the heads where they are, and nothing is copied. One core,
@@ -76,7 +80,7 @@ def kernel(
     Its small products on a CPU are MKL's: by oneDNN (`runtime.torch_threads`) those of 24 keys take 5 times as long, of 256
     as long, of 1,024 0.6 times.
     """
-    short = fuses(q_BHTE) and k_BGSE.shape[2] <= _MAX_KEYS[torch.float32]
+    short = fuses(q_BHTE) and k_BGSE.shape[2] <= MAX_KEYS
     here: AbstractContextManager[object] = usual_products() if short else nullcontext()
     with here:
         return F.scaled_dot_product_attention(
@@ -99,7 +103,7 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, heads_BTRE: Tensor, keys_values_BSRE: Tensor | None, bias: Tensor | None,
-        angles: tuple[Tensor, Tensor] | None, n_heads: int, n_kv_heads: int, causal: bool,
+        angles: tuple[Tensor, Tensor] | None, n_heads: int, n_kv_heads: int, causal: bool, hidden_BS: Tensor | None,
     ) -> Tensor:  # fmt: skip
         H, G = n_heads, n_kv_heads
         q_BTHE, k_BSGE, v_BSGE = _split(heads_BTRE, keys_values_BSRE, H, G)
@@ -115,6 +119,8 @@ class _Attend(torch.autograd.Function):
         if causal:
             later_TS = torch.full((T, S), -math.inf, dtype=scores.dtype).triu(1)
             scores.view(B * H, T, S).add_(later_TS)
+        if hidden_BS is not None:
+            scores.view(B, H, T, S).masked_fill_(hidden_BS[:, None, None], -math.inf)
         shares = _aten._softmax.out(scores, -1, False, out=scores)
         ctx.save_for_backward(q, k, v, shares)
         ctx.angles, ctx.sizes, ctx.reads = angles, (B, T, S, H, G, E), keys_values_BSRE is not None
@@ -138,7 +144,7 @@ class _Attend(torch.autograd.Function):
             bias = scores.view(B, H, T, S).sum(dim=0, keepdim=True, dtype=dtype).sum_to_size(shape)
         _turn_back(torch.bmm(scores, k).view(B, H, T, E), ctx.angles, 1.0 / math.sqrt(E), q_BTHE)
         _turn_back(torch.bmm(scores.transpose(1, 2), q).view(B, G, S, E), ctx.angles, 1.0, k_BSGE)
-        return heads_BTRE, keys_values_BSRE, bias, None, None, None, None
+        return heads_BTRE, keys_values_BSRE, bias, None, None, None, None, None
 
 
 def _turned(x_BTHE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: float) -> Tensor:

@@ -29,12 +29,16 @@ from wordpipe.model.attention import (
     rows_at,
 )
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.layers import ACTIVATIONS, Dropout, FeedForward, Linear, Norm
+from wordpipe.model.fused_attention import MAX_KEYS
+from wordpipe.model.layers import ACTIVATIONS, Dropout, FeedForward, Linear, Norm, fuses
 from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_bias, alibi_slopes, sinusoidal_table, t5_bias
 
 if TYPE_CHECKING:
-    from wordpipe.model.packing import Packed
+    from wordpipe.model.packing import Group, Packed
     from wordpipe.model.variants.similarity import Sums
+
+
+_ROWS = 64  # packed rows on a CPU are filled up to a multiple: oneDNN makes a program for each new shape, in about 1 ms
 
 
 class Block(nn.Module):
@@ -67,31 +71,26 @@ class Block(nn.Module):
         source: SourceLayer | None = None,
     ) -> Tensor:
         """The residual stream after this block; the arguments are those of `Attention`, and the source that it reads."""
-        shapes = view.shapes if isinstance(view, PackedView) else None
+        packed = view if isinstance(view, PackedView) else None
         normed_BTD = self.attention_norm(x_BTD) if self.pre and self.attention_norm is not None else x_BTD
         x_BTD = self.dropout.add(rows_at(x_BTD, at_BK), self.attention(normed_BTD, view, memory, at_BK))
         if self.pre:
             if self.cross is not None and self.cross_norm is not None:
                 assert source is not None
-                x_BTD = self.dropout.add(x_BTD, self.cross(self.cross_norm(x_BTD), source, shapes))
+                x_BTD = self.dropout.add(x_BTD, self.cross(self.cross_norm(x_BTD), source, packed))
             return self.dropout.add(x_BTD, self.feedforward(self.feedforward_norm(x_BTD)))
         assert self.attention_norm is not None
         x_BTD = self.attention_norm(x_BTD)
         if self.cross is not None and self.cross_norm is not None:
             assert source is not None
-            x_BTD = self.cross_norm(self.dropout.add(x_BTD, self.cross(x_BTD, source, shapes)))
+            x_BTD = self.cross_norm(self.dropout.add(x_BTD, self.cross(x_BTD, source, packed)))
         out_BTD: Tensor = self.feedforward_norm(self.dropout.add(x_BTD, self.feedforward(x_BTD)))
         return out_BTD
 
-    def read(
-        self,
-        hidden: Tensor,
-        real: tuple[Tensor | None, ...],
-        shapes: tuple[tuple[int, int], ...] | None,
-    ) -> SourceLayer:
+    def read(self, hidden: Tensor, real: tuple[Tensor | None, ...], groups: "tuple[Group, ...] | None") -> SourceLayer:
         """See `CrossAttention.read`."""
         assert self.cross is not None
-        return self.cross.read(hidden, real, shapes)
+        return self.cross.read(hidden, real, groups)
 
 
 class MaskedHead(nn.Module):
@@ -222,13 +221,30 @@ class LanguageModel(nn.Module):
         Raises:
             ConfigError: a sequence is longer than the model's table of positions.
         """
-        of_runs = [self._views(T, real_BT, 0) for (_, T), real_BT in zip(packed.shapes, packed.real, strict=True)]
+        groups = self.groups_of(packed)
+        real = packed.real if len(groups) == len(packed.shapes) else (None,) * len(groups)
+        of_groups = [self._views(group.shape[1], real_BT, 0) for group, real_BT in zip(groups, real, strict=True)]
         views = {
-            window: PackedView(packed.shapes, tuple(views[window] for views in of_runs))
-            for window in self.config.windows
+            window: PackedView(groups, tuple(views[window] for views in of_groups)) for window in self.config.windows
         }
-        x_1ND = self._embed(packed.ids, None, 0, packed.longest, packed.places())[None]
-        return self._run_blocks(x_1ND if added_ND is None else x_1ND + added_ND, views, source=source)[0]
+        x_ND = self._embed(packed.ids, None, 0, packed.longest, packed.places())
+        if added_ND is not None:
+            x_ND = x_ND + added_ND
+        n_rows = len(x_ND)
+        if fuses(x_ND):
+            x_ND = F.pad(x_ND, (0, 0, 0, -n_rows % _ROWS))
+        return self._run_blocks(x_ND[None], views, source=source)[0, :n_rows]
+
+    def groups_of(self, packed: "Packed") -> "tuple[Group, ...]":
+        """What attention takes together: groups while a gradient is wanted on a CPU, runs else."""
+        from wordpipe.model.packing import Group
+
+        longest = max(T for _, T in packed.shapes)
+        is_plain = self.config.attention == "dot" and not any(self.config.windows)
+        is_short = longest <= MAX_KEYS and all(mask is None for mask in packed.real)
+        if is_plain and is_short and fuses(self.embedding) and torch.is_grad_enabled():
+            return packed.groups()
+        return tuple(Group((B, T), B * T) for B, T in packed.shapes)
 
     def _run_blocks(
         self,

@@ -218,7 +218,8 @@ def _first_input(model: "nn.Module", pooling: Pooling) -> "Iterator[list[Tensor]
 
 def _halfway(first: "list[Tensor]", last: "Tensor") -> "Tensor":
     """What is pooled: the last hidden states, or those halfway between the first block's input and them."""
-    return (first[0].float() + last.float()) / 2 if first else last
+    # packed positions are filled up on their way through the blocks
+    return (first[0][:, : last.shape[1]].float() + last.float()) / 2 if first else last
 
 
 class TransformerEncoder(TextEncoder):
