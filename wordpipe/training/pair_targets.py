@@ -212,7 +212,7 @@ class PairWriter:
 
     Args:
         path: the files are `PATH.source`, `PATH.target`, and `.starts` of each.
-        vocab_size: ids are below.
+        vocab_sizes: ids of the sources, and of the targets, are below.
         framed: ids before and after each source, and after each target.
         max_len: positions of the model: longer pairs are left out.
 
@@ -223,9 +223,10 @@ class PairWriter:
     """
 
     def __init__(
-        self, path: Path, *, vocab_size: int, before: Sequence[int], after: Sequence[int], end: Sequence[int], max_len: int
+        self, path: Path, *, vocab_sizes: tuple[int, int], before: Sequence[int], after: Sequence[int], end: Sequence[int],
+        max_len: int,
     ) -> None:  # fmt: skip
-        self._dtype = dtype_of(vocab_size)
+        self._dtypes = [dtype_of(size) for size in vocab_sizes]
         self._frames = (tuple(before), tuple(after)), ((), tuple(end))
         self._paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
         self._files = [one.open("wb") for one in self._paths]
@@ -237,8 +238,8 @@ class PairWriter:
     def add(self, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]) -> None:
         """Append a pair."""
         framed = [
-            np.concatenate((before, ids, after)).astype(self._dtype)
-            for ids, (before, after) in zip((source, target), self._frames, strict=True)
+            np.concatenate((before, ids, after)).astype(dtype)
+            for ids, (before, after), dtype in zip((source, target), self._frames, self._dtypes, strict=True)
         ]
         for side, ids in enumerate(framed):
             if len(ids) > self.max_len:
@@ -256,9 +257,8 @@ class PairWriter:
             file.close()
 
 
-def open_pairs(path: Path, vocab_size: int) -> PairBlocks:
+def open_pairs(path: Path, vocab_sizes: tuple[int, int]) -> PairBlocks:
     """What `PairWriter` wrote, memory-mapped, read-only."""
-    dtype = dtype_of(vocab_size)
     paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
-    ids = (mapped(paths[0], dtype), mapped(paths[1], dtype))
+    ids = (mapped(paths[0], dtype_of(vocab_sizes[0])), mapped(paths[1], dtype_of(vocab_sizes[1])))
     return PairBlocks(ids, (mapped(starts_path(paths[0]), "<i8"), mapped(starts_path(paths[1]), "<i8")))

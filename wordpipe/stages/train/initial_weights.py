@@ -77,15 +77,21 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
     return Given(loaded.language_model, known | there, artifact)
 
 
-def given_pair_model(job: Job, path: Path, tokenizer: Tokenizer) -> EncoderDecoder:
+def given_pair_model(job: Job, path: Path, tokenizer: Tokenizer, target: Tokenizer | None = None) -> EncoderDecoder:
     """The encoder-decoder that `--init` names, an artifact or a folder of transformers, recorded as an input.
 
     Its tokenizer may have more tokens than ours behind them: the sentinels of denoising.
 
+    Args:
+        job: of the training.
+        path: of the model.
+        tokenizer: of the tokens.
+        target: that of their second texts, where it is another one.
+
     Raises:
         ArtifactError: it has other tokens, or is no encoder-decoder.
     """
-    _, (loaded, theirs, _) = _open(job, path, 0)
+    artifact, (loaded, theirs, _) = _open(job, path, 0)
     for text in loaded.notes:
         job.warn(f"{path.name}: {text}")
     if not isinstance(loaded.model, EncoderDecoder):
@@ -96,7 +102,24 @@ def given_pair_model(job: Job, path: Path, tokenizer: Tokenizer) -> EncoderDecod
     known, wanted = theirs.get_vocab(), tokenizer.get_vocab()
     behind = {token for token, number in known.items() if number >= len(wanted)}
     _check_same_tokens({token: known[token] for token in known.keys() - behind}, wanted, path)
+    _check_target(artifact or path, loaded.config.decoder_vocab_size, target, path)
     return loaded.model
+
+
+def _check_target(model: Artifact | Path, decoder_vocab_size: int, target: Tokenizer | None, path: Path) -> None:
+    """Refuse a model that writes other tokens than the second texts have."""
+    from wordpipe.stages.models import target_tokenizer
+
+    theirs = target_tokenizer(model) if decoder_vocab_size else None
+    if theirs is not None and target is not None:
+        _check_same_tokens(theirs.get_vocab(), target.get_vocab(), path)
+    elif theirs is not target:
+        one, two = "one vocabulary for both texts", "a vocabulary for each text"
+        raise ArtifactError(
+            "the model has another tokenizer than the tokens", where=path, got=one if theirs is None else two,
+            expected=one if target is None else two,
+            hint=f"tokenize the corpus with the model's: wordpipe tokenize CORPUS -o TOKENS --tokenizer {path}",
+        )  # fmt: skip
 
 
 def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, read_batches, read_schema, row_count
+from wordpipe.artifacts import TARGET, TOKENIZER, TOKENIZER_B, Artifact, read_batches, read_schema, row_count
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model import EncoderDecoder, PairStyle, new_encoder_decoder, transformers_class, why_no_class
 from wordpipe.runtime import without_memory
@@ -115,6 +115,7 @@ class _Start:
         settings: how to train.
         style: of the model.
         begin: the end of the finished training that is extended, or None.
+        target: the tokenizer of the second texts, and its file; None where it is the same.
     """
 
     source: Artifact
@@ -125,11 +126,17 @@ class _Start:
     settings: PairSettings
     style: PairStyle
     begin: Snapshot | None
+    target: tuple[Tokenizer, bytes] | None
 
     @property
     def n_tokens(self) -> int:
         """Ids of the tokenizer."""
         return number_of_ids(self.tokenizer)
+
+    @property
+    def vocab_sizes(self) -> tuple[int, int]:
+        """Ids of the tokenizer of either side."""
+        return self.n_tokens, number_of_ids(self.target[0]) if self.target else self.n_tokens
 
     @property
     def start_id(self) -> int:
@@ -165,7 +172,14 @@ class _Start:
         ids = config.special_ids | {"unk": self.special.unk}
         frame = FRAMES["framed source" if self.style == "bart" else "source"]
         tokenizer, names = framed_tokenizer(self.tokenizer_json, ids, frame=frame, vocab_size=config.vocab_size)
-        return transformers_files(tokenizer, names, max_len=config.max_len)
+        files = transformers_files(tokenizer, names, max_len=config.max_len)
+        if self.target is not None:  # labels end as in training, and nothing stands before them
+            ids |= {"unk": special_ids(self.target[0], "encoder-decoder").unk}
+            size, frame = config.decoder_vocab_size, FRAMES["source"]
+            tokenizer, names = framed_tokenizer(self.target[1], ids, frame=frame, vocab_size=size)
+            its_files = transformers_files(tokenizer, names, max_len=config.max_len)
+            files |= {TARGET + name: content for name, content in its_files.items()}
+        return files
 
 
 @dataclass(frozen=True)
@@ -184,7 +198,7 @@ class _OnPairs(_Start):
         end = (self.special.need("eos"),)
         writers = {
             split: PairWriter(
-                job.scratch / split, vocab_size=self.n_tokens, before=(*begins, *self.prefix), after=end, end=end,
+                job.scratch / split, vocab_sizes=self.vocab_sizes, before=(*begins, *self.prefix), after=end, end=end,
                 max_len=self.model.config.max_len,
             )
             for split in SPLITS
@@ -217,7 +231,7 @@ class _OnPairs(_Start):
 
     def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
         """The training on what the first process wrote to a folder."""
-        train, valid = (open_pairs(folder / split, self.n_tokens) for split in SPLITS)
+        train, valid = (open_pairs(folder / split, self.vocab_sizes) for split in SPLITS)
         objective = Pairs(start_id=self.start_id, device=execution.device)
         return assemble_learner(
             self.settings, self.model, train, valid if len(valid) else None, objective=objective,
@@ -357,6 +371,7 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
     """The model before its first step, fresh or that of `init`; of a T5 that learns to denoise the tokenizer has sentinels."""
     data, style, model = source.read(TOKENIZER), settings.style, None
     where, begin = str(source.path / TOKENIZER), None
+    target = _target_tokenizer(source) if isinstance(settings, Seq2SeqSettings) else None
     if settings.extend is not None:
         from wordpipe.stages.train.initial_weights import extended_training
 
@@ -366,7 +381,8 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
     elif settings.init is not None:
         from wordpipe.stages.train.initial_weights import given_pair_model
 
-        model = _dropping(given_pair_model(job, settings.init, open_tokenizer(data, where=where)), settings.dropout)
+        known = open_tokenizer(data, where=where)
+        model = _dropping(given_pair_model(job, settings.init, known, target and target[0]), settings.dropout)
         style = _STYLES.get(model.config.positions, "vaswani")
     if style == "t5" and isinstance(settings, DenoisingSettings):
         data = with_sentinels(data, N_SENTINELS)
@@ -374,7 +390,10 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
     special = special_ids(tokenizer, "encoder-decoder")
     special.need("eos")
     if model is None:
-        config = model_config(settings, "encoder-decoder", n_tokens=number_of_ids(tokenizer), special=special)
+        config = model_config(
+            settings, "encoder-decoder", n_tokens=number_of_ids(tokenizer), special=special,
+            n_target_tokens=0 if target is None else number_of_ids(target[0]),
+        )  # fmt: skip
         with without_memory():
             refuse_too_large(EncoderDecoder(config))
         model = new_encoder_decoder(config, settings.seed)
@@ -383,7 +402,29 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
             "the model has no embeddings for the sentinels", where=settings.init, got=model.config.vocab_size,
             expected=f"{number_of_ids(tokenizer)}", hint="start from a model of train denoising --style t5",
         )  # fmt: skip
-    return _Start(source, tokenizer, data, special, model, settings, style, begin)
+    return _Start(source, tokenizer, data, special, model, settings, style, begin, target)
+
+
+def _target_tokenizer(source: Artifact) -> tuple[Tokenizer, bytes] | None:
+    """The tokenizer of the second texts, and its file, where they have one of their own.
+
+    Raises:
+        ArtifactError: its special tokens have other ids: a model has one start, one end and one padding for both sides.
+    """
+    if TOKENIZER_B not in source.names():
+        return None
+    data, where = source.read(TOKENIZER_B), source.path / TOKENIZER_B
+    tokenizer = open_tokenizer(data, where=str(where))
+    of_sources = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
+    own, others = (special_ids(one, "encoder-decoder").of_config() for one in (tokenizer, of_sources))
+    for role, number in others.items():
+        if own[role] != number:
+            raise ArtifactError(
+                "the tokenizers of the two texts have special tokens of other ids", where=where, got=f"{role} {own[role]}",
+                expected=f"{role} {number}, as in {TOKENIZER}",
+                hint="let `wordpipe tokenize --vocabulary separate` train both",
+            )  # fmt: skip
+    return tokenizer, data
 
 
 def _dropping(model: EncoderDecoder, dropout: float) -> EncoderDecoder:
