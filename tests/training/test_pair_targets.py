@@ -55,7 +55,9 @@ def targets_of(blocks, index, start_id=0):
 
 
 def test_what_was_written_is_read_back(tmp_path):
-    writer = PairWriter(tmp_path / "train", vocab_sizes=(70_000, 70_000), before=(5, 8), after=(6,), end=(6,), max_len=7)
+    writer = PairWriter(
+        tmp_path / "train", vocab_sizes=(70_000, 70_000), before=(5, 8), after=(6,), end=(6,), max_len=7
+    )
     writer.add(np.array([10, 69_999]), np.array([20]))
     writer.add(np.array([10, 11, 12, 13, 14]), np.array([20]))  # 8 positions with its frame
     writer.add(np.array([10]), np.arange(10, 17))

@@ -19,7 +19,7 @@ from wordpipe.tokens import (
     number_of_ids,
     open_tokenizer,
     read_tokenizer,
-    vocabulary_of,
+    text_ids,
 )
 
 if TYPE_CHECKING:
@@ -155,16 +155,11 @@ class OpenModel:
     def _ordinary(self) -> "Tensor":
         import torch
 
-        config, special = self.model.config, self.special.values()
-        known = torch.from_numpy(vocabulary_of(self.writing_tokenizer).ordinary)
-        if self.target_tokenizer is None:
-            ordinary_V = torch.zeros(config.vocab_size, dtype=torch.bool)
-        else:  # of the roles those that the model knows; others have their ids in the tokenizer of the sources
-            ordinary_V = torch.zeros(config.decoder_vocab_size, dtype=torch.bool)
+        config, special, n_rows = self.model.config, [*self.special.values()], self.model.config.vocab_size
+        if self.target_tokenizer is not None:  # roles that the config does not name are those of the other tokenizer
             special = [number for number in config.special_ids.values() if number is not None]
-        ordinary_V[: len(known)] = known
-        ordinary_V[list(special)] = False
-        return ordinary_V
+            n_rows = config.decoder_vocab_size
+        return torch.from_numpy(text_ids(self.writing_tokenizer, special, n_rows))
 
 
 def _ids(tokenizer: "Tokenizer", text: str) -> list[int]:

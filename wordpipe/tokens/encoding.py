@@ -365,9 +365,7 @@ class CorpusEncoder:
         """
         pairs, id_lists = "ids_b" in schema.names, schema.field("ids").type
 
-        def encode_texts(
-            tokens: RowEncoder, kinds: U8, texts: pa.Array
-        ) -> tuple[pa.ListArray, tuple[int, ...]]:
+        def encode_texts(tokens: RowEncoder, kinds: U8, texts: pa.Array) -> tuple[pa.ListArray, tuple[int, ...]]:
             ids, offsets = tokens.encode(texts)
             _, unknown, special = np.bincount(kinds[ids], minlength=3).tolist()
             return list_array(ids, offsets, id_lists), (len(ids), unknown, special, len(row_buffers(texts)[0]))

@@ -239,7 +239,9 @@ class TargetWriter:
 
     def _targets(self, hypotheses: list[Hypothesis]) -> list[Target]:
         with library_errors("the tokenizer cannot decode what the model wrote", "tokenizer.json"):
-            texts = self._opened.writing_tokenizer.decode_batch([list(one.ids) for one in hypotheses], skip_special_tokens=True)
+            texts = self._opened.writing_tokenizer.decode_batch(
+                [list(one.ids) for one in hypotheses], skip_special_tokens=True
+            )
         return [
             Target(text, one.score, one.logprob, len(one.ids) + one.finished, one.finished)
             for text, one in zip(texts, hypotheses, strict=True)

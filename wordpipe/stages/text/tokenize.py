@@ -5,7 +5,7 @@ bounded size. What does not fit, and what is there at the end of a shard, goes t
 Then the tokenizer is trained from the counts, and the corpus is encoded, shard by shard: rows of text become ids of tokens and
 numbers of words. Whatever of this a killed run has finished is in its resume cache and is not done again.
 
-Of a corpus of pairs both texts train the one tokenizer, or each side one of its own (see `vocabularies`), and both are encoded,
+Of a corpus of pairs both texts train the one tokenizer, or each side one of its own (see `vocabularies`). Both are encoded,
 the second as `ids_b`; words are those of the first text alone.
 """
 
@@ -18,7 +18,6 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
-import pyarrow as pa
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import (

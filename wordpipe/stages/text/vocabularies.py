@@ -1,9 +1,9 @@
 """The vocabularies of a corpus: tokenizers that are given, or trained from counted pre-tokens.
 
-Plain texts have one. Of pairs it is the one of both texts (joint), or each side has its own (separate): that of the first texts
-learns from these alone, that of the second from those. Both are made by the same settings, and a pre-tokenizer that is left
-open suits the scripts of its side. In a joint vocabulary what both sides have, names and numbers, is one token, and no other
-kind is known to T5 and BART; in separate ones each side has all the tokens for itself.
+Plain texts have one. Of pairs it is the one of both texts (joint), or each side has its own (separate), which learns from the
+texts of this side alone. Both are made by the same settings, and a pre-tokenizer that is left open suits the scripts of its
+side. In a joint vocabulary what both sides have, names and numbers, is one token, and T5 and BART know no other kind; in separate
+ones each side has all the tokens for itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -106,7 +106,7 @@ def sides_of(
     Raises:
         ConfigError: two vocabularies of texts that are no pairs, or counts of other ones than asked for.
     """
-    pairs, vocabulary = len(texts) > 1, chosen.vocabulary
+    pairs, vocabulary = len(texts) > 1, str(chosen.vocabulary)
     if given:
         return (_FIRST, _SECOND) if len(given) > 1 else (Side(texts),)
     if vocabulary == "separate" and not pairs:
@@ -259,9 +259,7 @@ def _train(
         for batch in kept.strings.batches(COUNTS):
             table.write(batch)
     phase = f"training the {'second ' * side.is_second}tokenizer"
-    trained = train_tokenizer(
-        kept.strings, chosen, report=lambda done, total: job.report(phase, done, total, "tokens")
-    )
+    trained = train_tokenizer(kept.strings, chosen, report=lambda done, total: job.report(phase, done, total, "tokens"))
     figures = {
         "counts": {f"{name}{side.suffix}": count for name, count in (counts | trained.counts).items()},
         "warnings": warnings + trained.warnings,

@@ -11,7 +11,16 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TARGET, TOKENIZER, TOKENIZER_B, Artifact, read_batches, read_schema, row_count
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.model import EncoderDecoder, PairStyle, new_encoder_decoder, transformers_class, why_no_class
+from wordpipe.model import (
+    GENERATION,
+    EncoderDecoder,
+    PairStyle,
+    generation_config,
+    new_encoder_decoder,
+    transformers_class,
+    why_no_class,
+)
+from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import without_memory
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
@@ -23,6 +32,7 @@ from wordpipe.tokens import (
     number_of_ids,
     open_tokenizer,
     sentinel_ids,
+    text_ids,
     transformers_files,
     with_sentinels,
 )
@@ -167,7 +177,7 @@ class _Start:
             job.facts["extended_from"] = trainer.extended_from
 
     def tokenizer_files(self) -> dict[str, bytes]:
-        """The tokenizer, which frames a source as in training."""
+        """The tokenizer, which frames a source as in training; that of the targets; and how transformers is to write these."""
         config = self.model.config
         ids = config.special_ids | {"unk": self.special.unk}
         frame = FRAMES["framed source" if self.style == "bart" else "source"]
@@ -179,7 +189,16 @@ class _Start:
             tokenizer, names = framed_tokenizer(self.target[1], ids, frame=frame, vocab_size=size)
             its_files = transformers_files(tokenizer, names, max_len=config.max_len)
             files |= {TARGET + name: content for name, content in its_files.items()}
-        return files
+        if transformers_class(config) is None:
+            return files
+        special = {number for number in ids.values() if number is not None}
+        may_come = text_ids(tokenizer, special, config.decoder_vocab_size or config.vocab_size)
+        learned = sentinel_ids(tokenizer) if isinstance(self.settings, DenoisingSettings) else []
+        may_come[[self.special.need("eos"), *learned]] = True
+        beams = GenerateSettings().of_pairs().beams
+        assert beams is not None, "the settings say a number"
+        suppressed = np.flatnonzero(~may_come).tolist()
+        return files | {GENERATION: generation_config(config, suppressed=suppressed, beams=beams)}
 
 
 @dataclass(frozen=True)
