@@ -795,8 +795,8 @@ def tokenize(
     min_frequency: int = 2,
     pretokenizer: Literal['auto', 'gpt2', 'digits', 'marks', 'bert', 'whitespace', 'metaspace', 'characters'] = 'auto',
     normalization: Literal['none', 'nfc', 'nfkc'] = 'none', lowercase: bool = False, strip_accents: bool = False,
-    sample: float = 1.0, memory: str = '1GB', counts: PathLike | None = None, tokenizer: PathLike | None = None,
-    keep_case: bool = False,
+    vocabulary: Literal['joint', 'separate'] = 'joint', sample: float = 1.0, memory: str = '1GB',
+    counts: PathLike | None = None, tokenizer: PathLike | None = None, keep_case: bool = False,
 ) -> Made:
     """Train a tokenizer on a corpus, encode the corpus and count its words.
 
@@ -815,6 +815,7 @@ def tokenize(
         normalization: Unicode normal form of the text that is tokenized. Default: 'none'.
         lowercase: fold case before the tokenizer sees the text (the list of words is folded anyway). Default: False.
         strip_accents: take accents off letters before the tokenizer sees them. Default: False.
+        vocabulary: of pairs: one tokenizer that learns from both texts, or one for each side; the model is then of style vaswani. Default: 'joint'.
 
     Settings, what it is trained on:
         sample: share of the documents that the tokenizer is trained on (> 0, at most 1). Default: 1.0.

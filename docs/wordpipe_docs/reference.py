@@ -278,6 +278,7 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
         "tokens-*.parquet": ("one row per sentence, or per pair", tokens_schema(pa.uint16(), pairs=True)),
         "words.parquet": ("one row per distinct word, the commonest first; the row number is the word id", VOCABULARY),
         "counts.parquet": ("what the tokenizer was trained from, the commonest first", COUNTS),
+        "counts_b.parquet": ("what `tokenizer_b.json` was trained from, where there is one", COUNTS),
     },
     "words": {
         "words-*.parquet": ("one row per word, the commonest first", words_schema(1)),

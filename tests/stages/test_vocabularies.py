@@ -228,6 +228,19 @@ def test_what_reads_one_text_reads_the_first(corpus, tokens, tmp_path, cli):
     assert cli("show", str(tokens)).code == 0
 
 
+def test_an_exported_tokenizer_is_the_first_and_says_where_the_second_is(tokens, model, tmp_path):
+    for given, form, second in (
+        (tokens, "tokenizer-json", "tokenizer_b.json"),
+        (model, "transformers", "target/tokenizer.json"),
+    ):
+        made = wordpipe.export(given, form, tmp_path / form)
+        assert any(note.endswith(str(given / second)) for note in made["notes"])
+    assert (
+        Tokenizer.from_file(str(tmp_path / "tokenizer-json")).get_vocab()
+        == Tokenizer.from_str(both(tokens)[0].decode()).get_vocab()
+    )
+
+
 # ---- a model
 
 

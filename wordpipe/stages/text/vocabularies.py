@@ -2,8 +2,8 @@
 
 Plain texts have one. Of pairs it is the one of both texts (joint), or each side has its own (separate), which learns from the
 texts of this side alone. Both are made by the same settings, and a pre-tokenizer that is left open suits the scripts of its
-side. In a joint vocabulary what both sides have, names and numbers, is one token, and T5 and BART know no other kind; in separate
-ones each side has all the tokens for itself.
+side. In a joint vocabulary what both sides have, names and numbers, is one token, and T5 and BART know no other kind; in
+separate ones each side has all the tokens for itself.
 """
 
 from collections.abc import Iterator, Sequence
