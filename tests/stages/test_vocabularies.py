@@ -16,7 +16,7 @@ from tests.conftest import TINY
 from tests.support.forged import forge_file
 from tests.support.small_shards import SMALL
 from wordpipe.artifacts import Artifact, read_batches, tables
-from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.tokens.settings import TokenizeSettings
 
 QUICK = TINY | {"threads": 1, "dtype": "float32", "batch_size": 8, "steps": 3, "device": "cpu", "seq_len": 48}
@@ -362,3 +362,24 @@ def test_a_folder_with_two_vocabularies_fills_no_gaps_and_says_what_it_lacks(mod
     with pytest.raises(ArtifactError, match="more tokens than the model has embeddings") as caught:
         wordpipe.open_model(folder)
     assert str(caught.value.where).endswith("target")
+
+
+def test_a_damaged_second_tokenizer_is_named(model, tokens, tmp_path):
+    shutil.copytree(model, tmp_path / "model")
+    forge_file(tmp_path / "model", "target/tokenizer.json", b"{}")
+    with pytest.raises(ArtifactError, match="not a tokenizer") as caught:
+        wordpipe.open_model(tmp_path / "model")
+    assert str(caught.value.where).endswith("target/tokenizer.json")
+    shutil.copytree(tokens, tmp_path / "tokens")
+    forge_file(tmp_path / "tokens", "tokenizer_b.json", b"{}")
+    with pytest.raises(InputError, match=r"tokenizer_b\.json"):
+        trained(tmp_path / "tokens", tmp_path / "x")
+
+
+def test_a_folder_that_lost_its_second_tokenizer_says_so(model, tmp_path, cli):
+    folder = tmp_path / "folder"
+    shutil.copytree(model, folder, ignore=AS_A_FOLDER)
+    call = ("generate", str(folder), pair(3)[0], "--device", "cpu", "--beams", "1")
+    assert "no tokenizer for it" not in cli(*call).err
+    shutil.rmtree(folder / "target")
+    assert "no tokenizer for it" in cli(*call).err

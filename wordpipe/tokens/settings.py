@@ -10,8 +10,8 @@ from wordpipe.settings import Settings, setting
 
 SIZE = r"^[0-9]+(\.[0-9]+)?(KB|MB|GB|TB)$"
 TRAINING = (
-    "algorithm", "vocab_size", "min_frequency", "pretokenizer", "normalization", "lowercase", "strip_accents", "vocabulary",
-    "sample", "counts",
+    "algorithm", "vocab_size", "min_frequency", "pretokenizer", "normalization", "lowercase", "strip_accents", "sample",
+    "vocabulary", "counts",
 )  # fmt: skip
 BYTE_LEVEL = ("gpt2", "digits", "marks")  # pre-tokenizers behind which the letters of a vocabulary are bytes
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -58,13 +58,13 @@ class TokenizeSettings(Settings):
         False, "fold case before the tokenizer sees the text (the list of words is folded anyway)"
     )
     strip_accents: bool = setting(False, "take accents off letters before the tokenizer sees them", expert=True)
+    sample: float = setting(
+        1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1, section="What it is trained on"
+    )
     vocabulary: Literal["joint", "separate"] = setting(
         "joint",
         "of pairs: one tokenizer that learns from both texts, or one for each side; the model is then of --style vaswani",
         expert=True,
-    )
-    sample: float = setting(
-        1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1, section="What it is trained on"
     )
     memory: str = setting(
         "1GB",

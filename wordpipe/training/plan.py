@@ -336,7 +336,8 @@ def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float
     """
     bound = min(batch_size, _POSITIONS_AT_ONCE[device] // seq_len)
     if device in _LOGITS_AT_ONCE:
-        bound = min(bound, _LOGITS_AT_ONCE[device] // max(1, round(config.vocab_size * seq_len * rate)))
+        written = config.decoder_vocab_size or config.vocab_size
+        bound = min(bound, _LOGITS_AT_ONCE[device] // max(1, round(written * seq_len * rate)))
     divisor = next(size for size in range(max(1, bound), 0, -1) if batch_size % size == 0)
     # equal shapes, if they are not too small
     return divisor if 2 * divisor >= bound else even_chunks(batch_size, bound)

@@ -128,6 +128,11 @@ class TargetWriter:
                 expected=f"fewer than the model's {self.max_len} positions",
             )  # fmt: skip
         self.notes: list[str] = []
+        if self._model.config.decoder_vocab_size and opened.target_tokenizer is None:
+            self.notes.append(
+                "the model has embeddings for what it writes and no tokenizer for it: its tokens are taken to be those of the "
+                "sources"
+            )
         if (asked := settings.max_tokens or 0) > self.max_len:
             self.notes.append(f"max_tokens is {asked:,}, and the model has {self.max_len:,} positions: so many at most")
         self.sources = self.empty = self.shortened = self.cut = self.tokens = self.unfinished = 0
