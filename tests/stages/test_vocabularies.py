@@ -17,6 +17,7 @@ from tests.support.forged import forge_file
 from tests.support.small_shards import SMALL
 from wordpipe.artifacts import Artifact, read_batches, tables
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.pipeline import Pipeline
 from wordpipe.tokens.settings import TokenizeSettings
 
 QUICK = TINY | {"threads": 1, "dtype": "float32", "batch_size": 8, "steps": 3, "device": "cpu", "seq_len": 48}
@@ -210,6 +211,23 @@ def test_a_joint_vocabulary_is_the_recipe_that_it_was():
     assert "vocabulary" not in TokenizeSettings().recipe()
     assert TokenizeSettings(vocabulary="joint").recipe() == TokenizeSettings().recipe()
     assert TokenizeSettings(vocabulary="separate").recipe()["vocabulary"] == "separate"
+
+
+def test_a_pipeline_says_what_changed_there_and_back(corpus, tmp_path):
+    def reasons(more):
+        (tmp_path / "p.toml").write_text(
+            f'[stage.tokens]\ncommand = "tokenize"\ninputs = ["{corpus}"]\nvocab_size = 340\n{more}'
+        )
+        return Pipeline(tmp_path / "p.toml").states()[0].reasons
+
+    separate = 'vocabulary = "separate"\n'
+    assert reasons("") == ("missing",)
+    list(Pipeline(tmp_path / "p.toml").run(wordpipe.RunOptions()))
+    assert reasons("") == reasons('vocabulary = "joint"\n') == ()
+    assert reasons(separate) == ("tokens.vocabulary joint → separate",)
+    list(Pipeline(tmp_path / "p.toml").run(wordpipe.RunOptions()))
+    assert reasons(separate) == ()
+    assert reasons("") == ("tokens.vocabulary separate → joint",)
 
 
 def test_what_reads_one_text_reads_the_first(corpus, tokens, tmp_path, cli):
