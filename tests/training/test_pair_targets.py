@@ -28,12 +28,12 @@ STYLES = ("t5", "bart", "vaswani")
 def pairs_in(folder, n=60, seed=1, longest=9, copies=True):
     """Pairs of which the target is the source turned round, so that there is something to learn."""
     random = np.random.default_rng(seed)
-    writer = PairWriter(folder / "train", vocab_sizes=(96, 96), before=(), after=(6,), end=(6,), max_len=24)
+    writer = PairWriter(folder / "train", vocab_size=96, before=(), after=(6,), end=(6,), max_len=24)
     for _ in range(n):
         source = random.integers(7, 96, random.integers(1, longest))
         writer.add(source, source[::-1] if copies else random.integers(7, 96, random.integers(1, longest)))
     writer.close()
-    return open_pairs(folder / "train", (96, 96)), writer
+    return open_pairs(folder / "train", 96), writer
 
 
 def training(folder, blocks, style="vaswani", *, valid=None, **values):
@@ -55,16 +55,14 @@ def targets_of(blocks, index, start_id=0):
 
 
 def test_what_was_written_is_read_back(tmp_path):
-    writer = PairWriter(
-        tmp_path / "train", vocab_sizes=(70_000, 70_000), before=(5, 8), after=(6,), end=(6,), max_len=7
-    )
+    writer = PairWriter(tmp_path / "train", vocab_size=70_000, before=(5, 8), after=(6,), end=(6,), max_len=7)
     writer.add(np.array([10, 69_999]), np.array([20]))
     writer.add(np.array([10, 11, 12, 13, 14]), np.array([20]))  # 8 positions with its frame
     writer.add(np.array([10]), np.arange(10, 17))
     writer.add(np.array([30]), np.array([40, 41]))
     writer.close()
     assert (writer.n_pairs, writer.left_out, writer.n_ids) == (2, [1, 1], [9, 5])
-    blocks = open_pairs(tmp_path / "train", (70_000, 70_000))
+    blocks = open_pairs(tmp_path / "train", 70_000)
     rows = blocks.rows(np.array([1, 0]))
     assert rows.sources[0].tolist() == [5, 8, 30, 6, 5, 8, 10, 69_999, 6]
     assert rows.labels[0].tolist() == [40, 41, 6, 20, 6]
@@ -202,3 +200,19 @@ def test_blocks_know_their_size(tmp_path):
     assert isinstance(blocks, PairBlocks)
     assert (len(blocks), blocks.n_repeated) == (30, 0)
     assert blocks.seq_len == math.ceil(sum(writer.n_ids) / 30)
+
+
+@pytest.mark.parametrize(("sizes", "widths"), [((96, 70_000), (2, 4)), ((70_000, 96), (4, 2)), ((96, 0), (2, 2))])
+def test_each_side_is_as_wide_as_its_vocabulary_needs(tmp_path, sizes, widths):
+    writer = PairWriter(
+        tmp_path / "train", vocab_size=sizes[0], target_vocab_size=sizes[1], before=(), after=(6,), end=(6,), max_len=7
+    )
+    pairs = [([sizes[0] - 1, 8], [(sizes[1] or sizes[0]) - 1]), ([9], [10, 11])]
+    for source, target in pairs:
+        writer.add(np.array(source), np.array(target))
+    writer.close()
+    blocks = open_pairs(tmp_path / "train", *sizes)
+    assert tuple(ids.dtype.itemsize for ids in blocks.ids) == widths
+    rows = blocks.rows(np.array([0, 1]))
+    assert rows.sources[0].tolist() == [*pairs[0][0], 6, 9, 6]
+    assert rows.labels[0].tolist() == [*pairs[0][1], 6, 10, 11, 6]

@@ -212,7 +212,8 @@ class PairWriter:
 
     Args:
         path: the files are `PATH.source`, `PATH.target`, and `.starts` of each.
-        vocab_sizes: ids of the sources, and of the targets, are below.
+        vocab_size: ids are below.
+        target_vocab_size: those of the targets are below, where they have a vocabulary of their own; else 0.
         framed: ids before and after each source, and after each target.
         max_len: positions of the model: longer pairs are left out.
 
@@ -223,10 +224,10 @@ class PairWriter:
     """
 
     def __init__(
-        self, path: Path, *, vocab_sizes: tuple[int, int], before: Sequence[int], after: Sequence[int], end: Sequence[int],
-        max_len: int,
+        self, path: Path, *, vocab_size: int, before: Sequence[int], after: Sequence[int], end: Sequence[int], max_len: int,
+        target_vocab_size: int = 0,
     ) -> None:  # fmt: skip
-        self._dtypes = [dtype_of(size) for size in vocab_sizes]
+        self._dtypes = _dtypes_of(vocab_size, target_vocab_size)
         self._frames = (tuple(before), tuple(after)), ((), tuple(end))
         self._paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
         self._files = [one.open("wb") for one in self._paths]
@@ -257,8 +258,14 @@ class PairWriter:
             file.close()
 
 
-def open_pairs(path: Path, vocab_sizes: tuple[int, int]) -> PairBlocks:
+def open_pairs(path: Path, vocab_size: int, target_vocab_size: int = 0) -> PairBlocks:
     """What `PairWriter` wrote, memory-mapped, read-only."""
+    dtypes = _dtypes_of(vocab_size, target_vocab_size)
     paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
-    ids = (mapped(paths[0], dtype_of(vocab_sizes[0])), mapped(paths[1], dtype_of(vocab_sizes[1])))
+    ids = (mapped(paths[0], dtypes[0]), mapped(paths[1], dtypes[1]))
     return PairBlocks(ids, (mapped(starts_path(paths[0]), "<i8"), mapped(starts_path(paths[1]), "<i8")))
+
+
+def _dtypes_of(vocab_size: int, target_vocab_size: int) -> tuple[str, str]:
+    """Of the ids of either side."""
+    return dtype_of(vocab_size), dtype_of(target_vocab_size or vocab_size)

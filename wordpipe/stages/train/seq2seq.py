@@ -144,9 +144,9 @@ class _Start:
         return number_of_ids(self.tokenizer)
 
     @property
-    def vocab_sizes(self) -> tuple[int, int]:
-        """Ids of the tokenizer of either side."""
-        return self.n_tokens, number_of_ids(self.target[0]) if self.target else self.n_tokens
+    def n_target_tokens(self) -> int:
+        """Ids of the tokenizer of the second texts; 0 where it is the same."""
+        return number_of_ids(self.target[0]) if self.target else 0
 
     @property
     def start_id(self) -> int:
@@ -217,8 +217,8 @@ class _OnPairs(_Start):
         end = (self.special.need("eos"),)
         writers = {
             split: PairWriter(
-                job.scratch / split, vocab_sizes=self.vocab_sizes, before=(*begins, *self.prefix), after=end, end=end,
-                max_len=self.model.config.max_len,
+                job.scratch / split, vocab_size=self.n_tokens, before=(*begins, *self.prefix), after=end, end=end,
+                max_len=self.model.config.max_len, target_vocab_size=self.n_target_tokens,
             )
             for split in SPLITS
         }  # fmt: skip
@@ -250,7 +250,7 @@ class _OnPairs(_Start):
 
     def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
         """The training on what the first process wrote to a folder."""
-        train, valid = (open_pairs(folder / split, self.vocab_sizes) for split in SPLITS)
+        train, valid = (open_pairs(folder / split, self.n_tokens, self.n_target_tokens) for split in SPLITS)
         objective = Pairs(start_id=self.start_id, device=execution.device)
         return assemble_learner(
             self.settings, self.model, train, valid if len(valid) else None, objective=objective,
