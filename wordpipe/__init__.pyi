@@ -795,8 +795,8 @@ def tokenize(
     min_frequency: int = 2,
     pretokenizer: Literal['auto', 'gpt2', 'digits', 'marks', 'bert', 'whitespace', 'metaspace', 'characters'] = 'auto',
     normalization: Literal['none', 'nfc', 'nfkc'] = 'none', lowercase: bool = False, strip_accents: bool = False,
-    sample: float = 1.0, memory: str = '1GB', counts: PathLike | None = None, tokenizer: PathLike | None = None,
-    keep_case: bool = False,
+    sample: float = 1.0, vocabulary: Literal['joint', 'separate'] = 'joint', memory: str = '1GB',
+    counts: PathLike | None = None, tokenizer: PathLike | None = None, keep_case: bool = False,
 ) -> Made:
     """Train a tokenizer on a corpus, encode the corpus and count its words.
 
@@ -818,6 +818,7 @@ def tokenize(
 
     Settings, what it is trained on:
         sample: share of the documents that the tokenizer is trained on (> 0, at most 1). Default: 1.0.
+        vocabulary: of pairs: one tokenizer that learns from both texts, or one for each side; the model is then of style vaswani. Default: 'joint'.
         memory: memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training. Default: '1GB'.
         counts: train from the pre-token counts of this artifact instead of counting again. Default: None.
         tokenizer: use this tokenizer instead of training one; a tokenizer.json, a transformers folder, or an artifact. Default: None.

@@ -186,3 +186,14 @@ def test_other_kinds_of_models_are_refused(tokens, tmp_path):
 def test_another_tokenizer_is_refused(tokens, built, tmp_path):
     with pytest.raises(ArtifactError, match="another tokenizer"):
         started(tokens, tmp_path / "x", built / "model")
+
+
+def test_an_encoder_of_the_sources_and_targets_in_a_vocabulary_of_their_own(tokens, tmp_path):
+    wordpipe.tokenize(tokens.parent / "corpus", output=tmp_path / "two", vocab_size=300, vocabulary="separate")
+    masked(tmp_path / "two", tmp_path / "mlm")
+    started(tmp_path / "two", tmp_path / "model", tmp_path / "mlm")
+    (ids, want), (same, got) = (hidden_of(tmp_path / name, "sea moon north") for name in ("mlm", "model"))
+    assert ids == same
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+    assert wordpipe.open_model(tmp_path / "model").target_tokenizer is not None
+    assert wordpipe.generate(tmp_path / "model", "sea moon", max_tokens=4)[0].tokens > 0

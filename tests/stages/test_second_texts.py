@@ -9,7 +9,7 @@ import wordpipe
 from tests.conftest import TINY
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, read_batches
-from wordpipe.errors import InputError
+from wordpipe.errors import ArtifactError, InputError
 
 SMALL = TINY | {"threads": 1, "dtype": "float32", "batch_size": 16, "device": "cpu", "seq_len": 32}
 NUMBERS = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four", "acht": "eight"}
@@ -136,3 +136,10 @@ def test_it_starts_from_a_model_of_plain_text(built, tmp_path):
 def test_the_terminal_parts_the_two_texts(learned, cli):
     found = cli("generate", str(learned), "zwei vier acht", "--temperature", "0", "--max-tokens", "20")
     assert found.out == f"zwei vier acht\n{wordpipe.generate(learned, 'zwei vier acht', temperature=0)[0].text}\n"
+
+
+def test_a_vocabulary_of_their_own_is_refused(tokens, tmp_path):
+    wordpipe.tokenize(tokens.parent / "corpus", output=tmp_path / "two", vocab_size=300, vocabulary="separate")
+    with pytest.raises(ArtifactError, match="a vocabulary of their own") as caught:
+        trained(tmp_path / "two", tmp_path / "x")
+    assert "--vocabulary joint" in caught.value.hint

@@ -216,3 +216,19 @@ def test_blocks_know_their_size(tmp_path):
     assert isinstance(blocks, PairBlocks)
     assert (len(blocks), blocks.n_repeated) == (30, 0)
     assert blocks.seq_len == math.ceil(sum(writer.n_ids) / 30)
+
+
+@pytest.mark.parametrize(("sizes", "widths"), [((96, 70_000), (2, 4)), ((70_000, 96), (4, 2)), ((96, 0), (2, 2))])
+def test_each_side_is_as_wide_as_its_vocabulary_needs(tmp_path, sizes, widths):
+    writer = PairWriter(
+        tmp_path / "train", vocab_size=sizes[0], target_vocab_size=sizes[1], before=(), after=(6,), end=(6,), max_len=7
+    )
+    pairs = [([sizes[0] - 1, 8], [(sizes[1] or sizes[0]) - 1]), ([9], [10, 11])]
+    for source, target in pairs:
+        writer.add(np.array(source), np.array(target))
+    writer.close()
+    blocks = open_pairs(tmp_path / "train", *sizes)
+    assert tuple(ids.dtype.itemsize for ids in blocks.ids) == widths
+    rows = blocks.rows(np.array([0, 1]))
+    assert rows.sources[0].tolist() == [*pairs[0][0], 6, 9, 6]
+    assert rows.labels[0].tolist() == [*pairs[0][1], 6, 10, 11, 6]

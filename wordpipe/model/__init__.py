@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         without_tensors,
     )
     from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
-    from wordpipe.model.hf.folder import Loaded, load_hf, one_stack, save_hf
+    from wordpipe.model.hf.folder import GENERATION, Loaded, generation_config, load_hf, one_stack, save_hf
     from wordpipe.model.hf.parts import PARTS, StoredWeight, parts_of, read_header
     from wordpipe.model.init import (
         init_embeddings,

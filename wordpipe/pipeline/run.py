@@ -31,7 +31,7 @@ from wordpipe.pipeline.config import (
 )
 from wordpipe.pipeline.config import read_toml as _read_toml
 from wordpipe.runtime import Progress
-from wordpipe.settings import Settings
+from wordpipe.settings import Settings, declared
 from wordpipe.stages import (
     Estimate,
     Estimator,
@@ -470,7 +470,10 @@ def _corpus_entry(tokens: str) -> InputEntry:
 def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
     """What changed since the artifact was made, setting by setting and input by input."""
     before, now = manifest.settings, settings.manifest()
-    for name, value in settings.recipe().items():  # what a setting comes to, where nobody gives it
+    # recipes leave out what earlier versions did not know, where it is as they did it
+    matter = [name for name in before if name in now and declared(type(settings), name).get("recipe", True)]
+    wanted = {name: now[name] for name in matter} | settings.recipe()  # what they come to, where nobody gives them
+    for name, value in wanted.items():
         if name in now and before.get(name) not in (now[name], value):
             yield f"{stage.name}.{name} {before.get(name)} → {value}"
     if manifest.command != stage.command.name:

@@ -302,6 +302,7 @@ class PairWriter:
     Args:
         path: the files are `PATH.source`, `PATH.target`, and `.starts` of each.
         vocab_size: ids are below.
+        target_vocab_size: those of the targets are below, where they have a vocabulary of their own; else 0.
         framed: ids before and after each source, and after each target.
         max_len: positions of the model: longer pairs are left out.
         together: a pair is one sequence, of which the last id is not read.
@@ -314,9 +315,9 @@ class PairWriter:
 
     def __init__(
         self, path: Path, *, vocab_size: int, before: Sequence[int], after: Sequence[int], end: Sequence[int], max_len: int,
-        together: bool = False,
+        together: bool = False, target_vocab_size: int = 0,
     ) -> None:  # fmt: skip
-        self._dtype = dtype_of(vocab_size)
+        self._dtypes = _dtypes_of(vocab_size, target_vocab_size)
         self._frames = (tuple(before), tuple(after)), ((), tuple(end))
         self._paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
         self._files = [one.open("wb") for one in self._paths]
@@ -329,8 +330,8 @@ class PairWriter:
     def add(self, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]) -> None:
         """Append a pair."""
         framed = [
-            np.concatenate((before, ids, after)).astype(self._dtype)
-            for ids, (before, after) in zip((source, target), self._frames, strict=True)
+            np.concatenate((before, ids, after)).astype(dtype)
+            for ids, (before, after), dtype in zip((source, target), self._frames, self._dtypes, strict=True)
         ]
         for side, size in enumerate([sum(map(len, framed)) - 1] if self._together else map(len, framed)):
             if size > self.max_len:
@@ -348,9 +349,14 @@ class PairWriter:
             file.close()
 
 
-def open_pairs(path: Path, vocab_size: int) -> PairBlocks:
+def open_pairs(path: Path, vocab_size: int, target_vocab_size: int = 0) -> PairBlocks:
     """What `PairWriter` wrote, memory-mapped, read-only."""
-    dtype = dtype_of(vocab_size)
+    dtypes = _dtypes_of(vocab_size, target_vocab_size)
     paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
-    ids = (mapped(paths[0], dtype), mapped(paths[1], dtype))
+    ids = (mapped(paths[0], dtypes[0]), mapped(paths[1], dtypes[1]))
     return PairBlocks(ids, (mapped(starts_path(paths[0]), "<i8"), mapped(starts_path(paths[1]), "<i8")))
+
+
+def _dtypes_of(vocab_size: int, target_vocab_size: int) -> tuple[str, str]:
+    """Of the ids of either side."""
+    return dtype_of(vocab_size), dtype_of(target_vocab_size or vocab_size)

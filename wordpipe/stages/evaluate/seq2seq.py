@@ -383,7 +383,7 @@ def pair_losses(
         raise ArtifactError("the model has no token that ends a text", where=opened.path, expected="eos_token_id")
     end = opened.special["eos"]
     ids = [source_ids(opened, opened.prefix if prefix is None else prefix, text)[0] for text in sources]
-    labels = [[*opened.encode(text), end] for text in targets]
+    labels = [[*opened.encode_target(text), end] for text in targets]
     cut = sum(len(some) > opened.max_len for some in labels)
     labels = [some[: opened.max_len] for some in labels]
     tokens_N = np.array([len(some) for some in labels], np.int64)

@@ -129,6 +129,11 @@ class TargetWriter:
                 expected=f"fewer than the model's {self.max_len} positions",
             )  # fmt: skip
         self.notes: list[str] = []
+        if self._model.config.decoder_vocab_size and opened.target_tokenizer is None:
+            self.notes.append(
+                "the model has embeddings for what it writes and no tokenizer for it: its tokens are taken to be those of the "
+                "sources"
+            )
         if (asked := settings.max_tokens or 0) > self.max_len:
             self.notes.append(f"max_tokens is {asked:,}, and the model has {self.max_len:,} positions: so many at most")
         if opened.prefix_field and settings.prefix is None:
@@ -246,7 +251,9 @@ class TargetWriter:
 
     def _targets(self, hypotheses: list[Hypothesis]) -> list[Target]:
         with library_errors("the tokenizer cannot decode what the model wrote", "tokenizer.json"):
-            texts = self._opened.tokenizer.decode_batch([list(one.ids) for one in hypotheses], skip_special_tokens=True)
+            texts = self._opened.writing_tokenizer.decode_batch(
+                [list(one.ids) for one in hypotheses], skip_special_tokens=True
+            )
         return [
             Target(text, one.score, one.logprob, len(one.ids) + one.finished, one.finished)
             for text, one in zip(texts, hypotheses, strict=True)
@@ -274,10 +281,10 @@ def _target_tokens(opened: OpenModel) -> "Tensor":
     """Ids that a target is made of, and its end, as bool [V] of the decoder's vocabulary.
 
     Raises:
-        ArtifactError: it is another one than that of the sources.
+        ArtifactError: it is another one than that of the sources, and there is no tokenizer for it.
     """
     allowed_V, own = opened.tokens_that_come("eos"), opened.pair_model.config.decoder_vocab_size
-    if own and own < number_of_ids(opened.tokenizer):
+    if own and own < number_of_ids(opened.writing_tokenizer):
         raise ArtifactError(
             "the model writes in a vocabulary of its own, which its tokenizer does not have", where=opened.path,
             got=f"{own:,} tokens", expected=f"the {number_of_ids(opened.tokenizer):,} of the tokenizer",

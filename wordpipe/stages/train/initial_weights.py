@@ -98,7 +98,9 @@ class GivenPair:
     frame: tuple[str, str] | None
 
 
-def given_pair_model(job: Job, path: Path, tokenizer: Tokenizer, *, encoders: bool = False) -> GivenPair:
+def given_pair_model(
+    job: Job, path: Path, tokenizer: Tokenizer, target: Tokenizer | None = None, *, encoders: bool = False
+) -> GivenPair:
     """The encoder-decoder that `--init` names, an artifact or a folder of transformers, recorded as an input.
 
     Its tokenizer may have more tokens than ours behind them: the sentinels of denoising.
@@ -107,12 +109,13 @@ def given_pair_model(job: Job, path: Path, tokenizer: Tokenizer, *, encoders: bo
         job: that starts from it.
         path: of it.
         tokenizer: of the tokens.
+        target: that of their second texts, where it is another one.
         encoders: an encoder will do, too.
 
     Raises:
         ArtifactError: it has other tokens, or is of another kind.
     """
-    _, (loaded, theirs, _) = _open(job, path, 0)
+    artifact, (loaded, theirs, _) = _open(job, path, 0)
     for text in loaded.notes:
         job.warn(f"{path.name}: {text}")
     architecture = loaded.config.architecture
@@ -125,6 +128,8 @@ def given_pair_model(job: Job, path: Path, tokenizer: Tokenizer, *, encoders: bo
     known, wanted = theirs.get_vocab(), tokenizer.get_vocab()
     behind = {token for token, number in known.items() if number >= len(wanted)}
     _check_same_tokens({token: known[token] for token in known.keys() - behind}, wanted, path)
+    if architecture == "encoder-decoder":
+        _check_target(artifact or path, loaded.config.decoder_vocab_size, target, path)
     return GivenPair(loaded.model, read_frame(theirs))
 
 
@@ -139,7 +144,13 @@ def read_frame(tokenizer: Tokenizer) -> tuple[str, str] | None:
 
 
 def with_fresh_decoder(
-    encoder: LanguageModel, path: Path, *, n_layers: int | None, special: SpecialIds, seed: int
+    encoder: LanguageModel,
+    path: Path,
+    *,
+    n_layers: int | None,
+    special: SpecialIds,
+    seed: int,
+    target_vocab_size: int = 0,
 ) -> EncoderDecoder:
     """An encoder-decoder whose encoder has the weights of an encoder; see `start_from_encoder`.
 
@@ -149,6 +160,7 @@ def with_fresh_decoder(
         n_layers: of the decoder; None: as many as the encoder has.
         special: ids of the tokenizer.
         seed: of the decoder.
+        target_vocab_size: rows of the decoder's own table of embeddings; 0: the two share one.
 
     Raises:
         ArtifactError: it has parts that no encoder-decoder has.
@@ -161,7 +173,25 @@ def with_fresh_decoder(
             expected="dot-product attention, and every layer sees everything",
             hint="train one without: wordpipe train mlm with --window 0, any --style, any --positions",
         ) from None  # fmt: skip
-    return start_from_encoder(encoder, replace(config, **special.of_config()), seed)
+    return start_from_encoder(
+        encoder, replace(config, decoder_vocab_size=target_vocab_size, **special.of_config()), seed
+    )
+
+
+def _check_target(model: Artifact | Path, decoder_vocab_size: int, target: Tokenizer | None, path: Path) -> None:
+    """Refuse a model that writes other tokens than the second texts have."""
+    from wordpipe.stages.models import target_tokenizer
+
+    theirs = target_tokenizer(model) if decoder_vocab_size else None
+    if theirs is not None and target is not None:
+        _check_same_tokens(theirs.get_vocab(), target.get_vocab(), path)
+    elif theirs is not target:
+        one, two = "one vocabulary for both texts", "a vocabulary for each text"
+        raise ArtifactError(
+            "the model has another tokenizer than the tokens", where=path, got=one if theirs is None else two,
+            expected=one if target is None else two,
+            hint=f"tokenize the corpus with the model's: wordpipe tokenize CORPUS -o TOKENS --tokenizer {path}",
+        )  # fmt: skip
 
 
 def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, read_schema
+from wordpipe.artifacts import TOKENIZER, TOKENIZER_B, Artifact, read_schema
+from wordpipe.errors import ArtifactError
 from wordpipe.model import Architecture, LanguageModel, one_stack, seed_of, transformers_class, why_no_class
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
@@ -217,6 +218,11 @@ def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Start:
     config, seq_len = trained_shape(settings, model.config, None if begin is None else begin.log.get("seq_len"))
     parent = None if settings.init is None else job.inputs[-1].digest
     answers = isinstance(settings, CausalSettings) and "ids_b" in read_schema(source, "tokens").names
+    if answers and TOKENIZER_B in source.names():
+        raise ArtifactError(
+            "the second texts have a vocabulary of their own, and a decoder has one for both", where=source.path,
+            hint="tokenize the corpus with --vocabulary joint, or train an encoder-decoder: wordpipe train seq2seq",
+        )  # fmt: skip
     return (_OnPairs if answers else _Start)(
         source, tokenizer, data, special, task, with_special_ids(model, config, special), begin, seq_len,
         seed=settings.seed if parent is None else seed_of(settings.seed, "init", parent), settings=settings,

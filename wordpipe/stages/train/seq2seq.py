@@ -4,11 +4,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, read_schema
+from wordpipe.artifacts import TARGET, TOKENIZER, TOKENIZER_B, Artifact, read_schema
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.model import EncoderDecoder, PairStyle, new_encoder_decoder, transformers_class, why_no_class
+from wordpipe.model import (
+    GENERATION,
+    EncoderDecoder,
+    PairStyle,
+    generation_config,
+    new_encoder_decoder,
+    pad_vocab,
+    transformers_class,
+    why_no_class,
+)
+from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import without_memory
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
@@ -21,6 +32,7 @@ from wordpipe.tokens import (
     number_of_ids,
     open_tokenizer,
     sentinel_ids,
+    text_ids,
     transformers_files,
     with_sentinels,
 )
@@ -115,6 +127,7 @@ class _Start:
         style: of the model.
         frame: roles of what stands before and after a source, see `FRAMES`.
         begin: the end of the finished training that is extended, or None.
+        target: the tokenizer of the second texts, and its file; None where it is the same.
     """
 
     source: Artifact
@@ -126,11 +139,17 @@ class _Start:
     style: PairStyle
     frame: tuple[str, str]
     begin: Snapshot | None
+    target: tuple[Tokenizer, bytes] | None
 
     @property
     def n_tokens(self) -> int:
         """Ids of the tokenizer."""
         return number_of_ids(self.tokenizer)
+
+    @property
+    def n_target_tokens(self) -> int:
+        """Ids of the tokenizer of the second texts; 0 where it is the same."""
+        return number_of_ids(self.target[0]) if self.target else 0
 
     @property
     def start_id(self) -> int:
@@ -161,11 +180,27 @@ class _Start:
             job.facts["extended_from"] = trainer.extended_from
 
     def tokenizer_files(self) -> dict[str, bytes]:
-        """The tokenizer, which frames a source as in training."""
+        """The tokenizer, which frames a source as in training; that of the targets; and how transformers is to write these."""
         config = self.model.config
         ids = config.special_ids | {"unk": self.special.unk}
         tokenizer, names = framed_tokenizer(self.tokenizer_json, ids, frame=self.frame, vocab_size=config.vocab_size)
-        return transformers_files(tokenizer, names, max_len=config.max_len)
+        files = transformers_files(tokenizer, names, max_len=config.max_len)
+        if self.target is not None:  # labels end as in training, and nothing stands before them
+            ids |= {"unk": special_ids(self.target[0], "encoder-decoder").unk}
+            size, frame = config.decoder_vocab_size, FRAMES["source"]
+            tokenizer, names = framed_tokenizer(self.target[1], ids, frame=frame, vocab_size=size)
+            its_files = transformers_files(tokenizer, names, max_len=config.max_len)
+            files |= {TARGET + name: content for name, content in its_files.items()}
+        if transformers_class(config) is None:
+            return files
+        special = {number for number in ids.values() if number is not None}
+        may_come = text_ids(tokenizer, special, config.decoder_vocab_size or config.vocab_size)
+        learned = sentinel_ids(tokenizer) if isinstance(self.settings, DenoisingSettings) else []
+        may_come[[self.special.need("eos"), *learned]] = True
+        beams = GenerateSettings().of_pairs().beams
+        assert beams is not None, "the settings say a number"
+        suppressed = np.flatnonzero(~may_come).tolist()
+        return files | {GENERATION: generation_config(config, suppressed=suppressed, beams=beams)}
 
 
 @dataclass(frozen=True)
@@ -185,7 +220,7 @@ class _OnPairs(_Start):
         writers = {
             split: PairWriter(
                 job.scratch / split, vocab_size=self.n_tokens, before=before, after=after, end=end,
-                max_len=self.model.config.max_len,
+                max_len=self.model.config.max_len, target_vocab_size=self.n_target_tokens,
             )
             for split in SPLITS
         }  # fmt: skip
@@ -196,7 +231,7 @@ class _OnPairs(_Start):
 
     def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
         """The training on what the first process wrote to a folder."""
-        train, valid = (open_pairs(folder / split, self.n_tokens) for split in SPLITS)
+        train, valid = (open_pairs(folder / split, self.n_tokens, self.n_target_tokens) for split in SPLITS)
         objective = Pairs(start_id=self.start_id, device=execution.device)
         return assemble_learner(
             self.settings, self.model, train, valid if len(valid) else None, objective=objective,
@@ -325,11 +360,12 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
     data, style, model, frame = source.read(TOKENIZER), settings.style, None, None
     where, begin = str(source.path / TOKENIZER), None
     denoises = isinstance(settings, DenoisingSettings)
+    target = _target_tokenizer(source) if isinstance(settings, Seq2SeqSettings) else None
     if settings.extend is not None:
         model, begin, frame = _extended(job, settings, settings.extend)
         style = "bart" if frame == FRAMES["framed source"] else "t5" if denoises else style
     elif settings.init is not None:
-        model, frame = _given(job, settings, settings.init, open_tokenizer(data, where=where))
+        model, frame = _given(job, settings, settings.init, open_tokenizer(data, where=where), target)
         style = _STYLES.get(model.config.positions, "vaswani")
     if style == "t5" and denoises:
         data = with_sentinels(data, N_SENTINELS)
@@ -337,7 +373,10 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
     special = special_ids(tokenizer, "encoder-decoder")
     special.need("eos")
     if model is None:
-        config = model_config(settings, "encoder-decoder", n_tokens=number_of_ids(tokenizer), special=special)
+        config = model_config(
+            settings, "encoder-decoder", n_tokens=number_of_ids(tokenizer), special=special,
+            n_target_tokens=0 if target is None else number_of_ids(target[0]),
+        )  # fmt: skip
         with without_memory():
             refuse_too_large(EncoderDecoder(config))
         model = new_encoder_decoder(config, settings.seed)
@@ -347,7 +386,29 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
             expected=f"{number_of_ids(tokenizer)}", hint="start from a model of train denoising --style t5",
         )  # fmt: skip
     frame = frame or FRAMES["framed source" if style == "bart" else "source"]
-    return _Start(source, tokenizer, data, special, model, settings, style, frame, begin)
+    return _Start(source, tokenizer, data, special, model, settings, style, frame, begin, target)
+
+
+def _target_tokenizer(source: Artifact) -> tuple[Tokenizer, bytes] | None:
+    """The tokenizer of the second texts, and its file, where they have one of their own.
+
+    Raises:
+        ArtifactError: its special tokens have other ids: a model has one start, one end and one padding for both sides.
+    """
+    if TOKENIZER_B not in source.names():
+        return None
+    data, where = source.read(TOKENIZER_B), source.path / TOKENIZER_B
+    tokenizer = open_tokenizer(data, where=str(where))
+    of_sources = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
+    own, others = (special_ids(one, "encoder-decoder").of_config() for one in (tokenizer, of_sources))
+    for role, number in others.items():
+        if own[role] != number:
+            raise ArtifactError(
+                "the tokenizers of the two texts have special tokens of other ids", where=where, got=f"{role} {own[role]}",
+                expected=f"{role} {number}, as in {TOKENIZER}",
+                hint="let `wordpipe tokenize --vocabulary separate` train both",
+            )  # fmt: skip
+    return tokenizer, data
 
 
 def _extended(job: Job, settings: PairSettings, path: Path) -> tuple[EncoderDecoder, Snapshot, tuple[str, str] | None]:
@@ -362,12 +423,13 @@ def _extended(job: Job, settings: PairSettings, path: Path) -> tuple[EncoderDeco
 
 
 def _given(
-    job: Job, settings: PairSettings, path: Path, tokenizer: Tokenizer
+    job: Job, settings: PairSettings, path: Path, tokenizer: Tokenizer, target: tuple[Tokenizer, bytes] | None
 ) -> tuple[EncoderDecoder, tuple[str, str] | None]:
     """The model to start from, or one with a fresh decoder whose encoder that is, and how it frames a source."""
     from wordpipe.stages.train.initial_weights import given_pair_model, with_fresh_decoder
 
-    given = given_pair_model(job, path, tokenizer, encoders=isinstance(settings, Seq2SeqSettings))
+    pairs = isinstance(settings, Seq2SeqSettings)
+    given = given_pair_model(job, path, tokenizer, target and target[0], encoders=pairs)
     if isinstance(given.model, EncoderDecoder):
         has, wanted = given.model.config.n_decoder_layers, settings.n_decoder_layers
         if wanted not in (None, has):
@@ -378,7 +440,7 @@ def _given(
     job.note("the encoder begins with the given weights, the decoder is fresh")
     model = with_fresh_decoder(
         given.model, path, n_layers=settings.n_decoder_layers, special=special_ids(tokenizer, "encoder-decoder"),
-        seed=settings.seed,
+        seed=settings.seed, target_vocab_size=pad_vocab(number_of_ids(target[0])) if target else 0,
     )  # fmt: skip
     job.counts["parameters_given"] = sum(weight.numel() for weight in model.encoder.parameters())
     return _shaped(model, settings), given.frame or FRAMES["encoder"]
