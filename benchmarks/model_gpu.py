@@ -5,6 +5,8 @@
     python benchmarks/model_gpu.py --out check.json --device cpu                      tiny sizes, to exercise the script
 
     learn, resume, encode    what must hold on any device (peers/model_checks.py)
+    pairs                    likewise of encoder-decoders: a step in float32 and bfloat16, learning, beams, denoising
+                             (peers/pair_checks.py)
     speed                    tokens/s of our training loop: compiled with Muon (our default) and with AdamW, and eager
     trainer                  the same by transformers' Trainer, with and without torch_compile (pip install accelerate): bf16,
                              fused AdamW, sdpa, the head on the targets only, the same tokens per step, the largest
@@ -38,8 +40,9 @@ import numpy as np
 import torch
 from peers.model_bench import ModelBench
 from peers.model_checks import check_encode, check_learning, check_resume, text
+from peers.pair_checks import check_pairs
 
-PARTS = ("learn", "resume", "encode", "speed", "trainer")
+PARTS = ("learn", "resume", "encode", "pairs", "speed", "trainer")
 SMALL = {"preset": "tiny", "seq_len": 64, "batch_size": 64, "lr": 3e-3, "compile": "off"}
 TINY = SMALL | {
     "dim": 32,
@@ -193,6 +196,7 @@ def everything(arguments: argparse.Namespace, bench: ModelBench) -> Iterator[dic
         "learn": check_learning(base, 300 if is_cuda else 110),
         "resume": check_resume(base, 20 if is_cuda else 6),
         "encode": check_encode(base, torch.device(arguments.device)),
+        "pairs": check_pairs(base, 300 if is_cuda else 60, torch.device(arguments.device)),
         "speed": speeds(bench, shapes, arguments.device),
         "trainer": trainers(bench, shapes, arguments.device),
     }

@@ -384,7 +384,7 @@ def evaluate_seq2seq(
 
     Settings, tasks:
         prefix: put before every source text; without it what the model was trained with. Default: None.
-        prefix_field: field whose value is put before each source text; figures for each of its values too. Default: ''.
+        prefix_field: field whose value is put before each source text, without it that of the training; figures for each of its values too. Default: ''.
 
     Settings, how target texts are found:
         beams: target texts that are followed at a time; 1 takes the most probable token each time (greedy) (1 to 1000). Default: 5.
@@ -795,8 +795,8 @@ def tokenize(
     min_frequency: int = 2,
     pretokenizer: Literal['auto', 'gpt2', 'digits', 'marks', 'bert', 'whitespace', 'metaspace', 'characters'] = 'auto',
     normalization: Literal['none', 'nfc', 'nfkc'] = 'none', lowercase: bool = False, strip_accents: bool = False,
-    sample: float = 1.0, memory: str = '1GB', counts: PathLike | None = None, tokenizer: PathLike | None = None,
-    keep_case: bool = False,
+    sample: float = 1.0, vocabulary: Literal['joint', 'separate'] = 'joint', memory: str = '1GB',
+    counts: PathLike | None = None, tokenizer: PathLike | None = None, keep_case: bool = False,
 ) -> Made:
     """Train a tokenizer on a corpus, encode the corpus and count its words.
 
@@ -818,6 +818,7 @@ def tokenize(
 
     Settings, what it is trained on:
         sample: share of the documents that the tokenizer is trained on (> 0, at most 1). Default: 1.0.
+        vocabulary: of pairs: one tokenizer that learns from both texts, or one for each side; the model is then of style vaswani. Default: 'joint'.
         memory: memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training. Default: '1GB'.
         counts: train from the pre-token counts of this artifact instead of counting again. Default: None.
         tokenizer: use this tokenizer instead of training one; a tokenizer.json, a transformers folder, or an artifact. Default: None.
@@ -848,7 +849,7 @@ def train_clm(
     valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
     extend: PathLike | None = None, init_embeddings: PathLike | None = None,
 ) -> Made:
-    """Train a causal transformer by next-token prediction.
+    """Train a causal transformer by next-token prediction; of pairs, it learns to go on from a first text with the second.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -1249,7 +1250,7 @@ def train_seq2seq(
     checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
     valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
     extend: PathLike | None = None, init_embeddings: PathLike | None = None, n_decoder_layers: int | None = None,
-    average: float = 0.1, prefix: str = '',
+    average: float = 0.1, prefix: str = '', prefix_field: str = '',
 ) -> Made:
     """Train an encoder-decoder on pairs: translations, titles, answers.
 
@@ -1323,6 +1324,7 @@ def train_seq2seq(
 
     Settings, the pairs:
         prefix: text put before every source, such as "translate German to English: ". Default: ''.
+        prefix_field: field of the records that holds such a text, as it is, for each source: several tasks in one model. Default: ''.
     """
 
 def train_word2vec(

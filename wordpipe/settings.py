@@ -131,6 +131,11 @@ class Settings(BaseModel):
         del facts, sources
         return None
 
+    @property
+    def reads_corpus(self) -> bool:
+        """Whether the stage reads, beside its tokens, the corpus that they were made of: this is its last input."""
+        return False
+
     def recipe_body(self) -> dict[str, Any]:
         """The part of a recipe beside the inputs: command, settings, and the defaults of removed ones."""
         return {"command": self.command, **recipe_before(self.command), **self.recipe()}

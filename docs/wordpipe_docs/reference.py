@@ -278,6 +278,7 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
         "tokens-*.parquet": ("one row per sentence, or per pair", tokens_schema(pa.uint16(), pairs=True)),
         "words.parquet": ("one row per distinct word, the commonest first; the row number is the word id", VOCABULARY),
         "counts.parquet": ("what the tokenizer was trained from, the commonest first", COUNTS),
+        "counts_b.parquet": ("what `tokenizer_b.json` was trained from, where there is one", COUNTS),
     },
     "words": {
         "words-*.parquet": ("one row per word, the commonest first", words_schema(1)),
@@ -307,10 +308,15 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
 """The tables of each kind of artifact: what a row is, and the schema that the program writes and checks."""
 
 OTHER_FILES = {
-    "tokens": {"tokenizer.json": "the tokenizer, as Hugging Face tokenizers reads it"},
+    "tokens": {
+        "tokenizer.json": "the tokenizer, as Hugging Face tokenizers reads it",
+        "tokenizer_b.json": "that of the second texts; only where they have a vocabulary of their own",
+    },
     "model": {
         "config.json, model.safetensors": "configuration and weights, in the layout of transformers where it has a class",
         "tokenizer.json and its companions": "the tokenizer",
+        "target/": "the tokenizer of what an encoder-decoder writes, where it has a vocabulary of its own",
+        "generation_config.json": "how `generate` of transformers writes what ours does; of an encoder-decoder",
         "optimiser.safetensors, training.json": "the state of the training, for `--extend`; with `keep_state`",
     },
     "sentences": {"encoder/": "what is needed to embed a query the same way"},

@@ -18,6 +18,7 @@ _USES = {
     "mlm": ("embed", "{run}/mlm", "{world}/ingest", "-o", "out", "--device", "cpu"),
     "embed": ("index", "{run}/embed", "-o", "out"),
     "index": ("query", "{run}/index", "bees"),
+    "seq2seq": ("generate", "{run}/seq2seq", "bees"),
     "static": ("embed", "{run}/static", "{world}/ingest", "-o", "out"),
 }
 """Kind, by the stage that makes it → a command that reads it."""
@@ -219,6 +220,7 @@ def cases(world: World) -> list[Case]:
     mixes = (
         ("index", "index-00000.parquet", "index-words"), ("index", "index.faiss", "index-words"),
         ("word2vec", "words-00000.parquet", "import"), ("mlm", "model.safetensors", "clm"),
+        ("seq2seq", "model.safetensors", "denoising"),
         ("tokenize", "tokenizer.json", "mlm"),
     )  # fmt: skip
     for stage, name, other in mixes:

@@ -15,6 +15,8 @@ _ENDLESS = {
     "word2vec": ["--epochs", "100000"],
     "mlm": ["--steps", "1000000"],
     "clm": ["--steps", "1000000"],
+    "denoising": ["--steps", "1000000"],
+    "seq2seq": ["--steps", "1000000"],
     "static": ["--steps", "1000000"],
     "contrastive": ["--steps", "1000000"],
 }

@@ -251,6 +251,79 @@ def _loud_byte_counts(room: Room) -> None:
         raise Broken(f"the counts say nothing of it: {counts}")
 
 
+def _pair_files(room: Room, sources: list[str], targets: list[str]) -> None:
+    for name, lines in (("a.de", sources), ("a.en", targets)):
+        (room.work / name).write_text("".join(f"{line}\n" for line in lines))
+    room.hold()
+
+
+def _unequal_lines(*command: str) -> Act:
+    """Two files that are not line by line: both are named with their numbers of lines, and nothing is made."""
+
+    def act(room: Room) -> None:
+        _pair_files(room, ["eins", "zwei", "drei"], ["one", "two"])
+        done = room.run(*(part.format(world=room.world.folder) for part in command))
+        room.said(done, _INPUT, names=["a.de", "a.en", "3", "2"])
+        room.as_before()
+
+    return act
+
+
+def _empty_targets(targets: list[str], code: int) -> Act:
+    """Pairs without a second text are counted; where there are no others, that is an error."""
+
+    def act(room: Room) -> None:
+        _pair_files(room, ["eins", "zwei", "drei"], targets)
+        done = room.run("ingest", "a.de", "a.en", "--parallel", "--valid", "0", "-o", "out", "--json")
+        room.said(done, {code})
+        if code:
+            room.as_before()
+        elif json.loads(done.out)["counts"].get("documents_dropped_empty_target") != targets.count(""):
+            raise Broken(f"the counts do not say how many targets were empty: {done.out[:300]}")
+
+    return act
+
+
+def _long_pairs(stage: str, positions: int, code: int) -> Act:
+    """Pairs that are longer than the model are counted and left out whole; where there are no others, that is an error."""
+
+    def act(room: Room) -> None:
+        command = [
+            "train", stage, room.world.folder / "pair-tokens", "--config", room.world.folder / "tiny.toml", "--seq-len",
+            positions, "-o", "out", "--json",
+        ]  # fmt: skip
+        done = room.run(*command)
+        room.said(done, {code})
+        if code:
+            room.as_before()
+            return
+        counts = json.loads(done.out)["counts"]
+        left = sum(number for name, number in counts.items() if name.startswith("pairs_left_out_long"))
+        with_those = counts["pairs_train"] + counts.get("pairs_valid", 0) + left
+        if not left or with_those != _rows(room.world.folder / "pair-tokens") or "left out" not in done.err:
+            raise Broken(f"pairs are gone in silence: {counts}")
+
+    return act
+
+
+def _rows(tokens: Path) -> int:
+    return int(json.loads((tokens / "manifest.json").read_bytes())["counts"]["sentences"])
+
+
+def _long_source(room: Room) -> None:
+    """A source longer than the model's positions is read as far as it goes, and that is said."""
+    done = room.run("generate", room.world.folder / "seq2seq", "bees " * 5_000, "--max-tokens", "3", "--beams", "1")
+    room.said(done, {0})
+    if "were not read" not in done.err:
+        raise Broken(f"nothing was said of what was cut: {done.err[-300:]}")
+
+
+_UNEQUAL = {
+    "ingest": ("ingest", "a.de", "a.en", "--parallel", "-o", "out"),
+    "evaluate": ("evaluate", "seq2seq", "{world}/seq2seq", "--data", "a.de", "--data", "a.en", "--prefix", ""),
+}
+
+
 def _docx_like() -> bytes:
     buffer = io.BytesIO()
     buffer.write(b"PK\x03\x04")
@@ -328,6 +401,20 @@ def cases(world: World) -> list[Case]:
         table.append(
             Case(f"texts/deep-json/{which}", _deep_elsewhere(which), ("32", "C8"), fast=which == "sts", prepared=True)
         )
+    table += [
+        Case(f"texts/unequal-lines/{name}", _unequal_lines(*command), ("P4",), fast=name == "ingest", prepared=True)
+        for name, command in _UNEQUAL.items()
+    ]
+    table += [
+        Case("texts/empty-targets/some", _empty_targets(["one", "", ""], 0), ("34", "P4"), prepared=True),
+        Case("texts/empty-targets/all", _empty_targets(["", "", ""], 3), ("34", "P4"), prepared=True),
+        Case("texts/long-source", _long_source, ("P4",), prepared=True),
+    ]
+    table += [
+        Case(f"texts/long-pairs/{stage}/{name}", _long_pairs(stage, positions, code), ("P4",), prepared=True)
+        for stage, lengths in {"seq2seq": (12, 8), "clm": (24, 8)}.items()
+        for name, positions, code in (("some", lengths[0], 0), ("all", lengths[1], 3))
+    ]
     table += [
         Case("texts/counted", _loud_byte_counts, ("33", "P4"), fast=True, prepared=True),
         Case("texts/no-words/tokenize", _no_words("tokenize"), ("34",), prepared=True),

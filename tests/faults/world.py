@@ -75,6 +75,15 @@ STAGES = {
         ("train", "mlm", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "mlm-rms", trains=True
     ),
     "clm": Stage(("train", "clm", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "clm", trains=True),
+    "denoising": Stage(
+        ("train", "denoising", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "clm-alibi", trains=True
+    ),
+    "seq2seq": Stage(
+        ("train", "seq2seq", "{world}/pair-tokens", "--prefix-field", "task", "--config", "{world}/tiny.toml"),
+        "model",
+        "clm-window",
+        trains=True,
+    ),
     "static": Stage(
         ("train", "contrastive", "{world}/tokenize", "--words", "{world}/word2vec", *_PAIRS),
         "model",
@@ -108,6 +117,12 @@ STAGES = {
     "index": Stage(("index", "{world}/embed", "--threads", "1"), "index", "index", quick=True),
     "index-words": Stage(("index", "{world}/word2vec", "--threads", "1"), "index", "index-hnsw"),
 }
+
+_OF_PAIRS = {
+    "pairs": ("ingest", "{world}/pairs.jsonl", "--text-b", "text_b", "--valid", "0.1"),
+    "pair-tokens": ("tokenize", "{world}/pairs", "--vocab-size", "400"),
+}
+"""Inputs of stages that are made before these, and not tried themselves: they are what `ingest` and `tokenize` always do."""
 
 EXPORTS = {
     "word2vec-text": "word2vec", "word2vec-binary": "word2vec", "glove": "word2vec", "numpy": "word2vec", "npy": "embed",
@@ -146,8 +161,12 @@ class World:
         lines = [f"word{n} " + " ".join(str(((n * 7 + k * 3) % 19) / 19) for k in range(8)) for n in range(50)]
         (self.folder / "vectors.txt").write_text("50 8\n" + "\n".join(lines) + "\n")
         (self.folder / "tiny.toml").write_text(_TINY)
-        for name in STAGES:
-            done = self.nursery.run(*self.command(name), "-o", self.folder / name)
+        words = [line.split()[:6] for line in paragraphs if line.split()]
+        pairs = [{"text": " ".join(some), "text_b": " ".join(some[::-1]), "task": "turn: "} for some in words]
+        (self.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+        for name, arguments in {**_OF_PAIRS, **{name: row.arguments for name, row in STAGES.items()}}.items():
+            command = [part.format(world=self.folder) for part in arguments]
+            done = self.nursery.run(*command, "-o", self.folder / name)
             if done.returncode:
                 raise RuntimeError(f"the undisturbed run of {name} failed:\n{done.stderr}")
             self.digests[name] = digest_at(self.folder / name)

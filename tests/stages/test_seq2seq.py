@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 
 import wordpipe
 from tests.conftest import TINY
@@ -55,6 +55,22 @@ def test_sentinels_descend_from_the_end_of_the_tokenizer(denoisers, built):
     n_tokens = len(known["model"]["vocab"])
     sentinels = tokenizer.convert_tokens_to_ids([f"<extra_id_{i}>" for i in range(100)])
     assert sentinels == list(range(n_tokens + 99, n_tokens - 1, -1))
+
+
+@pytest.mark.parametrize("style", ["t5", "bart"])
+def test_transformers_lets_a_denoiser_write_sentinels_and_no_other_special_token(denoisers, style):
+    tokenizer, known = (
+        AutoTokenizer.from_pretrained(denoisers / style),
+        GenerationConfig.from_pretrained(denoisers / style),
+    )
+    n_rows = AutoModelForSeq2SeqLM.from_pretrained(denoisers / style).config.vocab_size
+    suppressed, special = {*known.suppress_tokens}, {*tokenizer.all_special_ids}
+    sentinels = {number for token, number in tokenizer.get_vocab().items() if token.startswith("<extra_id_")}
+    assert len(sentinels) == (100 if style == "t5" else 0)
+    assert not suppressed & sentinels
+    assert tokenizer.eos_token_id not in suppressed
+    assert (special | {*range(len(tokenizer), n_rows)}) - sentinels - {tokenizer.eos_token_id} <= suppressed
+    assert len(suppressed) < 80
 
 
 @pytest.mark.parametrize("style", ["t5", "bart"])

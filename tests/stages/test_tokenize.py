@@ -162,7 +162,7 @@ def test_too_small_a_sample_is_named(corpus, tmp_path):
 
 
 def test_a_warning_is_said_once(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("wordpipe.stages.text.tokenize.training_bytes", lambda chosen, size, number: number)
+    monkeypatch.setattr("wordpipe.stages.text.vocabularies.training_bytes", lambda chosen, size, number: number)
     said = []
     run = wordpipe.RunOptions(report=lambda progress: said.append(progress.note) if progress.note else None)
     wordpipe.tokenize(corpus, output=tmp_path / "t", memory="1KB", run=run, **SETTINGS)
@@ -207,7 +207,7 @@ def test_a_sample_trains_on_some_documents_and_encodes_all(corpus, tmp_path):
 
 
 def test_little_memory_leaves_out_the_rarest_and_says_so(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("wordpipe.stages.text.tokenize.training_bytes", lambda chosen, size, number: number)
+    monkeypatch.setattr("wordpipe.stages.text.vocabularies.training_bytes", lambda chosen, size, number: number)
     made = wordpipe.tokenize(corpus, output=tmp_path / "t", memory="1KB", **SETTINGS)
     assert made.counts["distinct_pretokens_left_out"] > 0
     assert len(rows_of(tmp_path / "t", "counts")) <= 1000

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 
 import wordpipe
 from tests.conftest import TINY
@@ -52,6 +52,33 @@ def test_pairs_become_a_model_that_transformers_loads(tokens, tmp_path, style, k
     assert made.metrics["valid_loss"] > 0
     assert manifest(tmp_path / "model")["facts"]["transformers"] == kind
     assert type(AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model")).__name__ == kind
+
+
+@pytest.mark.parametrize("style", ["t5", "bart", "vaswani"])
+def test_transformers_writes_by_the_folder_alone_what_ours_writes(tokens, tmp_path, style):
+    """`generation_config.json` says where a target begins and ends, what never comes: greedy, with beams, and cut."""
+    path = tmp_path / "model"
+    trained(tokens, path, style=style, steps=150, lr=5e-3, label_smoothing=0.0)
+    known, opened = GenerationConfig.from_pretrained(path), wordpipe.open_model(path)
+    assert (known.eos_token_id, known.pad_token_id, known.bos_token_id) == (6, 0, 5)
+    assert known.decoder_start_token_id == opened.model.config.start_id == (6 if style == "bart" else 0)
+    assert (known.max_length, known.num_beams) == (opened.max_len + 1, 5)
+    may_come = opened.tokens_that_come("eos")
+    assert known.suppress_tokens == (~may_come).nonzero()[:, 0].tolist()
+    theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+    texts, cut, written = [pair(i)["text"] for i in range(8)], 0, set()
+    asked = tokenizer(texts, return_tensors="pt", padding=True)
+    for beams, most in ((1, opened.max_len), (None, opened.max_len), (1, 3), (4, 3)):
+        options = {} if beams is None else {"num_beams": beams, "max_length": most + 1}
+        want = tokenizer.batch_decode(theirs.generate(**asked, **options), skip_special_tokens=True)
+        found = [
+            wordpipe.generate(opened, text, beams=beams, max_tokens=most, threads=1, device="cpu")[0] for text in texts
+        ]
+        assert [one.text for one in found] == want
+        cut += sum(one.stopped == "length" for one in found)
+        written |= {*want}
+    assert cut, "some were cut, and nothing forced an end"
+    assert len(written) > 5, "they depend on their sources"
 
 
 def test_the_same_settings_give_the_same_bytes_and_another_seed_others(tokens, tmp_path):

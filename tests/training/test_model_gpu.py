@@ -40,6 +40,36 @@ def test_it_runs_on_a_cpu_and_every_check_holds(script, tmp_path, capsys):
     assert all(line["tokens_per_s"] > 0 and line["parameters"] > 1000 for line in speeds)
 
 
+def test_encoder_decoders_hold_on_a_cpu(script, tmp_path, capsys):
+    options = ["--device", "cpu", "--only", "pairs"]
+    assert script.main(["--out", str(tmp_path / "out.json"), *options]) == 0, capsys.readouterr().out
+    lines = json.loads((tmp_path / "out.json").read_text())["lines"]
+    assert [line["check"] for line in lines] == [
+        "t5 seq2seq steps", "t5 seq2seq learns", "t5 beams", "vaswani seq2seq steps", "vaswani seq2seq learns",
+        "vaswani beams", "t5 denoising steps", "bart denoising steps", "clm on pairs steps",
+    ]  # fmt: skip
+    beams = [line for line in lines if line["check"].endswith("beams")]
+    assert [line["sources"] for line in beams] == [64, 64]
+
+
+def test_a_step_of_another_model_is_found(script):
+    """The checks can fail: weights that a device would get wrong."""
+    checks = import_module("peers.pair_checks")
+    settings = checks.Seq2SeqSettings.make(script.TINY | {"device": "cpu", "style": "t5"})
+    model = checks.new_pair_model(settings)
+    ids = torch.arange(7, 21).repeat(4, 1)
+    corruption = checks.SpanCorruption(sentinels=checks.SENTINELS, eos_id=checks.EOS)
+    calls = []
+
+    def objective(device):
+        calls.append(device)
+        return checks.Denoising(corruption, start_id=0 if len(calls) == 1 else 9, device=device)
+
+    line = checks.check_step("other", model, objective, checks.Rows(ids), torch.device("cpu"))
+    assert len(calls) == 3
+    assert not line["ok"]
+
+
 def test_trainer_is_timed_or_said_to_be_skipped(script, tmp_path):
     options = ["--device", "cpu", "--only", "trainer", "--shapes", "mlm"]
     assert script.main(["--out", str(tmp_path / "out.json"), *options]) == 0
@@ -86,6 +116,6 @@ def test_without_cuda_it_says_so(script, tmp_path, capsys):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("part", ["learn", "resume", "encode"])
+@pytest.mark.parametrize("part", ["learn", "resume", "encode", "pairs"])
 def test_every_check_holds_on_a_gpu(script, part, tmp_path, capsys):
     assert script.main(["--out", str(tmp_path / "out.json"), "--only", part]) == 0, capsys.readouterr().out

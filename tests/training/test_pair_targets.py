@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.support.models import pair_config
+from tests.support.models import pair_config, shaken
 from wordpipe.model import new_encoder_decoder, shifted
 from wordpipe.runtime import StopFlag
 from wordpipe.training import (
@@ -18,6 +18,7 @@ from wordpipe.training import (
     loss_sum,
     make_execution,
     open_pairs,
+    pair_targets,
 )
 from wordpipe.training.settings import Seq2SeqSettings
 
@@ -195,8 +196,39 @@ def test_held_out_pairs_are_measured_without_smoothing(tmp_path):
     assert measured.loss == pytest.approx(want, rel=1e-5)
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_lengths_that_are_rounded_up_may_pass_the_last_position(tmp_path, monkeypatch, style):
+    """As on a GPU: sequences of all 24 positions are filled up to 32, and what fills them has no position."""
+    writer = PairWriter(tmp_path / "train", vocab_size=96, before=(), after=(6,), end=(6,), max_len=24)
+    for source, target in ((23, 4), (3, 23), (16, 16)):
+        writer.add(np.arange(10, 10 + source), np.arange(40, 40 + target))
+    writer.close()
+    targets = targets_of(open_pairs(tmp_path / "train", 96), range(3))
+    model, losses = shaken(new_encoder_decoder(pair_config(style), 3)), []
+    for multiple in (1, 16):
+        monkeypatch.setitem(pair_targets._MULTIPLES, "cpu", multiple)
+        losses.append(float(loss_sum(model, targets).detach()))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
 def test_blocks_know_their_size(tmp_path):
     blocks, writer = pairs_in(tmp_path, 30)
     assert isinstance(blocks, PairBlocks)
     assert (len(blocks), blocks.n_repeated) == (30, 0)
     assert blocks.seq_len == math.ceil(sum(writer.n_ids) / 30)
+
+
+@pytest.mark.parametrize(("sizes", "widths"), [((96, 70_000), (2, 4)), ((70_000, 96), (4, 2)), ((96, 0), (2, 2))])
+def test_each_side_is_as_wide_as_its_vocabulary_needs(tmp_path, sizes, widths):
+    writer = PairWriter(
+        tmp_path / "train", vocab_size=sizes[0], target_vocab_size=sizes[1], before=(), after=(6,), end=(6,), max_len=7
+    )
+    pairs = [([sizes[0] - 1, 8], [(sizes[1] or sizes[0]) - 1]), ([9], [10, 11])]
+    for source, target in pairs:
+        writer.add(np.array(source), np.array(target))
+    writer.close()
+    blocks = open_pairs(tmp_path / "train", *sizes)
+    assert tuple(ids.dtype.itemsize for ids in blocks.ids) == widths
+    rows = blocks.rows(np.array([0, 1]))
+    assert rows.sources[0].tolist() == [*pairs[0][0], 6, 9, 6]
+    assert rows.labels[0].tolist() == [*pairs[0][1], 6, 10, 11, 6]

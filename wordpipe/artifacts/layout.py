@@ -191,7 +191,7 @@ VOCABULARY = pa.schema(  # words.parquet beside the tokens: the row number is th
     [pa.field("word", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
 )
 
-COUNTS = pa.schema(  # counts.parquet beside the tokens: what the tokenizer was trained from, the commonest first
+COUNTS = pa.schema(  # counts.parquet and counts_b.parquet beside the tokens: what a tokenizer was trained from
     [pa.field("pretoken", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
 )
 
@@ -279,6 +279,7 @@ _NEEDED = {  # what each table has to have, whatever else it carries
     "words": VOCABULARY.names,
     "sources": SOURCES.names,
     "counts": COUNTS.names,
+    "counts_b": COUNTS.names,
     "steps": STEPS.names,
     "ngrams": ["ngram"],
     "sentences": ["doc_id", "text", "source", "line"],
@@ -298,7 +299,7 @@ def misfit_of(found: pa.Schema, file: str) -> str | None:
         file: its name, `sentences-00000.parquet`.
     """
     stem, is_part = file.removesuffix(".parquet").partition("-")[0], "-" in file
-    over_words = stem in ("words", "ngrams", "counts") or (stem == "index" and "word" in found.names)
+    over_words = stem in ("words", "ngrams", "counts", "counts_b") or (stem == "index" and "word" in found.names)
     ours = _OF_LOG if stem == "steps" else _OF_WORDS if over_words else _OF_TYPE
     needed = VOCABULARY.names if over_words and stem == "index" else _NEEDED.get(stem, [])
     wants_vector = stem in _WITH_VECTORS and is_part

@@ -26,6 +26,8 @@ MAX_MANIFEST = 64 << 20  # bytes
 ENCODER = "encoder/"  # folder of the query encoder, bundled with sentences and index
 INDEX_FILE = "index.faiss"
 TOKENIZER = "tokenizer.json"
+TOKENIZER_B = "tokenizer_b.json"  # of tokens: that of the second texts, where these have a vocabulary of their own
+TARGET = "target/"  # of a model: folder of the tokenizer of what it writes, where that is another one
 WEIGHTS_FILE = "word_weights.safetensors"  # of a model that pools `weighted`: `weights` (V,) float32, of each token id
 
 

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 _HELP = """Continue a text with a causal model, or write the target of a source text with an encoder-decoder.
 
-A causal model (wordpipe train clm) goes on where PROMPT ends; a single text is shown while it is made. An encoder-decoder
-(wordpipe train seq2seq) reads PROMPT whole and writes another text: a translation, a title, an answer. Folders of
-transformers serve for both. All PROMPT words are one prompt. Without PROMPT, prompts are read from --prompts or stdin, one
-per line; on a terminal there is a prompt. An encoder-decoder answers each line by one line, an empty line by an empty one.
-Special tokens never come, but the one that ends a text. Exit code 3 when there was nothing to do."""
+A causal model (wordpipe train clm) goes on where PROMPT ends, or, where it learned from pairs, with the text that belongs to
+PROMPT; a single text is shown while it is made. An encoder-decoder (wordpipe train seq2seq) reads PROMPT whole and writes
+another text: a translation, a title, an answer. Folders of transformers serve for both. All PROMPT words are one prompt.
+Without PROMPT, prompts are read from --prompts or stdin, one per line; on a terminal there is a prompt. An encoder-decoder
+answers each line by one line, an empty line by an empty one. Special tokens never come, but the one that ends a text. Exit
+code 3 when there was nothing to do."""
 
 
 def _generate(
@@ -110,7 +111,7 @@ def _print_targets(found: "list[Written]", first: int, settings: GenerateSetting
 
 def _print_live(writing: "Writing") -> None:
     """The prompt, and the text as it comes."""
-    click.echo(emphasised(safe_text(writing.prompt)), nl=False)
+    click.echo(emphasised(safe_text(writing.prompt)), nl=writing.answers)
     for _, text in writing.texts:
         click.echo(safe_text(text), nl=False)
     click.echo()
@@ -119,7 +120,7 @@ def _print_live(writing: "Writing") -> None:
 def _print_samples(writing: "Writing") -> None:
     for number, made in enumerate(writing.results(), start=1):
         click.echo(("\n" if number > 1 else "") + emphasised(f"# {number}"))
-        click.echo(emphasised(safe_text(made.prompt)) + safe_text(made.text))
+        click.echo(emphasised(safe_text(made.prompt)) + ("\n" if writing.answers else "") + safe_text(made.text))
 
 
 def _print_json(writing: "Writing") -> None:

@@ -64,9 +64,16 @@ if TYPE_CHECKING:
         without_tensors,
     )
     from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
-    from wordpipe.model.hf.folder import Loaded, load_hf, one_stack, save_hf
+    from wordpipe.model.hf.folder import GENERATION, Loaded, generation_config, load_hf, one_stack, save_hf
     from wordpipe.model.hf.parts import PARTS, StoredWeight, parts_of, read_header
-    from wordpipe.model.init import init_embeddings, make_transformer, new_encoder_decoder, new_model, start_as_mean
+    from wordpipe.model.init import (
+        init_embeddings,
+        make_transformer,
+        new_encoder_decoder,
+        new_model,
+        start_as_mean,
+        start_from_encoder,
+    )
     from wordpipe.model.layers import Dropout, filled, gated
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
     from wordpipe.model.packing import Packed, pack, pack_pairs

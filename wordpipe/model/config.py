@@ -221,6 +221,16 @@ class ModelConfig:
             n_decoder_layers=0, decoder_vocab_size=0, start_id=None,
         )  # fmt: skip
 
+    def with_decoder(self, n_layers: int, start_id: int) -> "ModelConfig":
+        """The encoder-decoder whose encoder this one is, without its head; the decoder has the same parts.
+
+        Raises:
+            ConfigError: it has parts that no encoder-decoder has: windows, global tokens, another attention.
+        """
+        return replace(
+            self, architecture="encoder-decoder", n_decoder_layers=n_layers, start_id=start_id, head=False, segments=0
+        )
+
     @property
     def special_ids(self) -> dict[str, int | None]:
         """Role → id, None where the model has none."""

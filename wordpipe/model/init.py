@@ -48,6 +48,30 @@ def new_encoder_decoder(config: ModelConfig, seed: int) -> "EncoderDecoder":
 
 
 @torch.no_grad()
+def start_from_encoder(encoder: LanguageModel, config: ModelConfig, seed: int) -> "EncoderDecoder":
+    """An encoder-decoder that reads as an encoder does, with a fresh decoder.
+
+    The decoder writes by the encoder's table of embeddings. A first segment that the encoder adds to every token goes into the
+    table of positions, or where there is none into that of the tokens (which adds one number to all logits of a step).
+
+    Args:
+        encoder: its head is left behind.
+        config: `encoder.config.with_decoder(…)`.
+        seed: of the decoder.
+
+    Source: Rothe et al. 2020, "Leveraging Pre-trained Checkpoints for Sequence Generation Tasks" (BERT2RND).
+    """
+    model = new_encoder_decoder(config, seed)
+    given = dict(encoder.named_parameters())
+    for name, weight in model.encoder.named_parameters():
+        weight.copy_(given[name])
+    if encoder.segment_embedding is not None:
+        table = model.encoder.position_embedding
+        (model.encoder.embedding if table is None else table).add_(encoder.segment_embedding[0])
+    return model
+
+
+@torch.no_grad()
 def initialise(model: "Transformer", seed: int) -> None:
     """Fill a model with fresh weights, drawn on the CPU, so that every device starts from the same ones.
 

@@ -30,6 +30,7 @@ class Packed:
         real: per run, true at positions that are no padding, (B, T), or None where there is none.
         order: the number of each packed sequence among those that were given, (S,), int64.
         together: how many runs each group has, one after the other.
+        longest: ids of the longest sequence, padding not counted.
     """
 
     ids: Tensor
@@ -37,6 +38,7 @@ class Packed:
     real: tuple[Tensor | None, ...]
     order: npt.NDArray[np.int64]
     together: tuple[int, ...]
+    longest: int
 
     def to(self, device: torch.device) -> "Packed":
         """The same on a device."""
@@ -52,8 +54,9 @@ class Packed:
         return tuple(found)
 
     def places(self) -> Tensor:
-        """The position of each id within its sequence, (N,), int64."""
-        return torch.cat([torch.arange(T, device=self.ids.device).repeat(B) for B, T in self.shapes])
+        """The position of each id within its sequence, (N,), int64; padding has none beyond that of the longest sequence."""
+        device, last = self.ids.device, self.longest - 1
+        return torch.cat([torch.arange(T, device=device).clamp_max(last).repeat(B) for B, T in self.shapes])
 
     def runs(self, rows: Tensor) -> list[Tensor]:
         """Rows of all positions (N, …) as one tensor (B, T, …) for each run."""
@@ -184,4 +187,4 @@ def _packed(
         first += count
     ids_N = torch.from_numpy(np.concatenate(flat).astype(np.int64))
     shapes = tuple((int(count), int(width)) for width, count in zip(widths, counts, strict=True))
-    return Packed(ids_N, shapes, tuple(real), order_S, together)
+    return Packed(ids_N, shapes, tuple(real), order_S, together, int(lengths_S.max()))

@@ -225,8 +225,7 @@ class LanguageModel(nn.Module):
         views = {
             window: PackedView(groups, tuple(views[window] for views in of_groups)) for window in self.config.windows
         }
-        longest = max(T for _, T in packed.shapes)
-        x_ND = self._embed(packed.ids, None, 0, longest, packed.places())
+        x_ND = self._embed(packed.ids, None, 0, packed.longest, packed.places())
         if added_ND is not None:
             x_ND = x_ND + added_ND
         n_rows = len(x_ND)

@@ -31,7 +31,7 @@ from wordpipe.pipeline.config import (
 )
 from wordpipe.pipeline.config import read_toml as _read_toml
 from wordpipe.runtime import Progress
-from wordpipe.settings import Settings
+from wordpipe.settings import Settings, declared
 from wordpipe.stages import (
     Estimate,
     Estimator,
@@ -332,13 +332,12 @@ class Pipeline:
                 manifest = artifact.manifest
         except (ArtifactError, StorageError):
             return False
+        settings = self._checked_settings(stage)
         is_of_sources = any(entry.kind == "source" for entry in manifest.inputs)
-        if not is_of_sources and len(manifest.inputs) != len(
-            stage.needs
-        ):  # a setting that names an artifact came or went
+        wanted = len(stage.needs) + settings.reads_corpus
+        if not is_of_sources and len(manifest.inputs) != wanted:  # a setting that names an artifact came or went
             return False
-        body = self._checked_settings(stage).recipe_body()
-        return recipe_of(stage.command.makes, body, manifest.inputs) == manifest.recipe
+        return recipe_of(stage.command.makes, settings.recipe_body(), manifest.inputs) == manifest.recipe
 
     def _changed(self, stage: Stage, before: dict[str, State]) -> State:
         """The state of a stage that is not kept."""
@@ -405,6 +404,8 @@ class Pipeline:
             if value is not None:
                 foreign = model_entry if kinds == ("model",) else file_entry  # what it is where it is no artifact
                 entries.append(_artifact_entry(value) if is_artifact(Path(value)) else foreign(Path(value)))
+        if settings.reads_corpus:
+            entries.append(_corpus_entry(self._resolve(stage.inputs[0])))
         return entries
 
     def _settings(self, stage: Stage) -> dict[str, Any]:
@@ -459,10 +460,20 @@ def _artifact_entry(path: str | Path) -> InputEntry:
         return InputEntry(kind=artifact.kind, digest=artifact.digest)
 
 
+def _corpus_entry(tokens: str) -> InputEntry:
+    """Of the corpus that tokens were made of."""
+    with Artifact(tokens, verify=False) as artifact:
+        behind = artifact.manifest.inputs[0]
+    return InputEntry(kind=behind.kind, digest=behind.digest)
+
+
 def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
     """What changed since the artifact was made, setting by setting and input by input."""
     before, now = manifest.settings, settings.manifest()
-    for name, value in settings.recipe().items():  # what a setting comes to, where nobody gives it
+    # recipes leave out what earlier versions did not know, where it is as they did it
+    matter = [name for name in before if name in now and declared(type(settings), name).get("recipe", True)]
+    wanted = {name: now[name] for name in matter} | settings.recipe()  # what they come to, where nobody gives them
+    for name, value in wanted.items():
         if name in now and before.get(name) not in (now[name], value):
             yield f"{stage.name}.{name} {before.get(name)} → {value}"
     if manifest.command != stage.command.name:

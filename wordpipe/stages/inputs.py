@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wordpipe.artifacts import Artifact, HashCache, InputEntry, is_artifact, open_regular_file
+from wordpipe.artifacts import TARGET, TOKENIZER, Artifact, HashCache, InputEntry, is_artifact, open_regular_file
 from wordpipe.errors import InputError
 from wordpipe.stages.job import Job, Made, RunOptions
 from wordpipe.stages.sources import SourceLike, joint_hash, named_or_rows, refuse_headless
 
 _TOKENIZER_FILES = (
     "added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
-    "vocab.txt",
+    "vocab.txt", TARGET + TOKENIZER,
 )  # fmt: skip
 _MODEL_FILES = ("config.json", "model.safetensors.index.json", "tokenizer.json")
 
@@ -29,7 +29,7 @@ def file_entry(path: Path) -> InputEntry:
         open_regular_file(path).close()
         files = [one for one in (path, Path(f"{path}.json")) if one.is_file()]
     cache = HashCache()
-    hashes = [(one.name, cache.hash_file(one)) for one in files]
+    hashes = [(_name_in(path, one), cache.hash_file(one)) for one in files]
     cache.save()
     digest = hashes[0][1] if files == [path] else joint_hash(hashes)
     return InputEntry(kind="file", digest=digest, path=path.name or ".", bytes=sum(one.stat().st_size for one in files))
@@ -44,13 +44,19 @@ def model_entry(path: Path) -> InputEntry:
     """
     refuse_headless(path)
     files = sorted(one for one in path.glob("*") if one.name in _MODEL_FILES or one.suffix == ".safetensors")
+    files += [one for one in (path / TARGET / TOKENIZER,) if one.is_file()]
     if not path.is_dir() or not any(one.name == "config.json" for one in files):
         expected = "a model artifact, or a folder with config.json and *.safetensors"
         raise InputError("not a model", where=path, expected=expected)
     cache = HashCache()
-    digest = joint_hash((one.name, cache.hash_file(one)) for one in files)
+    digest = joint_hash((_name_in(path, one), cache.hash_file(one)) for one in files)
     cache.save()
     return InputEntry(kind="file", digest=digest, path=path.name or ".", bytes=sum(one.stat().st_size for one in files))
+
+
+def _name_in(folder: Path, file: Path) -> str:
+    """The name of a file beside or in what a setting names."""
+    return file.relative_to(folder).as_posix() if file.is_relative_to(folder) and file != folder else file.name
 
 
 def open_corpus(job: Job, corpus: SourceLike) -> Artifact:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from wordpipe.artifacts import TOKENIZER, Artifact, BundledFiles, is_artifact, parse_json, read_regular_file
+from wordpipe.artifacts import TARGET, TOKENIZER, Artifact, BundledFiles, is_artifact, parse_json, read_regular_file
 from wordpipe.errors import ArtifactError
 from wordpipe.runtime import pick_device
 from wordpipe.stages.calls import public
@@ -19,7 +19,7 @@ from wordpipe.tokens import (
     number_of_ids,
     open_tokenizer,
     read_tokenizer,
-    vocabulary_of,
+    text_ids,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ class OpenModel:
         notes: what the user should know of how it was read.
         made_by: the command that made the artifact; empty of a folder of transformers.
         prefix: text that stood before every source text in training, as an artifact says.
+        prefix_field: field of the records that said what stood before each; empty where none did.
+        prefixes: what it said, the most frequent first.
+        answers: a decoder that learned to go on from the first text of a pair with the second; `after` ends the first one.
+        target_tokenizer: of what an encoder-decoder writes, where its source texts have another one.
     """
 
     path: str
@@ -69,6 +73,10 @@ class OpenModel:
     notes: tuple[str, ...] = ()
     made_by: str = ""
     prefix: str = ""
+    prefix_field: str = ""
+    prefixes: tuple[str, ...] = ()
+    answers: bool = False
+    target_tokenizer: "Tokenizer | None" = None
 
     @property
     def max_len(self) -> int:
@@ -121,9 +129,16 @@ class OpenModel:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, nothing before or after it. What spells out a special token becomes that token, as in `tokenize`."""
-        with library_errors("the tokenizer cannot encode the text", TOKENIZER):
-            ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
+        return _ids(self.tokenizer, text)
+
+    @property
+    def writing_tokenizer(self) -> "Tokenizer":
+        """Of what the model writes: that of the target texts, where these have their own."""
+        return self.tokenizer if self.target_tokenizer is None else self.target_tokenizer
+
+    def encode_target(self, text: str) -> list[int]:
+        """The same of a target text."""
+        return _ids(self.writing_tokenizer, text)
 
     def move_to(self, device: "Device") -> None:
         """Move the model, where it is elsewhere.
@@ -136,7 +151,7 @@ class OpenModel:
     def tokens_that_come(self, *roles: str) -> "Tensor":
         """Ids that a text is made of, as bool [V] on the model's device: no special ones but those of the given roles.
 
-        Rows of the embedding table above the tokenizer's ids stand for nothing.
+        Of what an encoder-decoder writes. Rows of the embedding table above the tokenizer's ids stand for nothing.
         """
         allowed_V = self._ordinary.clone()
         allowed_V[[self.special[role] for role in roles if role in self.special]] = True
@@ -146,11 +161,17 @@ class OpenModel:
     def _ordinary(self) -> "Tensor":
         import torch
 
-        ordinary_V = torch.zeros(self.model.config.vocab_size, dtype=torch.bool)
-        known = torch.from_numpy(vocabulary_of(self.tokenizer).ordinary)
-        ordinary_V[: len(known)] = known
-        ordinary_V[list(self.special.values())] = False
-        return ordinary_V
+        config, special, n_rows = self.model.config, [*self.special.values()], self.model.config.vocab_size
+        if self.target_tokenizer is not None:  # roles that the config does not name are those of the other tokenizer
+            special = [number for number in config.special_ids.values() if number is not None]
+            n_rows = config.decoder_vocab_size
+        return torch.from_numpy(text_ids(self.writing_tokenizer, special, n_rows))
+
+
+def _ids(tokenizer: "Tokenizer", text: str) -> list[int]:
+    with library_errors("the tokenizer cannot encode the text", TOKENIZER):
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    return ids
 
 
 @public()
@@ -174,12 +195,20 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
     folder = Path(path)
     if is_artifact(folder) or not (folder / CONFIG).is_file():
         with Artifact(folder, ["model"], verify=verify) as artifact:
-            about, prefix = artifact.manifest, artifact.manifest.settings.get("prefix")
-            opened = _opened(folder, *read_artifact(artifact))
-            return replace(opened, made_by=about.command, prefix=prefix if isinstance(prefix, str) else "")
+            opened = _opened(folder, *read_artifact(artifact), artifact)
+            about, before = artifact.manifest, prefixes_of(artifact)
+            return replace(opened, made_by=about.command, answers=about.facts.get("answers") is True, **before)
     refuse_headless(folder)
-    opened = _opened(folder, *read_folder(folder))
+    opened = _opened(folder, *read_folder(folder), folder)
     return replace(opened, notes=(*opened.notes, "a folder of transformers has no hashes: its files were not checked"))
+
+
+def prefixes_of(artifact: Artifact) -> dict[str, Any]:
+    """What stood before the sources in the training of a model: the fields `prefix…` of `OpenModel`."""
+    settings, found = artifact.manifest.settings, artifact.manifest.facts.get("prefixes")
+    texts = {name: settings.get(name) for name in ("prefix", "prefix_field")}
+    said: dict[str, Any] = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
+    return said | {"prefixes": tuple(map(str, found)) if isinstance(found, dict) else ()}
 
 
 def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
@@ -208,21 +237,38 @@ def read_folder(
     return loaded, read_tokenizer(folder), _named_tokens(about)
 
 
-def _opened(folder: Path, loaded: "Loaded", tokenizer: "Tokenizer", names: Mapping[str, str]) -> OpenModel:
+def target_tokenizer(model: Artifact | Path) -> "Tokenizer | None":
+    """The tokenizer of what an encoder-decoder writes, where an artifact or a folder of transformers has one of its own."""
+    if isinstance(model, Path):
+        return read_tokenizer(model / TARGET) if (model / TARGET / TOKENIZER).is_file() else None
+    files = BundledFiles(model, TARGET)
+    if TOKENIZER not in files:
+        return None
+    with files.damage("the model cannot be read"):
+        return open_tokenizer(files[TOKENIZER], where=str(model.path / TARGET / TOKENIZER))
+
+
+def _opened(
+    folder: Path, loaded: "Loaded", tokenizer: "Tokenizer", names: Mapping[str, str], model: Artifact | Path
+) -> OpenModel:
     from wordpipe.tokens import special_names
 
     config = loaded.config
-    if (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
-        raise ArtifactError(
-            "the tokenizer has more tokens than the model has embeddings",
-            where=folder,
-            got=n_ids,
-            expected=f"at most {config.vocab_size}",
-        )
+    target = target_tokenizer(model) if config.decoder_vocab_size else None
+    for one, size in ((tokenizer, config.vocab_size), (target, config.decoder_vocab_size)):
+        if one is not None and (n_ids := number_of_ids(one)) > size:
+            raise ArtifactError(
+                "the tokenizer has more tokens than the model has embeddings",
+                where=folder if one is tokenizer else folder / TARGET,
+                got=n_ids,
+                expected=f"at most {size}",
+            )
     named = {role: tokenizer.token_to_id(name) for role, name in {**special_names(tokenizer), **names}.items()}
     there = {role: number for role, number in (*named.items(), *config.special_ids.items()) if number is not None}
     before, after = frame_of(tokenizer)
-    return OpenModel(str(folder), loaded.model, tokenizer, tuple(before), tuple(after), there, loaded.notes)
+    return OpenModel(
+        str(folder), loaded.model, tokenizer, tuple(before), tuple(after), there, loaded.notes, target_tokenizer=target
+    )
 
 
 def _named_tokens(data: bytes) -> dict[str, str]:

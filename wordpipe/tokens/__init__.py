@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         number_of_ids,
         offsets_of,
         special_names,
+        text_ids,
         token_bytes,
         unknown_token,
         vocabulary_of,

@@ -186,32 +186,33 @@ class SpillingTable:
 
 
 def count_batch(
-    tables: Mapping[str, SpillingTable], batch: pa.RecordBatch, *, words: RowCutter, pretokens: RowCutter | None,
-    sample: float,
+    tables: Mapping[str, SpillingTable], batch: pa.RecordBatch, *, words: RowCutter,
+    pretokens: Mapping[str, tuple[str, RowCutter]], sample: float,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Count the words of rows and, where they are wanted, the pre-tokens of a sample of the documents.
+    """Count the words of the first texts and, where they are wanted, the pre-tokens of a sample of the documents.
 
     Args:
-        tables: where "words" and "pretokens" are counted.
-        batch: with columns doc_id and text, and text_b of pairs, whose pre-tokens are counted too; its words are not.
+        tables: "words", and the tables that `pretokens` names.
+        batch: with columns doc_id, text, and those of `pretokens`.
         words: cuts rows into runs of words.
-        pretokens: cuts rows into pre-tokens; None where they are not wanted.
+        pretokens: column of texts → the table where its pre-tokens are counted, and what cuts rows into them; empty where
+            they are not wanted.
         sample: share of the documents whose pre-tokens are counted.
 
     Returns:
         The number of rows, of rows in the sample, and of pre-tokens that were so long that they were split.
     """
-    second = [batch.column("text_b")] if "text_b" in batch.schema.names else []
     spans = words(batch.column("text"))
     tables["words"].add(spans.data, spans.starts, spans.ends)
-    if pretokens is None:
+    if not pretokens:
         return len(batch), 0, 0
     taken = None if sample == 1 else _in_sample(batch.column("doc_id"), sample)
     rows = split = 0
-    for texts in (batch.column("text"), *second):
+    for column, (table, cut) in pretokens.items():
+        texts = batch.column(column)
         chosen = texts if taken is None else texts.filter(taken)
-        spans, long = _split_long(pretokens(chosen), _MAX_PRETOKEN_BYTES)
-        tables["pretokens"].add(spans.data, spans.starts, spans.ends)
+        spans, long = _split_long(cut(chosen), _MAX_PRETOKEN_BYTES)
+        tables[table].add(spans.data, spans.starts, spans.ends)
         rows, split = len(chosen), split + long
     return len(batch), rows, split
 

@@ -27,7 +27,7 @@ from wordpipe.tokens.kernels.wordpiece_word_level import word_level_model, wordp
 from wordpipe.tokens.normalizers import AddedTokens, added_token_patterns
 from wordpipe.tokens.pretokenizers import Scheme, scheme_of
 from wordpipe.tokens.read import library_errors
-from wordpipe.tokens.vocabulary import I32, I64, U8, U32, T, interleaved, offsets_of, vocabulary_of
+from wordpipe.tokens.vocabulary import I32, I64, U8, U32, T, Vocabulary, interleaved, offsets_of, vocabulary_of
 from wordpipe.tokens.words import WordNumbers
 
 _KEYS = {
@@ -313,29 +313,48 @@ FIGURES = ("sentences", "tokens", "tokens_unknown", "tokens_special", "bytes")
 FIGURES_OF_PAIRS = (*FIGURES, "tokens_b", "tokens_b_unknown", "tokens_b_special", "bytes_b")
 
 
+_UNKNOWN, _SPECIAL = 1, 2  # kinds of ids: the unknown token, and other special tokens; 0 is all else
+
+
+def _kinds(vocabulary: Vocabulary) -> U8:
+    """The kind of each id."""
+    kinds: U8 = _SPECIAL * vocabulary.special.astype(np.uint8)
+    kinds[vocabulary.unknown] = _UNKNOWN
+    return kinds
+
+
 class CorpusEncoder:
     """Turns rows of a corpus into rows of the table of tokens: ids of tokens and numbers of words.
 
     Args:
-        tokenizer: truncation and padding switched off.
+        tokenizers: truncation and padding switched off; the second one is that of the second texts, where it is another.
         numbers: numbers the words.
         threads: how many work.
 
     Attributes:
-        exact_by, id_type: as of `Encoder`.
+        exact_by: as of `Encoder`; of two tokenizers the slower way.
+        id_type: as of `Encoder`; of two tokenizers the wider type.
         example: a special token that text can spell out; empty where there is none.
     """
 
-    def __init__(self, tokenizer: Tokenizer, numbers: WordNumbers, threads: int) -> None:
-        encoder, vocabulary = Encoder(tokenizer), vocabulary_of(tokenizer)
-        self.exact_by, self.id_type = encoder.exact_by, encoder.id_type
-        # of each id: 1 for the unknown token, 2 for other special tokens, 0 for all else
-        self._kinds = 2 * vocabulary.special.astype(np.uint8)
-        self._kinds[vocabulary.unknown] = 1
-        special = (vocabulary.tokens[number] for number in np.flatnonzero(self._kinds == 2))
-        self.example = next(special, None) or ""
+    def __init__(self, tokenizers: Sequence[Tokenizer], numbers: WordNumbers, threads: int) -> None:
+        encoders = [Encoder(tokenizer) for tokenizer in tokenizers]
+        self.exact_by = max(encoder.exact_by for encoder in encoders)  # "tokenizers" is above "dictionary"
+        self.id_type = max((encoder.id_type for encoder in encoders), key=lambda kind: kind.bit_width)
+        vocabularies = [vocabulary_of(tokenizer) for tokenizer in tokenizers]
+        self._kinds = [_kinds(vocabulary) for vocabulary in vocabularies]
+        self.example = next(
+            (
+                str(vocabulary.tokens[number])
+                for vocabulary, kinds in zip(vocabularies, self._kinds, strict=True)
+                for number in np.flatnonzero(kinds == _SPECIAL)
+            ),
+            "",
+        )
         self._cut_words = cut_words()
-        self._encoders = [(encoder.for_thread(), SpanEncoder(numbers.encode)) for _ in range(threads)]
+        self._encoders = [
+            ([encoder.for_thread() for encoder in encoders], SpanEncoder(numbers.encode)) for _ in range(threads)
+        ]
 
     def encode(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema
@@ -346,24 +365,24 @@ class CorpusEncoder:
         """
         pairs, id_lists = "ids_b" in schema.names, schema.field("ids").type
 
-        def encode_texts(tokens: RowEncoder, texts: pa.Array) -> tuple[pa.ListArray, tuple[int, ...]]:
+        def encode_texts(tokens: RowEncoder, kinds: U8, texts: pa.Array) -> tuple[pa.ListArray, tuple[int, ...]]:
             ids, offsets = tokens.encode(texts)
-            _, unknown, special = np.bincount(self._kinds[ids], minlength=3).tolist()
+            _, unknown, special = np.bincount(kinds[ids], minlength=3).tolist()
             return list_array(ids, offsets, id_lists), (len(ids), unknown, special, len(row_buffers(texts)[0]))
 
         def encode(
-            encoders: tuple[RowEncoder, SpanEncoder], rows: pa.RecordBatch
+            encoders: tuple[list[RowEncoder], SpanEncoder], rows: pa.RecordBatch
         ) -> tuple[pa.RecordBatch, tuple[int, ...]]:
             tokens, words = encoders
             texts = rows.column("text")
-            ids, figures = encode_texts(tokens, texts)
+            ids, figures = encode_texts(tokens[0], self._kinds[0], texts)
             columns = [
                 *(rows.column(name) for name in ("doc_id", "sentence_id", "split")),
                 ids,
                 list_array(*words.encode(self._cut_words(texts)), schema.field("word_ids").type),
             ]
             if pairs:
-                ids_b, figures_b = encode_texts(tokens, rows.column("text_b"))
+                ids_b, figures_b = encode_texts(tokens[-1], self._kinds[-1], rows.column("text_b"))
                 columns, figures = [*columns, ids_b], figures + figures_b
             figures = (len(rows), *figures)
             return pa.RecordBatch.from_arrays(columns, schema=schema), figures

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import field_validator, model_validator
 
@@ -11,7 +11,7 @@ from wordpipe.settings import Settings, setting
 SIZE = r"^[0-9]+(\.[0-9]+)?(KB|MB|GB|TB)$"
 TRAINING = (
     "algorithm", "vocab_size", "min_frequency", "pretokenizer", "normalization", "lowercase", "strip_accents", "sample",
-    "counts",
+    "vocabulary", "counts",
 )  # fmt: skip
 BYTE_LEVEL = ("gpt2", "digits", "marks")  # pre-tokenizers behind which the letters of a vocabulary are bytes
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -61,6 +61,11 @@ class TokenizeSettings(Settings):
     sample: float = setting(
         1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1, section="What it is trained on"
     )
+    vocabulary: Literal["joint", "separate"] = setting(
+        "joint",
+        "of pairs: one tokenizer that learns from both texts, or one for each side; the model is then of --style vaswani",
+        expert=True,
+    )
     memory: str = setting(
         "1GB",
         "memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training",
@@ -80,6 +85,11 @@ class TokenizeSettings(Settings):
         artifact=("tokens", "model"),
     )
     keep_case: bool = setting(False, "count words as written, not in lower case", expert=True, section="Words")
+
+    def recipe(self) -> dict[str, Any]:
+        """See `Settings.recipe`: without what earlier versions did not know, where it is as they did it."""
+        found = super().recipe()
+        return {name: value for name, value in found.items() if (name, value) != ("vocabulary", "joint")}
 
     @property
     def memory_bytes(self) -> int:

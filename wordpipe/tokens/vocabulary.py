@@ -4,7 +4,7 @@ A byte-level vocabulary is written in byte letters: 256 printable letters, one f
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -126,6 +126,20 @@ def vocabulary_of(tokenizer: "Tokenizer") -> Vocabulary:
         special[unknown] = True
     taken = np.array([token is not None for token in tokens], np.bool_)
     return Vocabulary(tokens, special, taken & ~special, np.array([] if unknown is None else [unknown], np.uint32))
+
+
+def text_ids(tokenizer: "Tokenizer", special: Iterable[int], n_rows: int) -> Flags:
+    """Ids that a text is made of, bool [n_rows]: no special ones, nor rows of a table that are no token.
+
+    Args:
+        tokenizer: with at most so many ids.
+        special: more ids that no text is made of, whatever the tokenizer says of them.
+        n_rows: of the table of embeddings.
+    """
+    found, known = np.zeros(n_rows, np.bool_), vocabulary_of(tokenizer).ordinary
+    found[: len(known)] = known
+    found[list(special)] = False
+    return found
 
 
 def unknown_token(tokenizer: "Tokenizer") -> int | None:

@@ -50,12 +50,14 @@ if TYPE_CHECKING:
         orthogonalise,
     )
     from wordpipe.training.pair_targets import (
+        Continuations,
         Denoising,
         PairBlocks,
         PairRows,
         Pairs,
         PairTargets,
         PairWriter,
+        SecondTexts,
         open_pairs,
         pair_loss_sum,
     )

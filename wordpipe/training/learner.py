@@ -15,7 +15,7 @@ from wordpipe.errors import BudgetError, ConfigError, PeerError
 from wordpipe.model import seed_of
 from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
 from wordpipe.training.distributed import World, sum_gradients
-from wordpipe.training.objectives import Examples, Objective, Targets, Task
+from wordpipe.training.objectives import AnyTargets, Examples, Objective, Task
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
 from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
 from wordpipe.training.precision import Execution, LossScaler
@@ -27,7 +27,6 @@ from wordpipe.training.validation import Validation
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
     from wordpipe.training.contrastive.settings import ContrastiveSettings
-    from wordpipe.training.pair_targets import PairTargets
 
 
 M = TypeVar("M", bound="Transformer")
@@ -182,7 +181,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
             self._weights[name].copy_(summed / self._n_summed)
         return self._n_summed
 
-    def targets(self, step: int) -> "Targets | PairTargets":
+    def targets(self, step: int) -> AnyTargets:
         """What a step is trained on, the sequences of all processes."""
         rows = self._ahead[1] if self._ahead is not None and self._ahead[0] == step else self._rows(step)
         generator = torch.Generator(self.execution.device).manual_seed(seed_of(self._plan.seed, "masks", step))
@@ -215,7 +214,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
         order_B = self.blocks.order(step, batch_size=self._plan.batch_size, seed=self._plan.seed)
         return self.blocks.rows(order_B).to(self.execution.device)
 
-    def _of_rows(self, step: int, targets: "Targets | PairTargets") -> Tensor:
+    def _of_rows(self, step: int, targets: AnyTargets) -> Tensor:
         """The loss summed over this process's targets, a scalar on the device; its gradients are with the weights."""
         self.model.train()
         if self.model.config.dropout > 0.0:
@@ -354,7 +353,7 @@ def _refuse_uneven(settings: PretrainSettings, plan: Plan, world: World) -> None
         )  # fmt: skip
 
 
-def _count(targets: "Targets | PairTargets") -> Tensor:
+def _count(targets: AnyTargets) -> Tensor:
     """Targets of a step, at least one: a batch of special tokens alone has none, and a loss of 0 is no divergence."""
     return targets.n_targets.clamp_min(1.0)
 

@@ -22,7 +22,7 @@ positions come to 37.6. A span that the budget cuts is kept up to its last whole
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ from wordpipe.training.token_stream import Flags, Ids
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
-    from wordpipe.training.pair_targets import PairTargets
+    from wordpipe.training.pair_targets import Continuations, PairTargets
 
 MaskUnit = Literal["token", "word", "span"]
 
@@ -90,6 +90,10 @@ class Targets:
             self.labels[first:last], self.weights[first:last],
             None if self.segments is None else self.segments[first:last],
         )  # fmt: skip
+
+
+AnyTargets: TypeAlias = "Targets | PairTargets | Continuations"
+"""What a step is trained on; those of pairs are in `pair_targets`."""
 
 
 @dataclass(frozen=True)
@@ -307,7 +311,7 @@ class Causal:
 class Objective(Protocol):
     """What is learned: inputs and targets out of rows."""
 
-    def targets(self, rows: Any, generator: torch.Generator, progress: float) -> "Targets | PairTargets":
+    def targets(self, rows: Any, generator: torch.Generator, progress: float) -> AnyTargets:
         """Of these rows; what is drawn depends on the generator alone."""
         ...
 
@@ -338,7 +342,7 @@ class Examples(Protocol):
         ...
 
 
-def loss_sum(model: "Transformer", targets: "Targets | PairTargets", label_smoothing: float = 0.0) -> Tensor:
+def loss_sum(model: "Transformer", targets: AnyTargets, label_smoothing: float = 0.0) -> Tensor:
     """Cross-entropy summed over the targets, in nats, float32.
 
     Only the positions to predict reach the head: with a vocabulary of 16,000 it costs more than all blocks of a small model.
@@ -350,10 +354,13 @@ def loss_sum(model: "Transformer", targets: "Targets | PairTargets", label_smoot
             (Szegedy et al. 2016, section 7; torch's definition. The Annotated Transformer spreads ε over V - 2 ids).
             For training only: a held-out loss with ε has no perplexity.
     """
-    if not isinstance(targets, Targets):  # their module is loaded by the trainings of encoder-decoders alone
+    if not isinstance(targets, Targets):
         from wordpipe.model import EncoderDecoder
-        from wordpipe.training.pair_targets import pair_loss_sum
+        from wordpipe.training.pair_targets import Continuations, continuation_loss_sum, pair_loss_sum
 
+        if isinstance(targets, Continuations):
+            assert isinstance(model, LanguageModel)
+            return continuation_loss_sum(model, targets, label_smoothing)
         assert isinstance(model, EncoderDecoder)
         return pair_loss_sum(model, targets, label_smoothing)
     assert isinstance(model, LanguageModel)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wordpipe.model import EncoderDecoder, Packed, pack_pairs, seed_of, shifted
+from wordpipe.model import EncoderDecoder, LanguageModel, Packed, pack, pack_pairs, seed_of, shifted
 from wordpipe.training.cross_entropy import cross_entropy_sum
 from wordpipe.training.sequences import Rows, permute, shuffled
 from wordpipe.training.span_corruption import Flat, SpanCorruption
@@ -183,6 +183,95 @@ class Pairs:
         return PairTargets(rows.sources, rows.labels, self.start_id, self.device)
 
 
+@dataclass(frozen=True)
+class Continuations:
+    """A batch of pairs for a decoder, each one sequence: the source, and the label text after it.
+
+    Attributes:
+        sources: what is read first, in its frame; no label.
+        labels: what comes after, its end included.
+        device: where the model is.
+    """
+
+    sources: Flat
+    labels: Flat
+    device: torch.device
+
+    def __len__(self) -> int:
+        """Pairs."""
+        return len(self.sources[1])
+
+    @property
+    def n_targets(self) -> Tensor:
+        """Labels, a scalar on the device."""
+        return torch.tensor(float(len(self.labels[0])), device=self.device)
+
+    @property
+    def n_positions(self) -> int:
+        """Positions that are read: the last label of a pair is not."""
+        return len(self.sources[0]) + len(self.labels[0]) - len(self)
+
+    def rows(self, first: int, last: int) -> "Continuations":
+        """Pairs `first` to `last` - 1."""
+        return Continuations(_rows(self.sources, first, last), _rows(self.labels, first, last), self.device)
+
+    def packed(self) -> tuple[Packed, Tensor, Tensor]:
+        """The sequences, the places among their positions that predict a label (K,), and the labels (K,), on the device."""
+        (source, sizes_B), (labels, more_B) = self.sources, self.labels
+        lengths_B = sizes_B + more_B
+        of_source = _first_of_each(lengths_B, sizes_B)
+        whole = np.empty(len(of_source), np.int64)
+        whole[of_source], whole[~of_source] = source, labels
+        wanted = np.where(of_source, -1, whole)
+        is_last, is_first = (np.zeros(len(whole), np.bool_) for _ in range(2))
+        is_last[np.cumsum(lengths_B) - 1] = is_first[np.cumsum(lengths_B) - lengths_B] = True
+        multiple = _MULTIPLES[self.device.type]
+        inputs = pack(whole[~is_last], lengths_B - 1, multiple=multiple)
+        after = pack(wanted[~is_first], lengths_B - 1, multiple=multiple, pad_id=-1).ids  # what follows each position
+        at_K = torch.nonzero(after >= 0)[:, 0]
+        return inputs.to(self.device), at_K.to(self.device), after[at_K].to(self.device)
+
+
+def _first_of_each(lengths: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which numbers are among the first so many of their list, of lists one after the other."""
+    place = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    first: npt.NDArray[np.bool_] = place < np.repeat(sizes, lengths)
+    return first
+
+
+def continuation_loss_sum(model: LanguageModel, targets: Continuations, label_smoothing: float = 0.0) -> Tensor:
+    """Cross-entropy summed over the labels, in nats, float32: no position of a source but its last one predicts anything."""
+    inputs, at_K, labels_K = targets.packed()
+    hidden_KD = model.encode_packed(inputs)[at_K]
+    return cross_entropy_sum(
+        model.features_at(hidden_KD), model.output_matrix, model.output_bias, labels_K, torch.ones_like(labels_K).float(),
+        label_smoothing,
+    )  # fmt: skip
+
+
+class SecondTexts:
+    r"""The second text of a pair, y, by a decoder that has read the first, x, as its beginning.
+
+        L = -1/|y| Σ_t log p(y_t | x, y_1 … y_{t-1})
+
+    x has a frame that tells where it ends, and y its end. That x is likely is no part of the loss.
+
+    Args:
+        device: where the model is.
+
+    Source: Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.3 (one sequence of input,
+    separator and output); the sum over the output alone is that of Sutskever et al. 2014, equation 1.
+    """
+
+    def __init__(self, *, device: torch.device) -> None:
+        self.device = device
+
+    def targets(self, rows: PairRows, generator: torch.Generator, progress: float) -> Continuations:
+        """Nothing is drawn."""
+        del generator, progress
+        return Continuations(rows.sources, rows.labels, self.device)
+
+
 class Denoising:
     """A text is learned from what a corruption leaves of it.
 
@@ -213,19 +302,22 @@ class PairWriter:
     Args:
         path: the files are `PATH.source`, `PATH.target`, and `.starts` of each.
         vocab_size: ids are below.
+        target_vocab_size: those of the targets are below, where they have a vocabulary of their own; else 0.
         framed: ids before and after each source, and after each target.
         max_len: positions of the model: longer pairs are left out.
+        together: a pair is one sequence, of which the last id is not read.
 
     Attributes:
         n_pairs: written.
-        left_out: pairs with a source, or with a target, of more positions.
+        left_out: pairs with a source, or with a target, of more positions; where they are one sequence, of both in the first.
         n_ids: written, of each side.
     """
 
     def __init__(
-        self, path: Path, *, vocab_size: int, before: Sequence[int], after: Sequence[int], end: Sequence[int], max_len: int
+        self, path: Path, *, vocab_size: int, before: Sequence[int], after: Sequence[int], end: Sequence[int], max_len: int,
+        together: bool = False, target_vocab_size: int = 0,
     ) -> None:  # fmt: skip
-        self._dtype = dtype_of(vocab_size)
+        self._dtypes = _dtypes_of(vocab_size, target_vocab_size)
         self._frames = (tuple(before), tuple(after)), ((), tuple(end))
         self._paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
         self._files = [one.open("wb") for one in self._paths]
@@ -233,15 +325,16 @@ class PairWriter:
         for file in self._starts:
             file.write(np.zeros(1, "<i8").tobytes())
         self.max_len, self.n_pairs, self.left_out, self.n_ids = max_len, 0, [0, 0], [0, 0]
+        self._together = together
 
     def add(self, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]) -> None:
         """Append a pair."""
         framed = [
-            np.concatenate((before, ids, after)).astype(self._dtype)
-            for ids, (before, after) in zip((source, target), self._frames, strict=True)
+            np.concatenate((before, ids, after)).astype(dtype)
+            for ids, (before, after), dtype in zip((source, target), self._frames, self._dtypes, strict=True)
         ]
-        for side, ids in enumerate(framed):
-            if len(ids) > self.max_len:
+        for side, size in enumerate([sum(map(len, framed)) - 1] if self._together else map(len, framed)):
+            if size > self.max_len:
                 self.left_out[side] += 1
                 return
         self.n_pairs += 1
@@ -256,9 +349,14 @@ class PairWriter:
             file.close()
 
 
-def open_pairs(path: Path, vocab_size: int) -> PairBlocks:
+def open_pairs(path: Path, vocab_size: int, target_vocab_size: int = 0) -> PairBlocks:
     """What `PairWriter` wrote, memory-mapped, read-only."""
-    dtype = dtype_of(vocab_size)
+    dtypes = _dtypes_of(vocab_size, target_vocab_size)
     paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
-    ids = (mapped(paths[0], dtype), mapped(paths[1], dtype))
+    ids = (mapped(paths[0], dtypes[0]), mapped(paths[1], dtypes[1]))
     return PairBlocks(ids, (mapped(starts_path(paths[0]), "<i8"), mapped(starts_path(paths[1]), "<i8")))
+
+
+def _dtypes_of(vocab_size: int, target_vocab_size: int) -> tuple[str, str]:
+    """Of the ids of either side."""
+    return dtype_of(vocab_size), dtype_of(target_vocab_size or vocab_size)

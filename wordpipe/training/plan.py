@@ -64,10 +64,13 @@ class SpecialIds:
     def completed(self, architecture: Architecture) -> "SpecialIds":
         """With what a training needs, where another token does the same.
 
-        GPT-2 parts documents by one token that begins and ends them, EuroBERT frames sequences as a decoder does.
+        GPT-2 parts documents by one token that begins and ends them, EuroBERT frames sequences as a decoder does, and what
+        ends a text of BERT ends one that is written, too.
         """
         bos = self.eos if self.bos is None else self.bos
         eos = self.bos if self.eos is None else self.eos
+        if architecture == "encoder-decoder":
+            return replace(self, bos=self.cls if bos is None else bos, eos=self.sep if eos is None else eos)
         if architecture != "encoder":
             return replace(self, bos=bos, eos=eos)
         return replace(self, cls=bos if self.cls is None else self.cls, sep=eos if self.sep is None else self.sep)
@@ -189,8 +192,9 @@ def _schedule(settings: "PretrainSettings | ContrastiveSettings", steps: int) ->
 
 
 def model_config(
-    settings: PretrainSettings, architecture: Architecture, *, n_tokens: int, special: SpecialIds
-) -> ModelConfig:
+    settings: PretrainSettings, architecture: Architecture, *, n_tokens: int, special: SpecialIds,
+    n_target_tokens: int = 0,
+) -> ModelConfig:  # fmt: skip
     """The model that the settings describe: its sizes by the preset, its parts by the style, unless they are set.
 
     Args:
@@ -198,9 +202,10 @@ def model_config(
         architecture: encoder for masked, decoder for causal language modelling, encoder-decoder for pairs.
         n_tokens: ids of the tokenizer.
         special: its special ids.
+        n_target_tokens: ids of the tokenizer of the target texts, where it is another one.
 
     Raises:
-        ConfigError: sizes that do not go together.
+        ConfigError: sizes that do not go together, or a style with one table of embeddings for two tokenizers.
     """
     preset, parts = PRESETS[settings.preset], _parts(settings, architecture)
     n_layers, n_heads = settings.n_layers or preset.n_layers, settings.n_heads or _heads(settings, preset)
@@ -209,6 +214,14 @@ def model_config(
         # BART's decoder begins with the end of a text, the others' with padding
         start = special.need("eos" if settings.style == "bart" else "pad")
         parts |= {"n_decoder_layers": settings.n_decoder_layers or n_layers, "start_id": start}
+        if n_target_tokens:
+            if settings.style != "vaswani":
+                raise ConfigError(
+                    "T5 and BART have one table of embeddings, and the two texts of these tokens have a vocabulary each",
+                    where="style", got=settings.style, expected="vaswani",
+                    hint="--style vaswani, or tokenize with --vocabulary joint",
+                )  # fmt: skip
+            parts["decoder_vocab_size"] = pad_vocab(n_target_tokens)
     return ModelConfig(
         architecture=architecture, vocab_size=pad_vocab(n_tokens), dim=settings.dim or preset.dim, n_layers=n_layers,
         n_heads=n_heads, n_kv_heads=settings.n_kv_heads or n_heads,
@@ -326,7 +339,8 @@ def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float
     """
     bound = min(batch_size, _POSITIONS_AT_ONCE[device] // seq_len)
     if device in _LOGITS_AT_ONCE:
-        bound = min(bound, _LOGITS_AT_ONCE[device] // max(1, round(config.vocab_size * seq_len * rate)))
+        written = config.decoder_vocab_size or config.vocab_size
+        bound = min(bound, _LOGITS_AT_ONCE[device] // max(1, round(written * seq_len * rate)))
     divisor = next(size for size in range(max(1, bound), 0, -1) if batch_size % size == 0)
     # equal shapes, if they are not too small
     return divisor if 2 * divisor >= bound else even_chunks(batch_size, bound)

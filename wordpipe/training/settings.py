@@ -323,4 +323,20 @@ class Seq2SeqSettings(PairSettings):
     prefix: str = setting(
         "", 'text put before every source, such as "translate German to English: "', metavar="TEXT", section="The pairs"
     )  # fmt: skip
+    prefix_field: str = setting(
+        "", "field of the records that holds such a text, as it is, for each source: several tasks in one model",
+        metavar="NAME",
+    )  # fmt: skip
+    lr: float | None = setting(None, "peak learning rate, else the preset's", gt=0, le=1e3, expert=True)
     label_smoothing: float = setting(0.1, "share of the target spread over all tokens", ge=0, lt=1, expert=True)
+
+    @property
+    def reads_corpus(self) -> bool:
+        """See `Settings`."""
+        return bool(self.prefix_field)
+
+    @model_validator(mode="after")
+    def _one_prefix(self) -> Self:
+        if self.prefix and self.prefix_field:
+            raise ValueError("prefix is the same for all, and prefix_field has one for each: give one of them")
+        return self

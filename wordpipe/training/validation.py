@@ -15,13 +15,12 @@ import torch
 from torch import Tensor
 
 from wordpipe.model import LanguageModel, seed_of
-from wordpipe.training.objectives import Examples, Objective, Targets
+from wordpipe.training.objectives import AnyTargets, Examples, Objective, Targets
 from wordpipe.training.precision import Execution, LossSum
 from wordpipe.training.sequences import Blocks, spread
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
-    from wordpipe.training.pair_targets import PairTargets
 
 _SEED = seed_of("validation")  # of the masks; not the run's seed: runs with different seeds are compared too
 _AT_ONCE = 1024  # sequences whose masks are drawn together: a constant, as masks must not depend on memory
@@ -81,7 +80,7 @@ class Validation:
         model.train(was_training)
         return Total(nats, n_targets)
 
-    def _targets(self) -> Iterator["Targets | PairTargets"]:
+    def _targets(self) -> Iterator[AnyTargets]:
         """The sequences with their masks, drawn anew each time, the same ones: a thousandth of the work, and no memory."""
         device = self._execution.device
         for chunk, first in enumerate(range(0, len(self._index), _AT_ONCE)):
@@ -91,7 +90,7 @@ class Validation:
             is_last = self._counts_once and index_B[-1] == len(self._blocks) - 1
             yield self._once(targets, self._blocks) if is_last and isinstance(self._blocks, Blocks) else targets
 
-    def _once(self, targets: "Targets | PairTargets", blocks: Blocks) -> Targets:
+    def _once(self, targets: AnyTargets, blocks: Blocks) -> Targets:
         """Without the targets of the last block that the block before it has, too."""
         assert isinstance(targets, Targets)
         places_K = (

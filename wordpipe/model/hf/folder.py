@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _MAX_POSITIONS = 1 << 22  # angles of so many are made before the first text is read
 _MAX_TABLE = 1 << 28  # numbers of a table of positions that is computed
 INDEX = "model.safetensors.index.json"
+GENERATION = "generation_config.json"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _UNREAD = (".safetensors", ".h5", ".msgpack", ".gguf", ".onnx")
 # what old releases stored although it can be computed: position numbers, rotary frequencies, GPT-2's causal mask
@@ -98,6 +99,27 @@ def save_hf(model: "Transformer", config: ModelConfig, write: Callable[[str, byt
     text = json.dumps(config_to_hf(config), indent=2, sort_keys=True)
     write(CONFIG, f"{text}\n".encode())
     write(WEIGHTS, save(theirs, metadata={"format": "pt"}))
+
+
+def generation_config(config: ModelConfig, *, suppressed: Collection[int], beams: int) -> bytes:
+    """`generation_config.json` of an encoder-decoder, by which `generate` of transformers writes what ours does.
+
+    Nothing forces an end where a target is cut, as a config of BART does: ours is cut there, too.
+
+    Args:
+        config: of the model.
+        suppressed: ids that never come.
+        beams: that a search has unless another number is given.
+    """
+    ids = {"decoder_start_token_id": config.start_id, "eos_token_id": config.eos_id, "pad_token_id": config.pad_id,
+           "bos_token_id": config.bos_id}  # fmt: skip
+    values = {
+        **{name: number for name, number in ids.items() if number is not None},
+        "max_length": config.max_len + 1,  # counts the start, which is no position of what is written
+        "num_beams": beams,
+        "suppress_tokens": sorted(suppressed),
+    }
+    return f"{json.dumps(values, sort_keys=True)}\n".encode()
 
 
 def load_hf(

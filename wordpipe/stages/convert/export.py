@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts import (
+    TARGET,
+    TOKENIZER,
+    TOKENIZER_B,
     Artifact,
     Kind,
     atomic_file,
@@ -152,6 +155,9 @@ def _export_tokenizer(path: PathLike, form: str, output: Path, *, replace: bool)
         made = export_tokenizer(data, form, output.name, where=str(artifact.path / "tokenizer.json"))
         if form == "transformers" and artifact.kind == "model":  # it has these files, with the model's own settings
             made = ExportedTokenizer({name: artifact.read(name) for name in _TOKENIZER_FILES}, made.tokens)
+        second = TOKENIZER_B if artifact.kind == "tokens" else TARGET + TOKENIZER
+        if second in artifact.names():
+            made.notes.append(f"it is that of the first texts; that of the second ones is {artifact.path / second}")
         if form in TOKENIZER_FOLDERS:
             _folder(output, {name: [content] for name, content in made.files.items()})
         else:

@@ -9,7 +9,7 @@ from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, r
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.text.tokenize import given_tokenizer
+from wordpipe.stages.text.vocabularies import given_tokenizers
 from wordpipe.words import WordFile, WordFilter, folder_files, open_folder, open_stream
 from wordpipe.words.settings import ImportSettings
 
@@ -49,7 +49,7 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
         job.libraries = ("numpy", "pyarrow", "zstandard")
         job.inputs.append(vectors_entry(path))
         if chosen.tokenizer is not None:
-            given_tokenizer(job, chosen.tokenizer)
+            given_tokenizers(job, chosen.tokenizer, pairs=False)
 
         # the words that are kept, with their vectors
         with ExitStack() as stack:

@@ -32,6 +32,7 @@ from wordpipe.search.settings import LexicalSettings
 from wordpipe.stages.evaluate.inputs import PACKED, read_whole, split_rows
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.job import RunOptions
+from wordpipe.stages.models import prefixes_of
 from wordpipe.stages.sources import SourceLike, named_or_rows, refuse_artifacts
 
 _RECORDS = (".jsonl", ".ndjson", ".csv", ".parquet")
@@ -55,6 +56,34 @@ class TextPairs:
 
     def __len__(self) -> int:
         return len(self.sources)
+
+
+def with_field_of_training(
+    models: Sequence[str], settings: Seq2SeqEvaluationSettings, run: RunOptions
+) -> Seq2SeqEvaluationSettings:
+    """The settings; where nothing is said of prefixes, with the field that said them when the models were trained.
+
+    Raises:
+        ConfigError: one model was trained with a field, another with another or with none.
+    """
+    if settings.prefix is not None or settings.prefix_field:
+        return settings
+    found = dict[str, str]()
+    for path in filter(is_artifact, map(Path, models)):
+        with Artifact(path, ["model"], verify=False) as artifact:
+            found[str(path)] = prefixes_of(artifact)["prefix_field"]
+    named = {*found.values()} | ({""} if len(found) < len(models) else set())
+    if not named - {""}:
+        return settings
+    if len(named) > 1:
+        raise ConfigError(
+            "the models were trained with prefixes of different fields", where="prefix_field",
+            got=", ".join(f"{path}: {name or 'none'}" for path, name in found.items()),
+            hint="say with --prefix-field or --prefix what stands before the sources",
+        )  # fmt: skip
+    (name,) = named
+    run.report(Progress("note", note=f"as in training, the field {name!r} says what stands before each source"))
+    return settings.model_copy(update={"prefix_field": name})
 
 
 def read_pairs(data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOptions) -> TextPairs:
@@ -156,7 +185,7 @@ def _column(corpus: Artifact, known: dict[str, str], name: str, option: str) -> 
     for shown in (name, f"_{name}") if name in ("text", "text_b") else (name,):
         if shown in known:
             return known[shown]
-    hint = f"name it with {option}, or ingest the pairs with wordpipe ingest --text-b FIELD"
+    hint = f"name it with {option}{_or_one(option)}, or ingest the pairs with wordpipe ingest --text-b FIELD"
     got = ", ".join([*known][:20])
     raise ArtifactError(f"this corpus has no column {name!r}", where=corpus.path, got=got, hint=hint)
 
@@ -213,6 +242,10 @@ def _tsv_rows(name: str, settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
     """Source, target and further references between tabs; a file with a header is one of records."""
     lines = _lines(name)
     header = next((line.split("\t") for line in lines if line.strip()), [])
+    if (field := settings.prefix_field) and header and field not in header and not field.isdigit():
+        option = "--prefix-field"
+        what, hint = f"no field {field!r} to take the prefix from", f"name the right one with {option}{_or_one(option)}"
+        raise InputError(what, where=name, got=", ".join(header[:20]), hint=hint)
     if settings.text_field or settings.text_b or settings.prefix_field or {"text", "text_b"} <= {*header}:
         yield from _record_rows(expand([name], read_as="tsv"), settings)
         return
@@ -253,15 +286,20 @@ def _require(named: dict[str, str], ledger: Ledger, where: str) -> None:
     """Refuse records, the first of which lacks a field that is needed."""
     for name, option in named.items():
         if name and name not in ledger.fields_seen:
-            got, hint = ", ".join([*ledger.fields_seen][:20]), f"name the right one with {option}"
+            got, hint = ", ".join([*ledger.fields_seen][:20]), f"name the right one with {option}{_or_one(option)}"
             what = "take the second text from" if option == "--text-b" else "take the prefix from"
             raise InputError(f"no field {name!r} to {what}", where=where, got=got, hint=hint)
+
+
+def _or_one(option: str) -> str:
+    return ", or give one text for all with --prefix" if option == "--prefix-field" else ""
 
 
 def _refuse_fields(settings: Seq2SeqEvaluationSettings, where: str, what: str) -> None:
     given = [name for name in ("text_field", "text_b", "prefix_field") if getattr(settings, name)]
     if given:
-        raise InputError(what, where=where, got=f"--{given[0].replace('_', '-')}", hint="name a file of records")
+        option = f"--{given[0].replace('_', '-')}"
+        raise InputError(what, where=where, got=option, hint=f"name a file of records{_or_one(option)}")
 
 
 # ---- systems that need no training

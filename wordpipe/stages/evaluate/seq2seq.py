@@ -54,6 +54,7 @@ from wordpipe.stages.evaluate.pairs import (
     read_pairs,
     read_training_pairs,
     reported,
+    with_field_of_training,
 )
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -162,6 +163,7 @@ def evaluate_seq2seq(
     """
     run, chosen = run or RunOptions(), Seq2SeqEvaluationSettings.make(settings)
     paths, file = as_list(models), None if output is None else Path(output)
+    chosen = with_field_of_training(paths, chosen, run)
     chosen.generation(chosen.prefix)  # what does not go together is refused before anything is read
     _check_output(file, paths)
     with storage_errors():
@@ -381,7 +383,7 @@ def pair_losses(
         raise ArtifactError("the model has no token that ends a text", where=opened.path, expected="eos_token_id")
     end = opened.special["eos"]
     ids = [source_ids(opened, opened.prefix if prefix is None else prefix, text)[0] for text in sources]
-    labels = [[*opened.encode(text), end] for text in targets]
+    labels = [[*opened.encode_target(text), end] for text in targets]
     cut = sum(len(some) > opened.max_len for some in labels)
     labels = [some[: opened.max_len] for some in labels]
     tokens_N = np.array([len(some) for some in labels], np.int64)

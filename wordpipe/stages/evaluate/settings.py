@@ -31,8 +31,9 @@ class Seq2SeqEvaluationSettings(Settings):
         section="Tasks",
     )
     prefix_field: str = setting(
-        "", "field whose value is put before each source text; figures for each of its values too", metavar="NAME"
-    )
+        "", "field whose value is put before each source text, without it that of the training; figures for each of its "
+        "values too", metavar="NAME",
+    )  # fmt: skip
     beams: int = setting(
         5, "target texts that are followed at a time; 1 takes the most probable token each time (greedy)", ge=1, le=1000,
         section="How target texts are found",

@@ -172,8 +172,10 @@ class DenoisingFiller:
         self._opened, self._model, self.max_len = opened, opened.pair_model, opened.max_len
         tokenizer = opened.tokenizer
         self._sentinels = _sentinels_of(opened)
-        if not (self._sentinels or "mask" in opened.special) or opened.made_by not in ("", _DENOISING):
-            made = f"a model of wordpipe {opened.made_by}" if opened.made_by else "no sentinels and no mask"
+        apart = opened.target_tokenizer is not None
+        if not (self._sentinels or "mask" in opened.special) or opened.made_by not in ("", _DENOISING) or apart:
+            made = "two vocabularies" if apart else "no sentinels and no mask"
+            made = f"a model of wordpipe {opened.made_by}" if opened.made_by else made
             raise ArtifactError(
                 "the model has not learned to restore texts", where=opened.path, got=made,
                 expected="one of wordpipe train denoising", hint="wordpipe train denoising TOKENS -o MODEL --style t5|bart",

@@ -51,6 +51,7 @@ class Writing:
 
     Attributes:
         prompt: as printable text.
+        answers: what comes is a text of its own, and not the rest of the prompt's.
         texts: the number of a sample and the text that it gained, as it comes: whole characters, stop strings never begun.
         tokens: sampled so far, over all samples.
         seconds: spent on them; the first includes reading the prompt.
@@ -65,12 +66,14 @@ class Writing:
         opened.need("decoder")
         settings = settings.of_decoder()
         opened.move_to(settings.device)
+        self.answers = opened.answers
         self.prompt, self._settings = printable((settings.prefix or "") + prompt), settings
         self._stop_id = opened.special.get("eos")
         ids, allowed_V = _prompt_ids(opened, self.prompt), opened.tokens_that_come("eos")
         self._generation = Generation(opened.language_model, ids, settings, allowed_V=allowed_V, stop_id=self._stop_id)
         self._n_prompt, self._max_len = len(ids), opened.max_len
-        self._streams = [TextStream(opened.tokenizer, ids, settings.stop) for _ in range(settings.samples)]
+        follows = () if self.answers else ids
+        self._streams = [TextStream(opened.tokenizer, follows, settings.stop) for _ in range(settings.samples)]
         self._logprobs: list[list[float]] = [[] for _ in range(settings.samples)]
         self._stopped: list[Stopping] = ["length"] * settings.samples
         self.tokens, self.seconds = 0, 0.0
@@ -183,8 +186,11 @@ def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, *
 
 
 def _prompt_ids(opened: OpenModel, prompt: str) -> list[int]:
-    """The ids that came before every text in training, and the text's; none after it, or the text would be at its end."""
-    ids = [*opened.before, *opened.encode(prompt)]
+    """The ids that came before every text in training, and the text's; none after it, or the text would be at its end.
+
+    Only the first text of a pair is at its end, and the second begins.
+    """
+    ids = [*opened.before, *opened.encode(prompt), *(opened.after if opened.answers else ())]
     if not ids and "bos" in opened.special:
         ids = [opened.special["bos"]]
     if not ids:

@@ -28,6 +28,7 @@ WINDOW = 1_024  # lines that are sorted together
 _CHARACTERS = 1 << 20  # of a window
 _POSITIONS = 1 << 15  # of the targets that are written at once, and of their sources
 _LOGITS = 1 << 24  # numbers at once: 64 MiB
+_PREFIXES_SHOWN = 5
 _MORE_THAN_TWICE = 20  # tokens of a target beyond twice those of its source
 
 
@@ -128,8 +129,19 @@ class TargetWriter:
                 expected=f"fewer than the model's {self.max_len} positions",
             )  # fmt: skip
         self.notes: list[str] = []
+        if self._model.config.decoder_vocab_size and opened.target_tokenizer is None:
+            self.notes.append(
+                "the model has embeddings for what it writes and no tokenizer for it: its tokens are taken to be those of the "
+                "sources"
+            )
         if (asked := settings.max_tokens or 0) > self.max_len:
             self.notes.append(f"max_tokens is {asked:,}, and the model has {self.max_len:,} positions: so many at most")
+        if opened.prefix_field and settings.prefix is None:
+            known = ", ".join(f'"{text}"' for text in opened.prefixes[:_PREFIXES_SHOWN])
+            more = ", …" if len(opened.prefixes) > _PREFIXES_SHOWN else ""
+            self.notes.append(
+                f"the model knows its tasks by a text before each source: give one as --prefix: {known}{more}"
+            )
         self.sources = self.empty = self.shortened = self.cut = self.tokens = self.unfinished = 0
         self.seconds = 0.0
 
@@ -239,7 +251,9 @@ class TargetWriter:
 
     def _targets(self, hypotheses: list[Hypothesis]) -> list[Target]:
         with library_errors("the tokenizer cannot decode what the model wrote", "tokenizer.json"):
-            texts = self._opened.tokenizer.decode_batch([list(one.ids) for one in hypotheses], skip_special_tokens=True)
+            texts = self._opened.writing_tokenizer.decode_batch(
+                [list(one.ids) for one in hypotheses], skip_special_tokens=True
+            )
         return [
             Target(text, one.score, one.logprob, len(one.ids) + one.finished, one.finished)
             for text, one in zip(texts, hypotheses, strict=True)
@@ -267,10 +281,10 @@ def _target_tokens(opened: OpenModel) -> "Tensor":
     """Ids that a target is made of, and its end, as bool [V] of the decoder's vocabulary.
 
     Raises:
-        ArtifactError: it is another one than that of the sources.
+        ArtifactError: it is another one than that of the sources, and there is no tokenizer for it.
     """
     allowed_V, own = opened.tokens_that_come("eos"), opened.pair_model.config.decoder_vocab_size
-    if own and own < number_of_ids(opened.tokenizer):
+    if own and own < number_of_ids(opened.writing_tokenizer):
         raise ArtifactError(
             "the model writes in a vocabulary of its own, which its tokenizer does not have", where=opened.path,
             got=f"{own:,} tokens", expected=f"the {number_of_ids(opened.tokenizer):,} of the tokenizer",

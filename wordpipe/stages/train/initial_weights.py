@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,20 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, parse_json_object, read_batches, read_fact
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model import Architecture, EncoderDecoder, LanguageModel, Loaded, init_embeddings, load_hf
+from wordpipe.model import (
+    Architecture,
+    EncoderDecoder,
+    LanguageModel,
+    Loaded,
+    init_embeddings,
+    load_hf,
+    start_from_encoder,
+)
 from wordpipe.settings import declared
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.run import OPTIMISER, STATE
-from wordpipe.tokens import number_of_ids
-from wordpipe.training import Snapshot
+from wordpipe.tokens import FRAMES, frame_of, number_of_ids, special_names
+from wordpipe.training import Snapshot, SpecialIds
 from wordpipe.training.settings import EXTENSION_SETTINGS, LEARNING_RATE_SETTINGS, PretrainSettings
 
 if TYPE_CHECKING:
@@ -77,26 +85,113 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
     return Given(loaded.language_model, known | there, artifact)
 
 
-def given_pair_model(job: Job, path: Path, tokenizer: Tokenizer) -> EncoderDecoder:
+@dataclass(frozen=True)
+class GivenPair:
+    """The model that `--init` names for a training on pairs.
+
+    Attributes:
+        model: an encoder-decoder, or an encoder.
+        frame: roles of what stands before and after a source, see `FRAMES`; None where its tokenizer does not say.
+    """
+
+    model: "Transformer"
+    frame: tuple[str, str] | None
+
+
+def given_pair_model(
+    job: Job, path: Path, tokenizer: Tokenizer, target: Tokenizer | None = None, *, encoders: bool = False
+) -> GivenPair:
     """The encoder-decoder that `--init` names, an artifact or a folder of transformers, recorded as an input.
 
     Its tokenizer may have more tokens than ours behind them: the sentinels of denoising.
 
+    Args:
+        job: that starts from it.
+        path: of it.
+        tokenizer: of the tokens.
+        target: that of their second texts, where it is another one.
+        encoders: an encoder will do, too.
+
     Raises:
-        ArtifactError: it has other tokens, or is no encoder-decoder.
+        ArtifactError: it has other tokens, or is of another kind.
     """
-    _, (loaded, theirs, _) = _open(job, path, 0)
+    artifact, (loaded, theirs, _) = _open(job, path, 0)
     for text in loaded.notes:
         job.warn(f"{path.name}: {text}")
-    if not isinstance(loaded.model, EncoderDecoder):
+    architecture = loaded.config.architecture
+    if architecture != "encoder-decoder" and not (encoders and architecture == "encoder"):
         raise ArtifactError(
-            "this objective trains another kind of model", where=path, got=loaded.config.architecture,
-            expected="encoder-decoder", hint="wordpipe train denoising makes one to start from",
+            "this objective trains another kind of model", where=path, got=architecture,
+            expected="encoder-decoder, or encoder" if encoders else "encoder-decoder",
+            hint="wordpipe train denoising makes one to start from",
         )  # fmt: skip
     known, wanted = theirs.get_vocab(), tokenizer.get_vocab()
     behind = {token for token, number in known.items() if number >= len(wanted)}
     _check_same_tokens({token: known[token] for token in known.keys() - behind}, wanted, path)
-    return loaded.model
+    if architecture == "encoder-decoder":
+        _check_target(artifact or path, loaded.config.decoder_vocab_size, target, path)
+    return GivenPair(loaded.model, read_frame(theirs))
+
+
+def read_frame(tokenizer: Tokenizer) -> tuple[str, str] | None:
+    """The roles of what a tokenizer puts before and after a text, if that is one of our frames of a source."""
+    ids = {name: tokenizer.token_to_id(token) for name, token in special_names(tokenizer).items()}
+    before, after = frame_of(tokenizer)
+    for first, last in (FRAMES["encoder"], FRAMES["framed source"], FRAMES["source"]):
+        if (before, after) == ([ids.get(first)] if first else [], [ids.get(last)]):
+            return first, last
+    return None
+
+
+def with_fresh_decoder(
+    encoder: LanguageModel,
+    path: Path,
+    *,
+    n_layers: int | None,
+    special: SpecialIds,
+    seed: int,
+    target_vocab_size: int = 0,
+) -> EncoderDecoder:
+    """An encoder-decoder whose encoder has the weights of an encoder; see `start_from_encoder`.
+
+    Args:
+        encoder: from `path`.
+        path: for errors.
+        n_layers: of the decoder; None: as many as the encoder has.
+        special: ids of the tokenizer.
+        seed: of the decoder.
+        target_vocab_size: rows of the decoder's own table of embeddings; 0: the two share one.
+
+    Raises:
+        ArtifactError: it has parts that no encoder-decoder has.
+    """
+    try:
+        config = encoder.config.with_decoder(n_layers or encoder.config.n_layers, special.need("pad"))
+    except ConfigError as error:
+        raise ArtifactError(
+            f"no encoder-decoder starts from this encoder: it has {error.where}", where=path, got=error.got,
+            expected="dot-product attention, and every layer sees everything",
+            hint="train one without: wordpipe train mlm with --window 0, any --style, any --positions",
+        ) from None  # fmt: skip
+    return start_from_encoder(
+        encoder, replace(config, decoder_vocab_size=target_vocab_size, **special.of_config()), seed
+    )
+
+
+def _check_target(model: Artifact | Path, decoder_vocab_size: int, target: Tokenizer | None, path: Path) -> None:
+    """Refuse a model that writes other tokens than the second texts have."""
+    from wordpipe.stages.models import target_tokenizer
+
+    theirs = target_tokenizer(model) if decoder_vocab_size else None
+    if theirs is not None and target is not None:
+        _check_same_tokens(theirs.get_vocab(), target.get_vocab(), path)
+    elif theirs is not target:
+        one, two = "one vocabulary for both texts", "a vocabulary for each text"
+        raise ArtifactError(
+            "the model has another tokenizer than the tokens", where=path, got=one if theirs is None else two,
+            expected=one if target is None else two,
+            hint=f"tokenize the corpus with the model's: wordpipe tokenize CORPUS -o TOKENS --tokenizer {path}",
+        )  # fmt: skip
 
 
 def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:

@@ -1,13 +1,14 @@
 """`wordpipe train mlm` and `wordpipe train clm`: tokens → model, in one process or several."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact
+from wordpipe.artifacts import TOKENIZER, TOKENIZER_B, Artifact, read_schema
+from wordpipe.errors import ArtifactError
 from wordpipe.model import Architecture, LanguageModel, one_stack, seed_of, transformers_class, why_no_class
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
@@ -64,7 +65,7 @@ def train_mlm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
 
 @public(CausalSettings)
 def train_clm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Train a causal transformer by next-token prediction.
+    """Train a causal transformer by next-token prediction; of pairs, it learns to go on from a first text with the second.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -104,6 +105,9 @@ class _Start:
         seq_len: positions of a sequence.
         seed: of order, masks and dropout. A training that starts from a model's weights does not see its text again in the
             very order, and behind the very masks, that the model was trained with.
+        settings: how to train.
+        streams: what was written.
+        frame: of what the tokenizer of the model's folder reads, see `FRAMES`.
     """
 
     source: Artifact
@@ -117,6 +121,7 @@ class _Start:
     seed: int
     settings: PretrainSettings
     streams: dict[str, Stream] = field(default_factory=dict)
+    frame: tuple[str, str] = ("", "")
 
     @property
     def n_tokens(self) -> int:
@@ -151,6 +156,54 @@ class _Start:
         return _tokenizer_files(self)
 
 
+@dataclass(frozen=True)
+class _OnPairs(_Start):
+    """The second texts of pairs, by a decoder: what `generate` is given as a prompt is a first text, whole.
+
+    What pairs need is loaded where there are some.
+    """
+
+    def write_inputs(self, job: Job) -> None:
+        """The pairs as flat files: <s> source </s> is read, target </s> is learned."""
+        from wordpipe.stages.train.pair_files import Prefixes, count_pairs, write_pairs
+        from wordpipe.training import PairWriter
+
+        begin, end = self.special.need("bos"), self.special.need("eos")
+        max_len = self.model.config.max_len
+        writers = {
+            split: PairWriter(
+                job.scratch / split, vocab_size=self.n_tokens, before=(begin,), after=(end,), end=(end,), max_len=max_len,
+                together=True,
+            )
+            for split in SPLITS
+        }  # fmt: skip
+        empty = write_pairs(job, self.source, writers, Prefixes(self.tokenizer, ""))
+        left_out = {"empty": empty, "long": sum(writer.left_out[0] for writer in writers.values())}
+        count_pairs(job, writers, left_out, max_len)
+
+    def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
+        """The training on what the first process wrote to a folder."""
+        from wordpipe.training import SecondTexts, assemble_learner, open_pairs
+
+        train, valid = (open_pairs(folder / split, self.n_tokens) for split in SPLITS)
+        objective = SecondTexts(device=execution.device)
+        return assemble_learner(
+            self.settings, self.model, train, valid if len(valid) else None, objective=objective,
+            valid_objective=objective, execution=replace(execution, compiled=False), begin=self.begin, seed=self.seed,
+            **given,
+        )  # fmt: skip
+
+    def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
+        """Say and record what is going to be trained."""
+        from wordpipe.stages.train.pair_files import note_pairs
+
+        blocks = trainer.learner.blocks
+        job.facts["answers"] = True
+        job.note("the texts are pairs: the first ones are read, the second ones are learned")
+        _note_shape(job, trainer, f"{trainer.plan.batch_size:,} pairs, {blocks.seq_len:,} tokens each,")
+        note_pairs(job, len(blocks), trainer.plan.batch_size)
+
+
 def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Start:
     """Open the inputs, and make the model as it is before its first step.
 
@@ -164,9 +217,16 @@ def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Start:
     task = Task(settings, n_tokens=number_of_ids(tokenizer), special=special)
     config, seq_len = trained_shape(settings, model.config, None if begin is None else begin.log.get("seq_len"))
     parent = None if settings.init is None else job.inputs[-1].digest
-    return _Start(
+    answers = isinstance(settings, CausalSettings) and "ids_b" in read_schema(source, "tokens").names
+    if answers and TOKENIZER_B in source.names():
+        raise ArtifactError(
+            "the second texts have a vocabulary of their own, and a decoder has one for both", where=source.path,
+            hint="tokenize the corpus with --vocabulary joint, or train an encoder-decoder: wordpipe train seq2seq",
+        )  # fmt: skip
+    return (_OnPairs if answers else _Start)(
         source, tokenizer, data, special, task, with_special_ids(model, config, special), begin, seq_len,
         seed=settings.seed if parent is None else seed_of(settings.seed, "init", parent), settings=settings,
+        frame=FRAMES["framed source" if answers else config.architecture],
     )  # fmt: skip
 
 
@@ -196,35 +256,41 @@ def _first_model(
     return model, None, special
 
 
-def _announce(job: Job, start: _Start, streams: Mapping[str, Stream], training: Trainer[LanguageLearner]) -> None:
-    """Say and record what is going to be trained, and what it is compared with."""
-    config, plan, entropy = training.learner.model.config, training.plan, unigram_entropy(streams["train"].counts)
+def _note_shape(job: Job, training: Trainer[LanguageLearner], step: str) -> None:
+    """Say and record what is going to be trained; `step` is what one consists of."""
+    config, plan = training.learner.model.config, training.plan
     weights = sum(weight.numel() for weight in training.learner.model.parameters())
-    job.counts |= {"steps": plan.steps, "sequences": len(training.learner.blocks), "parameters": weights}
-    job.counts["tokens_repeated_to_fill"] = training.learner.blocks.n_repeated
+    job.counts |= {"steps": plan.steps, "parameters": weights}
     job.device = str(training.execution.device)
     job.facts |= {
         "n_layers": config.n_layers, "n_heads": config.n_heads, "n_kv_heads": config.n_kv_heads, "ffn_dim": config.ffn_dim,
         "positions": config.positions, "seq_len": plan.seq_len, "batch_size": plan.batch_size, "lr": plan.lr,
-        "unigram_entropy": round(entropy, 6), "tokens_per_step": plan.tokens_per_step,
         "dtype": training.execution.facts()["dtype"], "processes": training.world.size,
     }  # fmt: skip
-    # the lines for the screen, and what is unusual
     several = "" if training.world.is_alone else f", {training.world.size} processes"
     job.note(
         f"{config.architecture} of {config.n_layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights: "
-        f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens on {job.device} in {job.facts['dtype']}{several}"
+        f"{plan.steps:,} steps of {step} on {job.device} in {job.facts['dtype']}{several}"
     )
-    job.note(f"a model that knows only how frequent each token is has loss {entropy:.3f}")
     if transformers_class(config) is None:
         job.warn(why_no_class(config))
+    if training.extended_from is not None:
+        job.facts["extended_from"] = training.extended_from
+
+
+def _announce(job: Job, start: _Start, streams: Mapping[str, Stream], training: Trainer[LanguageLearner]) -> None:
+    """Say and record what is going to be trained, and what it is compared with."""
+    plan, entropy = training.plan, unigram_entropy(streams["train"].counts)
+    blocks = training.learner.blocks
+    job.counts |= {"sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
+    job.facts |= {"unigram_entropy": round(entropy, 6), "tokens_per_step": plan.tokens_per_step}
+    _note_shape(job, training, f"{plan.tokens_per_step:,} tokens")
+    job.note(f"a model that knows only how frequent each token is has loss {entropy:.3f}")
     _warn_of_the_plan(job, start.seq_len, streams["train"].n_ids, training)
     if not streams["valid"].n_ids:
         job.note(
             "no document is held out, so there is no validation loss; ingest more documents, or with a larger --valid"
         )
-    if training.extended_from is not None:
-        job.facts["extended_from"] = training.extended_from
 
 
 def _warn_of_the_plan(job: Job, seq_len: int, text: int, training: Trainer[LanguageLearner]) -> None:
@@ -248,8 +314,6 @@ def _tokenizer_files(start: _Start) -> dict[str, bytes]:
     """The tokenizer for the model's folder, which adds what each training sequence had."""
     config = start.model.config
     ids = config.special_ids | {"unk": start.special.unk}
-    tokenizer, names = framed_tokenizer(
-        start.tokenizer_json, ids, frame=FRAMES[config.architecture], vocab_size=config.vocab_size
-    )
+    tokenizer, names = framed_tokenizer(start.tokenizer_json, ids, frame=start.frame, vocab_size=config.vocab_size)
     side = "left" if config.causal else "right"  # a decoder goes on from the last position
     return transformers_files(tokenizer, names, max_len=config.max_len, padding_side=side)

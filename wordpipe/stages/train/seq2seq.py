@@ -5,16 +5,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, Artifact, read_batches, read_schema, row_count
+from wordpipe.artifacts import TARGET, TOKENIZER, TOKENIZER_B, Artifact, read_schema
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.model import EncoderDecoder, PairStyle, new_encoder_decoder, transformers_class, why_no_class
+from wordpipe.model import (
+    GENERATION,
+    EncoderDecoder,
+    PairStyle,
+    generation_config,
+    new_encoder_decoder,
+    pad_vocab,
+    transformers_class,
+    why_no_class,
+)
+from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import without_memory
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
+from wordpipe.stages.train.pair_files import Prefixes, corpus_of, count_pairs, note_pairs, write_pairs
 from wordpipe.stages.train.run import SPLITS, refuse_too_large, special_ids, train_together, write_token_streams
 from wordpipe.tokens import (
     FRAMES,
@@ -23,6 +32,7 @@ from wordpipe.tokens import (
     number_of_ids,
     open_tokenizer,
     sentinel_ids,
+    text_ids,
     transformers_files,
     with_sentinels,
 )
@@ -45,6 +55,7 @@ from wordpipe.training import (
     open_pairs,
     open_starts,
     row_starts,
+    trained_shape,
 )
 from wordpipe.training.settings import DenoisingSettings, PairSettings, Seq2SeqSettings
 
@@ -114,7 +125,9 @@ class _Start:
         model: with its first weights.
         settings: how to train.
         style: of the model.
+        frame: roles of what stands before and after a source, see `FRAMES`.
         begin: the end of the finished training that is extended, or None.
+        target: the tokenizer of the second texts, and its file; None where it is the same.
     """
 
     source: Artifact
@@ -124,12 +137,19 @@ class _Start:
     model: EncoderDecoder
     settings: PairSettings
     style: PairStyle
+    frame: tuple[str, str]
     begin: Snapshot | None
+    target: tuple[Tokenizer, bytes] | None
 
     @property
     def n_tokens(self) -> int:
         """Ids of the tokenizer."""
         return number_of_ids(self.tokenizer)
+
+    @property
+    def n_target_tokens(self) -> int:
+        """Ids of the tokenizer of the second texts; 0 where it is the same."""
+        return number_of_ids(self.target[0]) if self.target else 0
 
     @property
     def start_id(self) -> int:
@@ -160,12 +180,27 @@ class _Start:
             job.facts["extended_from"] = trainer.extended_from
 
     def tokenizer_files(self) -> dict[str, bytes]:
-        """The tokenizer, which frames a source as in training."""
+        """The tokenizer, which frames a source as in training; that of the targets; and how transformers is to write these."""
         config = self.model.config
         ids = config.special_ids | {"unk": self.special.unk}
-        frame = FRAMES["framed source" if self.style == "bart" else "source"]
-        tokenizer, names = framed_tokenizer(self.tokenizer_json, ids, frame=frame, vocab_size=config.vocab_size)
-        return transformers_files(tokenizer, names, max_len=config.max_len)
+        tokenizer, names = framed_tokenizer(self.tokenizer_json, ids, frame=self.frame, vocab_size=config.vocab_size)
+        files = transformers_files(tokenizer, names, max_len=config.max_len)
+        if self.target is not None:  # labels end as in training, and nothing stands before them
+            ids |= {"unk": special_ids(self.target[0], "encoder-decoder").unk}
+            size, frame = config.decoder_vocab_size, FRAMES["source"]
+            tokenizer, names = framed_tokenizer(self.target[1], ids, frame=frame, vocab_size=size)
+            its_files = transformers_files(tokenizer, names, max_len=config.max_len)
+            files |= {TARGET + name: content for name, content in its_files.items()}
+        if transformers_class(config) is None:
+            return files
+        special = {number for number in ids.values() if number is not None}
+        may_come = text_ids(tokenizer, special, config.decoder_vocab_size or config.vocab_size)
+        learned = sentinel_ids(tokenizer) if isinstance(self.settings, DenoisingSettings) else []
+        may_come[[self.special.need("eos"), *learned]] = True
+        beams = GenerateSettings().of_pairs().beams
+        assert beams is not None, "the settings say a number"
+        suppressed = np.flatnonzero(~may_come).tolist()
+        return files | {GENERATION: generation_config(config, suppressed=suppressed, beams=beams)}
 
 
 @dataclass(frozen=True)
@@ -173,51 +208,30 @@ class _OnPairs(_Start):
     """The second text is learned from the first.
 
     Attributes:
-        prefix: ids before every source.
+        prefixes: what stands before each source.
     """
 
-    prefix: tuple[int, ...]
+    prefixes: Prefixes
 
     def write_inputs(self, job: Job) -> None:
         """The pairs as flat files that are mapped into memory."""
-        begins = () if self.style != "bart" else (self.special.need("bos"),)
+        before, after = (tuple(self.special.need(role) for role in (one,) if role) for one in self.frame)
         end = (self.special.need("eos"),)
         writers = {
             split: PairWriter(
-                job.scratch / split, vocab_size=self.n_tokens, before=(*begins, *self.prefix), after=end, end=end,
-                max_len=self.model.config.max_len,
+                job.scratch / split, vocab_size=self.n_tokens, before=before, after=after, end=end,
+                max_len=self.model.config.max_len, target_vocab_size=self.n_target_tokens,
             )
             for split in SPLITS
         }  # fmt: skip
-        total, done, empty = row_count(self.source, "tokens"), 0, 0
-        for batch in read_batches(self.source, "tokens", ["split", "ids", "ids_b"]):
-            for split, writer in writers.items():
-                empty += _write_rows(writer, batch.filter(pc.equal(batch["split"], split)))
-            done += len(batch)
-            job.report("preparing", done, total, "pairs")
-        for writer in writers.values():
-            writer.close()
-        self._count(job, writers, empty)
-
-    def _count(self, job: Job, writers: dict[str, PairWriter], empty: int) -> None:
-        for split, writer in writers.items():
-            job.counts |= {f"pairs_{split}": writer.n_pairs, f"tokens_{split}": sum(writer.n_ids)}
+        empty = write_pairs(job, self.source, writers, self.prefixes)
         long_source, long_target = (sum(writer.left_out[side] for writer in writers.values()) for side in (0, 1))
-        left_out = {"pairs_left_out_empty": empty, "pairs_left_out_long_source": long_source,
-                    "pairs_left_out_long_target": long_target}  # fmt: skip
-        job.counts |= {name: count for name, count in left_out.items() if count}
-        if long_source or long_target:
-            room = self.model.config.max_len
-            job.warn(
-                f"{long_source + long_target:,} pairs are left out, as a side of them is longer than {room:,} positions: "
-                "a longer --seq-len keeps them"
-            )
-        if not writers["train"].n_pairs:
-            raise InputError("no pair to train on", hint="look at the corpus: wordpipe show, or give more pairs")
+        left_out = {"empty": empty, "long_source": long_source, "long_target": long_target}
+        count_pairs(job, writers, left_out, self.model.config.max_len)
 
     def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
         """The training on what the first process wrote to a folder."""
-        train, valid = (open_pairs(folder / split, self.n_tokens) for split in SPLITS)
+        train, valid = (open_pairs(folder / split, self.n_tokens, self.n_target_tokens) for split in SPLITS)
         objective = Pairs(start_id=self.start_id, device=execution.device)
         return assemble_learner(
             self.settings, self.model, train, valid if len(valid) else None, objective=objective,
@@ -228,12 +242,7 @@ class _OnPairs(_Start):
         """Say and record what is going to be trained."""
         blocks = trainer.learner.blocks
         self.note_shape(job, trainer, f"pairs, {blocks.seq_len:,} tokens each")
-        if not job.counts.get("pairs_valid"):
-            job.note("no pair is held out, so there is no validation loss; ingest more pairs, or with a larger --valid")
-        if trainer.plan.batch_size > len(blocks):
-            job.warn(
-                f"a batch of {trainer.plan.batch_size:,} takes each of the {len(blocks):,} pairs several times in one step"
-            )
+        note_pairs(job, len(blocks), trainer.plan.batch_size)
 
 
 @dataclass(frozen=True)
@@ -292,22 +301,6 @@ class _OnDamage(_Start):
             job.note("no document is held out, so there is no validation loss; ingest more, or with a larger --valid")
 
 
-def _write_rows(writer: PairWriter, rows: pa.RecordBatch) -> int:
-    """Append pairs; how many had an empty side and were left out."""
-    sides = []
-    for column in ("ids", "ids_b"):
-        lengths = pc.fill_null(pc.list_value_length(rows[column]), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-        sides.append((rows[column].flatten().to_numpy(zero_copy_only=False), np.cumsum(lengths) - lengths, lengths))
-    empty = 0
-    for i in range(len(rows)):
-        source, target = (ids[first[i] : first[i] + lengths[i]] for ids, first, lengths in sides)
-        if not len(source) or not len(target):
-            empty += 1
-            continue
-        writer.add(source, target)
-    return empty
-
-
 def _prepare(job: Job, path: PathLike, settings: Seq2SeqSettings) -> _OnPairs:
     """Open the inputs, and make the model as it is before its first step.
 
@@ -321,8 +314,17 @@ def _prepare(job: Job, path: PathLike, settings: Seq2SeqSettings) -> _OnPairs:
             hint="ingest pairs with --text-b FIELD or --parallel A B, and tokenize them",
         )  # fmt: skip
     start = _with_model(job, source, settings)
-    prefix = start.tokenizer.encode(settings.prefix, add_special_tokens=False).ids
-    return _OnPairs(**vars(start), prefix=tuple(prefix))
+    named = settings.prefix_field
+    corpus = corpus_of(job, source, what=f"the field {named!r}") if named else None
+    if corpus is not None and settings.extend is not None:
+        with Artifact(settings.extend, ["model"], verify=False) as before:
+            known = {entry.digest for entry in before.manifest.inputs}
+        if corpus.digest not in known:
+            raise ArtifactError(
+                "this model was trained with the fields of another corpus", where=settings.extend, got=corpus.digest[:16],
+                hint="start from its weights with --init",
+            )  # fmt: skip
+    return _OnPairs(**vars(start), prefixes=Prefixes(start.tokenizer, settings.prefix, corpus, named))
 
 
 def _prepare_denoising(job: Job, path: PathLike, settings: DenoisingSettings) -> _OnDamage:
@@ -355,26 +357,26 @@ def _prepare_denoising(job: Job, path: PathLike, settings: DenoisingSettings) ->
 
 def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
     """The model before its first step, fresh or that of `init`; of a T5 that learns to denoise the tokenizer has sentinels."""
-    data, style, model = source.read(TOKENIZER), settings.style, None
+    data, style, model, frame = source.read(TOKENIZER), settings.style, None, None
     where, begin = str(source.path / TOKENIZER), None
+    denoises = isinstance(settings, DenoisingSettings)
+    target = _target_tokenizer(source) if isinstance(settings, Seq2SeqSettings) else None
     if settings.extend is not None:
-        from wordpipe.stages.train.initial_weights import extended_training
-
-        extended, begin = extended_training(job, settings.extend, settings)
-        assert isinstance(extended, EncoderDecoder), "the settings of the training before name the command"
-        model = _dropping(extended, settings.dropout)
+        model, begin, frame = _extended(job, settings, settings.extend)
+        style = "bart" if frame == FRAMES["framed source"] else "t5" if denoises else style
     elif settings.init is not None:
-        from wordpipe.stages.train.initial_weights import given_pair_model
-
-        model = _dropping(given_pair_model(job, settings.init, open_tokenizer(data, where=where)), settings.dropout)
+        model, frame = _given(job, settings, settings.init, open_tokenizer(data, where=where), target)
         style = _STYLES.get(model.config.positions, "vaswani")
-    if style == "t5" and isinstance(settings, DenoisingSettings):
+    if style == "t5" and denoises:
         data = with_sentinels(data, N_SENTINELS)
     tokenizer = open_tokenizer(data, where=where)
     special = special_ids(tokenizer, "encoder-decoder")
     special.need("eos")
     if model is None:
-        config = model_config(settings, "encoder-decoder", n_tokens=number_of_ids(tokenizer), special=special)
+        config = model_config(
+            settings, "encoder-decoder", n_tokens=number_of_ids(tokenizer), special=special,
+            n_target_tokens=0 if target is None else number_of_ids(target[0]),
+        )  # fmt: skip
         with without_memory():
             refuse_too_large(EncoderDecoder(config))
         model = new_encoder_decoder(config, settings.seed)
@@ -383,11 +385,69 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
             "the model has no embeddings for the sentinels", where=settings.init, got=model.config.vocab_size,
             expected=f"{number_of_ids(tokenizer)}", hint="start from a model of train denoising --style t5",
         )  # fmt: skip
-    return _Start(source, tokenizer, data, special, model, settings, style, begin)
+    frame = frame or FRAMES["framed source" if style == "bart" else "source"]
+    return _Start(source, tokenizer, data, special, model, settings, style, frame, begin, target)
 
 
-def _dropping(model: EncoderDecoder, dropout: float) -> EncoderDecoder:
-    """The same weights in a model with this dropout."""
-    other = EncoderDecoder(replace(model.config, dropout=dropout))
+def _target_tokenizer(source: Artifact) -> tuple[Tokenizer, bytes] | None:
+    """The tokenizer of the second texts, and its file, where they have one of their own.
+
+    Raises:
+        ArtifactError: its special tokens have other ids: a model has one start, one end and one padding for both sides.
+    """
+    if TOKENIZER_B not in source.names():
+        return None
+    data, where = source.read(TOKENIZER_B), source.path / TOKENIZER_B
+    tokenizer = open_tokenizer(data, where=str(where))
+    of_sources = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
+    own, others = (special_ids(one, "encoder-decoder").of_config() for one in (tokenizer, of_sources))
+    for role, number in others.items():
+        if own[role] != number:
+            raise ArtifactError(
+                "the tokenizers of the two texts have special tokens of other ids", where=where, got=f"{role} {own[role]}",
+                expected=f"{role} {number}, as in {TOKENIZER}",
+                hint="let `wordpipe tokenize --vocabulary separate` train both",
+            )  # fmt: skip
+    return tokenizer, data
+
+
+def _extended(job: Job, settings: PairSettings, path: Path) -> tuple[EncoderDecoder, Snapshot, tuple[str, str] | None]:
+    """The model of a finished training, its state, and how it frames a source."""
+    from wordpipe.stages.train.initial_weights import extended_training, read_frame
+
+    model, begin = extended_training(job, path, settings)
+    assert isinstance(model, EncoderDecoder), "the settings of the training before name the command"
+    with Artifact(path, ["model"], verify=False) as before:
+        tokenizer = open_tokenizer(before.read(TOKENIZER), where=str(path / TOKENIZER))
+    return _shaped(model, settings), begin, read_frame(tokenizer)
+
+
+def _given(
+    job: Job, settings: PairSettings, path: Path, tokenizer: Tokenizer, target: tuple[Tokenizer, bytes] | None
+) -> tuple[EncoderDecoder, tuple[str, str] | None]:
+    """The model to start from, or one with a fresh decoder whose encoder that is, and how it frames a source."""
+    from wordpipe.stages.train.initial_weights import given_pair_model, with_fresh_decoder
+
+    pairs = isinstance(settings, Seq2SeqSettings)
+    given = given_pair_model(job, path, tokenizer, target and target[0], encoders=pairs)
+    if isinstance(given.model, EncoderDecoder):
+        has, wanted = given.model.config.n_decoder_layers, settings.n_decoder_layers
+        if wanted not in (None, has):
+            raise ConfigError(
+                "the model of init has its own decoder", where="n_decoder_layers", got=wanted, expected=has
+            )
+        return _shaped(given.model, settings), given.frame
+    job.note("the encoder begins with the given weights, the decoder is fresh")
+    model = with_fresh_decoder(
+        given.model, path, n_layers=settings.n_decoder_layers, special=special_ids(tokenizer, "encoder-decoder"),
+        seed=settings.seed, target_vocab_size=pad_vocab(number_of_ids(target[0])) if target else 0,
+    )  # fmt: skip
+    job.counts["parameters_given"] = sum(weight.numel() for weight in model.encoder.parameters())
+    return _shaped(model, settings), given.frame or FRAMES["encoder"]
+
+
+def _shaped(model: EncoderDecoder, settings: PairSettings) -> EncoderDecoder:
+    """The same weights in a model with the dropout and the length of the settings."""
+    other = EncoderDecoder(trained_shape(settings, model.config)[0])
     other.load_state_dict(model.state_dict())
     return other

@@ -1,0 +1,145 @@
+"""`train clm` on pairs: the second texts are learned, the first ones read; `generate` goes on from a whole first text."""
+
+import json
+
+import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import wordpipe
+from tests.conftest import TINY
+from wordpipe import RunOptions
+from wordpipe.artifacts import Artifact, read_batches
+from wordpipe.errors import ArtifactError, InputError
+
+SMALL = TINY | {"threads": 1, "dtype": "float32", "batch_size": 16, "device": "cpu", "seq_len": 32}
+NUMBERS = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four", "acht": "eight"}
+
+
+def pairs():
+    """Three words each, and the same in the other language, last first."""
+    words = [*NUMBERS]
+    for i in range(125):
+        three = [words[i % 5], words[i // 5 % 5], words[i // 25]]
+        yield {"text": " ".join(three), "text_b": " ".join(NUMBERS[word] for word in reversed(three))}
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    wordpipe.ingest(pairs(), output=folder / "corpus", text_b="text_b", valid=0.1)
+    wordpipe.tokenize(folder / "corpus", output=folder / "tokens", vocab_size=300)
+    return folder / "tokens"
+
+
+def trained(tokens, output, run=None, **settings):
+    return wordpipe.train_clm(tokens, output=output, run=run, **SMALL | {"steps": 3} | settings)
+
+
+@pytest.fixture(scope="module")
+def learned(tokens, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    trained(tokens, folder / "model", steps=200, lr=1e-2, dim=64, n_heads=4, ffn_dim=128, n_layers=2)
+    return folder / "model"
+
+
+def manifest(folder):
+    return json.loads((folder / "manifest.json").read_text())
+
+
+def test_it_goes_on_from_a_first_text_with_the_second(learned):
+    found = [wordpipe.generate(learned, one["text"], temperature=0, max_tokens=20)[0] for one in pairs()]
+    right = sum(made.text == one["text_b"] for made, one in zip(found, pairs(), strict=True))
+    assert right > 110, found[:3]
+    assert {made.stopped for made in found[:20]} == {"eos"}
+
+
+def test_transformers_frames_a_prompt_so_and_goes_on_likewise(learned):
+    tokenizer = AutoTokenizer.from_pretrained(learned)
+    model = AutoModelForCausalLM.from_pretrained(learned)
+    given = tokenizer("zwei vier acht", return_tensors="pt")
+    ids = given.input_ids[0].tolist()
+    assert (ids[0], ids[-1]) == (tokenizer.bos_token_id, tokenizer.eos_token_id)
+    made = model.generate(**given, max_new_tokens=20, do_sample=False)[0, len(ids) :]
+    ours = wordpipe.generate(learned, "zwei vier acht", temperature=0, max_tokens=20)[0].text
+    assert tokenizer.decode(made, skip_special_tokens=True) == ours
+
+
+def test_what_was_done_is_said(tokens, tmp_path):
+    said = []
+    made = trained(tokens, tmp_path / "model", run=RunOptions(report=lambda one: said.append(one.note or "")))
+    assert any("the first ones are read, the second ones are learned" in note for note in said)
+    assert not any("only the first ones are used" in note for note in said)
+    about = manifest(tmp_path / "model")
+    assert about["facts"]["answers"] is True
+    with Artifact(tokens) as artifact:
+        rows = [row for batch in read_batches(artifact, "tokens") for row in batch.to_pylist()]
+    for split in ("train", "valid"):
+        own = [row for row in rows if row["split"] == split]
+        assert made.counts[f"pairs_{split}"] == len(own) > 5
+        assert made.counts[f"tokens_{split}"] == sum(len(row["ids"]) + len(row["ids_b"]) + 3 for row in own)
+    assert made.metrics["valid_loss"] > 0
+    assert wordpipe.open_model(tmp_path / "model").answers
+
+
+def test_pairs_that_are_too_long_together_are_left_out_counted_and_said(tokens, tmp_path):
+    said, texts = [], [" ".join([str(i), *[*NUMBERS][: 1 + i % 5]]) for i in range(50)]
+    wordpipe.ingest([{"text": one, "b": one} for one in texts], output=tmp_path / "corpus", text_b="b", valid=0.2)
+    made = wordpipe.tokenize(tmp_path / "corpus", output=tmp_path / "tokens", tokenizer=tokens)
+    rows = [row for batch in read_batches(Artifact(made), "tokens") for row in batch.to_pylist()]
+    long = sum(len(row["ids"]) + len(row["ids_b"]) + 2 > 14 for row in rows)
+    run = RunOptions(report=lambda one: said.append(one.note or ""))
+    made = trained(tmp_path / "tokens", tmp_path / "model", seq_len=14, run=run)
+    assert (
+        made.counts["pairs_left_out_long"] == long == 50 - made.counts["pairs_train"] - made.counts["pairs_valid"] > 0
+    )
+    assert any(
+        f"{long} pairs are left out, as both texts together are longer than 14 positions" in note for note in said
+    )
+    with pytest.raises(InputError, match="no pair to train on"):
+        trained(made_of_long(tmp_path), tmp_path / "none", seq_len=8)
+
+
+def made_of_long(folder):
+    wordpipe.ingest([{"text": "eins " * 20, "b": "one"}], output=folder / "one", text_b="b", valid=0.0)
+    return wordpipe.tokenize(folder / "one", output=folder / "one-tokens", vocab_size=300)
+
+
+def test_a_run_that_broke_off_goes_on_to_the_same_bytes_and_is_extended(tokens, tmp_path):
+    want = trained(tokens, tmp_path / "whole", steps=6).digest
+
+    def stop(progress):
+        if progress.phase == "training" and progress.done == 4:
+            raise KeyboardInterrupt
+
+    values = {"steps": 6, "checkpoint_steps": 1}
+    with pytest.raises(KeyboardInterrupt):
+        trained(tokens, tmp_path / "model", run=RunOptions(report=stop), **values)
+    assert trained(tokens, tmp_path / "model", **values).digest == want
+    longer = trained(tokens, tmp_path / "longer", extend=tmp_path / "model", steps=8)
+    assert longer.counts["steps"] == 8
+
+
+def test_it_starts_from_a_model_of_plain_text(built, tmp_path):
+    """As one fine-tunes: the tokenizer of the plain text, and its model."""
+    wordpipe.train_clm(built / "tokens", output=tmp_path / "plain", **SMALL | {"steps": 2})
+    assert not wordpipe.open_model(tmp_path / "plain").answers
+    wordpipe.ingest(pairs(), output=tmp_path / "corpus", text_b="text_b")
+    wordpipe.tokenize(tmp_path / "corpus", output=tmp_path / "tokens", tokenizer=built / "tokens")
+    values = {name: SMALL[name] for name in ("threads", "dtype", "batch_size", "device")}
+    made = wordpipe.train_clm(
+        tmp_path / "tokens", output=tmp_path / "tuned", init=tmp_path / "plain", steps=2, **values
+    )
+    assert made.counts["pairs_train"] > 100
+    assert wordpipe.open_model(tmp_path / "tuned").answers
+
+
+def test_the_terminal_parts_the_two_texts(learned, cli):
+    found = cli("generate", str(learned), "zwei vier acht", "--temperature", "0", "--max-tokens", "20")
+    assert found.out == f"zwei vier acht\n{wordpipe.generate(learned, 'zwei vier acht', temperature=0)[0].text}\n"
+
+
+def test_a_vocabulary_of_their_own_is_refused(tokens, tmp_path):
+    wordpipe.tokenize(tokens.parent / "corpus", output=tmp_path / "two", vocab_size=300, vocabulary="separate")
+    with pytest.raises(ArtifactError, match="a vocabulary of their own") as caught:
+        trained(tmp_path / "two", tmp_path / "x")
+    assert "--vocabulary joint" in caught.value.hint

@@ -1,0 +1,240 @@
+"""The pairs of a tokens artifact as files that a training maps into memory, each source with what stands before it.
+
+That is one text for all, or what a field of each record says, such as its task. Tokens have no fields. They stand in the
+corpus that the tokens were made of, row by row in the same order, and are read from there beside them. That corpus is an
+input of the training like any other: its digest is in the recipe, so other values of the field make another model.
+
+The text is taken as it is, to the last space, and becomes ids by itself: the ids of a source are the same behind every
+prefix, and `--prefix` with the text of the field says to `generate` what the field said in training.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from tokenizers import Tokenizer
+
+from wordpipe.artifacts import Artifact, is_json, read_batches, read_schema, row_count, visible_columns
+from wordpipe.errors import ArtifactError, InputError
+from wordpipe.stages.job import Job
+from wordpipe.training import PairWriter
+
+MOST_LISTED = 100  # texts of a field that the manifest names with their counts
+_REMEMBERED = 4_096  # texts of which the ids are kept
+_COUNTED = 10_000  # different texts that are counted apart
+
+Ids = tuple[int, ...]
+Places = npt.NDArray[np.int64]
+
+
+class Prefixes:
+    """The ids before each source, row by row.
+
+    Args:
+        tokenizer: of the sources.
+        prefix: before every source.
+        corpus: with a field that says it instead; the rows of the tokens are those of this corpus.
+        field: its name.
+
+    Attributes:
+        texts: what the field said, and how often.
+        missing: rows of which it says nothing.
+
+    Raises:
+        ArtifactError: the corpus has no such field.
+        InputError: the field holds no text.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, prefix: str, corpus: Artifact | None = None, field: str = "") -> None:
+        self._tokenizer, self._prefix, self._corpus, self.field = tokenizer, prefix, corpus, field
+        self._column = "" if corpus is None else _text_column(corpus, field)
+        self._ids = lru_cache(maxsize=_REMEMBERED)(self._encoded)
+        self.texts, self.missing = Counter[str](), 0
+
+    def beside(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Sequence[Ids]]]:
+        """The rows of the tokens with doc_id, batch by batch, and the ids before the source of each.
+
+        Raises:
+            ArtifactError: the corpus has other rows.
+        """
+        if self._corpus is None:
+            own = self._ids(self._prefix)
+            for batch in batches:
+                yield batch, [own] * len(batch)
+            return
+        where = self._corpus.path
+        rows = _Ahead(read_batches(self._corpus, "corpus", ["doc_id", self._column]))
+        for batch in batches:
+            theirs = rows.take(len(batch))
+            if len(theirs) != len(batch) or not pc.all(pc.equal(theirs["doc_id"], batch["doc_id"])).as_py():
+                raise ArtifactError("the corpus and the tokens have other rows", where=where, hint="tokenize it again")
+            yield batch, [self._of(text) for text in theirs[self._column].to_pylist()]
+
+    def _of(self, text: str | None) -> Ids:
+        if not text:
+            self.missing += 1
+            return ()
+        if text in self.texts or len(self.texts) < _COUNTED:
+            self.texts[text] += 1
+        return self._ids(text)
+
+    def _encoded(self, text: str) -> Ids:
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def note(self, job: Job) -> None:
+        """Say and record what the field said.
+
+        Raises:
+            InputError: nothing, in any row.
+        """
+        if self._corpus is None:
+            return
+        if not self.texts:
+            raise InputError(
+                f"the field {self.field!r} is empty in every record", where=self._corpus.path,
+                hint=f"look at the records: wordpipe show {self._corpus.path} --rows 5",
+            )  # fmt: skip
+        job.facts["prefixes"] = dict(self.texts.most_common(MOST_LISTED))
+        job.counts["prefixes"] = len(self.texts)
+        if self.missing:
+            job.counts["pairs_without_prefix"] = self.missing
+            which = "1 pair has" if self.missing == 1 else f"{self.missing:,} pairs have"
+            job.warn(f"{which} nothing in the field {self.field!r}: no prefix stands before the source")
+
+
+def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
+    """The corpus that the manifest of tokens names, opened as an input of the job.
+
+    Args:
+        job: that reads it.
+        tokens: made of it; where both were moved together it is found.
+        what: is read from it, for errors.
+
+    Raises:
+        ArtifactError: the tokens were made of no corpus, it is not where it was, or is another one now.
+    """
+    entry = tokens.manifest.inputs[0]
+    if entry.kind != "corpus" or entry.path is None:
+        raise ArtifactError(
+            f"{what} is read from a corpus, and these tokens were made without one", where=tokens.path,
+            hint="make one with wordpipe ingest, and tokenize that",
+        )  # fmt: skip
+    path = tokens.path.absolute().parent / entry.path
+    again = f"or tokenize the corpus again: wordpipe tokenize CORPUS -o {tokens.path}"
+    if not path.is_dir():
+        raise ArtifactError(
+            f"{what} is read from the corpus of the tokens, which is not where it was", where=path,
+            hint=f"put it back there, {again}",
+        )  # fmt: skip
+    corpus = job.open_input(path, ["corpus"])
+    if corpus.digest != entry.digest:
+        raise ArtifactError(
+            "the corpus is another one than the tokens were made of", where=path, got=corpus.digest[:16],
+            expected=entry.digest[:16], hint=again.removeprefix("or "),
+        )  # fmt: skip
+    return corpus
+
+
+def _text_column(corpus: Artifact, field: str) -> str:
+    schema = read_schema(corpus, "corpus")
+    known = visible_columns(schema)
+    if field not in known:
+        raise ArtifactError(
+            f"this corpus has no column {field!r}", where=corpus.path, got=", ".join([*known][:20]),
+            hint="name the right one with --prefix-field",
+        )  # fmt: skip
+    found = schema.field(known[field])
+    if not pa.types.is_string(found.type) or is_json(found):
+        raise InputError(
+            f"the field {field!r} holds no text", where=corpus.path,
+            got="objects (JSON)" if is_json(found) else str(found.type), expected="text",
+            hint=f"read it as text: wordpipe ingest … --metadata {field}:str",
+        )  # fmt: skip
+    return known[field]
+
+
+class _Ahead:
+    """Rows out of batches, as many at a time as are asked for."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches, self._waiting, self._n = batches, list[pa.RecordBatch](), 0
+
+    def take(self, n: int) -> pa.Table:
+        """The next `n` rows; fewer where there are no more."""
+        while self._n < n and (batch := next(self._batches, None)) is not None:
+            self._waiting.append(batch)
+            self._n += len(batch)
+        table = (
+            pa.Table.from_batches(self._waiting) if self._waiting else pa.table({"doc_id": pa.array([], pa.string())})
+        )
+        rest = table.slice(n).to_batches()
+        self._waiting, self._n = rest, sum(map(len, rest))
+        return table.slice(0, n)
+
+
+def write_pairs(job: Job, source: Artifact, writers: Mapping[str, PairWriter], prefixes: Prefixes) -> int:
+    """Write the pairs of each split to its files, and close them; how many had an empty side and were left out.
+
+    Raises:
+        WordpipeError: see `Prefixes`.
+    """
+    total, done, empty = row_count(source, "tokens"), 0, 0
+    rows = read_batches(source, "tokens", ["doc_id", "split", "ids", "ids_b"])
+    with ExitStack() as stack:
+        for writer in writers.values():
+            stack.callback(writer.close)
+        for batch, before in prefixes.beside(rows):
+            for split, writer in writers.items():
+                empty += _write_rows(writer, batch, pc.equal(batch["split"], split), before)
+            done += len(batch)
+            job.report("preparing", done, total, "pairs")
+    prefixes.note(job)
+    return empty
+
+
+def count_pairs(job: Job, writers: Mapping[str, PairWriter], left_out: Mapping[str, int], positions: int) -> None:
+    """Count what was written and what was left out, and say what was too long.
+
+    Raises:
+        InputError: nothing is there to train on.
+    """
+    for split, writer in writers.items():
+        job.counts |= {f"pairs_{split}": writer.n_pairs, f"tokens_{split}": sum(writer.n_ids)}
+    job.counts |= {f"pairs_left_out_{why}": count for why, count in left_out.items() if count}
+    if long := sum(count for why, count in left_out.items() if why.startswith("long")):
+        which = "1 pair is" if long == 1 else f"{long:,} pairs are"
+        part = "both texts together are" if "long" in left_out else "one of the texts is"
+        job.warn(f"{which} left out, as {part} longer than {positions:,} positions: a longer --seq-len keeps more")
+    if not writers["train"].n_pairs:
+        raise InputError("no pair to train on", hint="look at the corpus: wordpipe show, or give more pairs")
+
+
+def note_pairs(job: Job, n_pairs: int, batch_size: int) -> None:
+    """Say what the number of pairs, counted before, means for the training."""
+    if not job.counts.get("pairs_valid"):
+        job.note("no pair is held out, so there is no validation loss; ingest more pairs, or with a larger --valid")
+    if batch_size > n_pairs:
+        job.warn(f"a batch of {batch_size:,} takes each of the {n_pairs:,} pairs several times in one step")
+
+
+def _write_rows(writer: PairWriter, rows: pa.RecordBatch, wanted: pa.BooleanArray, prefixes: Sequence[Ids]) -> int:
+    """Append the pairs that are wanted; how many had an empty side and were left out."""
+    sides, empty = [_lists(rows[column]) for column in ("ids", "ids_b")], 0
+    for i in np.flatnonzero(wanted.to_numpy(zero_copy_only=False)).tolist():
+        source, target = (ids[first[i] : first[i] + lengths[i]] for ids, first, lengths in sides)
+        if not len(source) or not len(target):
+            empty += 1
+            continue
+        writer.add(np.concatenate((prefixes[i], source)) if prefixes[i] else source, target)
+    return empty
+
+
+def _lists(column: pa.ListArray) -> tuple[npt.NDArray[np.unsignedinteger], Places, Places]:
+    """The numbers of all lists, where each list begins and how many it has."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return column.flatten().to_numpy(zero_copy_only=False), np.cumsum(lengths) - lengths, lengths
