@@ -112,7 +112,8 @@ def repeat(task: Task) -> Found:
         task["record"], attn_implementation=task["attention"], dtype=torch.float32, **task["config"]
     )
     model.train()
-    weights, optimiser = list(model.parameters()), make_adamw(model, task)
+    weights = [weight for weight in model.parameters() if weight.requires_grad]  # the sines of Marian are none
+    optimiser = make_adamw(model, task)
     seconds, losses = [], []
     for rate, batch in zip(task["rates"], _batches(Path(task["record"])), strict=True):
         positions = int(batch["attention_mask"].sum()) + int((batch["labels"] >= 0).sum())
