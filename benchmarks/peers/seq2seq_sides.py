@@ -112,7 +112,10 @@ def repeat(task: Task) -> Found:
         task["record"], attn_implementation=task["attention"], dtype=torch.float32, **task["config"]
     )
     model.train()
-    weights = [weight for weight in model.parameters() if weight.requires_grad]  # the sines of Marian are none
+    for name, weight in model.named_parameters():
+        if "embed_positions" in name:  # the sines of Marian, which it would train after loading
+            weight.requires_grad_(False)
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimiser = make_adamw(model, task)
     seconds, losses = [], []
     for rate, batch in zip(task["rates"], _batches(Path(task["record"])), strict=True):
