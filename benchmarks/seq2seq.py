@@ -389,7 +389,7 @@ def main(given: list[str] | None = None) -> int:
     result: Found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"parts": {}}
     for name in arguments.parts:
         key = f"{name}, AVX2" if arguments.avx2 else name
-        where = {"machine": machine() | {"load": round(os.getloadavg()[0], 2)}, "threads": arguments.threads,
+        where = {"machine": machine() | {"load_at_the_end": round(os.getloadavg()[0], 2)}, "threads": arguments.threads,
                  "libraries": versions(["wordpipe", "torch", "transformers", "tokenizers"])}  # fmt: skip
         result["parts"][key] = PARTS[name](bench) | where
         arguments.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")

@@ -46,7 +46,9 @@ def test_transformers_repeats_a_recorded_training_of_pairs(tmp_path, style, drop
     assert theirs["losses"][0] == pytest.approx(ours["losses"][0], rel=1e-4)
     if style == "vaswani":  # T5's table is another multiple there, and moves otherwise
         assert theirs["losses"] == pytest.approx(ours["losses"], rel=1e-3)
-        assert theirs["parameters"] + 128 == ours["parameters"]  # it keeps an offset of the logits, but does not train it
+        assert (
+            theirs["parameters"] + 128 == ours["parameters"]
+        )  # it keeps an offset of the logits, but does not train it
 
 
 def test_the_products_are_those_of_the_weights():

@@ -8,7 +8,7 @@ from transformers import AutoModelForSeq2SeqLM
 
 from tests.support.models import files_of, pair_config, shaken
 from wordpipe.errors import DivergedError
-from wordpipe.model import Rules, beam_search, length_penalty, new_encoder_decoder, sample_targets
+from wordpipe.model import Rules, beam_search, largest, length_penalty, new_encoder_decoder, sample_targets
 from wordpipe.model.settings import GenerateSettings
 
 STYLES = ("t5", "bart", "vaswani")
@@ -215,3 +215,14 @@ def test_every_source_has_its_own_limit(style):
             assert [one.score for one in got] == pytest.approx([one.score for one in want], abs=1e-4)
             assert all(len(one.ids) + one.finished <= limit for one in got)
             assert all(one.finished or len(one.ids) == limit for one in got)
+
+
+@pytest.mark.parametrize(("n", "size", "count"), [(5, 4000, 10), (3, 4097, 7), (4, 300, 20), (1, 8000, 2)])
+def test_the_largest_are_those_of_a_whole_search(n, size, count):
+    scores = torch.randn(n, size, generator=torch.Generator().manual_seed(size))
+    scores[:, ::3] = -torch.inf
+    best, places = largest(scores, count)
+    want = scores.topk(count, dim=1)
+    assert torch.equal(best, want.values)
+    assert torch.equal(scores.gather(1, places), best)
+    assert all(len(set(row)) == count for row in places.tolist())

@@ -1,9 +1,11 @@
+import copy
+
 import pytest
 import torch
 from torch.nn import functional as F
 
 from wordpipe import runtime
-from wordpipe.model import Dropout, Rotary, attend, attends, gated, rotate
+from wordpipe.model import Dropout, Linear, Rotary, attend, attends, gated, rotate
 from wordpipe.runtime import torch_threads, usual_products
 
 TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 0.01}
@@ -219,3 +221,23 @@ def test_where_products_would_be_rounded_they_stay_as_they_are(monkeypatch):
     before = torch.backends.mkldnn.matmul.fp32_precision
     with torch_threads(1):
         assert torch.backends.mkldnn.matmul.fp32_precision == before
+
+
+def test_weights_that_oneDNN_reads_in_its_own_order_follow_the_weights(monkeypatch):  # noqa: N802
+    monkeypatch.setattr("wordpipe.model.layers.multiplies_by_onednn", lambda: True)
+    model = Linear(24, 40, bias=True)
+    with torch.no_grad():
+        model.weight.copy_(random(40, 24).float())
+        model.bias.copy_(random(40, seed=1).float())
+    x = random(5, 30, 24, seed=2).float()
+    for _ in range(2):
+        with torch.inference_mode():
+            assert off(model(x).clone(), F.linear(x, model.weight, model.bias)) < 1e-6
+        with torch.no_grad():
+            model.weight.mul_(-2.0)  # as an optimiser does
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        model.weight.zero_()
+        assert torch.equal(model(x), model.bias.expand(5, 30, 40))
+        assert off(other(x), F.linear(x, other.weight, other.bias)) < 1e-6
+    assert model(x).requires_grad

@@ -40,7 +40,15 @@ if TYPE_CHECKING:
         pad_vocab,
         seed_of,
     )
-    from wordpipe.model.decoding import Hypothesis, LengthPenalty, Rules, beam_search, length_penalty, sample_targets
+    from wordpipe.model.decoding import (
+        Hypothesis,
+        LengthPenalty,
+        Rules,
+        beam_search,
+        largest,
+        length_penalty,
+        sample_targets,
+    )
     from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer, shifted
     from wordpipe.model.fused_attention import attend, attends
     from wordpipe.model.generation import (
@@ -74,7 +82,7 @@ if TYPE_CHECKING:
         start_as_mean,
         start_from_encoder,
     )
-    from wordpipe.model.layers import Dropout, filled, gated
+    from wordpipe.model.layers import Dropout, Linear, filled, gated
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
     from wordpipe.model.packing import Packed, pack, pack_pairs
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets
