@@ -223,7 +223,7 @@ def test_where_products_would_be_rounded_they_stay_as_they_are(monkeypatch):
         assert torch.backends.mkldnn.matmul.fp32_precision == before
 
 
-def test_weights_that_oneDNN_reads_in_its_own_order_follow_the_weights(monkeypatch):  # noqa: N802
+def test_weights_that_oneDNN_reads_in_its_own_order_follow_the_weights(monkeypatch):
     monkeypatch.setattr("wordpipe.model.layers.multiplies_by_onednn", lambda: True)
     model = Linear(24, 40, bias=True)
     with torch.no_grad():
