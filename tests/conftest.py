@@ -33,7 +33,16 @@ if count := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data"
 BENCHMARKS = ROOT / "benchmarks"
-TINY = {"dim": 32, "n_layers": 1, "n_heads": 1, "ffn_dim": 64, "seq_len": 64, "threads": 1, "device": "cpu"}
+TINY = {
+    "dim": 32,
+    "n_layers": 1,
+    "n_heads": 1,
+    "ffn_dim": 64,
+    "seq_len": 64,
+    "threads": 1,
+    "device": "cpu",
+    "dtype": "float32",
+}
 
 
 def pytest_configure() -> None:

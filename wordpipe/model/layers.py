@@ -135,7 +135,7 @@ class Linear(nn.Module):
 
 
 class Product:
-    """x Wᵀ + b; where oneDNN computes it and no gradient is wanted, with the weights in the order in which it reads them.
+    """x Wᵀ + b; where oneDNN computes it and the weights are never trained, with them in the order in which it reads them.
 
     1,000 rows by 1,024 x 256 on two cores of an AMD EPYC, GFLOP/s: MKL 197, oneDNN 386, so 473, and the same bits. The weights
     are held twice then.
@@ -146,10 +146,10 @@ class Product:
 
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Product over the last axis."""
-        if torch.is_grad_enabled() or not fuses(x) or x.numel() < _ROWS_TO_PACK * x.shape[-1] or not packs(x):
+        if weight.requires_grad or not fuses(x) or x.numel() < _ROWS_TO_PACK * x.shape[-1] or not packs(x):
             return F.linear(x, weight, bias)
-        if self._packed is None or self._packed[0] != weight._version:  # another one since the weights were changed
-            self._packed = weight._version, torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _ROWS_TO_PACK)
+        if self._packed is None or self._packed[0] != weight.data_ptr():
+            self._packed = weight.data_ptr(), torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS_TO_PACK)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed[1], bias, "none", [], "")
         return product
 

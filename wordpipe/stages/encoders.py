@@ -84,7 +84,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
     with files.damage("the model cannot be read"):
         loaded, tokenizer, weights_V = load_hf(files.__getitem__), _tokenizer(files), _token_weights(files)
     return TransformerEncoder(
-        loaded.language_model,
+        loaded.language_model.requires_grad_(False),
         tokenizer,
         settings,
         dim=loaded.config.dim,
@@ -163,7 +163,7 @@ def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
     need_address_space("torch")
     from wordpipe.model import load_hf
 
-    return load_hf(files.__getitem__).language_model
+    return load_hf(files.__getitem__).language_model.requires_grad_(False)
 
 
 def _tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":

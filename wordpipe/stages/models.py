@@ -266,6 +266,7 @@ def _opened(
     named = {role: tokenizer.token_to_id(name) for role, name in {**special_names(tokenizer), **names}.items()}
     there = {role: number for role, number in (*named.items(), *config.special_ids.items()) if number is not None}
     before, after = frame_of(tokenizer)
+    loaded.model.requires_grad_(False)
     return OpenModel(
         str(folder), loaded.model, tokenizer, tuple(before), tuple(after), there, loaded.notes, target_tokenizer=target
     )
