@@ -392,7 +392,8 @@ def main(given: list[str] | None = None) -> int:
         where = {"machine": machine() | {"load_at_the_end": round(os.getloadavg()[0], 2)}, "threads": arguments.threads,
                  "libraries": versions(["wordpipe", "torch", "transformers", "tokenizers"])}  # fmt: skip
         result["parts"][key] = PARTS[name](bench) | where
-        arguments.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+        arguments.out.write_text(text.replace(f"{bench.work}/", "").replace(f"{bench.data}/", "DIR/"))
     if arguments.work is None:
         shutil.rmtree(folder)
     found = {name: result["parts"][f"{name}, AVX2" if arguments.avx2 else name] for name in arguments.parts}

@@ -300,7 +300,7 @@ def translation() -> str:
         f"on, 5 beams. Signatures: {said['signatures']['bleu_lc']}; {said['signatures']['bleu']}; chrF "
         f"{said['signatures']['chrf']}."
     )
-    lines = [[one["source"], one["references"][0], one["outputs"][0]] for one in said["samples"]]
+    lines = [[one["source"], one["references"][0], next(iter(one["outputs"].values()))] for one in said["samples"]]
     first = table(["", "BLEU, lower-cased", "BLEU, cased", "chrF"], rows)
     second = table(["German", "reference", "what the model wrote"], lines)
     return f"{first}\n\n{text} {source('seq2seq', found=found)}\n\n{second}"
