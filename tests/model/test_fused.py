@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from wordpipe import runtime
-from wordpipe.model import Dropout, Linear, Rotary, attend, attends, gated, rotate
+from wordpipe.model import STYLES, Dropout, Linear, ModelConfig, Norm, Rotary, attend, attends, gated, rotate
 from wordpipe.runtime import torch_threads, usual_products
 
 TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 0.01}
@@ -174,6 +174,25 @@ def test_gating_equals_its_plain_twin(dtype, act):
     want.backward(back)
     got.backward(back.to(dtype))
     assert off(rough.grad, exact.grad) < TOLERANCE[dtype]
+
+
+def test_a_trained_rms_norm_equals_its_plain_twin():
+    style = STYLES["decoder", "modern"] | {"norm_eps": 1e-3}
+    norm = Norm(
+        ModelConfig(architecture="decoder", vocab_size=8, dim=24, n_layers=1, n_heads=2, ffn_dim=8, max_len=8, **style)
+    )
+    exact, weight = random(3, 5, 24).requires_grad_(), random(24, seed=2).requires_grad_()
+    norm.weight.data.copy_(weight.detach())
+    rough = exact.detach().float().requires_grad_()
+    want, got = weight * exact / (exact.square().mean(-1, keepdim=True) + 1e-3).sqrt(), norm(rough)
+    assert off(got, want) < 1e-6
+    with torch.no_grad():
+        assert off(norm(rough), want) < 1e-6
+    back = random(3, 5, 24, seed=1)
+    want.backward(back)
+    got.backward(back.float())
+    assert off(rough.grad, exact.grad) < 1e-6
+    assert off(norm.weight.grad, weight.grad) < 1e-6
 
 
 def test_the_same_bytes_every_time():

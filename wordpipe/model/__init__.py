@@ -82,7 +82,7 @@ if TYPE_CHECKING:
         start_as_mean,
         start_from_encoder,
     )
-    from wordpipe.model.layers import Dropout, Linear, filled, gated
+    from wordpipe.model.layers import Dropout, Linear, Norm, filled, gated
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
     from wordpipe.model.packing import Packed, pack, pack_pairs
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets

@@ -53,8 +53,31 @@ class Norm(nn.Module):
         x = x.float()
         if self.kind == "layer":
             return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
-        normed = F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        if fuses(x) and torch.is_grad_enabled():
+            normed: Tensor = _RmsNormed.apply(x, self.weight, self.eps)  # type: ignore[no-untyped-call]
+        else:
+            normed = F.rms_norm(x, self.weight.shape, self.weight, self.eps)
         return normed if self.bias is None else normed + self.bias
+
+
+class _RmsNormed(torch.autograd.Function):
+    """w · x / sqrt(mean(x²) + eps), whose gradient torch forms operation by operation: 2,600 x 256, ms, 1.3 → 0.45."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        mean = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1])
+        scale = mean.add_(eps).rsqrt_()
+        ctx.save_for_backward(x, weight, scale)
+        return (x * scale).mul_(weight)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x, weight, scale), (grad,) = ctx.saved_tensors, grads
+        normed_ND, grad_ND = (x * scale).flatten(0, -2), grad.flatten(0, -2)
+        both_ND = grad_ND * normed_ND
+        along_N1 = torch.mv(both_ND, weight).div_(-x.shape[-1])[:, None]
+        out_ND = (grad_ND * weight).addcmul_(normed_ND, along_N1).mul_(scale.view(-1, 1))
+        return out_ND.view(x.shape), both_ND.sum(0), None
 
 
 class Dropout(nn.Module):
