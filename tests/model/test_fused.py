@@ -177,10 +177,11 @@ def test_gating_equals_its_plain_twin(dtype, act):
 
 
 def test_a_trained_rms_norm_equals_its_plain_twin():
-    style = STYLES["decoder", "modern"] | {"norm_eps": 1e-3}
-    norm = Norm(
-        ModelConfig(architecture="decoder", vocab_size=8, dim=24, n_layers=1, n_heads=2, ffn_dim=8, max_len=8, **style)
+    style = {**STYLES["decoder", "modern"], "norm_eps": 1e-3}
+    config = ModelConfig(
+        architecture="decoder", vocab_size=8, dim=24, n_layers=1, n_heads=2, n_kv_heads=2, ffn_dim=8, max_len=8, **style
     )
+    norm = Norm(config)
     exact, weight = random(3, 5, 24).requires_grad_(), random(24, seed=2).requires_grad_()
     norm.weight.data.copy_(weight.detach())
     rough = exact.detach().float().requires_grad_()
