@@ -359,7 +359,7 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--short", type=float, default=5, help="epochs of shorter trainings (default 5)")
     parser.add_argument("--denoise", type=float, default=10, help="epochs of denoising (default 10)")
     parser.add_argument("--few", type=float, default=40, help="epochs of 2,000 pairs (default 40)")
-    parser.add_argument("--passages", type=int, default=30_000, help="of Wikipedia, with a title each (default 30,000)")
+    parser.add_argument("--passages", type=int, default=18_000, help="of Wikipedia, with a title each (default 18,000)")
     parser.add_argument("--batch-size", type=int, default=85, help="pairs of a step (default 85)")
     parser.add_argument("--dtypes", default="float32,bfloat16", help="of the steps that are timed (default both)")
     parser.add_argument("--repeat", type=int, default=3, help="runs of every timed side (default 3)")

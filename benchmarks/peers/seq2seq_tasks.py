@@ -9,8 +9,9 @@ from pathlib import Path
 
 Pair = dict[str, str]
 
-WORDS = 80  # most of a passage
+WORDS = 60  # most of a passage
 PASSAGES = 4  # of a document
+HELD_OUT = 800  # passages
 
 
 def write_tasks(data: Path, folder: Path, passages: int) -> dict[str, int]:
@@ -19,16 +20,18 @@ def write_tasks(data: Path, folder: Path, passages: int) -> dict[str, int]:
     Args:
         data: with wiki/{train,valid}.txt, labelled/xquad.en.json, labelled/sst/{train,dev}.tsv.
         folder: gets the files.
-        passages: most training passages of Wikipedia; held out are at most 1,000.
+        passages: most training passages of Wikipedia; held out are those of its held-out file and `HELD_OUT` that come later.
     """
+    train, valid, sst = data / "wiki" / "train.txt", data / "wiki" / "valid.txt", data / "labelled" / "sst"
+    later = passages + PASSAGES  # of another document
     xquad = list(answers(data / "labelled" / "xquad.en.json"))
     splits = {
         "train": [
-            *islice(titles(data / "wiki" / "train.txt"), passages), *sentiments(data / "labelled" / "sst" / "train.tsv"),
+            *islice(titles(train), passages), *sentiments(sst / "train.tsv"),
             *(pair for pair, is_held_out in xquad if not is_held_out),
         ],
         "held-out": [
-            *islice(titles(data / "wiki" / "valid.txt"), 1_000), *sentiments(data / "labelled" / "sst" / "dev.tsv"),
+            *titles(valid), *islice(titles(train), later, later + HELD_OUT), *sentiments(sst / "dev.tsv"),
             *(pair for pair, is_held_out in xquad if is_held_out),
         ],
     }  # fmt: skip
@@ -74,7 +77,7 @@ def answers(path: Path) -> Iterator[tuple[Pair, bool]]:
 
 
 def around(context: str, start: int, length: int) -> str:
-    """The sentences of an answer, one before and one after, in at most 80 words."""
+    """The sentences of an answer, one before and one after, in at most 60 words."""
     ends = [0, *(found.end() for found in re.finditer(r"[.!?]\s+", context)), len(context)]
     first = max(i for i, end in enumerate(ends[:-1]) if end <= start)
     last = min(i for i, end in enumerate(ends) if end >= start + length)

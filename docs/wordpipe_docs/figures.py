@@ -279,59 +279,6 @@ def model_speed() -> str:
     return f"{table(head, rows)}\n\n{text} {source('model', found=found)}"
 
 
-def translation() -> str:
-    """What a model learned from 29,000 pairs, and ten of its translations as they came."""
-    found = result("seq2seq")["parts"]["multi30k"]
-    training, said = found["training"], found["evaluation"]
-    names = {
-        "model": "`train seq2seq`",
-        "nearest": "the target of the nearest training pair",
-        "copy": "the source itself",
-    }
-    rows = [
-        [says, *(f"{said['metrics'][who][name]:.1f}" for name in ("bleu_lc", "bleu", "chrf"))]
-        for who, says in names.items()
-        if who in said["metrics"]
-    ]
-    counts = training["counts"]
-    text = (
-        f"multi30k, German to English: {counts['pairs_train']:,} pairs, {counts['parameters'] / 1e6:.1f}M weights, "
-        f"{counts['steps']:,} steps in {training['seconds'] / 60:.0f} minutes; {said['counts']['pairs']:,} pairs to validate "
-        f"on, 5 beams. Signatures: {said['signatures']['bleu_lc']}; {said['signatures']['bleu']}; chrF "
-        f"{said['signatures']['chrf']}."
-    )
-    lines = [[one["source"], one["references"][0], next(iter(one["outputs"].values()))] for one in said["samples"]]
-    first = table(["", "BLEU, lower-cased", "BLEU, cased", "chrF"], rows)
-    second = table(["German", "reference", "what the model wrote"], lines)
-    return f"{first}\n\n{text} {source('seq2seq', found=found)}\n\n{second}"
-
-
-def pair_speed() -> str:
-    """The training step and decoding of encoder-decoders beside transformers."""
-    parts = result("seq2seq")["parts"]
-    step, decode = parts["speed"], parts["decode"]
-    lines: dict[str, dict[str, Any]] = {}
-    for one in step["lines"]:
-        style = "vaswani" if one["kind"] == "vaswani" else "T5"
-        lines.setdefault(f"{style}: {one['says']}", {})[one["dtype"]] = f"{one['tokens_per_s']:,}"
-    rows = [[says, by.get("float32", "–"), by.get("bfloat16", "–")] for says, by in lines.items()]
-    times = "; ".join(
-        f"{one['kind']}, {one['dtype']}: {one['times_as_fast']:.2f} times {one['against']}" for one in step["ratios"]
-    )
-    alone = "; ".join(
-        f"{one['kind']}, {one['dtype']}: {one['share_torch']:.0%} of our step as torch computes them, "
-        f"{one['share_ours']:.0%} as we do"
-        for one in step["products"]
-    )
-    text = (
-        f"Tokens of both sides per second. With AdamW on both sides: {times}. The products of the weight matrices alone would "
-        f"take: {alone}. 1,000 sentences by 5 beams: {decode['seconds']:.1f} s, transformers' `generate` at its fastest batch "
-        f"size {decode['seconds_of_transformers']:.1f} s ({decode['times_as_fast']:.2f} times), "
-        f"{decode['equal_texts']:.1%} of the texts equal."
-    )
-    return f"{table(['training step', 'float32', 'bfloat16'], rows)}\n\n{text} {source('seq2seq', found=step)}"
-
-
 def embed() -> str:
     """Texts per second, beside sentence-transformers."""
     found = result("embed")
@@ -481,8 +428,7 @@ def demo() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     "how-long": how_long, "how-long-memory": how_long_memory, "which-encoder": which_encoder, "word-defaults": word_defaults,
     "tokens": tokens, "exactness": exactness, "words": words, "word-options": word_options, "recipes": recipes,
-    "model-speed": model_speed, "translation": translation, "pair-speed": pair_speed,
-    "embed": embed, "sentences": sentences, "retrieval": retrieval, "search": search,
+    "model-speed": model_speed, "embed": embed, "sentences": sentences, "retrieval": retrieval, "search": search,
     "index-update": index_update, "query-modes": query_modes, "int8": int8, "demo": demo,
 }  # fmt: skip
 """Parts of pages, by the names that pages call them by."""

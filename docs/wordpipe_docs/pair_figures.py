@@ -1,0 +1,131 @@
+"""Tables of encoder-decoders, from benchmarks/results/seq2seq.json."""
+
+from collections.abc import Callable
+from typing import Any
+
+from wordpipe_docs.figures import result, source, table
+
+
+def _part(name: str) -> Any:
+    return result("seq2seq")["parts"][name]
+
+
+def translation() -> str:
+    """What a model learned from 29,000 pairs, and ten of its translations as they came."""
+    found = _part("multi30k")
+    training, said = found["training"], found["evaluation"]
+    names = {
+        "model": "`train seq2seq`",
+        "nearest": "the target of the nearest training pair",
+        "copy": "the source itself",
+    }
+    rows = [
+        [says, *(f"{said['metrics'][who][name]:.1f}" for name in ("bleu_lc", "bleu", "chrf"))]
+        for who, says in names.items()
+        if who in said["metrics"]
+    ]
+    counts = training["counts"]
+    text = (
+        f"multi30k, German to English: {counts['pairs_train']:,} pairs, {counts['parameters'] / 1e6:.1f}M weights, "
+        f"{counts['steps']:,} steps in {training['seconds'] / 60:.0f} minutes; {said['counts']['pairs']:,} pairs to validate "
+        f"on, 5 beams. Signatures: {said['signatures']['bleu_lc']}; {said['signatures']['bleu']}; chrF "
+        f"{said['signatures']['chrf']}."
+    )
+    lines = [[one["source"], one["references"][0], next(iter(one["outputs"].values()))] for one in said["samples"]]
+    first = table(["", "BLEU, lower-cased", "BLEU, cased", "chrF"], rows)
+    second = table(["German", "reference", "what the model wrote"], lines)
+    return f"{first}\n\n{text} {source('seq2seq', found=found)}\n\n{second}"
+
+
+def pair_speed() -> str:
+    """The training step and decoding of encoder-decoders beside transformers."""
+    step, decode = _part("speed"), _part("decode")
+    lines: dict[str, dict[str, Any]] = {}
+    for one in step["lines"]:
+        style = "vaswani" if one["kind"] == "vaswani" else "T5"
+        lines.setdefault(f"{style}: {one['says']}", {})[one["dtype"]] = f"{one['tokens_per_s']:,}"
+    rows = [[says, by.get("float32", "–"), by.get("bfloat16", "–")] for says, by in lines.items()]
+    times = "; ".join(
+        f"{one['kind']}, {one['dtype']}: {one['times_as_fast']:.2f} times {one['against']}" for one in step["ratios"]
+    )
+    alone = "; ".join(
+        f"{one['kind']}, {one['dtype']}: {one['share_torch']:.0%} of our step as torch computes them, "
+        f"{one['share_ours']:.0%} as we do"
+        for one in step["products"]
+    )
+    text = (
+        f"Tokens of both sides per second. With AdamW on both sides: {times}. The products of the weight matrices alone would "
+        f"take: {alone}. 1,000 sentences by 5 beams: {decode['seconds']:.1f} s, transformers' `generate` at its fastest batch "
+        f"size {decode['seconds_of_transformers']:.1f} s ({decode['times_as_fast']:.2f} times), "
+        f"{decode['equal_texts']:.1%} of the texts equal."
+    )
+    return f"{table(['training step', 'float32', 'bfloat16'], rows)}\n\n{text} {source('seq2seq', found=step)}"
+
+
+def pair_ablations() -> str:
+    """What parts of the training bring."""
+    found = _part("ablations")
+    rows = [_row(says, one) for says, one in found["trainings"].items()]
+    text = (
+        f"Shorter trainings on the same pairs, {found['epochs']:g} epochs each; from the second line on, one part is taken "
+        "away."
+    )
+    return f"{table(_HEAD, rows)}\n\n{text} {source('seq2seq', found=found)}"
+
+
+def pair_denoising() -> str:
+    """What learning to restore damaged texts first brings to few pairs."""
+    found = _part("denoising")
+    names = {"fresh": "new weights", "denoised before": "the weights of `train denoising`"}
+    rows = [_row(names[says], one) for says, one in found["trainings"].items()]
+    first, counts = found["denoising"], found["trainings"]["fresh"]["training"]["counts"]
+    text = (
+        f"{counts['pairs_train']:,} pairs of multi30k, {counts['steps']:,} steps, T5's style. Before, `train denoising` saw "
+        f"both sides of all pairs as single texts, none beside its partner: {first['counts']['steps']:,} steps in "
+        f"{first['seconds'] / 60:.0f} minutes."
+    )
+    return f"{table(_HEAD, rows)}\n\n{text} {source('seq2seq', found=found)}"
+
+
+def pair_tasks() -> str:
+    """One model, three tasks."""
+    found = _part("tasks")
+    systems = {
+        "model": "the model", "copy": "the source itself", "first_sentence": "its first sentence",
+        "nearest": "the target of the nearest training pair",
+    }  # fmt: skip
+    tasks = {
+        "title: ": ("title of a passage", "title"), "answer: ": ("answer to a question", "answer"),
+        "sentiment: ": ("sentiment of a sentence", "sentiment"),
+    }  # fmt: skip
+    rows = []
+    for task, (says, _) in tasks.items():
+        for one in found["systems"]:
+            scores = one["by_prefix"][task]
+            scores = scores.get("metrics", scores)
+            rows.append([says, systems[one["system"]], f"{scores['rouge_l']:.3f}", f"{scores['exact_match']:.1%}"])
+            says = ""
+    counts, training = found["pairs"], found["training"]
+    learned = ", ".join(f"{short} {counts[f'train {short}']:,}" for _, short in tasks.values())
+    held_out = ", ".join(f"{short} {counts[f'held-out {short}']:,}" for _, short in tasks.values())
+    text = (
+        f"Pairs to learn from: {learned}; held out, by document: {held_out}. {training['counts']['steps']:,} steps in "
+        f"{training['seconds'] / 60:.0f} minutes from new weights. A question comes with the sentence of its answer and those "
+        "around it, as the model has 128 positions."
+    )
+    return f"{table(['task', 'who', 'ROUGE-L', 'exact'], rows)}\n\n{text} {source('seq2seq', found=found)}"
+
+
+_HEAD = ["multi30k, validation set", "BLEU, lower-cased", "BLEU, cased", "chrF", "loss"]
+
+
+def _row(says: str, one: dict[str, Any]) -> list[str]:
+    scores = one["evaluation"]
+    return [says, *(f"{scores[name]:.1f}" for name in ("bleu_lc", "bleu", "chrf")), f"{scores['loss']:.3f}"]
+
+
+PAIR_FIGURES: dict[str, Callable[[], str]] = {
+    "translation": translation, "pair-speed": pair_speed, "pair-ablations": pair_ablations,
+    "pair-denoising": pair_denoising, "pair-tasks": pair_tasks,
+}  # fmt: skip
+"""Parts of pages, by the names that pages call them by."""
