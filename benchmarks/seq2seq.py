@@ -174,7 +174,7 @@ def tasks(bench: PairBench) -> Found:
     corpus, tokens = bench.work / "tasks-corpus", bench.work / "tasks-tokens"
     bench.wordpipe("ingest-tasks", "ingest", bench.work / "train.jsonl", "-o", corpus, "--text-b", "text_b")
     bench.wordpipe("tokenize-tasks", "tokenize", corpus, "-o", tokens, "--vocab-size", bench.vocab_size)
-    trained = bench.train("tasks", "seq2seq", tokens, "--prefix-field", "task", "--epochs", bench.given.short)
+    trained = bench.train("tasks", "seq2seq", tokens, "--prefix-field", "task", "--epochs", bench.given.tasks)
     data = ["--data", bench.work / "held-out.jsonl", "--train", bench.work / "train.jsonl", "--prefix-field", "task"]
     said = bench.wordpipe("evaluate-tasks", "evaluate", "seq2seq", bench.work / "tasks", *data)
     return {"pairs": counts, "training": trained, "systems": said["systems"], "signatures": said["signatures"]}
@@ -193,20 +193,33 @@ def speed(bench: PairBench) -> Found:
         for dtype in bench.given.dtypes:
             task = {"record": str(bench.work / f"record-{style}"), "shape": shape, "dtype": dtype}
             found = bench.child(f"products-{style}-{dtype}", "products", **same, **task)
+            where = bench.child(f"where-{style}-{dtype}", "record", **same, **profiled(bench, style, dtype))
             ours = next(one for one in lines if (one["kind"], one["dtype"], one["side"]) == (style, dtype, "adamw"))
             alone.append({"kind": style, "dtype": dtype, "gflop": round(found["operations"] / 1e9, 1)} | {
                 f"share_{whose}": round(found[whose] * ours["tokens_per_s"], 3) for whose in ("torch", "ours")
-            })  # fmt: skip
+            } | {"where": where})  # fmt: skip
     return {"lines": lines, "ratios": list(speed_ratios(lines)), "products": alone, "avx2": bench.given.avx2}
 
 
-def steps_of(bench: PairBench, style: str, same: Found) -> list[Found]:
-    """All sides of one style in turn, there and back again, without dropout: the losses must be those of the recording."""
-    steps, record = bench.given.warm + bench.given.steps, str(bench.work / f"record-{style}")
-    settings = SHAPE | OPTIMISER | bench.small | {
-        "style": style, "batch_size": bench.given.batch_size, "threads": bench.threads, "steps": steps, "dropout": 0.0,
-        "label_smoothing": 0.0, "average": 0.0, "report_every": 1, "checkpoint_seconds": 1e9, "device": "cpu",
+def settings_of(bench: PairBench, style: str) -> Found:
+    """Of the steps that are timed: no dropout, so that the losses must be those of the recording."""
+    return SHAPE | OPTIMISER | bench.small | {
+        "style": style, "batch_size": bench.given.batch_size, "threads": bench.threads,
+        "steps": bench.given.warm + bench.given.steps, "dropout": 0.0, "label_smoothing": 0.0, "average": 0.0,
+        "report_every": 1, "checkpoint_seconds": 1e9, "device": "cpu",
     }  # fmt: skip
+
+
+def profiled(bench: PairBench, style: str, dtype: str) -> Found:
+    """What `record` needs to say where the time goes."""
+    settings = settings_of(bench, style) | {"optimiser": "adamw", "dtype": dtype}
+    folder = bench.work / f"where-{style}-{dtype}"
+    return {"settings": settings, "folder": str(folder), "profiled": bench.given.warm}
+
+
+def steps_of(bench: PairBench, style: str, same: Found) -> list[Found]:
+    """All sides of one style in turn, there and back again."""
+    record, settings = str(bench.work / f"record-{style}"), settings_of(bench, style)
 
     def ours(name: str, optimiser: str, dtype: str, **more: Any) -> Found:
         state = bench.work / "state"
@@ -313,8 +326,13 @@ def step_rows(part: Found) -> Iterator[str]:
     for one in part["products"]:
         yield (
             f"{one['kind']} {one['dtype']}: the products alone take {one['share_torch']:.0%} of our step as torch "
-            f"computes them, {one['share_ours']:.0%} as we do"
+            f"computes them, {one['share_ours']:.0%} as we do; its time: {shares(one['where'])}"
         )
+
+
+def shares(where: dict[str, float]) -> str:
+    """Where the time goes, in words."""
+    return ", ".join(f"{kind} {share:.0%}" for kind, share in sorted(where.items(), key=lambda one: -one[1]))
 
 
 def decoding_rows(part: Found) -> Iterator[str]:
@@ -357,8 +375,9 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--parts", default=",".join(PARTS), help="some of them (default all)")
     parser.add_argument("--epochs", type=float, default=20, help="of the training on all pairs (default 20)")
     parser.add_argument("--short", type=float, default=5, help="epochs of shorter trainings (default 5)")
-    parser.add_argument("--denoise", type=float, default=10, help="epochs of denoising (default 10)")
+    parser.add_argument("--denoise", type=float, default=6, help="epochs of denoising (default 6)")
     parser.add_argument("--few", type=float, default=40, help="epochs of 2,000 pairs (default 40)")
+    parser.add_argument("--tasks", type=float, default=6, help="epochs of three tasks in one model (default 6)")
     parser.add_argument("--passages", type=int, default=18_000, help="of Wikipedia, with a title each (default 18,000)")
     parser.add_argument("--batch-size", type=int, default=85, help="pairs of a step (default 85)")
     parser.add_argument("--dtypes", default="float32,bfloat16", help="of the steps that are timed (default both)")

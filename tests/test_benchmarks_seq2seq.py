@@ -17,11 +17,11 @@ def benchmark(name):
     return import_module(name)
 
 
-def recorded(folder, style, dtype="float32"):
-    """A training of ours on random pairs, and what a peer needs to repeat it."""
+def task_of(folder, style, dtype="float32"):
+    """A training of ours on random pairs."""
     from wordpipe.training import PairWriter
 
-    sides, random = benchmark("peers.seq2seq_sides"), np.random.default_rng(1)
+    random = np.random.default_rng(1)
     writer = PairWriter(folder / "pairs", vocab_size=90, before=(), after=(6,), end=(6,), max_len=16)
     for _ in range(60):
         writer.add(*(random.integers(7, 90, random.integers(2, 12)) for _ in range(2)))
@@ -32,10 +32,22 @@ def recorded(folder, style, dtype="float32"):
         "device": "cpu", "threads": 1,
     }  # fmt: skip
     same = {"special": SPECIAL, "n_tokens": 90, "pairs": str(folder / "pairs"), "threads": 1}
-    record = str(folder / "record")
-    ours = sides.record(same | {"settings": settings, "folder": str(folder / "state"), "record": record})
+    return same | {"settings": settings, "folder": str(folder / "state")}
+
+
+def recorded(folder, style, dtype="float32"):
+    """What became of it, and what a peer needs to repeat it."""
+    task, record = task_of(folder, style, dtype), str(folder / "record")
+    ours = benchmark("peers.seq2seq_sides").record(task | {"record": record})
     theirs = {"record": record, "rates": ours["rates"], "betas": [0.9, 0.98], "weight_decay": 0.05, "clip": 1.0}
-    return ours, same | theirs | {"dtype": dtype, "attention": "sdpa"}
+    return ours, task | theirs | {"dtype": dtype, "attention": "sdpa"}
+
+
+@pytest.mark.parametrize("style", ["vaswani", "t5"])
+def test_where_the_time_of_a_step_goes(tmp_path, style):
+    shares = benchmark("peers.seq2seq_sides").record(task_of(tmp_path, style) | {"profiled": 1})
+    assert sum(shares.values()) == pytest.approx(1, abs=0.01)
+    assert min(shares["products of the weights"], shares["products and softmax of attention"], shares["norms"]) > 0
 
 
 @pytest.mark.parametrize(("style", "dropout"), [("vaswani", "dropout"), ("t5", "dropout_rate")])

@@ -27,6 +27,19 @@ from wordpipe.training.settings import Seq2SeqSettings
 Task = dict[str, Any]
 Found = dict[str, Any]
 
+OPERATIONS = {
+    "products of the weights": {"mm", "addmm", "mkl_linear"},
+    "products and softmax of attention": {"bmm", "baddbmm", "softmax", "softmax_backward_data"},
+    "activations": {"gelu", "gelu_backward", "relu", "threshold_backward", "silu", "silu_backward"},
+    "norms": {"native_layer_norm", "native_layer_norm_backward", "RmsNormed", "RmsNormedBackward", "linalg_vector_norm"},
+    "optimiser": {"fused_adamw"},
+    "copies, sums and products of activations": {
+        "copy", "mul", "add", "addcmul", "cat", "index_select", "sum", "div", "fill", "index", "index_put", "index_put_impl",
+        "zero", "masked_fill",
+    },
+}  # fmt: skip
+"""Operations of torch by what they are there for."""
+
 
 def write_pairs(task: Task) -> Found:
     """The training pairs of a tokens artifact as `train seq2seq` stores them."""
@@ -65,7 +78,7 @@ def _padded(ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def record(task: Task) -> Found:
-    """One training of ours."""
+    """One training of ours; with `profiled`, the steps after so many, and where their time goes."""
     settings = Seq2SeqSettings.make(task["settings"])
     execution, special = make_execution(settings), special_of(task["special"])
     config = model_config(settings, "encoder-decoder", n_tokens=task["n_tokens"], special=special)
@@ -81,6 +94,8 @@ def record(task: Task) -> Found:
         settings, model, blocks, None, objective=objective, valid_objective=objective, execution=execution,
         state_dir=Path(task["folder"]), run_key="benchmark",
     )  # fmt: skip
+    if "profiled" in task:
+        return _where(trainer.steps(StopFlag()), task["profiled"])
     reports = [step for step in trainer.steps(StopFlag()) if step.split == "train"]
     if task.get("record") is not None:
         kept = objective.batches[: len(reports)]
@@ -90,6 +105,21 @@ def record(task: Task) -> Found:
         "rates": [step.lr for step in reports], "parameters": sum(weight.numel() for weight in model.parameters()),
         "peak_memory_bytes": peak_memory_bytes(),
     }  # fmt: skip
+
+
+def _where(steps: Iterator[Any], warm: int) -> Found:
+    """Shares of a step's time, by torch's profiler."""
+    for _ in range(warm):
+        next(steps)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in steps:
+            pass
+    found = dict.fromkeys(OPERATIONS, 0.0) | {"other": 0.0}
+    for one in profile.key_averages():
+        name = one.key.removeprefix("aten::").strip("_")
+        kind = next((kind for kind, names in OPERATIONS.items() if name in names), "other")
+        found[kind] += one.self_cpu_time_total
+    return {kind: round(seconds / sum(found.values()), 3) for kind, seconds in found.items()}
 
 
 def changed(task: Task) -> Found:
