@@ -192,19 +192,13 @@ def _surprise(z_CV: Tensor, labels_C1: Tensor, p_CV: Tensor | None, wide: torch.
     """-log softmax(z)[label], (C); the softmax goes to `p_CV` where it is given.
 
     bfloat16: the probability of the label is rounded once, to 2⁻⁹ of itself: 0.002 nat of one target, either way as often.
-    Where nothing of it is left (beyond 90 nats) and where no gradient is wanted (validation), by way of float32.
+    Where too little of it is left (beyond 87 nats) and where no gradient is wanted (validation), by log-probabilities.
     """
-    if p_CV is None or p_CV.dtype is wide:
-        log_p_CV = torch.log_softmax(z_CV.to(wide), dim=1, out=p_CV)
-        loss_C = -log_p_CV.gather(1, labels_C1)[:, 0]
-        if p_CV is not None:
-            p_CV.exp_()
-        return loss_C
-    torch.softmax(z_CV, dim=1, out=p_CV)
-    p_C = p_CV.gather(1, labels_C1)[:, 0]
-    if bool((p_C == 0.0).any()):
-        return _surprise(z_CV, labels_C1, None, wide)
-    return -p_C.to(wide).log()
+    if p_CV is not None:
+        p_C = torch.softmax(z_CV, dim=1, out=p_CV).gather(1, labels_C1)[:, 0]
+        if bool((p_C >= torch.finfo(p_C.dtype).tiny).all()):
+            return -p_C.to(wide).log()
+    return -torch.log_softmax(z_CV.to(wide), dim=1).gather(1, labels_C1)[:, 0]
 
 
 def _mean_logits(rows: _Rows, mean_D: Tensor) -> Tensor:
