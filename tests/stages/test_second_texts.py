@@ -143,3 +143,8 @@ def test_a_vocabulary_of_their_own_is_refused(tokens, tmp_path):
     with pytest.raises(ArtifactError, match="a vocabulary of their own") as caught:
         trained(tmp_path / "two", tmp_path / "x")
     assert "--vocabulary joint" in caught.value.hint
+
+
+def test_a_plain_text_is_not_what_it_expects(learned, tokens):
+    found = wordpipe.evaluate_model(learned, tokens.parent / "corpus", split="valid")
+    assert any("it learned second texts of pairs" in warning for warning in found["models"][0]["warnings"])

@@ -197,7 +197,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
         "targets": total.n_targets,
     }
     seen = _seen(Path(path), text.corpus, text.split)
-    warnings = _warnings(seen, counts, causal=config.causal)
+    warnings = _warnings(seen, counts, causal=config.causal, answers=opened.answers)
     for warning in warnings:
         run.report(Progress("note", note=f"warning: {path}: {warning}"))
     return {
@@ -233,9 +233,11 @@ def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> 
     return {name: None if value is None else round(value, 6) for name, value in found.items()}
 
 
-def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool) -> list[str]:
+def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool, answers: bool) -> list[str]:
     """Warnings where the figures would be misread."""
     found = []
+    if answers:
+        found.append("it learned second texts of pairs, after a first one: a plain text is not what it expects")
     if seen == "yes":
         found.append("it was trained on this text, so these figures say how well it remembers, not what it knows")
     if seen == "perhaps":
