@@ -232,14 +232,15 @@ def test_packed_pairs_equal_pairs_one_by_one(style, multiple):
         torch.testing.assert_close(row[: len(alone)], alone, atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("longest", [(15, 12), (300, 12), (15, 300)])
 @pytest.mark.parametrize("style", STYLES)
-def test_pairs_of_about_one_length_are_taken_together_and_learn_as_if_alone(style):
+def test_pairs_of_about_one_length_are_taken_together_and_learn_as_if_alone(style, longest):
     """While a gradient is wanted attention pads groups of runs; what it hides must not show anywhere."""
-    random, sizes = np.random.default_rng(seed_of(8, style)), [(9, 12), (15, 8), (11, 11), (2, 3), (9, 12), (1, 7)]
+    random, sizes = np.random.default_rng(seed_of(8, style)), [(9, 12), (15, 8), (11, 11), (2, 3), (9, 12), (1, 7), longest]
     sources, targets = ([random.integers(7, 96, pair[side]) for pair in sizes] for side in (0, 1))
     gradients, losses = [], []
     for way in ("alone", "packed"):
-        model = model_of(style, seed=11)
+        model = model_of(style, seed=11, max_len=300)
         if way == "alone":
             pairs = [[torch.from_numpy(one)[None] for one in pair] for pair in zip(sources, targets, strict=True)]
             loss = sum(model.write(target, model.read(source)).cos().sum() for source, target in pairs)
@@ -247,8 +248,8 @@ def test_pairs_of_about_one_length_are_taken_together_and_learn_as_if_alone(styl
             packed, packed_target = pack_pairs(
                 *((np.concatenate(side), np.array([len(one) for one in side])) for side in (sources, targets))
             )
-            assert len(packed.groups()) < len(packed.shapes)
-            assert any(group.hidden is not None for group in packed.groups())
+            assert len(packed.groups(together=True)) < len(packed.shapes)
+            assert any(group.hidden is not None for group in packed.groups(together=True))
             loss = model.write_packed(packed_target, model.read_packed(packed)).cos().sum()
         loss.backward()
         losses.append(float(loss.detach()))

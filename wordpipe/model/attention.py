@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.fused_attention import attend, attend_step, attends, is_step, kernel
 from wordpipe.model.layers import Linear
-from wordpipe.model.packing import Group
+from wordpipe.model.packing import Group, Packed
 from wordpipe.model.positions import DistanceBias, mask_like, rotate, visible_keys, with_bias
 
 if TYPE_CHECKING:
@@ -299,6 +299,12 @@ class Source:
     def size(self) -> int:
         """Source texts, where they are not packed."""
         return self.layers[0].keys_values.shape[1]
+
+    def groups_of(self, packed: Packed) -> tuple[Group, ...]:
+        """What attention takes together of the targets that go with packed sources: what it takes together of these."""
+        groups = self.layers[0].groups
+        assert groups is not None
+        return packed.groups(together=len(groups) < len(packed.shapes))
 
     def rows(self, index_B: Tensor) -> "Source":
         """Some of the texts, not packed, by their number (int64)."""

@@ -166,14 +166,15 @@ class Product:
     """
 
     def __init__(self) -> None:
-        self._packed: tuple[int, Tensor] | None = None
+        self._packed: tuple[tuple[int, int], Tensor] | None = None
 
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Product over the last axis."""
         if weight.requires_grad or not fuses(x) or x.numel() < _ROWS_TO_PACK * x.shape[-1] or not packs(x):
             return F.linear(x, weight, bias)
-        if self._packed is None or self._packed[0] != weight.data_ptr():
-            self._packed = weight.data_ptr(), torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS_TO_PACK)
+        now = weight.data_ptr(), 0 if weight.is_inference() else weight._version
+        if self._packed is None or self._packed[0] != now:
+            self._packed = now, torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS_TO_PACK)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed[1], bias, "none", [], "")
         return product
 

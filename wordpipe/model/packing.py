@@ -45,8 +45,10 @@ class Packed:
         real = tuple(None if mask is None else mask.to(device) for mask in self.real)
         return replace(self, ids=self.ids.to(device, non_blocking=True), real=real)
 
-    def groups(self) -> "tuple[Group, ...]":
-        """The groups, where nothing is padded."""
+    def groups(self, *, together: bool) -> "tuple[Group, ...]":
+        """The groups, where nothing is padded; or each run by itself."""
+        if not together:
+            return tuple(Group((B, T), B * T) for B, T in self.shapes)
         found, first = [], 0
         for n_runs in self.together:
             found.append(_group(self.shapes[first : first + n_runs]))

@@ -219,7 +219,7 @@ class LanguageModel(nn.Module):
         Raises:
             ConfigError: a sequence is longer than the model's table of positions.
         """
-        groups = self.groups_of(packed)
+        groups = self.groups_of(packed) if source is None else source.groups_of(packed)
         real = packed.real if len(groups) == len(packed.shapes) else (None,) * len(groups)
         of_groups = [self._views(group.shape[1], real_BT, 0) for group, real_BT in zip(groups, real, strict=True)]
         views = {
@@ -235,14 +235,11 @@ class LanguageModel(nn.Module):
 
     def groups_of(self, packed: "Packed") -> "tuple[Group, ...]":
         """What attention takes together: groups while a gradient is wanted on a CPU, runs else."""
-        from wordpipe.model.packing import Group
-
-        longest = max(T for _, T in packed.shapes)
+        longest, dtypes = max(T for _, T in packed.shapes), (torch.float32, torch.bfloat16)
         is_plain = self.config.attention == "dot" and not any(self.config.windows)
         is_short = longest <= MAX_KEYS and all(mask is None for mask in packed.real)
-        if is_plain and is_short and fuses(self.embedding) and torch.is_grad_enabled():
-            return packed.groups()
-        return tuple(Group((B, T), B * T) for B, T in packed.shapes)
+        is_here = fuses(self.embedding) and self.embedding.dtype in dtypes
+        return packed.groups(together=is_plain and is_short and is_here and torch.is_grad_enabled())
 
     def _run_blocks(
         self,

@@ -128,7 +128,9 @@ class _Gradients:
         self._rows = rows
         wide = torch.promote_types(rows.hidden.dtype, torch.float32)
         self.hidden_ND = torch.empty_like(rows.hidden)
-        self.output_VD = torch.empty_like(rows.output, dtype=wide)  # not zeros: the first chunk is written, not added
+        # not zeros, but where there is no row: the first chunk is written, not added
+        made = torch.empty_like if len(rows.hidden) else torch.zeros_like
+        self.output_VD = made(rows.output, dtype=wide)
         self.bias_V = None if rows.bias is None else torch.zeros_like(rows.bias, dtype=wide)
         self._part_VD = None if wide is rows.hidden.dtype else torch.empty_like(rows.output)
 

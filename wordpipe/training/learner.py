@@ -207,8 +207,10 @@ class LanguageLearner(ModelLearner["Transformer"]):
     def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
         """See `Learner.load`."""
         super().load(tensors, log)
-        device, self._n_summed = self.execution.device, log.get("averaged", 0)
-        self._summed = {name: summed.to(device, copy=True) for name, summed in tensors.get("mean", {}).items()}
+        device, mean = self.execution.device, tensors.get("mean", {})
+        self._summed = {name: summed.to(device, copy=True) for name, summed in mean.items()}
+        # what a finished training was extended from has no sums, and counts none
+        self._n_summed = log["averaged"] if mean else 0
 
     def _rows(self, step: int) -> Any:
         order_B = self.blocks.order(step, batch_size=self._plan.batch_size, seed=self._plan.seed)
@@ -223,6 +225,8 @@ class LanguageLearner(ModelLearner["Transformer"]):
         enlarge = None if self.scaler is None else self.scaler.scale / _count(targets)
         loss = torch.zeros((), device=self.execution.device)
         first, end = self.world.rows(len(targets))
+        if is_idle := first == end:  # fewer sequences than processes: gradients of nothing, as the others send theirs
+            first, end = 0, 1
         # a batch of short pairs has more of them, and as many positions
         at_once = max(1, len(targets) * self.micro_batch // self._plan.batch_size)
         with self.execution.attention_kernels():  # around the backward pass too, which may compute blocks again
@@ -230,6 +234,8 @@ class LanguageLearner(ModelLearner["Transformer"]):
                 rows = targets.rows(begin, min(end, begin + at_once))
                 with self.execution.autocast():
                     part = self._loss_sum(self.model, rows, self._plan.label_smoothing)
+                if is_idle:
+                    part = part * 0.0
                 (part if enlarge is None else part * enlarge).backward()  # type: ignore[no-untyped-call]
                 loss += part.detach()
         return loss
