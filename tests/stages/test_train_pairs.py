@@ -112,8 +112,31 @@ def test_a_run_that_broke_off_goes_on_to_the_same_bytes(tokens, tmp_path):
     assert any("continuing a stopped run at step" in note for note in said.notes)
 
 
-def test_two_processes_learn_what_one_learns(tokens, tmp_path):
+def test_an_extended_training_has_the_mean_of_its_own_last_weights(tokens, tmp_path):
+    values = {"average": 0.5, "style": "t5", "lr": 1e-4, "warmup": 0}
+    trained(tokens, tmp_path / "model", **values)
+    made = trained(tokens, tmp_path / "more", extend=tmp_path / "model", **values | {"steps": 8})
+    assert made.counts["weights_averaged"] == 4
+    weights = load_file(tmp_path / "more" / "model.safetensors")
+    norms = torch.cat([one for name, one in weights.items() if name.endswith("layer_norm.weight")])
+    assert float(norms.mean()) == pytest.approx(1, abs=0.01)  # half of it where another's sets are counted
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """A few pairs are so long that a batch has one of them alone."""
+    folder, long = tmp_path_factory.mktemp("uneven"), " ".join(WORDS * 4)
+    texts = [f"{i} {long if i % 10 == 0 else WORDS[i % 7]}" for i in range(40)]
+    wordpipe.ingest([{"text": one, "text_b": one} for one in texts], output=folder / "corpus", text_b="text_b", valid=0.0)
+    wordpipe.tokenize(folder / "corpus", output=folder / "tokens", vocab_size=400)
+    return folder / "tokens"
+
+
+@pytest.mark.parametrize("given", ["tokens", "uneven"])
+def test_two_processes_learn_what_one_learns(request, given, tmp_path):
+    tokens = request.getfixturevalue(given)
     values = {name: value for name, value in SMALL.items() if name != "device"} | {"dropout": 0.0, "optimiser": "adamw"}
+    values |= {"seq_len": 200}
     (tmp_path / "small.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items()))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
