@@ -236,7 +236,10 @@ def test_packed_pairs_equal_pairs_one_by_one(style, multiple):
 @pytest.mark.parametrize("style", STYLES)
 def test_pairs_of_about_one_length_are_taken_together_and_learn_as_if_alone(style, longest):
     """While a gradient is wanted attention pads groups of runs; what it hides must not show anywhere."""
-    random, sizes = np.random.default_rng(seed_of(8, style)), [(9, 12), (15, 8), (11, 11), (2, 3), (9, 12), (1, 7), longest]
+    random, sizes = (
+        np.random.default_rng(seed_of(8, style)),
+        [(9, 12), (15, 8), (11, 11), (2, 3), (9, 12), (1, 7), longest],
+    )
     sources, targets = ([random.integers(7, 96, pair[side]) for pair in sizes] for side in (0, 1))
     gradients, losses = [], []
     for way in ("alone", "packed"):

@@ -127,7 +127,9 @@ def uneven(tmp_path_factory):
     """A few pairs are so long that a batch has one of them alone."""
     folder, long = tmp_path_factory.mktemp("uneven"), " ".join(WORDS * 4)
     texts = [f"{i} {long if i % 10 == 0 else WORDS[i % 7]}" for i in range(40)]
-    wordpipe.ingest([{"text": one, "text_b": one} for one in texts], output=folder / "corpus", text_b="text_b", valid=0.0)
+    wordpipe.ingest(
+        [{"text": one, "text_b": one} for one in texts], output=folder / "corpus", text_b="text_b", valid=0.0
+    )
     wordpipe.tokenize(folder / "corpus", output=folder / "tokens", vocab_size=400)
     return folder / "tokens"
 
@@ -190,3 +192,24 @@ def test_it_starts_from_a_denoised_model(tokens, tmp_path):
     assert made.counts["steps"] == 4
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("denoiser", "model"))
     assert {name: one.shape for name, one in before.items()} == {name: one.shape for name, one in after.items()}
+
+
+def test_a_given_model_reads_as_much_as_is_asked_for(tokens, tmp_path):
+    """Its own length is only the most."""
+    values = {name: value for name, value in SMALL.items() if name not in ("dim", "n_layers", "n_heads", "ffn_dim")}
+    long = trained(tokens, tmp_path / "long", seq_len=64)
+    short = trained(tokens, tmp_path / "short", seq_len=8)
+    given = wordpipe.train_seq2seq(tokens, output=tmp_path / "given", init=tmp_path / "long", **values | {"seq_len": 8})
+    assert given.counts["pairs_train"] == short.counts["pairs_train"] < long.counts["pairs_train"]
+    assert wordpipe.open_model(tmp_path / "given").model.config.max_len == 64
+    more = wordpipe.train_seq2seq(
+        tokens, output=tmp_path / "more", extend=tmp_path / "given", **values | {"seq_len": 8, "steps": 6}
+    )
+    assert more.counts["pairs_train"] == short.counts["pairs_train"]
+    denoisers = [
+        wordpipe.train_denoising(tokens, output=tmp_path / f"denoiser{n}", **SMALL | {"seq_len": n}) for n in (64, 16)
+    ]
+    again = wordpipe.train_denoising(
+        tokens, output=tmp_path / "again", init=tmp_path / "denoiser64", **values | {"seq_len": 16}
+    )
+    assert again.counts["sequences"] == denoisers[1].counts["sequences"] > denoisers[0].counts["sequences"]

@@ -327,3 +327,16 @@ def test_the_generator_alone_decides():
 def test_numbers_that_make_no_sense_are_refused(values):
     with pytest.raises(ConfigError, match="expected"):
         bart(**values)
+
+
+@pytest.mark.parametrize("special_share", [0.0, 0.1])
+def test_a_source_is_never_longer_than_a_model_reads(special_share):
+    """Spans of one token on average: a third of them are empty."""
+    ids = texts(400, 22, 5, special_share)
+    free, bound = bart(rate=0.9, mean_span=1.0), bart(rate=0.9, mean_span=1.0, max_len=30)
+    found = [one.corrupt(ids, np.random.default_rng(1)) for one in (free, bound)]
+    lengths = [source[1] for source, _ in found]
+    assert lengths[0].max() > 30 >= lengths[1].max()
+    assert sequences(found[0][1]) == sequences(found[1][1])
+    usual = [one.corrupt(ids, np.random.default_rng(1)) for one in (bart(), bart(max_len=30))]
+    assert sequences(usual[0][0]) == sequences(usual[1][0])  # nothing is left out where all fits

@@ -18,7 +18,15 @@ Schedule = Literal["cosine", "linear", "wsd", "noam", "constant"]
 
 # an encoder of Llama's blocks, which has no head and no norm of the embeddings (Boizard et al. 2025, arXiv 2503.05500)
 _EUROBERT = {"positions": "rope", "norm": "rms", "norm_place": "pre", "feedforward": "swiglu", "bias": False}
-_TOKEN_NAMES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos": "<s>", "eos": "</s>"}
+_TOKEN_NAMES = {
+    "pad": "[PAD]",
+    "unk": "[UNK]",
+    "cls": "[CLS]",
+    "sep": "[SEP]",
+    "mask": "[MASK]",
+    "bos": "<s>",
+    "eos": "</s>",
+}
 _GATED = ("geglu", "swiglu")
 _EPOCHS = 3
 _AVERAGED = 10  # sets of weights

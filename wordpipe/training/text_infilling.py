@@ -47,6 +47,11 @@ class Laid:
     empty: npt.NDArray[np.int64]
     empty_row: npt.NDArray[np.int64]
 
+    def with_fewer(self, n: int) -> "Laid":
+        """With the first n empty spans of each sequence."""
+        fits = np.arange(len(self.empty)) - np.searchsorted(self.empty_row, self.empty_row) < n
+        return Laid(self.span, self.empty[fits], self.empty_row[fits])
+
 
 class TextInfilling:
     """Hides spans and permutes sentences.
@@ -69,6 +74,8 @@ class TextInfilling:
         eos_id: ends sources and labels.
         special_ids: never hidden, never moved, and never shown in place of another.
         n_tokens: ids of the tokenizer.
+        max_len: ids of the longest source. Empty spans make sources longer than texts; those at the end of a sequence that has
+            no room for them are left out. Texts have two ids fewer. None: all are laid.
 
     Raises:
         ConfigError: a number out of its bounds, or no ordinary token.
@@ -76,7 +83,7 @@ class TextInfilling:
 
     def __init__(
         self, *, rate: float = 0.3, mean_span: float = 3.5, random_share: float = 0.1, permute: bool = True,
-        mask_id: int, bos_id: int, eos_id: int, special_ids: Sequence[int], n_tokens: int,
+        mask_id: int, bos_id: int, eos_id: int, special_ids: Sequence[int], n_tokens: int, max_len: int | None = None,
     ) -> None:  # fmt: skip
         for name, share in (("rate", rate), ("random_share", random_share)):
             if not 0.0 <= share <= 1.0:
@@ -84,7 +91,7 @@ class TextInfilling:
         if not mean_span > 0.0:
             raise ConfigError("spans are empty on average", got=mean_span, expected="above 0")
         self.rate, self.mean_span, self.random_share, self.permute = rate, mean_span, random_share, permute
-        self.mask_id, self.bos_id, self.eos_id = mask_id, bos_id, eos_id
+        self.mask_id, self.bos_id, self.eos_id, self.max_len = mask_id, bos_id, eos_id, max_len
         self._is_special_V = np.zeros(n_tokens, dtype=np.bool_)
         self._is_special_V[list(special_ids)] = True
         self._ordinary_ids = np.flatnonzero(~self._is_special_V)
@@ -122,6 +129,8 @@ class TextInfilling:
                 word_starts_BT = np.take_along_axis(word_starts_BT | sentence_starts_BT | after_special_BT, order_BT, 1)
         starts_BT = ~special_BT if word_starts_BT is None else (word_starts_BT | after_special_BT) & ~special_BT
         laid = self._lay(starts_BT.sum(axis=1), random)
+        if self.max_len is not None:  # a span that is not empty takes no more than it hides
+            laid = laid.with_fewer(self.max_len - T - 2)
         return self._show(ids_BT, special_BT, starts_BT, laid, random), labels
 
     def _lay(self, n_units_B: npt.NDArray[np.int64], random: np.random.Generator) -> Laid:

@@ -169,7 +169,7 @@ class _OnPairs(_Start):
         from wordpipe.training import PairWriter
 
         begin, end = self.special.need("bos"), self.special.need("eos")
-        max_len = self.model.config.max_len
+        max_len = self.seq_len
         writers = {
             split: PairWriter(
                 job.scratch / split, vocab_size=self.n_tokens, before=(begin,), after=(end,), end=(end,), max_len=max_len,

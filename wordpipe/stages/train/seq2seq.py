@@ -128,6 +128,7 @@ class _Start:
         frame: roles of what stands before and after a source, see `FRAMES`.
         begin: the end of the finished training that is extended, or None.
         target: the tokenizer of the second texts, and its file; None where it is the same.
+        seq_len: most positions of a text.
     """
 
     source: Artifact
@@ -140,6 +141,7 @@ class _Start:
     frame: tuple[str, str]
     begin: Snapshot | None
     target: tuple[Tokenizer, bytes] | None
+    seq_len: int
 
     @property
     def n_tokens(self) -> int:
@@ -165,8 +167,9 @@ class _Start:
         job.device = str(trainer.execution.device)
         job.facts |= {
             "n_layers": config.n_layers, "n_decoder_layers": config.n_decoder_layers, "n_heads": config.n_heads,
-            "ffn_dim": config.ffn_dim, "positions": config.positions, "batch_size": plan.batch_size, "lr": plan.lr,
-            "dtype": trainer.execution.facts()["dtype"], "processes": trainer.world.size,
+            "ffn_dim": config.ffn_dim, "positions": config.positions, "seq_len": self.seq_len,
+            "batch_size": plan.batch_size, "lr": plan.lr, "dtype": trainer.execution.facts()["dtype"],
+            "processes": trainer.world.size,
         }  # fmt: skip
         several = "" if trainer.world.is_alone else f", {trainer.world.size} processes"
         job.note(
@@ -220,14 +223,14 @@ class _OnPairs(_Start):
         writers = {
             split: PairWriter(
                 job.scratch / split, vocab_size=self.n_tokens, before=before, after=after, end=end,
-                max_len=self.model.config.max_len, target_vocab_size=self.n_target_tokens,
+                max_len=self.seq_len, target_vocab_size=self.n_target_tokens,
             )
             for split in SPLITS
         }  # fmt: skip
         empty = write_pairs(job, self.source, writers, self.prefixes)
         long_source, long_target = (sum(writer.left_out[side] for writer in writers.values()) for side in (0, 1))
         left_out = {"empty": empty, "long_source": long_source, "long_target": long_target}
-        count_pairs(job, writers, left_out, self.model.config.max_len)
+        count_pairs(job, writers, left_out, self.seq_len)
 
     def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
         """The training on what the first process wrote to a folder."""
@@ -329,7 +332,7 @@ def _prepare(job: Job, path: PathLike, settings: Seq2SeqSettings) -> _OnPairs:
 
 def _prepare_denoising(job: Job, path: PathLike, settings: DenoisingSettings) -> _OnDamage:
     start = _with_model(job, job.open_input(path, ["tokens"]), settings)
-    special, seq_len = start.special, start.model.config.max_len
+    special, seq_len = start.special, start.seq_len
     if start.style == "vaswani":
         raise ArtifactError(
             "nobody denoises with such a model", where=settings.init, got=start.model.config.positions,
@@ -339,8 +342,9 @@ def _prepare_denoising(job: Job, path: PathLike, settings: DenoisingSettings) ->
         infilling = TextInfilling(
             rate=settings.noise or 0.3, mean_span=settings.mean_span or 3.5, mask_id=special.need("mask"),
             bos_id=special.need("bos"), eos_id=special.need("eos"), special_ids=special.present(), n_tokens=start.n_tokens,
+            max_len=seq_len,
         )  # fmt: skip
-        # a span of no token makes a source longer than its text: at most one mask for each hidden token and half again
+        # a span of no token makes a source longer than its text
         return _OnDamage(**vars(start), corruption=infilling, raw_len=seq_len * 3 // 4 - 2)
     spans = SpanCorruption(
         noise_density=settings.noise or 0.15, mean_span=settings.mean_span or 3.0,
@@ -358,11 +362,11 @@ def _prepare_denoising(job: Job, path: PathLike, settings: DenoisingSettings) ->
 def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
     """The model before its first step, fresh or that of `init`; of a T5 that learns to denoise the tokenizer has sentinels."""
     data, style, model, frame = source.read(TOKENIZER), settings.style, None, None
-    where, begin = str(source.path / TOKENIZER), None
+    where, begin, before = str(source.path / TOKENIZER), None, None
     denoises = isinstance(settings, DenoisingSettings)
     target = _target_tokenizer(source) if isinstance(settings, Seq2SeqSettings) else None
     if settings.extend is not None:
-        model, begin, frame = _extended(job, settings, settings.extend)
+        model, begin, frame, before = _extended(job, settings, settings.extend)
         style = "bart" if frame == FRAMES["framed source"] else "t5" if denoises else style
     elif settings.init is not None:
         model, frame = _given(job, settings, settings.init, open_tokenizer(data, where=where), target)
@@ -386,7 +390,8 @@ def _with_model(job: Job, source: Artifact, settings: PairSettings) -> _Start:
             expected=f"{number_of_ids(tokenizer)}", hint="start from a model of train denoising --style t5",
         )  # fmt: skip
     frame = frame or FRAMES["framed source" if style == "bart" else "source"]
-    return _Start(source, tokenizer, data, special, model, settings, style, frame, begin, target)
+    model, seq_len = _shaped(model, settings, before)
+    return _Start(source, tokenizer, data, special, model, settings, style, frame, begin, target, seq_len)
 
 
 def _target_tokenizer(source: Artifact) -> tuple[Tokenizer, bytes] | None:
@@ -411,15 +416,18 @@ def _target_tokenizer(source: Artifact) -> tuple[Tokenizer, bytes] | None:
     return tokenizer, data
 
 
-def _extended(job: Job, settings: PairSettings, path: Path) -> tuple[EncoderDecoder, Snapshot, tuple[str, str] | None]:
-    """The model of a finished training, its state, and how it frames a source."""
+def _extended(
+    job: Job, settings: PairSettings, path: Path
+) -> tuple[EncoderDecoder, Snapshot, tuple[str, str] | None, int]:
+    """The model of a finished training, its state, how it frames a source, and most positions of a text."""
     from wordpipe.stages.train.initial_weights import extended_training, read_frame
 
     model, begin = extended_training(job, path, settings)
     assert isinstance(model, EncoderDecoder), "the settings of the training before name the command"
     with Artifact(path, ["model"], verify=False) as before:
         tokenizer = open_tokenizer(before.read(TOKENIZER), where=str(path / TOKENIZER))
-    return _shaped(model, settings), begin, read_frame(tokenizer)
+        seq_len = before.fact("seq_len", int, model.config.max_len, least=1)
+    return model, begin, read_frame(tokenizer), seq_len
 
 
 def _given(
@@ -436,18 +444,21 @@ def _given(
             raise ConfigError(
                 "the model of init has its own decoder", where="n_decoder_layers", got=wanted, expected=has
             )
-        return _shaped(given.model, settings), given.frame
+        return given.model, given.frame
     job.note("the encoder begins with the given weights, the decoder is fresh")
     model = with_fresh_decoder(
         given.model, path, n_layers=settings.n_decoder_layers, special=special_ids(tokenizer, "encoder-decoder"),
         seed=settings.seed, target_vocab_size=pad_vocab(number_of_ids(target[0])) if target else 0,
     )  # fmt: skip
     job.counts["parameters_given"] = sum(weight.numel() for weight in model.encoder.parameters())
-    return _shaped(model, settings), given.frame or FRAMES["encoder"]
+    return model, given.frame or FRAMES["encoder"]
 
 
-def _shaped(model: EncoderDecoder, settings: PairSettings) -> EncoderDecoder:
-    """The same weights in a model with the dropout and the length of the settings."""
-    other = EncoderDecoder(trained_shape(settings, model.config)[0])
+def _shaped(model: EncoderDecoder, settings: PairSettings, before: int | None) -> tuple[EncoderDecoder, int]:
+    """The same weights in a model with the dropout and the length of the settings, and most positions of a text."""
+    config, seq_len = trained_shape(settings, model.config, before)
+    if config == model.config:
+        return model, seq_len
+    other = EncoderDecoder(config)
     other.load_state_dict(model.state_dict())
-    return other
+    return other, seq_len
