@@ -1,5 +1,6 @@
 """Beam search and sampling of an encoder-decoder: what `transformers.generate` and a search without caches find."""
 
+import json
 import math
 
 import pytest
@@ -8,7 +9,16 @@ from transformers import AutoModelForSeq2SeqLM
 
 from tests.support.models import files_of, pair_config, shaken
 from wordpipe.errors import DivergedError
-from wordpipe.model import Rules, beam_search, largest, length_penalty, new_encoder_decoder, sample_targets
+from wordpipe.model import (
+    Rules,
+    beam_search,
+    largest,
+    length_penalty,
+    load_hf,
+    new_encoder_decoder,
+    sample_targets,
+    save_hf,
+)
 from wordpipe.model.settings import GenerateSettings
 
 STYLES = ("t5", "bart", "vaswani")
@@ -68,6 +78,43 @@ def test_beams_equal_those_of_transformers(style, beams, alpha, tmp_path):
     got = [one for of_source in found for one in of_source]
     assert [one.ids for one in got] == want
     assert [one.score for one in got] == pytest.approx(scores, abs=1e-4)
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_what_every_target_begins_with_is_certain(beams, tmp_path):
+    """As in the folders of public BART models, whose `config.json` names it."""
+    model, (ids_BS, mask_BS) = model_of("bart"), sources()
+    peer = theirs_of(model, tmp_path)
+    want, scores = their_targets(
+        peer, ids_BS, mask_BS, num_beams=beams, max_new_tokens=9, min_new_tokens=5, forced_bos_token_id=40
+    )
+    config = json.loads((tmp_path / "config.json").read_text()) | {"forced_bos_token_id": 40}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    ours = load_hf(lambda name: (tmp_path / name).read_bytes(), [one.name for one in tmp_path.iterdir()])
+    assert ours.config.first_id == 40
+    again = {}
+    save_hf(ours.model, ours.config, again.__setitem__)
+    assert json.loads(again["config.json"])["forced_bos_token_id"] == 40
+    rules = Rules(allowed_V=ALL_V, stop_id=6, max_tokens=9, min_tokens=5, first_id=ours.config.first_id)
+    source = ours.model.read(ids_BS, mask_BS)
+    if beams == 1:
+        greedy = GenerateSettings(temperature=0.0)
+        found = sample_targets(ours.model, source, rules, greedy, range(len(ids_BS)))
+    else:
+        found = beam_search(ours.model, source, rules, beams=beams)
+        assert [one[0].score for one in found] == pytest.approx(scores, abs=1e-4)
+    assert [(40, *one[0].ids) for one in found] == want
+    free = beam_search(ours.model, source, Rules(allowed_V=ALL_V, stop_id=6, max_tokens=9, min_tokens=5), beams=4)
+    assert [one[0].score for one in free] != pytest.approx([one[0].score for one in found], abs=1e-3)
+
+
+def test_decoding_moves_to_a_file_of_its_own(tmp_path):
+    """transformers 5 writes what decoding needs there and not into `config.json`."""
+    theirs = theirs_of(model_of("bart"), tmp_path)
+    theirs.generation_config.forced_bos_token_id = 40
+    theirs.save_pretrained(tmp_path / "again")
+    names = [one.name for one in (tmp_path / "again").iterdir()]
+    assert load_hf(lambda name: (tmp_path / "again" / name).read_bytes(), names).config.first_id == 40
 
 
 @pytest.mark.parametrize("style", ["bart", "vaswani"])

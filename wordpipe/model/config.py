@@ -85,6 +85,7 @@ class ModelConfig:
         scale_embedding: embeddings are multiplied by sqrt(dim), as Vaswani et al. 2017, section 3.4, do. (T5 divides the
             logits instead and has embeddings sqrt(dim) times as large: the same function of other numbers.)
         start_id: what the decoder of an encoder-decoder begins with.
+        first_id: what every target begins with after that, as those of public BART models do; None: with anything.
         pad_id: fills up short sequences of a batch; never seen by attention.
         bos_id: opens a document of a decoder.
         eos_id: ends a document of a decoder.
@@ -124,6 +125,7 @@ class ModelConfig:
     decoder_vocab_size: int = 0
     scale_embedding: bool = False
     start_id: int | None = None
+    first_id: int | None = None
     pad_id: int | None = None
     bos_id: int | None = None
     eos_id: int | None = None
@@ -153,7 +155,7 @@ class ModelConfig:
         self._check_attention()
         self._check_pair()
         smallest = min(self.vocab_size, self.decoder_vocab_size or self.vocab_size)
-        for role, value in [*self.special_ids.items(), ("start", self.start_id)]:
+        for role, value in [*self.special_ids.items(), ("start", self.start_id), ("first", self.first_id)]:
             if value is not None and not 0 <= value < smallest:
                 raise ConfigError(
                     "a special id lies outside the vocabulary",
@@ -197,7 +199,7 @@ class ModelConfig:
     def _check_pair(self) -> None:
         """An encoder-decoder has two stacks of dot-product attention, other models one."""
         if self.architecture != "encoder-decoder":
-            for name in ("n_decoder_layers", "decoder_vocab_size", "start_id"):
+            for name in ("n_decoder_layers", "decoder_vocab_size", "start_id", "first_id"):
                 if getattr(self, name) not in (0, None):
                     raise ConfigError(
                         "only an encoder-decoder has this", where=name, got=getattr(self, name), expected="0"
@@ -218,7 +220,7 @@ class ModelConfig:
         return replace(
             self, architecture=which, n_layers=self.n_decoder_layers if is_decoder else self.n_layers, windows=(),
             vocab_size=vocab_size, output_bias=is_decoder and self.output_bias, tied=not is_decoder or self.tied,
-            n_decoder_layers=0, decoder_vocab_size=0, start_id=None,
+            n_decoder_layers=0, decoder_vocab_size=0, start_id=None, first_id=None,
         )  # fmt: skip
 
     def with_decoder(self, n_layers: int, start_id: int) -> "ModelConfig":

@@ -42,7 +42,7 @@ class Hypothesis:
     """A target text that was found.
 
     Attributes:
-        ids: its ids, without the start and the end.
+        ids: its ids, without the start, what every target begins with, and the end.
         score: what it was ranked by.
         logprob: log-probability (natural) of all its tokens, the end included, under the model.
         finished: it ends with the model's end; else it has as many tokens as were allowed.
@@ -65,6 +65,7 @@ class Rules:
         min_tokens: tokens before the end may come.
         no_repeat_ngram: no run of this many tokens comes twice; 0: it may.
         limits: most tokens of the target of each source, none above `max_tokens`; empty: that is the limit of all.
+        first_id: the first token of every target, which is certain; None: any.
     """
 
     allowed_V: Tensor  # noqa: N815
@@ -73,6 +74,12 @@ class Rules:
     min_tokens: int = 0
     no_repeat_ngram: int = 0
     limits: tuple[int, ...] = ()
+    first_id: int | None = None
+
+    @property
+    def n_given(self) -> int:
+        """Ids that are there before a token is chosen."""
+        return 1 if self.first_id is None else 2
 
     def limits_of(self, n_sources: int) -> tuple[int, ...]:
         """Most tokens of the target of each source."""
@@ -84,6 +91,9 @@ class Rules:
 
     def applied(self, scores_NV: Tensor, ids_NT: Tensor) -> Tensor:
         """Scores, changed in place: minus infinity at what may not come after these ids (N, T), the start included."""
+        if self.first_id is not None and ids_NT.shape[1] == 1:
+            scores_NV.fill_(-torch.inf)[:, self.first_id] = 0.0
+            return scores_NV
         scores_NV = scores_NV.index_fill_(1, self._never, -torch.inf)
         if ids_NT.shape[1] <= self.min_tokens:
             scores_NV[:, self.stop_id] = -torch.inf
@@ -180,7 +190,7 @@ class _Beams:
             for k, logprob in enumerate(scores[i]):
                 ends = tokens[i][k] == self._rules.stop_id
                 if (ends or length == self._limits[number]) and logprob > -math.inf:
-                    ids = self._ids_CKT[i, beams[i][k], 1:].tolist()
+                    ids = self._ids_CKT[i, beams[i][k], self._rules.n_given :].tolist()
                     ids += [] if ends else [tokens[i][k]]
                     found.append(Hypothesis(tuple(ids), logprob / divisor, logprob, finished=ends))
             found.sort(key=lambda one: -one.score)
@@ -245,13 +255,14 @@ def sample_targets(
         uniforms_N = torch.cat([torch.rand(1, dtype=torch.float64, generator=generators[one]) for one in running])
         logprobs_NV = logits_NV.log_softmax(dim=-1)
         next_N = choose(rules.applied(logits_NV, ids_NT), ids_NT, settings, uniforms_N)
-        logprobs = logprobs_NV.gather(1, next_N[:, None])[:, 0].tolist()
+        is_given = length == 1 and rules.first_id is not None
+        logprobs = [0.0] * len(next_N) if is_given else logprobs_NV.gather(1, next_N[:, None])[:, 0].tolist()
         ids_NT = torch.cat((ids_NT, next_N[:, None]), dim=1)
         stay = []
         for i, (one, token, logprob) in enumerate(zip(running, next_N.tolist(), logprobs, strict=True)):
             sums[one] += logprob
             if (ends := token == rules.stop_id) or length == limits[one]:
-                ids = ids_NT[i, 1 : length + (not ends)].tolist()
+                ids = ids_NT[i, rules.n_given : length + (not ends)].tolist()
                 results[one] = Hypothesis(tuple(ids), sums[one] / length, sums[one], finished=ends)
             else:
                 stay.append(i)

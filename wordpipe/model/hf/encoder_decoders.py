@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.hf.family import Family, read_value, refusal
+from wordpipe.model.hf.family import Family, read_value, refusal, token_id
 
 _BUCKETS, _FARTHEST = 32, 128
 
@@ -150,6 +150,7 @@ def _bart_to_hf(config: ModelConfig) -> dict[str, Any]:
         "decoder_start_token_id": config.start_id,
         "forced_eos_token_id": config.eos_id,  # else that of their own vocabulary
         "num_hidden_layers": config.n_layers,
+        **({} if config.first_id is None else {"forced_bos_token_id": config.first_id}),
     }
 
 
@@ -157,6 +158,7 @@ def _bart_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[s
     return {
         "n_decoder_layers": read_value(values, "decoder_layers", int),
         "start_id": _start_id(values, "eos_token_id"),
+        "first_id": token_id(values, "forced_bos_token_id"),
     }
 
 

@@ -74,7 +74,7 @@ WRITTEN_BEFORE: tuple[Family, ...] = (
 
 _SINUSOIDAL = {"positions": "sinusoidal"}
 _LATER = {field.name: field.default for field in fields(ModelConfig) if field.name in
-          ("n_decoder_layers", "decoder_vocab_size", "scale_embedding", "start_id")}  # fmt: skip
+          ("n_decoder_layers", "decoder_vocab_size", "scale_embedding", "start_id", "first_id")}  # fmt: skip
 """Fields that folders of earlier versions lack, and what they mean there."""
 
 _NOT_KEPT = ("dropout",)  # how one trains, not what the model is

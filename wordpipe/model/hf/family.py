@@ -64,10 +64,11 @@ def read_value(values: Mapping[str, Any], key: str, kind: type[Value], default: 
 
 def special_ids(values: Mapping[str, Any]) -> dict[str, int | None]:
     """The ids of the special tokens, as fields of `ModelConfig`."""
-    return {f"{role}_id": _token_id(values, f"{role}_token_id") for role in ROLES}
+    return {f"{role}_id": token_id(values, f"{role}_token_id") for role in ROLES}
 
 
-def _token_id(values: Mapping[str, Any], key: str) -> int | None:
+def token_id(values: Mapping[str, Any], key: str) -> int | None:
+    """A token's id, or None."""
     value = values.get(key)
     if isinstance(value, list):  # several tokens may end a text; the first one is the usual one
         value = value[0] if value else None

@@ -34,6 +34,7 @@ _MAX_POSITIONS = 1 << 22  # angles of so many are made before the first text is 
 _MAX_TABLE = 1 << 28  # numbers of a table of positions that is computed
 INDEX = "model.safetensors.index.json"
 GENERATION = "generation_config.json"
+_OF_DECODING = ("decoder_start_token_id", "forced_bos_token_id")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _UNREAD = (".safetensors", ".h5", ".msgpack", ".gguf", ".onnx")
 # what old releases stored although it can be computed: position numbers, rotary frequencies, GPT-2's causal mask
@@ -145,6 +146,9 @@ def load_hf(
     if CONFIG not in names:
         raise ArtifactError(f"no {CONFIG}, so it is no folder of a model", expected=CONFIG)
     values = parse_json_object(read(CONFIG), CONFIG)
+    if GENERATION in names:  # transformers moves there what decoding needs
+        later = parse_json_object(read(GENERATION), GENERATION)
+        values = {name: later[name] for name in _OF_DECODING if name in later} | values
     family, config = config_from_hf(values)
     matched = _match(_read_weights(read, names), family, config, allow_missing_head=allow_missing_head)
     _check_shapes(matched, config)

@@ -248,7 +248,10 @@ class DenoisingFiller:
             allowed_V[list(self._sentinels)] = False
             allowed_V[list(self._sentinels[: n_masks + 1])] = True
             most = _TOKENS_OF_A_SPAN * n_masks + 2
-        rules = Rules(allowed_V=allowed_V, stop_id=self._opened.special["eos"], max_tokens=min(most, self.max_len))
+        rules = Rules(
+            allowed_V=allowed_V, stop_id=self._opened.special["eos"], max_tokens=min(most, self.max_len),
+            first_id=self._model.config.first_id,
+        )  # fmt: skip
         beams = max(_LEAST_BEAMS, self._settings.top_k)
         with torch.inference_mode():
             source = self._model.read(torch.tensor([ids], device=allowed_V.device))

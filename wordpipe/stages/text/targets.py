@@ -238,6 +238,7 @@ class TargetWriter:
         rules = Rules(
             allowed_V=self._allowed_V, stop_id=self._stop_id, max_tokens=max(limits), limits=limits,
             min_tokens=settings.min_tokens, no_repeat_ngram=settings.no_repeat_ngram,
+            first_id=self._model.config.first_id,
         )  # fmt: skip
         with torch.inference_mode():
             source = self._model.read(ids_BS, mask_BS)

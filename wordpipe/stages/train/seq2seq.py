@@ -456,7 +456,8 @@ def _given(
 
 def _shaped(model: EncoderDecoder, settings: PairSettings, before: int | None) -> tuple[EncoderDecoder, int]:
     """The same weights in a model with the dropout and the length of the settings, and most positions of a text."""
-    config, seq_len = trained_shape(settings, model.config, before)
+    # its targets begin with their first token from now on
+    config, seq_len = trained_shape(settings, replace(model.config, first_id=None), before)
     if config == model.config:
         return model, seq_len
     other = EncoderDecoder(config)
