@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -14,7 +15,9 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 import wordpipe
 from tests.conftest import TINY
 from wordpipe import RunOptions
+from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import InputError
+from wordpipe.training import PairWriter, open_pairs
 
 SMALL = TINY | {"threads": 1, "dtype": "float32", "batch_size": 8, "steps": 4, "device": "cpu", "seq_len": 32}
 WORDS = ["sea", "tide", "moon", "coast", "water", "north", "south", "ship", "light", "stone"]
@@ -79,6 +82,33 @@ def test_transformers_writes_by_the_folder_alone_what_ours_writes(tokens, tmp_pa
         written |= {*want}
     assert cut, "some were cut, and nothing forced an end"
     assert len(written) > 5, "they depend on their sources"
+
+
+@pytest.mark.parametrize("train", [wordpipe.train_seq2seq, wordpipe.train_denoising])
+@pytest.mark.parametrize("style", ["t5", "bart"])
+def test_losses_are_compared_with_knowing_frequencies(tokens, tmp_path, train, style):
+    """A model that learns nothing else comes to just that loss, smoothed as the labels are."""
+    said = StopAt(9999)
+    made = train(
+        tokens, output=tmp_path / "model", run=RunOptions(report=said),
+        **SMALL | {"style": style, "steps": 30, "lr": 1e-5, "label_smoothing": 0.1, "patience": 20, "warmup": 0},
+    )  # fmt: skip
+    entropy = manifest(tmp_path / "model")["facts"]["unigram_entropy"]
+    assert 2.0 < entropy < made.metrics["loss"]
+    assert any(f"how frequent each token is has loss {entropy:.3f}" in note for note in said.notes)
+    assert any("labels are smoothed while training" in note for note in said.notes)
+    assert any("hardly better than knowing how frequent each token is" in note for note in said.notes)
+
+
+def test_label_counts_are_those_of_the_labels(tokens, tmp_path):
+    with Artifact(tokens) as artifact:
+        rows = [row for batch in read_batches(artifact, "tokens") for row in batch.to_pylist()]
+    writer = PairWriter(tmp_path / "x", vocab_size=400, before=(), after=(6,), end=(6,), max_len=500)
+    for row in rows:
+        writer.add(np.array(row["ids"]), np.array(row["ids_b"]))
+    writer.close()
+    want = np.bincount([number for row in rows for number in (*row["ids_b"], 6)], minlength=400)
+    assert open_pairs(tmp_path / "x", 400).label_counts(400).tolist() == want.tolist()
 
 
 def test_the_same_settings_give_the_same_bytes_and_another_seed_others(tokens, tmp_path):

@@ -291,7 +291,7 @@ def assemble_learner(
         run_key: what is trained, with which settings, on which data.
         world: the processes that train together; None: this one alone.
         begin: the end of a finished training that this one goes on from, unless a checkpoint of this one is found.
-        unigram_entropy: of the training stream, in nats: what the loss should fall below.
+        unigram_entropy: of the labels, smoothed as they are, in nats: what the loss should fall below.
         seed: of order, masks and dropout; None: that of the settings.
 
     Raises:
@@ -333,7 +333,7 @@ def assemble_learner(
     return Trainer(
         learner, plan, state=state, found=found, begin=begin, world=world,
         checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
-        unigram_entropy=None if plan.label_smoothing else unigram_entropy,  # a smoothed loss lies above the entropy
+        unigram_entropy=unigram_entropy,
         patience=settings.patience,
     )  # fmt: skip
 

@@ -25,6 +25,7 @@ from wordpipe.training.text_infilling import TextInfilling
 from wordpipe.training.token_stream import Ids, dtype_of, mapped, starts_path
 
 _POOL = 64  # batches that are sorted together: of 29,000 pairs in batches of 128, 1.5 % of the positions are of other lengths
+_IDS_AT_ONCE = 1 << 24
 _MULTIPLES = {"cpu": 1, "mps": 16, "cuda": 16}  # to which lengths are rounded up, see `pack_pairs`
 
 
@@ -126,6 +127,13 @@ class PairBlocks:
     def n_repeated(self) -> int:
         """No id comes twice in an epoch."""
         return 0
+
+    def label_counts(self, vocab_size: int) -> npt.NDArray[np.int64]:
+        """How often each id is a label, (V,)."""
+        counts_V, labels = np.zeros(vocab_size, np.int64), self.ids[1]
+        for first in range(0, len(labels), _IDS_AT_ONCE):
+            counts_V += np.bincount(labels[first : first + _IDS_AT_ONCE], minlength=vocab_size)
+        return counts_V
 
     def rows(self, index_B: npt.NDArray[np.int64]) -> PairRows:
         """Pairs by their number."""

@@ -117,15 +117,18 @@ def write_streams(
         return {split: writer.finish() for split, writer in writers.items()}
 
 
-def unigram_entropy(counts_V: npt.NDArray[np.int64]) -> float:
+def unigram_entropy(counts_V: npt.NDArray[np.number], label_smoothing: float = 0.0) -> float:
     """Entropy of single tokens, in nats: the loss of a model that knows frequencies and nothing else.
 
-    A masked model whose loss stays here has learned no more than that.
+    A model whose loss stays here has learned no more than that.
 
     >>> round(unigram_entropy(np.array([2, 1, 1, 0])) / np.log(2), 3)
     1.5
+    >>> unigram_entropy(np.array([8, 0]), label_smoothing=0.5) == unigram_entropy(np.array([3, 1]))
+    True
     """
-    share = counts_V[counts_V > 0] / max(1, counts_V.sum())
+    share = (1.0 - label_smoothing) * counts_V / max(1, counts_V.sum()) + label_smoothing / len(counts_V)
+    share = share[share > 0.0]
     return float(-(share * np.log(share)).sum())
 
 

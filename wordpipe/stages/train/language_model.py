@@ -14,6 +14,7 @@ from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
 from wordpipe.stages.train.run import (
     SPLITS,
+    compare_with_frequencies,
     fresh_model,
     special_ids,
     train_together,
@@ -144,7 +145,8 @@ class _Start:
             self.settings, self.task, self.model, train_ids, valid_ids, seq_len=self.seq_len,
             word_starts=open_starts(folder / "train.ids") if self.task.needs_word_starts else None,
             execution=execution, begin=self.begin, seed=self.seed,
-            unigram_entropy=unigram_entropy(self.streams["train"].counts) if self.streams else None, **given,
+            unigram_entropy=unigram_entropy(self.streams["train"].counts, self.settings.label_smoothing)
+            if self.streams else None, **given,
         )  # fmt: skip
 
     def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
@@ -190,17 +192,20 @@ class _OnPairs(_Start):
         return assemble_learner(
             self.settings, self.model, train, valid if len(valid) else None, objective=objective,
             valid_objective=objective, execution=replace(execution, compiled=False), begin=self.begin, seed=self.seed,
-            **given,
+            unigram_entropy=unigram_entropy(train.label_counts(self.n_tokens), self.settings.label_smoothing), **given,
         )  # fmt: skip
 
     def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
         """Say and record what is going to be trained."""
         from wordpipe.stages.train.pair_files import note_pairs
+        from wordpipe.training import PairBlocks
 
         blocks = trainer.learner.blocks
         job.facts["answers"] = True
         job.note("the texts are pairs: the first ones are read, the second ones are learned")
         _note_shape(job, trainer, f"{trainer.plan.batch_size:,} pairs, {blocks.seq_len:,} tokens each,")
+        assert isinstance(blocks, PairBlocks)
+        compare_with_frequencies(job, blocks.label_counts(self.n_tokens), trainer.plan.label_smoothing)
         note_pairs(job, len(blocks), trainer.plan.batch_size)
 
 
@@ -280,12 +285,11 @@ def _note_shape(job: Job, training: Trainer[LanguageLearner], step: str) -> None
 
 def _announce(job: Job, start: _Start, streams: Mapping[str, Stream], training: Trainer[LanguageLearner]) -> None:
     """Say and record what is going to be trained, and what it is compared with."""
-    plan, entropy = training.plan, unigram_entropy(streams["train"].counts)
-    blocks = training.learner.blocks
+    plan, blocks = training.plan, training.learner.blocks
     job.counts |= {"sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
-    job.facts |= {"unigram_entropy": round(entropy, 6), "tokens_per_step": plan.tokens_per_step}
+    job.facts["tokens_per_step"] = plan.tokens_per_step
     _note_shape(job, training, f"{plan.tokens_per_step:,} tokens")
-    job.note(f"a model that knows only how frequent each token is has loss {entropy:.3f}")
+    compare_with_frequencies(job, streams["train"].counts, plan.label_smoothing)
     _warn_of_the_plan(job, start.seq_len, streams["train"].n_ids, training)
     if not streams["valid"].n_ids:
         job.note(

@@ -8,6 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from safetensors.torch import save
 from tokenizers import Tokenizer
@@ -29,6 +31,7 @@ from wordpipe.training import (
     join_world,
     make_execution,
     perplexity,
+    unigram_entropy,
     write_streams,
 )
 from wordpipe.training.settings import PretrainSettings
@@ -241,6 +244,19 @@ def train_together(
             else:
                 trainer.follow()
         return Made(**world.share(asdict(job.made) if world.leads else None))
+
+
+def compare_with_frequencies(job: Job, counts_V: npt.NDArray[np.number], label_smoothing: float) -> None:
+    """Say and record the loss of a model that knows only how frequent each label is."""
+    job.facts["unigram_entropy"] = round(unigram_entropy(counts_V), 6)
+    job.note(f"a model that knows only how frequent each token is has loss {unigram_entropy(counts_V):.3f}")
+    if label_smoothing:
+        certain_V = np.zeros(len(counts_V))
+        certain_V[0] = 1.0
+        job.note(
+            f"labels are smoothed while training: there it has loss {unigram_entropy(counts_V, label_smoothing):.3f}, and one "
+            f"that knows everything {unigram_entropy(certain_V, label_smoothing):.3f}"
+        )
 
 
 def _take_mean(job: Job, trainer: Trainer[LanguageLearner]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TARGET, TOKENIZER, TOKENIZER_B, Artifact, read_schema
@@ -24,7 +25,14 @@ from wordpipe.runtime import without_memory
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
 from wordpipe.stages.train.pair_files import Prefixes, corpus_of, count_pairs, note_pairs, write_pairs
-from wordpipe.stages.train.run import SPLITS, refuse_too_large, special_ids, train_together, write_token_streams
+from wordpipe.stages.train.run import (
+    SPLITS,
+    compare_with_frequencies,
+    refuse_too_large,
+    special_ids,
+    train_together,
+    write_token_streams,
+)
 from wordpipe.tokens import (
     FRAMES,
     N_SENTINELS,
@@ -41,6 +49,7 @@ from wordpipe.training import (
     Denoising,
     Execution,
     LanguageLearner,
+    PairBlocks,
     Pairs,
     PairWriter,
     Snapshot,
@@ -56,6 +65,7 @@ from wordpipe.training import (
     open_starts,
     row_starts,
     trained_shape,
+    unigram_entropy,
 )
 from wordpipe.training.settings import DenoisingSettings, PairSettings, Seq2SeqSettings
 
@@ -159,6 +169,10 @@ class _Start:
         assert self.model.config.start_id is not None
         return self.model.config.start_id
 
+    def entropy_of(self, counts_V: npt.NDArray[np.number]) -> float:
+        """What the loss should fall below, where these are the labels."""
+        return unigram_entropy(counts_V, self.settings.label_smoothing)
+
     def note_shape(self, job: Job, trainer: Trainer[LanguageLearner], what: str) -> None:
         """Say and record what is going to be trained."""
         config, plan = self.model.config, trainer.plan
@@ -238,13 +252,19 @@ class _OnPairs(_Start):
         objective = Pairs(start_id=self.start_id, device=execution.device)
         return assemble_learner(
             self.settings, self.model, train, valid if len(valid) else None, objective=objective,
-            valid_objective=objective, execution=replace(execution, compiled=False), begin=self.begin, **given,
+            valid_objective=objective, execution=replace(execution, compiled=False), begin=self.begin,
+            unigram_entropy=self.entropy_of(self._label_counts(train)), **given,
         )  # fmt: skip
+
+    def _label_counts(self, blocks: PairBlocks) -> npt.NDArray[np.int64]:
+        return blocks.label_counts(self.n_target_tokens or self.n_tokens)
 
     def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
         """Say and record what is going to be trained."""
         blocks = trainer.learner.blocks
+        assert isinstance(blocks, PairBlocks)
         self.note_shape(job, trainer, f"pairs, {blocks.seq_len:,} tokens each")
+        compare_with_frequencies(job, self._label_counts(blocks), trainer.plan.label_smoothing)
         note_pairs(job, len(blocks), trainer.plan.batch_size)
 
 
@@ -282,8 +302,21 @@ class _OnDamage(_Start):
         objective = Denoising(self.corruption, start_id=self.start_id, device=execution.device)
         return assemble_learner(
             self.settings, self.model, train, valid, objective=objective, valid_objective=objective,
-            execution=replace(execution, compiled=False), begin=self.begin, **given,
+            execution=replace(execution, compiled=False), begin=self.begin,
+            unigram_entropy=self.entropy_of(self._label_counts()) if self.streams else None, **given,
         )  # fmt: skip
+
+    def _label_counts(self) -> npt.NDArray[np.number]:
+        """How often each id is a label: of BART all ids of the text, of T5 a share of them, and the sentinels."""
+        counts_V, eos = self.streams["train"].counts, self.special.need("eos")
+        if isinstance(self.corruption, TextInfilling):
+            counts_V = counts_V.copy()
+            counts_V[eos] += counts_V.sum() // self.raw_len
+            return counts_V
+        n_noise, n_spans = self.corruption.noise_of(self.raw_len)
+        shares_V: npt.NDArray[np.float64] = counts_V * (n_noise / max(1, counts_V.sum()))
+        shares_V[[*sentinel_ids(self.tokenizer)[:n_spans], eos]] += 1.0
+        return shares_V
 
     def _blocks(self, path: Path) -> Blocks | None:
         ids = open_ids(path, self.n_tokens)
@@ -298,6 +331,7 @@ class _OnDamage(_Start):
         blocks = trainer.learner.blocks
         job.counts |= {"sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
         self.note_shape(job, trainer, f"sequences, {blocks.seq_len:,} tokens each")
+        compare_with_frequencies(job, self._label_counts(), trainer.plan.label_smoothing)
         if blocks.seq_len < self.raw_len:
             job.warn(f"the text is too short for sequences of {self.raw_len:,} tokens: they have {blocks.seq_len:,}")
         if not self.streams["valid"].n_ids:
