@@ -45,6 +45,23 @@ def write_tasks(data: Path, folder: Path, passages: int) -> dict[str, int]:
     return counts
 
 
+def write_passages(source: Path, target: Path, megabytes: float) -> None:
+    """Write the paragraphs that a text begins with, up to so many MB, a line each, in at most `WORDS` words.
+
+    Those of held-out passages are among them, as they would be in a corpus of one's own; their titles are not.
+    """
+    left = megabytes * 1e6
+    with source.open(encoding="utf-8") as lines, target.open("w", encoding="utf-8") as file:
+        for line in lines:
+            if len(line.split()) < 20:
+                continue
+            words = " ".join(line.split()[:WORDS])
+            left -= len(words.encode()) + 1
+            if left < 0:
+                return
+            file.write(f"{words}\n")
+
+
 def titles(path: Path) -> Iterator[Pair]:
     """The first passages of every document, in whole words, with the document's title."""
     for block in path.read_text(encoding="utf-8").split("\n\n"):

@@ -127,7 +127,8 @@ def pair_tasks() -> str:
     held_out = ", ".join(f"{short} {counts[f'held-out {short}']:,}" for _, short in tasks.values())
     text = (
         f"Pairs to learn from: {learned}; held out, by document: {held_out}. {training['counts']['steps']:,} steps in "
-        f"{training['seconds'] / 60:.0f} minutes from new weights. A question comes with the sentence of its answer and those "
+        f"{training['seconds'] / 60:.0f} minutes, from a model that restored damaged passages for "
+        f"{found['denoising']['seconds'] / 60:.0f} minutes before (BART's style). A question comes with the sentence of its answer and those "
         "around it, as the model has 128 positions."
     )
     return f"{table(['task', 'who', 'ROUGE-L', 'exact'], rows)}\n\n{text} {source('seq2seq', found=found)}"
