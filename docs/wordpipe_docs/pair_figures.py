@@ -128,8 +128,8 @@ def pair_tasks() -> str:
     text = (
         f"Pairs to learn from: {learned}; held out, by document: {held_out}. {training['counts']['steps']:,} steps in "
         f"{training['seconds'] / 60:.0f} minutes, from a model that restored damaged passages for "
-        f"{found['denoising']['seconds'] / 60:.0f} minutes before (BART's style). A question comes with the sentence of its answer and those "
-        "around it, as the model has 128 positions."
+        f"{found['denoising']['seconds'] / 60:.0f} minutes before (BART's style). A question comes with "
+        "the sentence of its answer and those around it, as the model has 128 positions."
     )
     return f"{table(['task', 'who', 'ROUGE-L', 'exact'], rows)}\n\n{text} {source('seq2seq', found=found)}"
 
