@@ -124,6 +124,15 @@ def test_a_line_that_is_too_long_leaves_its_place(asked, model, tmp_path, monkey
     assert "line 2: longer than 30 characters" in found.err
 
 
+def test_bytes_that_are_no_utf_8_are_replaced_and_said(asked, tmp_path):
+    (tmp_path / "latin").write_bytes(b"Honey\nSea\xe9 [MASK]\n")
+    said = f"replaced invalid UTF-8 by U+FFFD: {tmp_path / 'latin'}, line 2\n"
+    found = asked("--prompts", tmp_path / "latin", "--json")
+    assert said in found.err
+    assert json.loads(found.out.splitlines()[1])["source"] == "Sea\ufffd [MASK]"
+    assert "UTF-8" not in asked("--prompts", tmp_path / "latin", "-q").err
+
+
 def test_nothing_to_do_is_an_error(asked):
     for found in (asked(""), asked(piped=""), asked(piped="\n\n")):
         assert found.code == 3
@@ -241,6 +250,9 @@ def test_a_denoiser_fills(cli, handbook, tmp_path, monkeypatch):
     found = [json.loads(line) for line in cli(*asked, "--json").out.splitlines()]
     assert found == [{"text": "Honey is [MASK].", **vars(one)} for one in want.fillings]
     assert found[0].keys() == {"text", "rank", "filled", "spans", "score", "logprob"}
+    (tmp_path / "latin").write_bytes(b"Sea\xe9 [MASK]\n")
+    found = cli("fill", path, "--texts", tmp_path / "latin", *QUICK)
+    assert f"replaced invalid UTF-8 by U+FFFD: {tmp_path / 'latin'}, line 1\n" in found.err
     monkeypatch.setattr("wordpipe.cli.generate.sys.stdout.isatty", lambda: True)
     shown = cli(*asked).out.splitlines()
     assert f"{want.fillings[0].score:.4f}" in shown[1]

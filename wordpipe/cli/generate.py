@@ -52,7 +52,7 @@ def _continue(
     from wordpipe.stages import Writing
 
     opened.need("decoder")
-    for number, line in enumerate(given_lines(prompt, prompts, what="prompt", option="--prompts")):
+    for number, line in enumerate(given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet)):
         writing = Writing(opened, line, settings)
         if as_json:
             _print_json(writing)
@@ -79,7 +79,7 @@ def _write_targets(
     writer = TargetWriter(opened, settings)
     for note in () if quiet else writer.notes:
         say(note)
-    lines = given_lines(prompt, prompts, what="prompt", option="--prompts", parallel=True)
+    lines = given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet, parallel=True)
     size = 1 if is_prompt(prompt, prompts) else WINDOW
     for some in batches(lines, size, stdin_has_more if prompts is None and not prompt else lambda: True):
         first = writer.sources + 1
@@ -179,7 +179,7 @@ def _fill(
     for note in () if quiet else opened.notes:
         say(f"{model.name}: {note}")
     n_filled = 0
-    for line in given_lines(text, texts, what="text", option="--texts"):
+    for line in given_lines(text, texts, what="text", option="--texts", quiet=quiet):
         try:
             filled = filler.fill(line)
         except InputError as error:
