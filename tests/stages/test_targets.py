@@ -5,10 +5,11 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tests.support.model_artifacts import artifact_of, folder_of, model_files, pair_files, tokenizer_file
-from wordpipe import generate, open_model
+from wordpipe import evaluate_seq2seq, generate, open_model
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.settings import GenerateSettings
-from wordpipe.stages import WINDOW, Target, TargetWriter
+from wordpipe.stages import WINDOW, RunOptions, Target, TargetWriter
+from wordpipe.training.settings import DenoisingSettings
 
 QUICK = {"threads": 1, "device": "cpu"}
 STYLES = ("t5", "bart", "vaswani")
@@ -184,6 +185,21 @@ def test_more_tokens_than_positions_are_said(models):
     assert made.notes == ["max_tokens is 500, and the model has 48 positions: so many at most"]
     assert made.write(["Honey"])[0].targets[0].tokens <= 48
     assert writer(models["vaswani"]).notes == []
+
+
+def test_a_denoiser_is_named(tokenizer, models, tmp_path):
+    """Where the manifest says what the model learned; nothing is known of folders of others."""
+    path = artifact_of(pair_files(tokenizer, "t5"), tmp_path / "model", DenoisingSettings())
+    (note,) = writer(path).notes
+    assert note.startswith("the model has learned to restore texts (wordpipe train denoising), and no pairs")
+    assert f"wordpipe train seq2seq PAIRS --init {path}" in note
+    assert writer(path).write(["Honey"])[0].targets
+    told = []
+    evaluate_seq2seq(
+        path, [{"text": "a", "text_b": "b"}], draws=0, max_tokens=2, **QUICK, run=RunOptions(report=told.append)
+    )
+    assert f"model: {note}" in [one.note for one in told]
+    assert writer(models["t5"]).notes == writer(models["artifact"]).notes == []
 
 
 def test_at_least_so_many_tokens(models):

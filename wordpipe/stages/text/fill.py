@@ -20,14 +20,13 @@ from wordpipe.model.settings import FillSettings
 from wordpipe.runtime import torch_threads
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.job import PathLike, storage_errors
-from wordpipe.stages.models import OpenModel, open_model
+from wordpipe.stages.models import DENOISING, OpenModel, open_model
 from wordpipe.tokens import MaskTokenizer
 
 _SENTINEL = re.compile(r"<extra_id_\d+>")
 _USUAL_MASK = "[MASK]"  # for the sentinels of a tokenizer without a mask
 _LEAST_BEAMS, _MOST_BEAMS = 5, 1_000
 _TOKENS_OF_A_SPAN = 16  # at most; in training it has 3 on average
-_DENOISING = "train denoising"
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ class DenoisingFiller:
         tokenizer = opened.tokenizer
         self._sentinels = _sentinels_of(opened)
         apart = opened.target_tokenizer is not None
-        if not (self._sentinels or "mask" in opened.special) or opened.made_by not in ("", _DENOISING) or apart:
+        if not (self._sentinels or "mask" in opened.special) or opened.made_by not in ("", DENOISING) or apart:
             made = "two vocabularies" if apart else "no sentinels and no mask"
             made = f"a model of wordpipe {opened.made_by}" if opened.made_by else made
             raise ArtifactError(
