@@ -81,6 +81,11 @@ def test_the_n_best_have_numbers_ranks_and_scores(asked, model, tmp_path):
     assert [line.split("\t")[:2] for line in sampled.out.splitlines()] == [["1", "1"], ["1", "2"], ["1", "3"]]
 
 
+def test_help_says_what_the_lines_of_several_targets_are(cli):
+    for flag in ("--help", "--help-all"):
+        assert "of its number, rank, score and text" in " ".join(cli("generate", flag).out.split())
+
+
 def test_json_has_an_object_for_each_target(asked, model, tmp_path):
     (tmp_path / "german").write_text("".join(f"{line}\n" for line in LINES))
     found = asked("--prompts", tmp_path / "german", "--json", "--n-best", 2, "--length-penalty", 0.6)

@@ -24,7 +24,8 @@ A causal model (wordpipe train clm) goes on where PROMPT ends, or, where it lear
 PROMPT; a single text is shown while it is made. An encoder-decoder (wordpipe train seq2seq) reads PROMPT whole and writes
 another text: a translation, a title, an answer. Folders of transformers serve for both. All PROMPT words are one prompt.
 Without PROMPT, prompts are read from --prompts or stdin, one per line; on a terminal there is a prompt. An encoder-decoder
-answers each line by one line, an empty line by an empty one. Special tokens never come, but the one that ends a text. Exit
+answers each line by one line, an empty line by an empty one; several targets of a line (--n-best, --samples) are lines of its
+number, rank, score and text, parted by tabs. Special tokens never come, but the one that ends a text. Exit
 code 3 when there was nothing to do."""
 
 

@@ -44,7 +44,13 @@ class GenerateSettings(Settings):
         ge=1,
         le=1_000,
     )
-    n_best: int = setting(1, "best targets to show of a source, at most the beams", ge=1, le=1_000)
+    n_best: int = setting(
+        1,
+        "best targets of a source, as lines of its number, rank, score and text; parted by tabs, and of one the text alone; at "
+        "most the beams",
+        ge=1,
+        le=1_000,
+    )
     # α = 1 is Hugging Face's default, α = 0.6 by GNMT's formula that of Vaswani et al. 2017
     length_penalty: float = setting(
         1.0, "exponent of a target's length, which its log-probability is divided by: higher ones favour long targets",
