@@ -236,6 +236,8 @@ def _fill(
             say(
                 f"the text is longer than the model's {filler.max_len:,} positions: {filled.cut:,} of its tokens were cut"
             )
+        if filled.fillings and len(filled.fillings) < settings.top_k and not quiet:
+            say(f"{counted(len(filled.fillings), 'candidates')} of {settings.top_k:,}: no search found more different texts")
         _print_filled(filled, filler, as_json=as_json)
     if not n_filled:
         raise InputError("nothing was filled", hint=f"write {filler.mask} for what is missing")
