@@ -61,7 +61,9 @@ def test_a_table_and_its_json_say_the_same(cli, model, files):
     assert rows["perplexity"][0] == f"{metrics['perplexity']:,.2f}"
     nearest = found["systems"][0]["against"]["nearest"]["exact_match"]
     least = "≤ " if nearest["p"] == 1 / 50 else ""
-    assert rows["model above"][-1] == f"{100 * nearest['difference']:+.2f}, p {least}{nearest['p']:.3g}"  # of the last measure
+    assert (
+        rows["model above"][-1] == f"{100 * nearest['difference']:+.2f}, p {least}{nearest['p']:.3g}"
+    )  # of the last measure
     low, high = found["systems"][-1]["intervals"]["exact_match"]
     assert rows["95 %"][-1] == f"{100 * low:.2f} … {100 * high:.2f}"
     for signature in found["signatures"].values():
@@ -79,7 +81,12 @@ def test_a_table_and_its_json_say_the_same(cli, model, files):
 
 @pytest.mark.parametrize(
     ("p", "draws", "shown"),
-    [(0.05, 20, "+1.50, p ≤ 0.05"), (0.1, 20, "+1.50, p 0.1"), (0.001, 1_000, "+1.50, p ≤ 0.001"), (1.0, 1, "+1.50, p 1")],
+    [
+        (0.05, 20, "+1.50, p ≤ 0.05"),
+        (0.1, 20, "+1.50, p 0.1"),
+        (0.001, 1_000, "+1.50, p ≤ 0.001"),
+        (1.0, 1, "+1.50, p 1"),
+    ],
 )
 def test_the_least_p_that_draws_can_give_is_a_bound(p, draws, shown):
     metrics = dict.fromkeys([*command._SCORES, *command._OTHERS], 0.5)
@@ -88,7 +95,7 @@ def test_the_least_p_that_draws_can_give_is_a_bound(p, draws, shown):
     systems = [{"system": "model", "name": "m"} | one, {"system": "copy", "name": "copy"} | one | {"against": {}}]
     columns = dict(command._columns(systems, systems, draws))
     assert dict(columns["copy of\nthe source"])["  model above"] is None  # of the last measure
-    assert [cell for label, cell in columns["copy of\nthe source"] if label == "  model above"][0] == shown
+    assert next(cell for label, cell in columns["copy of\nthe source"] if label == "  model above") == shown
 
 
 def test_what_is_cut_or_missing_is_said(cli, model, files):

@@ -403,15 +403,16 @@ def test_a_file_that_is_read_is_not_replaced(models, data, train, tmp_path, name
     written(OUTPUTS)
     folder = tmp_path / "parts.parquet"
     folder.mkdir()
-    pq.write_table(pa.table({"text": ["a"], "text_b": ["b"]}), folder / "part.parquet")
+    part = folder / "part.parquet"
+    pq.write_table(pa.table({"text": ["a"], "text_b": ["b"]}), part)
     (tmp_path / "link.tsv").symlink_to(data)
     sources, output, file = {
         "the data": ({"data": data}, data, data),
         "the training pairs": ({"data": data, "train": train}, train, train),
         "one of a list": ({"data": [train, data]}, tmp_path / "parts.parquet" / ".." / "data.tsv", data),
         "a link": ({"data": tmp_path / "link.tsv"}, data, data),
-        "a glob": ({"data": data, "train": str(tmp_path / "*" / "p*.parquet")}, folder / "part.parquet", folder / "part.parquet"),
-        "a folder": ({"data": folder}, folder / "part.parquet", folder / "part.parquet"),
+        "a glob": ({"data": data, "train": str(tmp_path / "*" / "p*.parquet")}, part, part),
+        "a folder": ({"data": folder}, part, part),
     }[named]  # fmt: skip
     before = file.read_bytes()
     with pytest.raises(StorageError, match="the output is a file that is read, and would be replaced") as error:

@@ -130,9 +130,7 @@ def found_by(beams_needed, widths):
         texts = ["<extra_id_1>", "<extra_id_0> bees", "", "<extra_id_0> bees<extra_id_1>"]
         texts += ["<extra_id_0> birds"] if beams >= beams_needed else []
         tokens = [self._opened.tokenizer.encode(one, add_special_tokens=False).ids for one in texts]
-        return [
-            Hypothesis(tuple(one), -1.0 - rank, -2.0 - rank, finished=True) for rank, one in enumerate(tokens)
-        ]
+        return [Hypothesis(tuple(one), -1.0 - rank, -2.0 - rank, finished=True) for rank, one in enumerate(tokens)]
 
     return search
 

@@ -190,7 +190,9 @@ def test_in_a_pipe_every_line_has_a_line(asked, learned, tmp_path):
     assert asked("--prompts", tmp_path / "german", "-q").err == ""
     assert " tokens in " in asked("zwei", "-v").err
     several = asked("--prompts", tmp_path / "german", "--samples", 2).out.splitlines()
-    assert [line.split("\t")[:2] for line in several] == [[n, rank] for n in "1234" for rank in "12" if n + rank != "22"]
+    assert [line.split("\t")[:2] for line in several] == [
+        [n, rank] for n in "1234" for rank in "12" if n + rank != "22"
+    ]
     assert several[0] == f"1\t1\t{want[0][0].logprob:.4f}\t{want[0][0].text}"
     lines = [json.loads(line) for line in asked("--prompts", tmp_path / "german", "--json").out.splitlines()]
     assert [line["prompt"] for line in lines] == [line for line in LINES if line]

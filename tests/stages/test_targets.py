@@ -292,17 +292,33 @@ BY_CHANCE = "give a temperature too, as --temperature 0.8"
 @pytest.mark.parametrize(
     ("settings", "message", "hint"),
     [
-        ({"beams": 3, "temperature": 0.7}, "temperature = 0.7 cannot be used here: 3 beams", "leave --beams away, or this"),
+        (
+            {"beams": 3, "temperature": 0.7},
+            "temperature = 0.7 cannot be used here: 3 beams",
+            "leave --beams away, or this",
+        ),
         ({"beams": 3, "samples": 2}, "samples = 2 cannot be used here: 3 beams", "away for --temperature 0.8, or this"),
         ({"beams": 3, "top_k": 4}, "top_k = 4 cannot be used here: 3 beams", "leave --beams away for"),
         ({"beams": 3, "seed": 4}, "seed = 4 cannot be used here: 3 beams", "leave --beams away for"),
-        ({"beams": 3, "repetition_penalty": 1.2}, "repetition_penalty = 1.2 cannot", "leave --beams away for --beams 1"),
-        ({"repetition_penalty": 1.2}, "repetition_penalty = 1.2 cannot .* without a temp", f"{BY_CHANCE}, or --beams 1"),
+        (
+            {"beams": 3, "repetition_penalty": 1.2},
+            "repetition_penalty = 1.2 cannot",
+            "leave --beams away for --beams 1",
+        ),
+        (
+            {"repetition_penalty": 1.2},
+            "repetition_penalty = 1.2 cannot .* without a temp",
+            f"{BY_CHANCE}, or --beams 1",
+        ),
         ({"samples": 2}, "samples = 2 cannot .* without a temperature beams search", f"{BY_CHANCE}, or --n-best for"),
         ({"seed": 2}, "seed = 2 cannot be used here: without a temperature beams search", BY_CHANCE),
         ({"beams": 3, "n_best": 4}, "n_best = 4 is more than beams = 3", "give --beams 4"),
         ({"n_best": 6}, "n_best = 6 is more than beams = 5", "give --beams 6"),
-        ({"beams": 1, "length_penalty": 0.5}, "length_penalty = 0.5 cannot be used here: beams = 1", "--beams 2 or more"),
+        (
+            {"beams": 1, "length_penalty": 0.5},
+            "length_penalty = 0.5 cannot be used here: beams = 1",
+            "--beams 2 or more",
+        ),
         ({"temperature": 1.0, "length_penalty_by": "gnmt"}, "with temperature = 1.0 tokens", "leave one of them away"),
         ({"temperature": 1.0, "n_best": 2}, "n_best = 2 cannot .* with temperature = 1.0 tokens", "--samples 2 makes"),
         ({"beams": 1, "top_k": 4}, "top_k = 4 cannot be used here: it is of a choice by chance", BY_CHANCE),

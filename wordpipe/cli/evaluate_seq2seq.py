@@ -85,9 +85,7 @@ def _show(found: dict[str, Any]) -> None:
         _print_sample(number, sample)
 
 
-def _columns(
-    systems: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]], draws: int
-) -> Iterator[Column]:
+def _columns(systems: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]], draws: int) -> Iterator[Column]:
     """A column for each system: the figures, their intervals, and for a baseline how far each model is above it."""
     models = [
         (one["name"], part["against"]) for one, part in zip(systems, figures, strict=True) if one["system"] == "model"

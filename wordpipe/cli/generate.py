@@ -25,8 +25,8 @@ PROMPT; a single text is shown while it is made. An encoder-decoder (wordpipe tr
 another text: a translation, a title, an answer. Folders of transformers serve for both. All PROMPT words are one prompt.
 Without PROMPT, prompts are read from --prompts or stdin, one per line; on a terminal there is a prompt. An encoder-decoder,
 and in a pipe a causal model of pairs, answers each line by one line, an empty line by an empty one; several targets of a line
-(--n-best, --samples) are lines of its number, rank, score and text, parted by tabs. Special tokens never come, but the one that ends a text. Exit
-code 3 when there was nothing to do."""
+(--n-best, --samples) are lines of its number, rank, score and text, parted by tabs. Special tokens never come, but the one
+that ends a text. Exit code 3 when there was nothing to do."""
 
 
 def _generate(
@@ -90,9 +90,7 @@ def _answer_lines(
             answered, tokens, seconds = answered + 1, tokens + writing.tokens, seconds + writing.seconds
             shortened, cut, outgrown = shortened + (writing.cut > 0), cut + writing.cut, outgrown + writing.outgrown
         _print_lines(number, found, several=settings.samples > 1)
-    for note in () if quiet else answer_notes(
-        opened.max_len, number, shortened, cut, outgrown, number - answered
-    ):
+    for note in () if quiet else answer_notes(opened.max_len, number, shortened, cut, outgrown, number - answered):
         say(note)
     if verbose:
         _say_rate(tokens, seconds)
@@ -237,7 +235,9 @@ def _fill(
                 f"the text is longer than the model's {filler.max_len:,} positions: {filled.cut:,} of its tokens were cut"
             )
         if filled.fillings and len(filled.fillings) < settings.top_k and not quiet:
-            say(f"{counted(len(filled.fillings), 'candidates')} of {settings.top_k:,}: no search found more different texts")
+            say(
+                f"{counted(len(filled.fillings), 'candidates')} of {settings.top_k:,}: no search found more different texts"
+            )
         _print_filled(filled, filler, as_json=as_json)
     if not n_filled:
         raise InputError("nothing was filled", hint=f"write {filler.mask} for what is missing")

@@ -46,8 +46,8 @@ class GenerateSettings(Settings):
     )
     n_best: int = setting(
         1,
-        "best targets of a source, as lines of its number, rank, score and text; parted by tabs, and of one the text alone; at "
-        "most the beams",
+        "best targets of a source, as lines of its number, rank, score and text; parted by tabs, and of one the text alone; "
+        "at most the beams",
         ge=1,
         le=1_000,
     )
@@ -150,7 +150,10 @@ class GenerateSettings(Settings):
         if beams > 1 and (given := self._given(_OF_SINGLE_TOKENS)):
             why = "beams search, and do not choose tokens one by one"
             if self.beams is None:
-                instead = {"samples": ", or --n-best for the best that beams find", "repetition_penalty": ", or --beams 1"}
+                instead = {
+                    "samples": ", or --n-best for the best that beams find",
+                    "repetition_penalty": ", or --beams 1",
+                }
                 self._refuse(given, f"without a temperature {why}", _WITH_TEMPERATURE + instead.get(given, ""))
             instead = {"temperature": "", "repetition_penalty": " for --beams 1"}
             hint = f"leave --beams away{instead.get(given, f' for {_EXAMPLE}')}, or this"
@@ -158,7 +161,9 @@ class GenerateSettings(Settings):
         if self.n_best > beams and self.temperature is not None:
             self._refuse("n_best", one_by_one, f"{self._so_many_samples}; or leave --temperature away")
         if self.n_best > beams:
-            raise ConfigError(f"n_best = {self.n_best} is more than beams = {beams}", hint=f"give --beams {self.n_best}")
+            raise ConfigError(
+                f"n_best = {self.n_best} is more than beams = {beams}", hint=f"give --beams {self.n_best}"
+            )
         if beams == 1 and (given := self._given(_OF_SEARCH)):
             if self.temperature is not None:
                 self._refuse(given, one_by_one, "leave one of them away")

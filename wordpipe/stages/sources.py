@@ -90,7 +90,8 @@ def refuse_source_as_output(output: Path, names: Iterable[str]) -> None:
     if not output.is_file():
         return
     for name in names:
-        for path in map(Path, [name] if Path(name).exists() else glob(name, recursive=True)):
+        there = [name] if Path(name).exists() else glob(name, recursive=True)  # noqa: PTH207  (Path globs in one folder)
+        for path in map(Path, there):
             if output.samefile(path) or (path.is_dir() and output.resolve().is_relative_to(path.resolve())):
                 hint = "name another output with -o"
                 raise StorageError("the output is a file that is read, and would be replaced", where=output, hint=hint)

@@ -205,7 +205,8 @@ def answer_notes(max_len: int, sources: int, shortened: int, cut: int, outgrown:
     Args:
         max_len: positions of the model, of a first text and its answer together.
         sources: first texts.
-        shortened, cut: those that were cut, and tokens at their ends.
+        shortened: those that were cut.
+        cut: tokens at their ends that were not read.
         outgrown: those whose answer was stopped because the positions were full.
         empty: those without a letter.
     """
