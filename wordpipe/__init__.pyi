@@ -568,7 +568,7 @@ def generate(
         max_tokens: tokens after which a text ends, where the model does not end it before (default of a decoder: 100, of an encoder-decoder: twice those of the source and 20, at most the model's positions). Default: None.
         min_tokens: tokens before the model may end a text. Default: 0.
         beams: targets that an encoder-decoder follows side by side for a source, 1 = one token after the other (default: 5, with a temperature 1) (1 to 1000). Default: None.
-        n_best: best targets to show of a source, at most the beams (1 to 1000). Default: 1.
+        n_best: best targets of a source, as lines of its number, rank, score and text; parted by tabs, and of one the text alone; at most the beams (1 to 1000). Default: 1.
         length_penalty: exponent of a target's length, which its log-probability is divided by: higher ones favour long targets (-10 to 10). Default: 1.0.
         length_penalty_by: what has that exponent: hf = the length n (Hugging Face), gnmt = (5 + n) / 6 (Wu et al. 2016). Default: 'hf'.
         prefix: text put before every text, as "translate German to English: " (default: the one that the model was trained with). Default: None.

@@ -60,7 +60,12 @@ def test_a_table_and_its_json_say_the_same(cli, model, files):
     assert rows["loss (nats/token)"] == [f"{metrics['loss']:.4f}", "–", "–", "–"]
     assert rows["perplexity"][0] == f"{metrics['perplexity']:,.2f}"
     nearest = found["systems"][0]["against"]["nearest"]["exact_match"]
-    assert rows["model above"][-1] == f"{100 * nearest['difference']:+.2f}, p {nearest['p']:.3g}"  # of the last measure
+    least = "≤ " if nearest["p"] == 1 / 50 else ""
+    assert (
+        rows["model above"][-1] == f"{100 * nearest['difference']:+.2f}, p {least}{nearest['p']:.3g}"
+    )  # of the last measure
+    low, high = found["systems"][-1]["intervals"]["exact_match"]
+    assert rows["95 %"][-1] == f"{100 * low:.2f} … {100 * high:.2f}"
     for signature in found["signatures"].values():
         assert f": {signature}\n" in table.out
     first = found["samples"][0]
@@ -72,6 +77,25 @@ def test_a_table_and_its_json_say_the_same(cli, model, files):
     assert len((files / "out.tsv").read_text().splitlines()) == 4
     bare = cli(*args, "-q")
     assert (bare.code, bare.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("p", "draws", "shown"),
+    [
+        (0.05, 20, "+1.50, p ≤ 0.05"),
+        (0.1, 20, "+1.50, p 0.1"),
+        (0.001, 1_000, "+1.50, p ≤ 0.001"),
+        (1.0, 1, "+1.50, p 1"),
+    ],
+)
+def test_the_least_p_that_draws_can_give_is_a_bound(p, draws, shown):
+    metrics = dict.fromkeys([*command._SCORES, *command._OTHERS], 0.5)
+    none = dict.fromkeys(metrics)
+    one = {"metrics": metrics, "intervals": none, "against": {"copy": none | {"bleu": {"difference": 1.5, "p": p}}}}
+    systems = [{"system": "model", "name": "m"} | one, {"system": "copy", "name": "copy"} | one | {"against": {}}]
+    columns = dict(command._columns(systems, systems, draws))
+    assert dict(columns["copy of\nthe source"])["  model above"] is None  # of the last measure
+    assert next(cell for label, cell in columns["copy of\nthe source"] if label == "  model above") == shown
 
 
 def test_what_is_cut_or_missing_is_said(cli, model, files):

@@ -81,6 +81,11 @@ def test_the_n_best_have_numbers_ranks_and_scores(asked, model, tmp_path):
     assert [line.split("\t")[:2] for line in sampled.out.splitlines()] == [["1", "1"], ["1", "2"], ["1", "3"]]
 
 
+def test_help_says_what_the_lines_of_several_targets_are(cli):
+    for flag in ("--help", "--help-all"):
+        assert "of its number, rank, score and text" in " ".join(cli("generate", flag).out.split())
+
+
 def test_json_has_an_object_for_each_target(asked, model, tmp_path):
     (tmp_path / "german").write_text("".join(f"{line}\n" for line in LINES))
     found = asked("--prompts", tmp_path / "german", "--json", "--n-best", 2, "--length-penalty", 0.6)
@@ -122,6 +127,15 @@ def test_a_line_that_is_too_long_leaves_its_place(asked, model, tmp_path, monkey
     first, second, third = found.out.split("\n")[:-1]
     assert (first, second, third) == tuple(on_a_line(one.text) for one in made(model, ["Honey", "", "Water"]))
     assert "line 2: longer than 30 characters" in found.err
+
+
+def test_bytes_that_are_no_utf_8_are_replaced_and_said(asked, tmp_path):
+    (tmp_path / "latin").write_bytes(b"Honey\nSea\xe9 [MASK]\n")
+    said = f"replaced invalid UTF-8 by U+FFFD: {tmp_path / 'latin'}, line 2\n"
+    found = asked("--prompts", tmp_path / "latin", "--json")
+    assert said in found.err
+    assert json.loads(found.out.splitlines()[1])["source"] == "Sea\ufffd [MASK]"
+    assert "UTF-8" not in asked("--prompts", tmp_path / "latin", "-q").err
 
 
 def test_nothing_to_do_is_an_error(asked):
@@ -241,6 +255,9 @@ def test_a_denoiser_fills(cli, handbook, tmp_path, monkeypatch):
     found = [json.loads(line) for line in cli(*asked, "--json").out.splitlines()]
     assert found == [{"text": "Honey is [MASK].", **vars(one)} for one in want.fillings]
     assert found[0].keys() == {"text", "rank", "filled", "spans", "score", "logprob"}
+    (tmp_path / "latin").write_bytes(b"Sea\xe9 [MASK]\n")
+    found = cli("fill", path, "--texts", tmp_path / "latin", *QUICK)
+    assert f"replaced invalid UTF-8 by U+FFFD: {tmp_path / 'latin'}, line 1\n" in found.err
     monkeypatch.setattr("wordpipe.cli.generate.sys.stdout.isatty", lambda: True)
     shown = cli(*asked).out.splitlines()
     assert f"{want.fillings[0].score:.4f}" in shown[1]

@@ -24,6 +24,30 @@ def test_the_mark_of_a_files_begin_is_no_part_of_a_query(built, cli, tmp_path):
     assert piped.stdout.decode() == found.out
 
 
+LATIN = b"water\nsalt caf\xe9\n\n\xff\xfe\xe2\x82 salt\n"
+
+
+def test_bytes_that_are_no_utf_8_are_replaced_and_said(built, cli, tmp_path):
+    """Of a file and of a pipe, as other programs replace them; how many lines had some, and the first of them."""
+    (tmp_path / "queries").write_bytes(LATIN)
+    asked = ("query", built / "words", "-k", "1", "--json")
+    found = cli(*asked, "--queries", tmp_path / "queries")
+    queries = dict.fromkeys(json.loads(line)["query"] for line in found.out.splitlines())
+    assert [*queries] == ["water", "salt caf\ufffd", "\ufffd\ufffd\ufffd salt"]
+    said = "replaced invalid UTF-8 by U+FFFD in 2 lines, the first: {}, line 2\n"
+    assert said.format(tmp_path / "queries") in found.err
+    assert cli(*asked, "--queries", tmp_path / "queries", "-q").err == ""
+    piped = subprocess.run(
+        [sys.executable, "-m", "wordpipe", *map(str, asked)], input=LATIN, capture_output=True, check=True
+    )
+    assert piped.stdout.decode() == found.out
+    assert said.format("standard input") in piped.stderr.decode()
+    (tmp_path / "queries").write_bytes(b"\xef\xbb\xbfsalt \xe9")
+    assert f"by U+FFFD: {tmp_path / 'queries'}, line 1\n" in cli(*asked, "--queries", tmp_path / "queries").err
+    (tmp_path / "queries").write_text("salt \ufffd ð é\n")
+    assert "UTF-8" not in cli(*asked, "--queries", tmp_path / "queries").err
+
+
 @pytest.fixture
 def short(monkeypatch):
     monkeypatch.setattr(command, "_LONGEST", 10)

@@ -4,6 +4,7 @@ import json
 import math
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -394,6 +395,33 @@ def test_a_file_takes_what_one_model_wrote(models, data, tmp_path):
     with pytest.raises(StorageError, match=r"folder\.tsv"):
         evaluated(models["t5"], data, output=tmp_path / "folder.tsv", max_tokens=2, beams=1)
     assert not [*tmp_path.glob("out*")]
+
+
+@pytest.mark.parametrize("named", ["the data", "the training pairs", "one of a list", "a link", "a glob", "a folder"])
+def test_a_file_that_is_read_is_not_replaced(models, data, train, tmp_path, named, written):
+    """By any of its names; another file beside it is."""
+    written(OUTPUTS)
+    folder = tmp_path / "parts.parquet"
+    folder.mkdir()
+    part = folder / "part.parquet"
+    pq.write_table(pa.table({"text": ["a"], "text_b": ["b"]}), part)
+    (tmp_path / "link.tsv").symlink_to(data)
+    sources, output, file = {
+        "the data": ({"data": data}, data, data),
+        "the training pairs": ({"data": data, "train": train}, train, train),
+        "one of a list": ({"data": [train, data]}, tmp_path / "parts.parquet" / ".." / "data.tsv", data),
+        "a link": ({"data": tmp_path / "link.tsv"}, data, data),
+        "a glob": ({"data": data, "train": str(tmp_path / "*" / "p*.parquet")}, part, part),
+        "a folder": ({"data": folder}, part, part),
+    }[named]  # fmt: skip
+    before = file.read_bytes()
+    with pytest.raises(StorageError, match="the output is a file that is read, and would be replaced") as error:
+        evaluated(models["t5"], **sources, output=output)
+    assert error.value.where == str(output)
+    assert file.read_bytes() == before
+    (tmp_path / "out.tsv").write_text("older")
+    evaluated(models["t5"], data, output=tmp_path / "out.tsv")
+    assert (tmp_path / "out.tsv").read_text().startswith("source\t")
 
 
 # ---- errors

@@ -11,6 +11,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from tests.support.model_artifacts import artifact_of, folder_of, pair_files, tokenizer_file
 from wordpipe import fill, open_model
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.model import Hypothesis
 from wordpipe.model.settings import FillSettings
 from wordpipe.settings import Settings
 from wordpipe.stages import DenoisingFiller
@@ -37,12 +38,13 @@ def models(tokenizers, tmp_path_factory):
     return made | {"artifact": artifact_of(pair_files(tokenizers["t5"], "t5"), root / "artifact", Denoising())}
 
 
-def theirs(path, text, sentinels, most):
+def theirs(path, text, sentinels, most, beams=5):
     """The targets of transformers, best first, as ids."""
     tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModelForSeq2SeqLM.from_pretrained(path).eval()
     wrong = [[number] for number in [*range(6), *range(400 + sentinels, 448)]]
     found = model.generate(
-        **tokenizer(text, return_tensors="pt"), do_sample=False, num_beams=5, num_return_sequences=5, max_new_tokens=most,
+        **tokenizer(text, return_tensors="pt"), do_sample=False, num_beams=beams, num_return_sequences=5,
+        max_new_tokens=most,
         bad_words_ids=wrong, bos_token_id=None, forced_eos_token_id=None, return_dict_in_generate=True, output_scores=True,
     )  # fmt: skip
     return tokenizer, found.sequences[:, 1:].tolist(), found.sequences_scores.tolist()
@@ -65,7 +67,7 @@ def test_bart_writes_the_whole_text(models):
 
 def test_t5_writes_what_stands_between_its_sentinels(models):
     """The same search as transformers', whose text has no space before a sentinel: it belongs to what is missing."""
-    tokenizer, rows, scores = theirs(models["t5"], "The<extra_id_0> fly to<extra_id_1>.", 3, 34)
+    tokenizer, rows, scores = theirs(models["t5"], "The<extra_id_0> fly to<extra_id_1>.", 3, 34, beams=40)
     filled = fill(models["t5"], "The [MASK] fly to [MASK].", top_k=5, **QUICK)
     assert {round(one.score, 3) for one in filled.fillings} <= {round(score, 3) for score in scores}
     assert filled.fillings[0].score == pytest.approx(scores[0], abs=1e-4)
@@ -85,14 +87,19 @@ def test_t5_writes_what_stands_between_its_sentinels(models):
 def taught(opened, ids):
     """The model, made to write these ids: each step's logits are those of the next one."""
     model = opened.pair_model
-    steps = iter(ids)
+    steps, source_of = iter(ids), model.read
+
+    def read(*args):
+        nonlocal steps
+        steps = iter(ids)  # of each search
+        return source_of(*args)
 
     def logits_at(hidden):
         logits = torch.full((*hidden.shape[:-1], 448), -20.0)
         logits[..., next(steps)] = 0.0
         return logits
 
-    model.decoder.logits_at = logits_at
+    model.read, model.decoder.logits_at = read, logits_at
     return opened
 
 
@@ -113,6 +120,60 @@ def test_the_target_is_parted_by_its_sentinels(models, written, filled, spans):
     found = fill(opened, "The [MASK] fly to [MASK].", top_k=1, **QUICK)
     assert (found.filled, found.fillings[0].spans) == (filled, spans)
     assert len(found.fillings) == 1
+
+
+def found_by(beams_needed, widths):
+    """A search that finds what fills nothing twice, the same text twice, and another one where it is wide enough."""
+
+    def search(self, ids, n_masks, beams):
+        widths.append(beams)
+        texts = ["<extra_id_1>", "<extra_id_0> bees", "", "<extra_id_0> bees<extra_id_1>"]
+        texts += ["<extra_id_0> birds"] if beams >= beams_needed else []
+        tokens = [self._opened.tokenizer.encode(one, add_special_tokens=False).ids for one in texts]
+        return [Hypothesis(tuple(one), -1.0 - rank, -2.0 - rank, finished=True) for rank, one in enumerate(tokens)]
+
+    return search
+
+
+@pytest.mark.parametrize(
+    ("needed", "top_k", "filled", "widths"),
+    [
+        (5, 1, ["The bees fly."], [5]),
+        (5, 2, ["The bees fly.", "The birds fly."], [5]),
+        (20, 2, ["The bees fly.", "The birds fly."], [5, 10, 20]),
+        (20, 3, ["The bees fly.", "The birds fly."], [5, 10, 20, 40]),
+        (99, 2, ["The bees fly."], [5, 10, 20, 40]),
+        (1, 600, ["The bees fly.", "The birds fly."], [600, 1000]),
+    ],
+)
+def test_more_beams_search_where_too_few_texts_are_different(models, monkeypatch, needed, top_k, filled, widths):
+    searched = []
+    monkeypatch.setattr(DenoisingFiller, "_search", found_by(needed, searched))
+    found = fill(models["t5"], "The [MASK] fly.", top_k=top_k, **QUICK)
+    assert [one.filled for one in found.fillings] == filled
+    assert [one.rank for one in found.fillings] == [*range(1, len(filled) + 1)]
+    assert (searched, found.filled) == (widths, filled[0])
+
+
+def test_fewer_candidates_than_asked_for_are_said(models, monkeypatch, cli):
+    monkeypatch.setattr(DenoisingFiller, "_search", found_by(1, []))
+    asked = ("fill", models["t5"], "The [MASK] fly.", "--device", "cpu", "--threads", 1)
+    assert "2 candidates of 3: no search found more different texts\n" in cli(*asked, "--top-k", 3).err
+    assert "candidates of" not in cli(*asked, "--top-k", 2).err
+    assert cli(*asked, "-q").err == ""
+
+
+@pytest.mark.parametrize("spelled", ["<mask>", "<MASK>"])
+def test_a_mask_may_be_spelled_as_the_tokenizer_does(models, tokenizers, tmp_path, spelled):
+    """Where it has such a token; [MASK] is always one."""
+    want = fill(models["t5"], "The [MASK] fly to [MASK].", **QUICK).fillings
+    with_mask = Tokenizer.from_str(tokenizers["t5"].decode())
+    with_mask.add_special_tokens([spelled])
+    path = folder_of(pair_files(with_mask.to_str().encode(), "t5"), tmp_path / "model")
+    for text in (f"The {spelled} fly to {spelled}.", f"The [MASK] fly to {spelled}.", "The [MASK] fly to [MASK]."):
+        assert fill(path, text, **QUICK).fillings == want
+    with pytest.raises(InputError, match="nothing to fill"):
+        fill(models["t5"], f"The {spelled} fly.", **QUICK)
 
 
 def test_sentinels_may_be_written_themselves(models):

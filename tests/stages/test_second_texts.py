@@ -10,8 +10,11 @@ from tests.conftest import TINY
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, InputError
+from wordpipe.model.settings import GenerateSettings
+from wordpipe.stages import Writing
 
 SMALL = TINY | {"threads": 1, "dtype": "float32", "batch_size": 16, "device": "cpu", "seq_len": 32}
+GREEDY = {"temperature": 0, "device": "cpu", "threads": 1}
 NUMBERS = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four", "acht": "eight"}
 
 
@@ -40,6 +43,10 @@ def learned(tokens, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     trained(tokens, folder / "model", steps=200, lr=1e-2, dim=64, n_heads=4, ffn_dim=128, n_layers=2)
     return folder / "model"
+
+
+def settings_of(**settings):
+    return GenerateSettings.make(GREEDY | settings)
 
 
 def manifest(folder):
@@ -133,9 +140,70 @@ def test_it_starts_from_a_model_of_plain_text(built, tmp_path):
     assert wordpipe.open_model(tmp_path / "tuned").answers
 
 
-def test_the_terminal_parts_the_two_texts(learned, cli):
-    found = cli("generate", str(learned), "zwei vier acht", "--temperature", "0", "--max-tokens", "20")
-    assert found.out == f"zwei vier acht\n{wordpipe.generate(learned, 'zwei vier acht', temperature=0)[0].text}\n"
+def test_a_first_text_that_is_too_long_is_cut_at_its_end(learned):
+    """Its marks and its beginning stay; an eighth of the positions, or what may be written, stays free for the answer."""
+    opened = wordpipe.open_model(learned)
+    ids = opened.encode("drei zwei acht " + "eins " * 60)
+    for max_tokens, free in ((20, 4), (2, 2)):
+        kept = 32 - len(opened.before) - len(opened.after) - free + 1
+        writing = Writing(opened, opened.tokenizer.decode(ids), settings_of(max_tokens=max_tokens))
+        (made,) = writing.results()
+        assert (made.cut, made.slid) == (len(ids) - kept, 0)
+        assert made.tokens == max_tokens if max_tokens == 2 else made.tokens <= 4
+        (same,) = wordpipe.generate(opened, opened.tokenizer.decode(ids[:kept]), max_tokens=max_tokens, **GREEDY)
+        assert (same.text, same.logprob, same.cut) == (made.text, made.logprob, 0)
+        assert writing.notes[0] == (
+            "the source was too long for the model's 32 positions with room for an answer: "
+            f"{len(ids) - kept} tokens at the end were not read"
+        )
+
+
+def test_an_answer_ends_where_the_positions_are_full(learned):
+    """What was read of the first text would be lost, were the window to go on."""
+    opened = wordpipe.open_model(learned)
+    n_read = len(opened.before) + len(opened.encode("zwei vier acht")) + len(opened.after)
+    writing = Writing(opened, "zwei vier acht", settings_of(min_tokens=60, max_tokens=60, samples=2))
+    for made in writing.results():
+        assert (made.tokens, made.stopped, made.slid, made.cut) == (32 - n_read + 1, "length", 0, 0)
+    assert writing.notes == ["the answer was stopped where source and answer fill the model's 32 positions"]
+    short = Writing(opened, "zwei vier acht", settings_of(min_tokens=32 - n_read + 1, max_tokens=32 - n_read + 1))
+    assert (short.results()[0].tokens, short.notes) == (32 - n_read + 1, [])
+
+
+LINES = ["zwei vier acht", "", "eins eins drei", "acht " * 60]
+
+
+@pytest.fixture
+def asked(learned, cli, tmp_path):
+    (tmp_path / "german").write_text("".join(f"{line}\n" for line in LINES))
+    options = ("--temperature", 0, "--max-tokens", 20, "--device", "cpu", "--threads", 1)
+    return lambda *args: cli("generate", learned, *options, *(args or ("--prompts", tmp_path / "german")))
+
+
+def test_in_a_pipe_every_line_has_a_line(asked, learned, tmp_path):
+    found = asked()
+    opened = wordpipe.open_model(learned)
+    want = [wordpipe.generate(opened, line, max_tokens=20, **GREEDY) if line else None for line in LINES]
+    assert found.out == "".join(f"{one[0].text if one else ''}\n" for one in want)
+    assert "1 of 4 sources were too long for the model's 32 positions with room for an answer: " in found.err
+    assert "1 of 4 sources were empty, and so are their answers\n" in found.err
+    assert asked("--prompts", tmp_path / "german", "-q").err == ""
+    assert " tokens in " in asked("zwei", "-v").err
+    several = asked("--prompts", tmp_path / "german", "--samples", 2).out.splitlines()
+    assert [line.split("\t")[:2] for line in several] == [
+        [n, rank] for n in "1234" for rank in "12" if n + rank != "22"
+    ]
+    assert several[0] == f"1\t1\t{want[0][0].logprob:.4f}\t{want[0][0].text}"
+    lines = [json.loads(line) for line in asked("--prompts", tmp_path / "german", "--json").out.splitlines()]
+    assert [line["prompt"] for line in lines] == [line for line in LINES if line]
+    assert (asked("").code, asked("zwei vier acht").out) == (3, f"{want[0][0].text}\n")
+
+
+def test_the_terminal_parts_the_two_texts(asked, learned, monkeypatch):
+    monkeypatch.setattr("wordpipe.cli.generate.sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    want = wordpipe.generate(learned, "zwei vier acht", max_tokens=20, **GREEDY)[0].text
+    assert asked("zwei vier acht").out == f"zwei vier acht\n{want}\n"
 
 
 def test_a_vocabulary_of_their_own_is_refused(tokens, tmp_path):

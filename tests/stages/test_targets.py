@@ -5,10 +5,11 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tests.support.model_artifacts import artifact_of, folder_of, model_files, pair_files, tokenizer_file
-from wordpipe import generate, open_model
+from wordpipe import evaluate_seq2seq, generate, open_model
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.settings import GenerateSettings
-from wordpipe.stages import WINDOW, Target, TargetWriter
+from wordpipe.stages import WINDOW, RunOptions, Target, TargetWriter
+from wordpipe.training.settings import DenoisingSettings
 
 QUICK = {"threads": 1, "device": "cpu"}
 STYLES = ("t5", "bart", "vaswani")
@@ -186,6 +187,21 @@ def test_more_tokens_than_positions_are_said(models):
     assert writer(models["vaswani"]).notes == []
 
 
+def test_a_denoiser_is_named(tokenizer, models, tmp_path):
+    """Where the manifest says what the model learned; nothing is known of folders of others."""
+    path = artifact_of(pair_files(tokenizer, "t5"), tmp_path / "model", DenoisingSettings())
+    (note,) = writer(path).notes
+    assert note.startswith("the model has learned to restore texts (wordpipe train denoising), and no pairs")
+    assert f"wordpipe train seq2seq PAIRS --init {path}" in note
+    assert writer(path).write(["Honey"])[0].targets
+    told = []
+    evaluate_seq2seq(
+        path, [{"text": "a", "text_b": "b"}], draws=0, max_tokens=2, **QUICK, run=RunOptions(report=told.append)
+    )
+    assert f"model: {note}" in [one.note for one in told]
+    assert writer(models["t5"]).notes == writer(models["artifact"]).notes == []
+
+
 def test_at_least_so_many_tokens(models):
     short = writer(models["bart"], beams=3).write(SOURCES)
     assert min(one.targets[0].tokens for one in short) < 8
@@ -270,30 +286,56 @@ def test_one_text_from_python(models):
     assert [one.text for one in generate(models["bart"], " ", **QUICK)] == [""]
 
 
+BY_CHANCE = "give a temperature too, as --temperature 0.8"
+
+
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "message", "hint"),
     [
         (
             {"beams": 3, "temperature": 0.7},
-            "temperature = 0.7 belongs to tokens that are chosen one by one, and 3 beams",
+            "temperature = 0.7 cannot be used here: 3 beams",
+            "leave --beams away, or this",
         ),
-        ({"beams": 3, "samples": 2}, "samples = 2"),
-        ({"beams": 3, "top_k": 4}, "top_k = 4"),
-        ({"repetition_penalty": 1.2}, "repetition_penalty = 1.2"),
-        ({"samples": 2}, "samples = 2 belongs to tokens that are chosen one by one, and 5 beams"),
-        ({"beams": 3, "n_best": 4}, "n_best = 4 is more than beams = 3"),
-        ({"n_best": 6}, "n_best = 6 is more than beams = 5"),
-        ({"beams": 1, "length_penalty": 0.5}, "length_penalty = 0.5 belongs to a search"),
-        ({"temperature": 1.0, "length_penalty_by": "gnmt"}, "length_penalty_by = gnmt belongs to a search"),
-        ({"temperature": 1.0, "n_best": 2}, "n_best = 2 is more than beams = 1"),
-        ({"beams": 1, "top_k": 4}, "top_k = 4 cannot be used here: it chooses by chance"),
-        ({"stop": ("a",)}, "stop = .* cannot be used here: an encoder-decoder ends"),
-        ({"min_tokens": 5, "max_tokens": 4}, "min_tokens = 5 is more than max_tokens = 4"),
+        ({"beams": 3, "samples": 2}, "samples = 2 cannot be used here: 3 beams", "away for --temperature 0.8, or this"),
+        ({"beams": 3, "top_k": 4}, "top_k = 4 cannot be used here: 3 beams", "leave --beams away for"),
+        ({"beams": 3, "seed": 4}, "seed = 4 cannot be used here: 3 beams", "leave --beams away for"),
+        (
+            {"beams": 3, "repetition_penalty": 1.2},
+            "repetition_penalty = 1.2 cannot",
+            "leave --beams away for --beams 1",
+        ),
+        (
+            {"repetition_penalty": 1.2},
+            "repetition_penalty = 1.2 cannot .* without a temp",
+            f"{BY_CHANCE}, or --beams 1",
+        ),
+        ({"samples": 2}, "samples = 2 cannot .* without a temperature beams search", f"{BY_CHANCE}, or --n-best for"),
+        ({"seed": 2}, "seed = 2 cannot be used here: without a temperature beams search", BY_CHANCE),
+        ({"beams": 3, "n_best": 4}, "n_best = 4 is more than beams = 3", "give --beams 4"),
+        ({"n_best": 6}, "n_best = 6 is more than beams = 5", "give --beams 6"),
+        (
+            {"beams": 1, "length_penalty": 0.5},
+            "length_penalty = 0.5 cannot be used here: beams = 1",
+            "--beams 2 or more",
+        ),
+        ({"temperature": 1.0, "length_penalty_by": "gnmt"}, "with temperature = 1.0 tokens", "leave one of them away"),
+        ({"temperature": 1.0, "n_best": 2}, "n_best = 2 cannot .* with temperature = 1.0 tokens", "--samples 2 makes"),
+        ({"beams": 1, "top_k": 4}, "top_k = 4 cannot be used here: it is of a choice by chance", BY_CHANCE),
+        ({"beams": 1, "seed": 4}, "seed = 4 cannot be used here: it is of a choice by chance", BY_CHANCE),
+        ({"stop": ("a",)}, "stop = .* cannot be used here: an encoder-decoder ends", "leave it away"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused_by_name(models, settings, message):
-    with pytest.raises(ConfigError, match=message):
+def test_settings_that_do_not_go_together_are_refused_by_name(models, settings, message, hint):
+    """With the next step, which is not refused again."""
+    with pytest.raises(ConfigError, match=message) as error:
         writer(models["t5"], **settings)
+    assert hint in error.value.hint
+
+
+def test_at_least_is_not_more_than_at_most(models):
+    with pytest.raises(ConfigError, match="min_tokens = 5 is more than max_tokens = 4"):
+        writer(models["t5"], min_tokens=5, max_tokens=4)
 
 
 def test_a_decoder_has_no_beams(tokenizer, tmp_path):
@@ -302,8 +344,9 @@ def test_a_decoder_has_no_beams(tokenizer, tmp_path):
     for settings, name in (({"beams": 2}, "beams = 2"), ({"length_penalty": 0.5}, "length_penalty = 0.5")):
         with pytest.raises(ConfigError, match=f"{name} cannot be used here: a decoder goes on"):
             generate(path, "Honey", **few, **settings)
-    with pytest.raises(ConfigError, match="n_best = 2 cannot be used here"):
+    with pytest.raises(ConfigError, match="n_best = 2 cannot be used here") as error:
         generate(path, "Honey", **few, n_best=2)
+    assert error.value.hint == "--samples 2 makes so many texts by chance"
     assert generate(path, "Honey", **few, beams=1) == generate(path, "Honey", **few)
     assert generate(path, "ey", **few, prefix="Hon") == generate(path, "Honey", **few)
     long = generate(path, "Honey", **QUICK, max_tokens=60, min_tokens=60, samples=20, temperature=3.0)

@@ -72,11 +72,12 @@ def _show(found: dict[str, Any]) -> None:
     """The figures of all pairs, those of each prefix, the signatures, and samples."""
     from wordpipe.cli.tables import console
 
-    print_columns([*_columns(found["systems"], found["systems"])])
+    draws = found["settings"]["draws"]
+    print_columns([*_columns(found["systems"], found["systems"], draws)])
     for prefix in found["systems"][0]["by_prefix"]:
         parts = [one["by_prefix"][prefix] for one in found["systems"]]
         name = f"{short_name(prefix, _PREFIX_WIDTH) or 'without a prefix'} ({counted(parts[0]['pairs'], 'pairs')})"
-        print_columns([*_columns(found["systems"], parts)], above=name)
+        print_columns([*_columns(found["systems"], parts, draws)], above=name)
     screen = console()
     for measure, signature in found["signatures"].items():
         screen.print(f"{_SCORES[measure][0]}: {signature}", soft_wrap=True)
@@ -84,7 +85,7 @@ def _show(found: dict[str, Any]) -> None:
         _print_sample(number, sample)
 
 
-def _columns(systems: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]]) -> Iterator[Column]:
+def _columns(systems: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]], draws: int) -> Iterator[Column]:
     """A column for each system: the figures, their intervals, and for a baseline how far each model is above it."""
     models = [
         (one["name"], part["against"]) for one, part in zip(systems, figures, strict=True) if one["system"] == "model"
@@ -96,7 +97,7 @@ def _columns(systems: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]
             lines.append(("  95 %", _range(part["intervals"][measure], times)))
             for name, against in models:
                 above = "  model above" if len(models) == 1 else f"  above: {short_name(name, _NAME_WIDTH - 9)}"
-                lines.append((above, _above(against.get(one["name"], {}).get(measure), times)))
+                lines.append((above, _above(against.get(one["name"], {}).get(measure), times, draws)))
         for measure, (label, form) in _OTHERS.items():
             value = part["metrics"].get(measure)
             lines.append((label, None if value is None else figure(value, form)))
@@ -104,11 +105,15 @@ def _columns(systems: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]
 
 
 def _range(interval: Sequence[float] | None, times: float) -> str | None:
-    return None if interval is None else " … ".join(f"{times * bound:.1f}" for bound in interval)
+    return None if interval is None else " … ".join(f"{times * bound:.2f}" for bound in interval)
 
 
-def _above(found: dict[str, Any] | None, times: float) -> str | None:
-    return None if found is None else f"{times * found['difference']:+.2f}, p {found['p']:.3g}"
+def _above(found: dict[str, Any] | None, times: float, draws: int) -> str | None:
+    """How far a model is above a baseline, and p: none of so few draws may be less than one of them, so it is a bound."""
+    if found is None:
+        return None
+    p = found["p"]
+    return f"{times * found['difference']:+.2f}, p {'≤ ' if p == 1 / draws < 1 else ''}{p:.3g}"
 
 
 def _print_sample(number: int, sample: dict[str, Any]) -> None:

@@ -23,9 +23,10 @@ _HELP = """Continue a text with a causal model, or write the target of a source 
 A causal model (wordpipe train clm) goes on where PROMPT ends, or, where it learned from pairs, with the text that belongs to
 PROMPT; a single text is shown while it is made. An encoder-decoder (wordpipe train seq2seq) reads PROMPT whole and writes
 another text: a translation, a title, an answer. Folders of transformers serve for both. All PROMPT words are one prompt.
-Without PROMPT, prompts are read from --prompts or stdin, one per line; on a terminal there is a prompt. An encoder-decoder
-answers each line by one line, an empty line by an empty one. Special tokens never come, but the one that ends a text. Exit
-code 3 when there was nothing to do."""
+Without PROMPT, prompts are read from --prompts or stdin, one per line; on a terminal there is a prompt. An encoder-decoder,
+and in a pipe a causal model of pairs, answers each line by one line, an empty line by an empty one; several targets of a line
+(--n-best, --samples) are lines of its number, rank, score and text, parted by tabs. Special tokens never come, but the one
+that ends a text. Exit code 3 when there was nothing to do."""
 
 
 def _generate(
@@ -48,11 +49,14 @@ def _continue(
     opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
     *, as_json: bool, quiet: bool, verbose: bool,
 ) -> None:  # fmt: skip
-    """Texts that go on, by a decoder, one prompt after the other."""
+    """Texts that go on, by a decoder, one prompt after the other; in a pipe a line for a line, where it learned from pairs."""
     from wordpipe.stages import Writing
 
     opened.need("decoder")
-    for number, line in enumerate(given_lines(prompt, prompts, what="prompt", option="--prompts")):
+    if opened.answers and not as_json and not sys.stdout.isatty():
+        _answer_lines(opened, prompt, prompts, settings, quiet=quiet, verbose=verbose)
+        return
+    for number, line in enumerate(given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet)):
         writing = Writing(opened, line, settings)
         if as_json:
             _print_json(writing)
@@ -64,8 +68,39 @@ def _continue(
             for note in writing.notes:
                 say(note)
         if verbose:
-            rate = human_count(writing.tokens / max(writing.seconds, 1e-9))
-            say(f"{counted(writing.tokens, 'tokens')} in {writing.seconds:.2f} s, {rate} tokens/s")
+            _say_rate(writing.tokens, writing.seconds)
+
+
+def _answer_lines(
+    opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
+    *, quiet: bool, verbose: bool,
+) -> None:  # fmt: skip
+    """The second texts of pairs, by a decoder that learned from pairs: lines as those of an encoder-decoder."""
+    from wordpipe.errors import InputError
+    from wordpipe.stages import Writing, answer_notes
+
+    number = answered = shortened = cut = outgrown = tokens = 0
+    seconds = 0.0
+    for line in given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet, parallel=True):
+        number += 1
+        found = [(0.0, "")]
+        if line.strip():
+            writing = Writing(opened, line, settings)
+            found = [(one.logprob, one.text) for one in writing.results()]
+            answered, tokens, seconds = answered + 1, tokens + writing.tokens, seconds + writing.seconds
+            shortened, cut, outgrown = shortened + (writing.cut > 0), cut + writing.cut, outgrown + writing.outgrown
+        _print_lines(number, found, several=settings.samples > 1)
+    for note in () if quiet else answer_notes(opened.max_len, number, shortened, cut, outgrown, number - answered):
+        say(note)
+    if verbose:
+        _say_rate(tokens, seconds)
+    if not answered:
+        raise InputError("there is no text in the prompts", hint="give some words")
+
+
+def _say_rate(tokens: int, seconds: float) -> None:
+    rate = human_count(tokens / max(seconds, 1e-9))
+    say(f"{counted(tokens, 'tokens')} in {seconds:.2f} s, {rate} tokens/s")
 
 
 def _write_targets(
@@ -79,7 +114,7 @@ def _write_targets(
     writer = TargetWriter(opened, settings)
     for note in () if quiet else writer.notes:
         say(note)
-    lines = given_lines(prompt, prompts, what="prompt", option="--prompts", parallel=True)
+    lines = given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet, parallel=True)
     size = 1 if is_prompt(prompt, prompts) else WINDOW
     for some in batches(lines, size, stdin_has_more if prompts is None and not prompt else lambda: True):
         first = writer.sources + 1
@@ -102,11 +137,18 @@ def _print_targets(found: "list[Written]", first: int, settings: GenerateSetting
             for rank, target in enumerate(written.targets, start=1):
                 about = {"source": written.source, **asdict(target), "rank": rank, "cut": written.cut}
                 click.echo(json.dumps(about, ensure_ascii=False))
-        elif max(settings.n_best, settings.samples) == 1:
-            click.echo(safe_text(" ".join(written.text.splitlines())))
         else:
-            for rank, target in enumerate(written.targets, start=1):
-                click.echo(f"{number}\t{rank}\t{target.score:.4f}\t{escaped(target.text)}")
+            lines = [(target.score, target.text) for target in written.targets]
+            _print_lines(number, lines, several=max(settings.n_best, settings.samples) > 1)
+
+
+def _print_lines(number: int, found: list[tuple[float, str]], *, several: bool) -> None:
+    """The one text of a source as a line; or several with their scores, a line each."""
+    if not several:
+        click.echo(safe_text(" ".join((found[0][1] if found else "").splitlines())))
+        return
+    for rank, (score, text) in enumerate(found, start=1):
+        click.echo(f"{number}\t{rank}\t{score:.4f}\t{escaped(text)}")
 
 
 def _print_live(writing: "Writing") -> None:
@@ -179,7 +221,7 @@ def _fill(
     for note in () if quiet else opened.notes:
         say(f"{model.name}: {note}")
     n_filled = 0
-    for line in given_lines(text, texts, what="text", option="--texts"):
+    for line in given_lines(text, texts, what="text", option="--texts", quiet=quiet):
         try:
             filled = filler.fill(line)
         except InputError as error:
@@ -191,6 +233,10 @@ def _fill(
         if filled.cut and not quiet:
             say(
                 f"the text is longer than the model's {filler.max_len:,} positions: {filled.cut:,} of its tokens were cut"
+            )
+        if filled.fillings and len(filled.fillings) < settings.top_k and not quiet:
+            say(
+                f"{counted(len(filled.fillings), 'candidates')} of {settings.top_k:,}: no search found more different texts"
             )
         _print_filled(filled, filler, as_json=as_json)
     if not n_filled:

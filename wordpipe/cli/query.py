@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import shlex
 import stat
@@ -16,7 +17,7 @@ import click
 
 from wordpipe.cli.answers import FORMATS, Answers, named_fields
 from wordpipe.cli.command import PATH, ExampleCommand
-from wordpipe.cli.output import escaped, say
+from wordpipe.cli.output import counted, escaped, say
 
 if TYPE_CHECKING:
     from wordpipe.errors import ArtifactError
@@ -28,6 +29,7 @@ _SAID = 1_000  # characters of a remark
 _SHOWN = 60  # of a question in a hint
 _LOOKED_AT = 100  # artifacts in ./run, for the index that nobody named
 _ENDLESS = 64 << 20  # characters after which a line is taken for one without an end
+_BAD_BYTE = re.compile("[\udc80-\udcff]")  # as `surrogateescape` reads it
 
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
@@ -92,7 +94,7 @@ def query(
     with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
         opened.check(options)
         answers = Answers(form, opened, titled=not text, shown=named_fields(options.where))
-        lines: Iterator[str] | None = given_lines(text, queries, what="query", option="--queries")
+        lines: Iterator[str] | None = given_lines(text, queries, what="query", option="--queries", quiet=quiet)
         size = 1 if is_prompt(text, queries) else _AT_ONCE
         has_more = stdin_has_more if queries is None else lambda: True
         lists = options.where is not None and not text and queries is None and isinstance(opened, OpenIndex)
@@ -193,7 +195,7 @@ def _remarks(result: "QueryResult", options: "QueryOptions") -> Iterator[str]:
 
 
 def given_lines(
-    words: tuple[str, ...], path: Path | None, *, what: str, option: str, parallel: bool = False
+    words: tuple[str, ...], path: Path | None, *, what: str, option: str, quiet: bool, parallel: bool = False
 ) -> Iterator[str]:
     """All words as one line; else the lines of a file or of standard input that are not blank, without their ends.
 
@@ -202,6 +204,7 @@ def given_lines(
         path: of a file.
         what: a line is called ("prompt").
         option: which names the file ("--prompts").
+        quiet: do not say that bytes were replaced.
         parallel: blank lines of a file or a pipe come too, and an empty one for a line that is too long, so that answers
             can stand beside the lines.
 
@@ -218,7 +221,7 @@ def given_lines(
         return
     n_lines = 0
     typed = is_prompt(words, path)
-    for line in _prompted(what) if typed else _read_lines(path, parallel=parallel):
+    for line in _prompted(what) if typed else _read_lines(path, parallel=parallel, quiet=quiet):
         if line.strip() or (parallel and not typed):
             n_lines += 1
             yield line.rstrip("\r\n")
@@ -242,36 +245,40 @@ def _prompted(what: str) -> Iterator[str]:
             return
 
 
-def _read_lines(path: Path | None, *, parallel: bool = False) -> Iterator[str]:
+def _read_lines(path: Path | None, *, parallel: bool, quiet: bool) -> Iterator[str]:
     from wordpipe.errors import InputError
 
     if path is None and sys.stdin is None:
         return
     if path is None and hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(
-            encoding="utf-8-sig", errors="replace"
+            encoding="utf-8-sig", errors="surrogateescape"
         )  # the mark of a file's begin is no part of a query
     try:
         file: TextIO
-        with path.open(encoding="utf-8-sig", errors="replace") if path else nullcontext(sys.stdin) as file:
-            yield from bounded_lines(file, str(path or "standard input"), parallel=parallel)
+        with path.open(encoding="utf-8-sig", errors="surrogateescape") if path else nullcontext(sys.stdin) as file:
+            yield from bounded_lines(file, str(path or "standard input"), parallel=parallel, quiet=quiet)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise InputError("no such file" if isinstance(error, FileNotFoundError) else "a folder", where=path) from None
 
 
-def bounded_lines(file: TextIO, where: str, *, parallel: bool = False) -> Iterator[str]:
+def bounded_lines(file: TextIO, where: str, *, parallel: bool = False, quiet: bool = False) -> Iterator[str]:
     """The lines of a file; one of more than a million characters is left out and named, so memory is bounded.
 
-    With `parallel`, an empty line comes in its place.
+    With `parallel`, an empty line comes in its place. Bytes that are no UTF-8, which the file is to give as
+    `surrogateescape` does, become U+FFFD; after the last line it is said how many lines had some, but with `quiet`.
 
     Raises:
         InputError: a line that does not end, as /dev/zero has it.
     """
     from wordpipe.errors import InputError
 
-    number = 0
+    number = n_mended = first_mended = 0
     while line := file.readline(_LONGEST):
         number += 1
+        if not line.isascii() and _BAD_BYTE.search(line):
+            line = line.encode(errors="surrogateescape").decode(errors="replace")
+            n_mended, first_mended = n_mended + 1, first_mended or number
         if line.endswith("\n") or len(line) < _LONGEST:
             yield line
             continue
@@ -287,6 +294,9 @@ def bounded_lines(file: TextIO, where: str, *, parallel: bool = False) -> Iterat
                 yield "\n"
         else:
             yield line + more  # which is a line end
+    if n_mended and not quiet:
+        more = f" in {counted(n_mended, 'lines')}, the first" if n_mended > 1 else ""
+        say(f"replaced invalid UTF-8 by U+FFFD{more}: {escaped(where)}, line {first_mended}")
 
 
 def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> Iterator[list[str]]:

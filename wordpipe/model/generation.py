@@ -143,10 +143,12 @@ class Generation:
         settings: length, choice, samples, seed.
         allowed_V: bool, on the model's device: the ids that may come, the stop id among them.
         stop_id: ends a sample once it is sampled; None: nothing does.
+        slides: where the positions are full, go on from the last half of them; else nothing comes any more.
 
     Attributes:
         n_cut: ids at the beginning of the prompt that are not read.
         n_slides: how often the window slid so far.
+        outgrown: whether the positions were full, so that nothing came any more.
         finished: which samples are at their end.
 
     Raises:
@@ -161,6 +163,7 @@ class Generation:
         *,
         allowed_V: Tensor,
         stop_id: int | None,
+        slides: bool = True,
     ) -> None:
         if not model.config.causal or not prompt_ids:
             raise ConfigError(
@@ -179,7 +182,7 @@ class Generation:
         ]
         self._n_prompt = len(prompt_ids)
         self.n_cut = max(0, len(prompt_ids) - self._max_len)
-        self.n_slides = 0
+        self.n_slides, self.outgrown, self._slides = 0, False, slides
         self.finished = [False] * settings.samples
 
     def steps(self) -> Iterator[list[NewToken]]:
@@ -189,6 +192,9 @@ class Generation:
             DivergedError: the model's logits are not finite.
         """
         for _ in range(self._max_tokens):
+            if not self._slides and self._is_full:
+                self.outgrown = True
+                return
             yield self._step()
             if all(self.finished):
                 return
@@ -220,10 +226,14 @@ class Generation:
         """The hidden states (N, D) of the last position, after reading what the cache does not hold."""
         if self._cache is None:
             return self._read_anew(min(self._ids_NT.shape[1], self._max_len))
-        if self._cache.length == self._cache.max_len:
+        if self._is_full:
             self.n_slides += 1
             return self._read_anew(max(1, self._max_len // 2))
         return self._model.encode(self._ids_NT[:, -1:], cache=self._cache)[:, -1]
+
+    @property
+    def _is_full(self) -> bool:
+        return self._cache is not None and self._cache.length == self._cache.max_len
 
     def _read_anew(self, n_last: int) -> Tensor:
         """Read the last ids as if the sequence began with them."""

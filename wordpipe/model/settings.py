@@ -17,8 +17,11 @@ _THREADS = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=Tru
 
 
 _BEAMS, _MAX_TOKENS, _TEMPERATURE = 5, 100, 0.8
+_EXAMPLE = f"--temperature {_TEMPERATURE}"
+_WITH_TEMPERATURE = f"give a temperature too, as {_EXAMPLE}"
 _OF_SEARCH = ("n_best", "length_penalty", "length_penalty_by")
-_OF_CHANCE = ("temperature", "samples", "top_k", "top_p", "repetition_penalty")
+_OF_CHANCE = ("samples", "top_k", "top_p", "seed")
+_OF_SINGLE_TOKENS = ("temperature", *_OF_CHANCE, "repetition_penalty")
 
 
 class GenerateSettings(Settings):
@@ -41,7 +44,13 @@ class GenerateSettings(Settings):
         ge=1,
         le=1_000,
     )
-    n_best: int = setting(1, "best targets to show of a source, at most the beams", ge=1, le=1_000)
+    n_best: int = setting(
+        1,
+        "best targets of a source, as lines of its number, rank, score and text; parted by tabs, and of one the text alone; "
+        "at most the beams",
+        ge=1,
+        le=1_000,
+    )
     # α = 1 is Hugging Face's default, α = 0.6 by GNMT's formula that of Vaswani et al. 2017
     length_penalty: float = setting(
         1.0, "exponent of a target's length, which its log-probability is divided by: higher ones favour long targets",
@@ -116,7 +125,8 @@ class GenerateSettings(Settings):
         if (self.beams or 1) > 1:
             self._refuse("beams", "a decoder goes on token by token", "it takes 1")
         if given := self._given(_OF_SEARCH):
-            self._refuse(given, "a decoder goes on token by token, without beams", "leave it away")
+            hint = self._so_many_samples if given == "n_best" else "leave it away"
+            self._refuse(given, "a decoder goes on token by token, without beams", hint)
         return self
 
     def of_pairs(self) -> Self:
@@ -128,24 +138,40 @@ class GenerateSettings(Settings):
         if self.stop:
             self._refuse("stop", "an encoder-decoder ends its targets itself", "leave it away")
         beams = self.beams or (_BEAMS if self.temperature is None else 1)
-        try:
-            self._check_beams(beams)
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
-        if beams == 1 and self.temperature is None and (given := self._given(("samples", "top_k", "top_p"))):
-            self._refuse(given, "it chooses by chance, which needs a temperature", "give a temperature too")
+        self._check_beams(beams)
+        if beams == 1 and self.temperature is None and (given := self._given(_OF_CHANCE)):
+            self._refuse(given, "it is of a choice by chance, which needs a temperature", _WITH_TEMPERATURE)
         temperature = self.temperature if beams > 1 or self.temperature is not None else 0.0
         return self.model_copy(update={"beams": beams, "temperature": temperature})
 
     def _check_beams(self, beams: int) -> None:
-        """Raises: ValueError."""
-        if beams > 1 and (given := self._given(_OF_CHANCE)):
-            what = f"{given} = {getattr(self, given)} belongs to tokens that are chosen one by one"
-            raise ValueError(f"{what}, and {beams} beams search: give a temperature and no beams, or leave it away")
+        """Raises: ConfigError."""
+        one_by_one = f"with temperature = {self.temperature} tokens are chosen one by one, without beams"
+        if beams > 1 and (given := self._given(_OF_SINGLE_TOKENS)):
+            why = "beams search, and do not choose tokens one by one"
+            if self.beams is None:
+                instead = {
+                    "samples": ", or --n-best for the best that beams find",
+                    "repetition_penalty": ", or --beams 1",
+                }
+                self._refuse(given, f"without a temperature {why}", _WITH_TEMPERATURE + instead.get(given, ""))
+            instead = {"temperature": "", "repetition_penalty": " for --beams 1"}
+            hint = f"leave --beams away{instead.get(given, f' for {_EXAMPLE}')}, or this"
+            self._refuse(given, f"{beams} {why}", hint)
+        if self.n_best > beams and self.temperature is not None:
+            self._refuse("n_best", one_by_one, f"{self._so_many_samples}; or leave --temperature away")
         if self.n_best > beams:
-            raise ValueError(f"n_best = {self.n_best} is more than beams = {beams}")
+            raise ConfigError(
+                f"n_best = {self.n_best} is more than beams = {beams}", hint=f"give --beams {self.n_best}"
+            )
         if beams == 1 and (given := self._given(_OF_SEARCH)):
-            raise ValueError(f"{given} = {getattr(self, given)} belongs to a search: it needs 2 beams or more")
+            if self.temperature is not None:
+                self._refuse(given, one_by_one, "leave one of them away")
+            self._refuse(given, "beams = 1 takes one token after the other", "give --beams 2 or more, or leave it away")
+
+    @property
+    def _so_many_samples(self) -> str:
+        return f"--samples {self.n_best} makes so many texts by chance"
 
     def _given(self, names: tuple[str, ...]) -> str | None:
         """The first of these settings that has not its default."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, OpenWords, choose_modes, open_artifact, query
     from wordpipe.stages.sources import entries_of
     from wordpipe.stages.text.fill import DenoisingFiller, Filled, Filler, fill, filler_of
-    from wordpipe.stages.text.generate import Writing, generate
+    from wordpipe.stages.text.generate import Writing, answer_notes, generate
     from wordpipe.stages.text.ingest import ingest
     from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize

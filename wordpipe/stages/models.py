@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wordpipe.model.settings import Device
 
 _TOKENIZER_CONFIG = "tokenizer_config.json"
+DENOISING = "train denoising"  # the command whose encoder-decoders restore texts
 _MAX_FILE = 1 << 40  # bytes
 _USES = {
     "encoder": 'wordpipe fill {} "the cat [MASK] on the mat"',

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from glob import glob
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from wordpipe.artifacts import MANIFEST, HashCache, InputEntry, hash_bytes, is_artifact
 from wordpipe.corpus import Source, Sources, fingerprint
-from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.stages.job import PathLike
 
 _OURS = re.compile(  # names of files that no other program writes
@@ -78,6 +79,22 @@ def refuse_artifacts(sources: Iterable[str]) -> None:
     for source in sources:
         if is_artifact(Path(source)):
             raise ArtifactError("this is an artifact, not a source of text", where=source, hint="name files or folders")
+
+
+def refuse_source_as_output(output: Path, names: Iterable[str]) -> None:
+    """Refuse to write over a file that is read: one of these names, what a glob finds, or what lies in a folder.
+
+    Raises:
+        StorageError: names the file.
+    """
+    if not output.is_file():
+        return
+    for name in names:
+        there = [name] if Path(name).exists() else glob(name, recursive=True)  # noqa: PTH207  (Path globs in one folder)
+        for path in map(Path, there):
+            if output.samefile(path) or (path.is_dir() and output.resolve().is_relative_to(path.resolve())):
+                hint = "name another output with -o"
+                raise StorageError("the output is a file that is read, and would be replaced", where=output, hint=hint)
 
 
 def refuse_headless(folder: Path) -> None:

@@ -59,7 +59,7 @@ from wordpipe.stages.evaluate.pairs import (
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
-from wordpipe.stages.sources import SourceLike, as_list, shown_names
+from wordpipe.stages.sources import SourceLike, as_list, refuse_source_as_output, shown_names
 from wordpipe.stages.text.targets import TargetWriter, Written, source_ids
 from wordpipe.training import PairTargets
 
@@ -151,6 +151,7 @@ def evaluate_seq2seq(
 
     Raises:
         ConfigError: a setting is out of its bounds, or an output of another ending.
+        StorageError: the output is a file that is read.
         InputError: there is no pair, or a file cannot be read as pairs; names file and line.
         ArtifactError: something is no encoder-decoder, or the corpus has no second texts.
 
@@ -165,7 +166,7 @@ def evaluate_seq2seq(
     paths, file = as_list(models), None if output is None else Path(output)
     chosen = with_field_of_training(paths, chosen, run)
     chosen.generation(chosen.prefix)  # what does not go together is refused before anything is read
-    _check_output(file, paths)
+    _check_output(file, paths, [data] if train is None else [data, train])
     with storage_errors():
         pairs = read_pairs(data, chosen, run)
         trained = None if train is None else read_training_pairs(train, chosen, run)
@@ -186,11 +187,15 @@ def evaluate_seq2seq(
     )  # fmt: skip
 
 
-def _check_output(file: Path | None, models: Sequence[str]) -> None:
-    if file is not None and file.suffix not in _ENDINGS:
+def _check_output(file: Path | None, models: Sequence[str], read: Sequence[SourceLike]) -> None:
+    if file is None:
+        return
+    if file.suffix not in _ENDINGS:
         raise ConfigError("no such format", where=file, got=file.suffix or "no ending", expected=" or ".join(_ENDINGS))
-    if file is not None and len(models) != 1:
+    if len(models) != 1:
         raise ConfigError("a file takes what one model wrote", where=file, got=f"{len(models)} models")
+    for source in read:
+        refuse_source_as_output(file, shown_names(source))
 
 
 # ---- systems

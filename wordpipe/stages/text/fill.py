@@ -10,7 +10,7 @@ whole texts, found by beam search. Sources: Raffel et al. 2020, figure 2; Lewis 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,14 +20,15 @@ from wordpipe.model.settings import FillSettings
 from wordpipe.runtime import torch_threads
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.job import PathLike, storage_errors
-from wordpipe.stages.models import OpenModel, open_model
+from wordpipe.stages.models import DENOISING, OpenModel, open_model
 from wordpipe.tokens import MaskTokenizer
 
 _SENTINEL = re.compile(r"<extra_id_\d+>")
 _USUAL_MASK = "[MASK]"  # for the sentinels of a tokenizer without a mask
+_OTHER_MASKS = ("<mask>", "<MASK>")  # as tokenizers spell it; taken for a mask where theirs has such a token
 _LEAST_BEAMS, _MOST_BEAMS = 5, 1_000
+_SEARCHES = 4  # each with twice the beams of the one before, until there are as many different texts as were asked for
 _TOKENS_OF_A_SPAN = 16  # at most; in training it has 3 on average
-_DENOISING = "train denoising"
 
 
 @dataclass(frozen=True)
@@ -157,10 +158,11 @@ class DenoisingFiller:
 
     Args:
         opened: the model; its tokenizer has T5's sentinels (<extra_id_0>, …), or a mask.
-        settings: how; of so many beams the best different texts are kept.
+        settings: how. Of the beams the best different texts are kept, without those that fill nothing, if there are others;
+            where they are too few, more beams search.
 
     Attributes:
-        mask: the mask as it is written in a text; sentinels may be written, too.
+        mask: the mask as it is written in a text; [MASK] and sentinels may be written, too.
         max_len: positions of the model.
 
     Raises:
@@ -173,7 +175,7 @@ class DenoisingFiller:
         tokenizer = opened.tokenizer
         self._sentinels = _sentinels_of(opened)
         apart = opened.target_tokenizer is not None
-        if not (self._sentinels or "mask" in opened.special) or opened.made_by not in ("", _DENOISING) or apart:
+        if not (self._sentinels or "mask" in opened.special) or opened.made_by not in ("", DENOISING) or apart:
             made = "two vocabularies" if apart else "no sentinels and no mask"
             made = f"a model of wordpipe {opened.made_by}" if opened.made_by else made
             raise ArtifactError(
@@ -191,6 +193,8 @@ class DenoisingFiller:
         names = {str(tokenizer.id_to_token(number)): number for number in self._sentinels}
         first, *_ = names.items() or [(self.mask, opened.special.get("mask", -1))]
         self._gaps = MaskTokenizer(tokenizer, *first, names)
+        spelled = [self.mask, _USUAL_MASK, *(one for one in _OTHER_MASKS if tokenizer.token_to_id(one) is not None)]
+        self._written = re.compile("|".join([*map(re.escape, spelled), *([_SENTINEL.pattern] if names else [])]))
         self._after = opened.after or (opened.special["eos"],)
 
     def fill(self, text: str) -> Filled:
@@ -208,23 +212,32 @@ class DenoisingFiller:
         source = parts[0] + "".join(name + part for name, part in zip(names, parts[1:], strict=True))
         gaps = set(self._sentinels) or {self._opened.special["mask"]}
         ids, cut = _read_part(self._opened, self._gaps.ids(source), gaps)
-        with storage_errors(), torch_threads(self._settings.threads):
-            found = self._search([*self._opened.before, *ids, *self._after], len(parts) - 1)
+        sequence, beams = [*self._opened.before, *ids, *self._after], max(_LEAST_BEAMS, self._settings.top_k)
+        for _ in range(_SEARCHES):
+            with storage_errors(), torch_threads(self._settings.threads):
+                found = self._search(sequence, len(parts) - 1, beams)
+            best = self._different(found, parts, gaps)[: self._settings.top_k]
+            if len(best) == self._settings.top_k or beams == _MOST_BEAMS:
+                break
+            beams = min(_MOST_BEAMS, 2 * beams)
+        best = [replace(one, rank=rank) for rank, one in enumerate(best, start=1)]
+        return Filled(text, best[0].filled, [], cut, best)
+
+    def _different(self, found: list[Hypothesis], parts: list[str], gaps: set[int]) -> list[Filling]:
+        """What was found without what was found before; and without what fills nothing, unless there is nothing else."""
         fillings: dict[str, Filling] = {}
         for one in found:
             spans = [one.ids] if not self._sentinels else _spans(one.ids, self._sentinels[: len(parts) - 1], gaps)
             shown = [self._opened.tokenizer.decode(list(span), skip_special_tokens=True).strip() for span in spans]
             filled = self._gaps.joined(parts, spans) if self._sentinels else shown[0]
-            kept = Filling(len(fillings) + 1, filled, shown if self._sentinels else [], one.score, one.logprob)
+            kept = Filling(0, filled, shown if self._sentinels else [], one.score, one.logprob)
             fillings.setdefault(filled, kept)
-        best = list(fillings.values())[: self._settings.top_k]
-        return Filled(text, best[0].filled, [], cut, best)
+        bare = "".join("".join(parts).split())
+        return [one for text, one in fillings.items() if "".join(text.split()) != bare] or list(fillings.values())
 
     def _parts(self, text: str) -> list[str]:
         """The text between its masks."""
-        if not self._sentinels:
-            return text.split(self.mask)
-        return re.split(f"{re.escape(self.mask)}|{_SENTINEL.pattern}", text)
+        return self._written.split(text)
 
     def _names(self, n_masks: int) -> list[str]:
         """The n-th mask of a text is the n-th sentinel."""
@@ -238,7 +251,7 @@ class DenoisingFiller:
             )  # fmt: skip
         return [str(self._opened.tokenizer.id_to_token(number)) for number in self._sentinels[:n_masks]]
 
-    def _search(self, ids: list[int], n_masks: int) -> list[Hypothesis]:
+    def _search(self, ids: list[int], n_masks: int, beams: int) -> list[Hypothesis]:
         """The best targets; of T5 with the sentinels of this text, and the next, which may end the last span."""
         import torch
 
@@ -252,7 +265,6 @@ class DenoisingFiller:
             allowed_V=allowed_V, stop_id=self._opened.special["eos"], max_tokens=min(most, self.max_len),
             first_id=self._model.config.first_id,
         )  # fmt: skip
-        beams = max(_LEAST_BEAMS, self._settings.top_k)
         with torch.inference_mode():
             source = self._model.read(torch.tensor([ids], device=allowed_V.device))
             return beam_search(self._model, source, rules, beams=beams, n_best=beams)[0]

@@ -15,6 +15,7 @@ from wordpipe.stages.text.targets import TargetWriter
 from wordpipe.tokens import TextStream
 
 Stopping = Literal["eos", "length", "string"]
+_SHARE_OF_ANSWER = 8  # of the positions of a decoder that answers one in so many is kept free for the answer
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Generated:
         text: what the model added; a stop string is no part of it.
         tokens: how many tokens that are, the stop token included.
         logprob: their mean log-probability (natural) under the model itself, before temperature and all else: minus its loss.
-        stopped: by the stop token, by the number of tokens, or by a stop string.
-        cut: tokens at the beginning of the prompt, or at the end of the source, that were not read, because the model is
-            shorter.
+        stopped: by the stop token, by the number of tokens (or of the model's positions), or by a stop string.
+        cut: tokens at the beginning of the prompt, or at the end of the source (or of the first text of a pair), that were not
+            read, because the model is shorter.
         slid: how often the model's positions were full and the last half of them was read anew.
     """
 
@@ -52,6 +53,7 @@ class Writing:
     Attributes:
         prompt: as printable text.
         answers: what comes is a text of its own, and not the rest of the prompt's.
+        cut: tokens of the prompt that were not read, because the model is shorter.
         texts: the number of a sample and the text that it gained, as it comes: whole characters, stop strings never begun.
         tokens: sampled so far, over all samples.
         seconds: spent on them; the first includes reading the prompt.
@@ -69,8 +71,12 @@ class Writing:
         self.answers = opened.answers
         self.prompt, self._settings = printable((settings.prefix or "") + prompt), settings
         self._stop_id = opened.special.get("eos")
-        ids, allowed_V = _prompt_ids(opened, self.prompt), opened.tokens_that_come("eos")
-        self._generation = Generation(opened.language_model, ids, settings, allowed_V=allowed_V, stop_id=self._stop_id)
+        ids, cut = _prompt_ids(opened, self.prompt, settings.chosen_max_tokens)
+        self._generation = Generation(
+            opened.language_model, ids, settings, allowed_V=opened.tokens_that_come("eos"), stop_id=self._stop_id,
+            slides=not self.answers,
+        )  # fmt: skip
+        self.cut = cut + self._generation.n_cut
         self._n_prompt, self._max_len = len(ids), opened.max_len
         follows = () if self.answers else ids
         self._streams = [TextStream(opened.tokenizer, follows, settings.stop) for _ in range(settings.samples)]
@@ -90,19 +96,27 @@ class Writing:
                 tokens=len(logprobs),
                 logprob=sum(logprobs) / len(logprobs),
                 stopped=stopped,
-                cut=self._generation.n_cut,
+                cut=self.cut,
                 slid=self._generation.n_slides,
             )
             for stream, logprobs, stopped in zip(self._streams, self._logprobs, self._stopped, strict=True)
         ]
 
     @property
+    def outgrown(self) -> bool:
+        """Whether an answer was stopped because the model has no more positions."""
+        return self._generation.outgrown
+
+    @property
     def notes(self) -> list[str]:
         """Sentences for the user: what was cut or left behind because the model is shorter."""
+        if self.answers:
+            return answer_notes(self._max_len, 1, int(self.cut > 0), self.cut, int(self.outgrown))
         found = []
-        if cut := self._generation.n_cut:
+        if self.cut:
             found.append(
-                f"the prompt has {self._n_prompt:,} tokens and the model reads {self._max_len:,}: the first {cut:,} were cut"
+                f"the prompt has {self._n_prompt:,} tokens and the model reads {self._max_len:,}: the first {self.cut:,} were "
+                "cut"
             )
         if slid := self._generation.n_slides:
             found.append(
@@ -185,14 +199,46 @@ def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, *
     ]
 
 
-def _prompt_ids(opened: OpenModel, prompt: str) -> list[int]:
+def answer_notes(max_len: int, sources: int, shortened: int, cut: int, outgrown: int, empty: int = 0) -> list[str]:
+    """Sentences for the user about a decoder that answers: first texts that were cut, and answers that were stopped.
+
+    Args:
+        max_len: positions of the model, of a first text and its answer together.
+        sources: first texts.
+        shortened: those that were cut.
+        cut: tokens at their ends that were not read.
+        outgrown: those whose answer was stopped because the positions were full.
+        empty: those without a letter.
+    """
+    found = []
+    if shortened:
+        which = "the source was" if sources == 1 else f"{shortened:,} of {sources:,} sources were"
+        found.append(
+            f"{which} too long for the model's {max_len:,} positions with room for an answer: {cut:,} tokens at the end were "
+            "not read"
+        )
+    if outgrown:
+        which = "the answer" if sources == 1 else f"of {outgrown:,} of {sources:,} sources the answer"
+        found.append(f"{which} was stopped where source and answer fill the model's {max_len:,} positions")
+    if empty and sources > 1:
+        found.append(f"{empty:,} of {sources:,} sources were empty, and so are their answers")
+    return found
+
+
+def _prompt_ids(opened: OpenModel, prompt: str, max_tokens: int) -> tuple[list[int], int]:
     """The ids that came before every text in training, and the text's; none after it, or the text would be at its end.
 
-    Only the first text of a pair is at its end, and the second begins.
+    Only the first text of a pair is at its end, and the second begins. Such a text is cut at its end, between its marks, where
+    it leaves less than an eighth of the positions to an answer of so many tokens; how many ids that are comes second.
     """
-    ids = [*opened.before, *opened.encode(prompt), *(opened.after if opened.answers else ())]
+    if opened.answers:
+        ids, frame = opened.encode(prompt), len(opened.before) + len(opened.after)
+        least = min(max_tokens, max(1, opened.max_len // _SHARE_OF_ANSWER))
+        read = ids[: max(0, opened.max_len - frame - least + 1)]  # the last token that is written is not read
+        return [*opened.before, *read, *opened.after], len(ids) - len(read)
+    ids = [*opened.before, *opened.encode(prompt)]
     if not ids and "bos" in opened.special:
         ids = [opened.special["bos"]]
     if not ids:
         raise ConfigError("the prompt is empty, and the model has no token that begins a text", hint="give some words")
-    return ids
+    return ids, 0

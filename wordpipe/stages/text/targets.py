@@ -18,7 +18,7 @@ from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.calls import printable
 from wordpipe.stages.job import storage_errors
-from wordpipe.stages.models import OpenModel
+from wordpipe.stages.models import DENOISING, OpenModel
 from wordpipe.tokens import library_errors, number_of_ids
 
 if TYPE_CHECKING:
@@ -129,6 +129,11 @@ class TargetWriter:
                 expected=f"fewer than the model's {self.max_len} positions",
             )  # fmt: skip
         self.notes: list[str] = []
+        if opened.made_by == DENOISING:
+            self.notes.append(
+                "the model has learned to restore texts (wordpipe train denoising), and no pairs: wordpipe fill is what it is "
+                f"for; wordpipe train seq2seq PAIRS --init {opened.path} teaches it pairs"
+            )
         if self._model.config.decoder_vocab_size and opened.target_tokenizer is None:
             self.notes.append(
                 "the model has embeddings for what it writes and no tokenizer for it: its tokens are taken to be those of the "
