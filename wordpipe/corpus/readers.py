@@ -354,8 +354,8 @@ def _rows(rows: Iterator[tuple[int, list[str]]], fields: Fields) -> Iterator[Rec
     if first is None:
         return
     names, is_header = fields.columns(first[1])
-    fields.require_text(names)
-    fields.require_target(names)
+    fields.require_text(names, first_row=True)
+    fields.require_target(names, first_row=True)
     rows, holder = (rows, "the header") if is_header else (chain([first], rows), "the first line")
     records = _named_cells(rows, _unique(names), fields, holder)
     head = _head(records)
