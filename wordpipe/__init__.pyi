@@ -817,8 +817,8 @@ def tokenize(
         strip_accents: take accents off letters before the tokenizer sees them. Default: False.
 
     Settings, what it is trained on:
-        sample: share of the documents that the tokenizer is trained on (> 0, at most 1). Default: 1.0.
-        vocabulary: of pairs: one tokenizer that learns from both texts, or one for each side; the model is then of style vaswani. Default: 'joint'.
+        sample: share of the documents to train it on (> 0, at most 1). Default: 1.0.
+        vocabulary: of pairs: one tokenizer for both texts, or one for each side; the model is then of style vaswani. Default: 'joint'.
         memory: memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training. Default: '1GB'.
         counts: train from the pre-token counts of this artifact instead of counting again. Default: None.
         tokenizer: use this tokenizer instead of training one; a tokenizer.json, a transformers folder, or an artifact. Default: None.

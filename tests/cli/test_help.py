@@ -302,3 +302,11 @@ def test_shell_completion_is_light(project):
     env = {**os.environ, "_WORDPIPE_COMPLETE": "bash_complete", "COMP_WORDS": "wordpipe train mlm ", "COMP_CWORD": "3"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("ingest", ["--text-b", "--[no-]parallel"]), ("tokenize", ["--vocabulary"])]
+)
+def test_the_way_of_pairs_is_on_the_first_screen(name, options, cli):
+    page = cli(name, "--help").out
+    assert all(f"\n  {option} " in page for option in options)
