@@ -135,7 +135,7 @@ def test_columns_by_number(here, cli):
 def test_columns_without_a_header_are_told_of_as_such(here):
     """A first row is no list of names where it is a pair, and a whole text is not shown."""
     write_lines(here / "a.tsv", ["Der Mann findet das Haus heute.\t" + "The man finds the house today. " * 9])
-    with pytest.raises(InputError, match="no field 'text' to take the text from; got Der Mann .* in line 1") as caught:
+    with pytest.raises(InputError, match=r"no field 'text' to take the text from; got Der Mann .* in line 1") as caught:
         wordpipe.ingest("a.tsv", output="a")
     assert "columns without a header have numbers: --text-field 1, and of pairs --text-b 2" in str(caught.value.hint)
     assert len(str(caught.value)) < 350
@@ -170,6 +170,23 @@ def test_records_and_texts_without_a_second_text_are_left_out(here):
         wordpipe.ingest("b.txt", output="b", text_b="b")
     assert "--format tsv" in caught.value.hint
     assert "--parallel" in caught.value.hint
+
+
+def test_one_file_is_not_parallel_texts(here, cli):
+    write_lines(here / "a.de", ["Hund", "Katze"])
+    found = cli("ingest", "--parallel", "a.de", "-o", "a")
+    assert "got 1 source;" in found.err
+    assert "hint: wordpipe ingest --parallel FIRST SECOND -o CORPUS" in found.err
+
+
+def test_how_many_pairs_is_said(here, cli):
+    write_lines(here / "a.de", ["Hund", "Katze", ""])
+    write_lines(here / "a.en", ["dog", "cat", "mouse"])
+    found = cli("ingest", "--parallel", "a.de", "a.en", "-o", "a")
+    assert "  2 pairs · " in found.err
+    assert "sentences" not in found.err
+    write_lines(here / "a.txt", ["Hund", "Katze"])
+    assert "pair" not in cli("ingest", "a.txt", "-o", "b").err
 
 
 def test_a_pair_is_known_by_both_texts_and_held_out_by_the_first(here):

@@ -94,7 +94,10 @@ class Fields:
         """
         found = list(names)
         if self.settings.text_field not in found:
-            what, hint = f"no field {self.settings.text_field!r} to take the text from", "name the right one with --text-field"
+            what, hint = (
+                f"no field {self.settings.text_field!r} to take the text from",
+                "name the right one with --text-field",
+            )
             hint += _NUMBERED if first_row else ""
             raise InputError(what, where=self.source, got=_listed(found, first_row=first_row), hint=hint)
         if twice := sorted(name for name in self._named if found.count(name) > 1):
