@@ -188,6 +188,7 @@ def test_counts_of_pairs_say_of_which_texts_they_are():
     (line,) = made_lines(few, {}, {}, "x")
     assert "6 pairs trained on · 60 pairs · " in line
     assert line.endswith("1 different pretoken of second texts")
+    assert [*made_lines({"weights_averaged": 11}, {}, {}, "x")] == ["11 sets of weights averaged"]
     assert [*made_lines({"sentences": 60, "tokens": 280}, {}, {}, "x")] == ["60 sentences · 280 tokens"]
     assert [*made_lines({"pairs": 2, "documents_read": 2, "sentences": 2}, {}, {}, "x")] == [
         "2 pairs · 2 documents read"

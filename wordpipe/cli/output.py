@@ -210,9 +210,9 @@ _NAMED = {
     "distinct_kept": "different words", "distinct_words": "different words", "distinct_pretokens": "different pretokens",
     "documents_dropped_empty_source": "documents dropped for an empty first text",
     "documents_dropped_empty_target": "documents dropped for an empty second text",
-    "documents_dropped_long": "documents dropped as too long", "tokens_b": "tokens of second texts",
-    "tokens_b_unknown": "tokens unknown in second texts", "tokens_b_special": "special tokens in second texts",
-    "distinct_dropped_rare": "different words dropped as rare", "words_dropped_rare": "words dropped as rare",
+    "documents_dropped_long": "documents dropped as too long", "weights_averaged": "sets of weights averaged",
+    "tokens_b": "tokens of second texts", "tokens_b_unknown": "tokens unknown in second texts",
+    "tokens_b_special": "special tokens in second texts", "distinct_dropped_rare": "different words dropped as rare",
 }  # fmt: skip
 _FIGURES: dict[str, Callable[[float], str]] = {
     "recall_at_10": lambda share: f"finds {100 * share:.3g} % of the true ten nearest",
