@@ -817,8 +817,8 @@ def tokenize(
         strip_accents: take accents off letters before the tokenizer sees them. Default: False.
 
     Settings, what it is trained on:
-        sample: share of the documents that the tokenizer is trained on (> 0, at most 1). Default: 1.0.
-        vocabulary: of pairs: one tokenizer that learns from both texts, or one for each side; the model is then of style vaswani. Default: 'joint'.
+        sample: share of the documents to train it on (> 0, at most 1). Default: 1.0.
+        vocabulary: of pairs: one tokenizer for both texts, or one for each side; the model is then of style vaswani. Default: 'joint'.
         memory: memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training. Default: '1GB'.
         counts: train from the pre-token counts of this artifact instead of counting again. Default: None.
         tokenizer: use this tokenizer instead of training one; a tokenizer.json, a transformers folder, or an artifact. Default: None.
@@ -1120,7 +1120,7 @@ def train_denoising(
         extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
         init_embeddings: of other models. Default: None.
         n_decoder_layers: blocks of the decoder, else as many as of the encoder (1 to 256). Default: None.
-        average: the weights are the mean of ten sets, evenly spread over this share of the steps at the end; 0 = the last ones (0 to 1). Default: 0.1.
+        average: the weights are the mean of about ten sets, evenly spread over this share of the steps at the end; 0 = the last ones (0 to 1). Default: 0.1.
         noise: share of the tokens that is taken out; else 0.15 for t5 and 0.3 for bart (> 0, < 1). Default: None.
         mean_span: tokens of a span on average; else 3 for t5 and 3.5 for bart (1 to 100). Default: None.
     """
@@ -1320,7 +1320,7 @@ def train_seq2seq(
         extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
         init_embeddings: of other models. Default: None.
         n_decoder_layers: blocks of the decoder, else as many as of the encoder (1 to 256). Default: None.
-        average: the weights are the mean of ten sets, evenly spread over this share of the steps at the end; 0 = the last ones (0 to 1). Default: 0.1.
+        average: the weights are the mean of about ten sets, evenly spread over this share of the steps at the end; 0 = the last ones (0 to 1). Default: 0.1.
 
     Settings, the pairs:
         prefix: text put before every source, such as "translate German to English: ". Default: ''.

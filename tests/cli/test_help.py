@@ -107,7 +107,17 @@ def test_every_setting_is_an_option_or_named_as_one_that_is_none(command, cli):
     options = {option.name: option for option in commands()[command.name].params if isinstance(option, click.Option)}
     page = cli(*command.name.split(), "--help-all").out
     for field in settings.model_fields:
-        assert field in options or re.search(rf"^  {field}\b", page, re.MULTILINE)
+        is_named = field in options or re.search(rf"^  {field}\b", page, re.MULTILINE)
+        assert bool(is_named) == (field not in settings.unusable)
+
+
+@pytest.mark.parametrize("name", ["train seq2seq", "train denoising"])
+def test_what_no_encoder_decoder_has_is_not_in_its_help(name, cli):
+    page = cli(*name.split(), "--help-all").out
+    for setting_of_others in ("attention", "window", "global_every", "global_tokens", "init_embeddings"):
+        assert not re.search(rf"^  (--)?{setting_of_others}\b", page, re.MULTILINE)
+    assert "of other models" not in page
+    assert re.search(r"^  n_decoder_layers\b", page, re.MULTILINE)
 
 
 class Sample(Settings):
@@ -302,3 +312,11 @@ def test_shell_completion_is_light(project):
     env = {**os.environ, "_WORDPIPE_COMPLETE": "bash_complete", "COMP_WORDS": "wordpipe train mlm ", "COMP_CWORD": "3"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("ingest", ["--text-b", "--[no-]parallel"]), ("tokenize", ["--vocabulary"])]
+)
+def test_the_way_of_pairs_is_on_the_first_screen(name, options, cli):
+    page = cli(name, "--help").out
+    assert all(f"\n  {option} " in page for option in options)

@@ -171,6 +171,30 @@ def test_the_closing_lines_have_few_counts_in_words():
     ]
 
 
+def test_counts_of_pairs_say_of_which_texts_they_are():
+    both = {"sentences_trained_on": 60, "pretokens": 480, "distinct_pretokens": 66, "words": 240, "distinct_words": 63}
+    both |= {"sentences": 60, "tokens": 280, "tokens_b": 281}
+    (line,) = made_lines(both, {}, {}, "x")
+    assert line == (
+        "480 pretokens of both texts · 66 different pretokens of both texts · 240 words of first texts · "
+        "63 different words of first texts · 60 pairs · 280 tokens of first texts · 281 tokens of second texts"
+    )
+    (line,) = made_lines(both | {"pretokens": 240, "pretokens_b": 241, "distinct_pretokens_b": 1}, {}, {}, "x")
+    assert "240 pretokens of first texts" in line
+    assert "241 pretokens of second texts" in line
+    assert "281 tokens of second texts" in line  # pretokens give way
+    assert line.endswith("1 more count: wordpipe show x")
+    few = {"sentences_trained_on": 6, "sentences": 60, "tokens": 5, "tokens_b": 5, "distinct_pretokens_b": 1}
+    (line,) = made_lines(few, {}, {}, "x")
+    assert "6 pairs trained on · 60 pairs · " in line
+    assert line.endswith("1 different pretoken of second texts")
+    assert [*made_lines({"weights_averaged": 11}, {}, {}, "x")] == ["11 sets of weights averaged"]
+    assert [*made_lines({"sentences": 60, "tokens": 280}, {}, {}, "x")] == ["60 sentences · 280 tokens"]
+    assert [*made_lines({"pairs": 2, "documents_read": 2, "sentences": 2}, {}, {}, "x")] == [
+        "2 pairs · 2 documents read"
+    ]
+
+
 LONG = [
     "wordpipe: error: nope = 1: the condition does not fit the columns; got no column nope\n  hint: one JSON object per line; "
     "or leave such records out with --bad-records skip",

@@ -84,3 +84,9 @@ def test_what_an_artifact_is_has_room_on_a_terminal_and_no_hashes(built, width):
         assert shown.count(f'"[{opened.dim} numbers]"') == 2
     assert "lineage" not in shown
     assert "--json" in shown.splitlines()[-1]
+
+
+def test_of_a_model_without_windows_no_layers_between_them_are_shown(cli, built):
+    shown = cli("show", built / "model")
+    assert "\n  n_layers " in shown.out
+    assert "global_every" not in shown.out

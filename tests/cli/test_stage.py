@@ -2,10 +2,12 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+import wordpipe
 from wordpipe.cli.stage import _span, _state_lines
 from wordpipe.pipeline import Stage, State
 from wordpipe.stages import COMMANDS
@@ -236,3 +238,48 @@ def test_init_says_what_it_chose_why_and_how_long(project, cli, tmp_path):
     quiet = cli("init", tmp_path / "quiet", "-q")
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
     assert (tmp_path / "quiet" / "wordpipe.toml").is_file()
+
+
+def next_lines(result):
+    """What a command says that one does with its result."""
+    assert result.code == 0, result.err
+    return [line.split(": ", 1)[1] for line in result.err.splitlines() if line.startswith(("next: ", "then: "))]
+
+
+@pytest.fixture
+def pairs(tmp_path, monkeypatch):
+    """A corpus of pairs with two tasks, in the current folder."""
+    rows = [{"text": f"eins {i}", "text_b": f"one {i}", "task": "ab"[i % 2] + ": "} for i in range(20)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    wordpipe.ingest("pairs.jsonl", output="pairs", text_b="text_b")
+    return tmp_path
+
+
+SMALL = shlex.split("--steps 2 --batch-size 4 --device cpu --seq-len 64")
+SHAPE = shlex.split("--dim 32 --n-layers 1 --set n_heads=1 --set ffn_dim=64")
+
+
+def test_what_a_denoiser_says_next_can_be_done(pairs, cli):
+    wordpipe.tokenize("pairs", output="tokens", vocab_size=300)
+    lines = next_lines(cli("train", "denoising", "tokens", "-o", "denoiser", *SMALL, *SHAPE))
+    assert len(lines) == 2
+    for line, more in zip(lines, ([], SMALL), strict=True):
+        result = cli(*shlex.split(line.replace("PAIRS", "pairs"))[1:], *more)
+        assert result.code == 0, result.err
+
+
+def test_what_tokens_of_pairs_say_next_can_be_done(pairs, cli):
+    (line,) = next_lines(cli("tokenize", "pairs", "-o", "tokens", "--vocab-size", 300))
+    assert line == "wordpipe train seq2seq tokens -o ./seq2seq"
+    (line,) = next_lines(cli(*shlex.split(line)[1:], *SMALL, *SHAPE, "--prefix-field", "task"))
+    assert line == 'wordpipe generate seq2seq "a source text" --prefix PREFIX'
+    result = cli(*shlex.split(line.replace("PREFIX", "'a: '"))[1:], "--device", "cpu", "--max-tokens", 2)
+    assert result.code == 0, result.err
+    (line,) = next_lines(cli("train", "seq2seq", "tokens", "-o", "other", *SMALL, *SHAPE))
+    assert line == 'wordpipe generate other "a source text"'
+
+
+def test_what_tokens_of_single_texts_say_next(project, cli):
+    (line,) = next_lines(cli("tokenize", "texts", "-o", "tokens", "--vocab-size", 300))
+    assert line == "wordpipe train word2vec tokens -o ./words"

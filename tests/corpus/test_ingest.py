@@ -247,6 +247,29 @@ def test_nothing_to_keep_is_an_error_that_says_what_was_seen(here, text):
     with pytest.raises(InputError, match="nothing to keep") as caught:
         read("a.txt")
     assert "sources 1" in str(caught.value)
+    assert caught.value.hint == "name files that hold text"
+
+
+def test_what_was_dropped_of_nothing_to_keep_is_counted(here):
+    (here / "a.jsonl").write_text('{"text": "  "}\n')
+    with pytest.raises(InputError, match="dropped_empty 1") as caught:
+        read("a.jsonl")
+    assert caught.value.hint == "name files that hold text; the counts say what was dropped"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_said"), [(20, 20, True), (19, 19, False), (21, 20, False), (20, 40, False)]
+)
+def test_two_files_of_equally_many_lines_may_be_pairs(here, first, second, is_said):
+    lines = [f"Line {n}." for n in range(first)]
+    (here / "a.de").write_text("\n".join(lines))  # the last line has no end
+    (here / "a.en").write_text("".join(f"Another {n}.\n" for n in range(second)))
+    _, ingest = read("a.de", "a.en")
+    said = "both files have 20 lines: if they are translations line by line, --parallel reads them as pairs"
+    assert (said in ingest.notes) == is_said
+    (here / "b.txt").write_text("One.\n" * 20)
+    _, ingest = read("a.de", "a.en", "b.txt")
+    assert not ingest.notes
 
 
 def test_fields_that_are_not_wanted_are_left_in_silence(here):

@@ -68,6 +68,17 @@ def test_a_part_that_does_not_fit_is_named(style, changes, named):
     assert re.search(named, why_no_class(config))
 
 
+@pytest.mark.parametrize(("style", "named"), [("modern", " and "), ("classic", "norm_eps = 1e-12:")])
+def test_of_an_encoder_with_a_decoder_the_reason_is_short_and_says_what_loads(style, named):
+    config = small_config("encoder", style).with_decoder(2, start_id=1)
+    said = why_no_class(config)
+    assert said.startswith("transformers has no class for this encoder-decoder with ")
+    assert named in said
+    assert said.count(" = ") <= 3
+    assert len(said) < 300
+    assert "what loads there: train seq2seq with a --style as it is, or with --init of train denoising" in said
+
+
 def test_decoders_fall_to_their_nearest_class():
     """Each of them has one part that the plainer class lacks."""
     shapes = {

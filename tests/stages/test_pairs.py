@@ -126,10 +126,23 @@ def test_columns_by_number(here, cli):
         wordpipe.ingest("a.tsv", output="d", text_b="4")
     with pytest.raises(InputError, match="columns without a header have numbers") as caught:
         wordpipe.ingest("a.tsv", output="d", text_b="en")
-    assert "--text-field 1 --text-b 2" in str(caught.value)
+    assert "--text-field 1, and of pairs --text-b 2" in str(caught.value)
     with pytest.raises(InputError, match=r"h\.tsv: no field 'em' to take the second text from") as caught:
         wordpipe.ingest("h.tsv", output="d", text_b="em")
     assert caught.value.hint == "did you mean --text-b en?"
+
+
+def test_columns_without_a_header_are_told_of_as_such(here):
+    """A first row is no list of names where it is a pair, and a whole text is not shown."""
+    write_lines(here / "a.tsv", ["Der Mann findet das Haus heute.\t" + "The man finds the house today. " * 9])
+    with pytest.raises(InputError, match=r"no field 'text' to take the text from; got Der Mann .* in line 1") as caught:
+        wordpipe.ingest("a.tsv", output="a")
+    assert "columns without a header have numbers: --text-field 1, and of pairs --text-b 2" in str(caught.value.hint)
+    assert len(str(caught.value)) < 350
+    (here / "a.jsonl").write_text('{"body": "Der Mann"}\n')
+    with pytest.raises(InputError, match="got body") as caught:
+        wordpipe.ingest("a.jsonl", output="a", text_b="en")
+    assert caught.value.hint == "name the right one with --text-field"
 
 
 def test_empty_sides_are_left_out_counted_and_said(here):
@@ -157,6 +170,23 @@ def test_records_and_texts_without_a_second_text_are_left_out(here):
         wordpipe.ingest("b.txt", output="b", text_b="b")
     assert "--format tsv" in caught.value.hint
     assert "--parallel" in caught.value.hint
+
+
+def test_one_file_is_not_parallel_texts(here, cli):
+    write_lines(here / "a.de", ["Hund", "Katze"])
+    found = cli("ingest", "--parallel", "a.de", "-o", "a")
+    assert "got 1 source;" in found.err
+    assert "hint: wordpipe ingest --parallel FIRST SECOND -o CORPUS" in found.err
+
+
+def test_how_many_pairs_is_said(here, cli):
+    write_lines(here / "a.de", ["Hund", "Katze", ""])
+    write_lines(here / "a.en", ["dog", "cat", "mouse"])
+    found = cli("ingest", "--parallel", "a.de", "a.en", "-o", "a")
+    assert "  2 pairs · " in found.err
+    assert "sentences" not in found.err
+    write_lines(here / "a.txt", ["Hund", "Katze"])
+    assert "pair" not in cli("ingest", "a.txt", "-o", "b").err
 
 
 def test_a_pair_is_known_by_both_texts_and_held_out_by_the_first(here):

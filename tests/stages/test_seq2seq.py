@@ -122,3 +122,14 @@ def test_the_averaged_weights_are_counted_and_measured(built, tmp_path):
     assert made.counts["weights_averaged"] == 3
     assert any(note and "mean of 3 sets" in note for note in said)
     assert made.metrics["valid_loss"] > 0
+
+
+def test_of_one_set_of_weights_no_mean_is_said(built, tmp_path):
+    said = []
+    made = wordpipe.train_denoising(
+        built / "tokens", output=tmp_path / "x", run=RunOptions(report=lambda one: said.append(one.note)),
+        **SMALL | {"steps": 2},
+    )  # fmt: skip
+    assert "weights_averaged" not in made.counts
+    assert not any(note and "the mean of" in note for note in said)
+    assert made.metrics["valid_loss"] > 0

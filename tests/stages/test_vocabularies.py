@@ -246,6 +246,21 @@ def test_what_reads_one_text_reads_the_first(corpus, tokens, tmp_path, cli):
     assert cli("show", str(tokens)).code == 0
 
 
+@pytest.mark.parametrize("kind", ["tokens", "model"])
+def test_a_text_is_shown_as_either_side_cuts_it(kind, tokens, model, cli):
+    path, text = {"tokens": tokens, "model": model}[kind], f"sea {ONLY_TARGETS}"
+    sides = [Tokenizer.from_file(str(tokens / name)) for name in ("tokenizer.json", "tokenizer_b.json")]
+    own = [side.encode(text, add_special_tokens=False).ids for side in sides]
+    assert own[0] != own[1]
+    found = json.loads(cli("show", path, "--text", text, "--json").out)
+    assert [found["ids"], found["target"]["ids"]] == own
+    shown = cli("show", path, "--text", text).out
+    first, second = shown.split("as a second text, which has a tokenizer of its own:\n")
+    assert first.startswith("as a first text:\n")
+    assert f"{len(own[0])} tokens" in first
+    assert f"{len(own[1])} tokens" in second
+
+
 def test_an_exported_tokenizer_is_the_first_and_says_where_the_second_is(tokens, model, tmp_path):
     for given, form, second in (
         (tokens, "tokenizer-json", "tokenizer_b.json"), (model, "transformers", "target/tokenizer.json"),

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from wordpipe import __version__
-from wordpipe.cli.output import first_clause
 from wordpipe.removed import why_no_command
 from wordpipe.runtime import Stopped
 from wordpipe.stages import COMMANDS, load_named
@@ -112,6 +111,8 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the static table."""
+        from wordpipe.cli.command import first_clause
+
         for title, section in self._sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name, first_clause(text)) for name, (_, text) in section.items()])

@@ -16,7 +16,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from wordpipe.cli.output import counted, first_clause, fitted
+from wordpipe.cli.output import counted, fitted
 from wordpipe.removed import why_no_option, why_no_value
 from wordpipe.runtime import need_address_space
 
@@ -26,6 +26,8 @@ FORCE = click.option("--force", is_flag=True, help="Replace what is there alread
 _MIN_UNDER_HEADING = 3  # options; a heading of the short page for fewer is not worth its lines
 _ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
 _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text
+_BRACKETS = re.compile(r" \([^()]*\)")
+_CLAUSE_ENDS = re.compile(r"[;.](?:\s|$)")
 _NUMBERS = re.compile(r"\b(INTEGER|FLOAT)( RANGE)?\b")  # what click calls them
 _KINDS = ("corpus", "tokens", "words", "model", "sentences", "index")
 _COMPLETION_DEPTH = 3  # folders below what is typed
@@ -168,6 +170,15 @@ class ExampleCommand(click.Command):
         """What it does; in brief the first paragraph, and what is set out line by line."""
         paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
         return [text for n, text in enumerate(paragraphs) if not (brief and n) or text.startswith("\b")]
+
+
+def first_clause(text: str) -> str:
+    """The text up to the first semicolon or full stop, without what stands in brackets.
+
+    >>> first_clause("what a single newline (LF) is; auto judges each document")
+    'what a single newline is'
+    """
+    return _CLAUSE_ENDS.split(_BRACKETS.sub("", text), maxsplit=1)[0]
 
 
 def help_page(ctx: click.Context, *, in_full: bool) -> str:

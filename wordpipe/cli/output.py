@@ -26,8 +26,6 @@ _NOTEBOOK_INTERVAL_S = 0.2
 
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_BRACKETS = re.compile(r" \([^()]*\)")
-_CLAUSE_ENDS = re.compile(r"[;.](?:\s|$)")
 _GLUE = "\0"  # a space at which no line is broken; `safe_text` leaves none in a text
 _LEAST_COLUMNS = 20
 _ARGUMENT = r"""-\S+(?: [^\s-]\S*)?|…|"[^"]*"|'[^']*'|\S*[/.]\S*|[A-Z][A-Z|]*\b"""  # options, paths, TEXT
@@ -67,15 +65,6 @@ def one_line(text: str) -> str:
     'a b'
     """
     return " ".join(text.split())
-
-
-def first_clause(text: str) -> str:
-    """The text up to the first semicolon or full stop, without what stands in brackets.
-
-    >>> first_clause("what a single newline (LF) is; auto judges each document")
-    'what a single newline is'
-    """
-    return _CLAUSE_ENDS.split(_BRACKETS.sub("", text), maxsplit=1)[0]
 
 
 def has_colour(stream: TextIO) -> bool:
@@ -221,9 +210,9 @@ _NAMED = {
     "distinct_kept": "different words", "distinct_words": "different words", "distinct_pretokens": "different pretokens",
     "documents_dropped_empty_source": "documents dropped for an empty first text",
     "documents_dropped_empty_target": "documents dropped for an empty second text",
-    "documents_dropped_long": "documents dropped as too long", "tokens_b": "tokens of second texts",
-    "tokens_b_unknown": "tokens unknown in second texts", "tokens_b_special": "special tokens in second texts",
-    "distinct_dropped_rare": "different words dropped as rare", "words_dropped_rare": "words dropped as rare",
+    "documents_dropped_long": "documents dropped as too long", "weights_averaged": "sets of weights averaged",
+    "tokens_b": "tokens of second texts", "tokens_b_unknown": "tokens unknown in second texts",
+    "tokens_b_special": "special tokens in second texts", "distinct_dropped_rare": "different words dropped as rare",
 }  # fmt: skip
 _FIGURES: dict[str, Callable[[float], str]] = {
     "recall_at_10": lambda share: f"finds {100 * share:.3g} % of the true ten nearest",
@@ -248,12 +237,15 @@ def made_lines(
             del kept[name]
     if kept.get("bytes_read") and kept.get("documents_read"):  # what is between the texts is no loss
         kept.pop("bytes_kept", None)
-    first = sorted(kept, key=lambda name: not _LOSSES.search(name))[:_MOST_COUNTS]
+    if kept.get("pairs") and kept.get("sentences") == kept["pairs"]:  # a pair is one row
+        del kept["sentences"]
+    kept = _of_pairs(kept) if "tokens_b" in kept else kept
+    first = sorted(kept, key=lambda name: (not _LOSSES.search(name), "pretokens" in name))[:_MOST_COUNTS]
     shown = [_count_in_words(name, kept[name]) for name in kept if name in first]
     if more := len(kept) - len(first):
         shown.append(f"{counted(more, 'more counts')}: wordpipe show {path}")
     metrics, rates = ({name: some[name] for name in some if name not in _UNSAID} for some in (metrics, rates))
-    figures = [_FIGURES[name](value) if name in _FIGURES else _figure(name, value) for name, value in metrics.items()]
+    figures = [_FIGURES.get(name, f"{name.replace('_', ' ')} {{:.4g}}".format)(n) for name, n in metrics.items()]
     for name, value in rates.items():
         if value < 0.1:  # too little work to have a rate
             continue
@@ -262,8 +254,17 @@ def made_lines(
     yield from (" · ".join(line) for line in (shown, figures) if line)
 
 
-def _figure(name: str, value: float) -> str:
-    return f"{name.replace('_', ' ')} {value:.4g}"
+def _of_pairs(counts: Mapping[str, int]) -> dict[str, int]:
+    """The counts of pairs that were tokenized, by names that say of which texts: pre-tokens may be of both."""
+    sides = dict.fromkeys(("words", "distinct_words", "tokens"), "first")
+    sides |= dict.fromkeys(("pretokens", "distinct_pretokens"), "first" if "pretokens_b" in counts else "both")
+    sides |= {name: "second" for name in counts if name.endswith("_b") and name not in _NAMED}
+    named = {
+        name: _NAMED.get(own := name.removesuffix("_b"), own) + f" of {side} texts" for name, side in sides.items()
+    }
+    named |= {"sentences": "pairs", "sentences_trained_on": "pairs trained on"}
+    found = {named.get(name, name): count for name, count in counts.items()}
+    return {name: n for name, n in found.items() if name != "pairs trained on" or n != found["pairs"]}
 
 
 def _count_in_words(name: str, count: int) -> str:

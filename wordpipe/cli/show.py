@@ -68,6 +68,11 @@ def show(artifact: Path, rows: int, text: str | None, cluster: int | None, param
         cut = segment(artifact, text)
         if as_json:
             click.echo(json.dumps(cut, ensure_ascii=False))
+        elif "target" in cut:
+            click.echo(emphasised("as a first text:"))
+            print_segmentation(cut)
+            click.echo(emphasised("\nas a second text, which has a tokenizer of its own:"))
+            print_segmentation(cut["target"])
         else:
             print_segmentation(cut)
     else:
@@ -188,7 +193,7 @@ def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str,
     sections = [
         (found["path"], head),
         ("columns, each with the value of the first row", columns),
-        ("settings", [(name, value) for name, value in manifest["settings"].items() if value not in (0, "", None, [])]),
+        ("settings", _settings(manifest["settings"])),
         ("inputs", inputs[:20] + ([("…", f"{len(inputs) - 20} more")] if len(inputs) > 20 else [])),
         ("counts", [(name, f"{value:,}") for name, value in manifest["counts"].items()]),
         ("figures", [(name, value) for name, value in figures.items() if not isinstance(value, (dict, list))]),
@@ -200,6 +205,12 @@ def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str,
         ),
     ]
     return [(title, lines) for title, lines in sections if lines]
+
+
+def _settings(settings: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Those that say something: not what is zero or empty, nor what it is where there are no windows."""
+    idle = () if settings.get("window") else ("global_every",)
+    return [(name, value) for name, value in settings.items() if value not in (0, "", None, []) and name not in idle]
 
 
 def _json(value: Any) -> str:

@@ -168,9 +168,10 @@ def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, h
         say(f"  {line}")
     if made.kind == "clusters" and hint:
         _print_clusters(made)
-    if command.next and hint:
-        parent = Path(made.path).parent
-        say(f"next: {command.next.format(output=shlex.quote(made.path), parent=shlex.quote(str(parent)))}")
+    if (following := command.next_of(made.counts)) and hint:
+        where = {"output": shlex.quote(made.path), "parent": shlex.quote(str(Path(made.path).parent))}
+        for word, line in zip(("next", "then"), following.splitlines(), strict=False):
+            say(f"{word}: {line.format(**where)}")
 
 
 _CLUSTERS_SHOWN = 20

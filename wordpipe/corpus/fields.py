@@ -26,6 +26,7 @@ _NEAR, _LISTED = (
     3,
     20,
 )  # names of fields that are told of: spelled like one that is not there, and of all that there are
+_NUMBERED = "; columns without a header have numbers: --text-field 1, and of pairs --text-b 2"
 
 
 class Fields:
@@ -81,37 +82,44 @@ class Fields:
         self.ledger.notes[f"{self.source}: {head}; {', '.join(places)}"] = None
         return names, is_header
 
-    def require_text(self, names: Iterable[str]) -> None:
+    def require_text(self, names: Iterable[str], *, first_row: bool = False) -> None:
         """Raise unless the text field is among the names of a header, a schema or a first record.
+
+        Args:
+            names: of the fields that are there.
+            first_row: they are the cells of a table's first row, which may be no header.
 
         Raises:
             InputError: names the fields that are there.
         """
         found = list(names)
         if self.settings.text_field not in found:
-            what, got = (
+            what, hint = (
                 f"no field {self.settings.text_field!r} to take the text from",
-                ", ".join(found[:_LISTED]) or "no fields",
+                "name the right one with --text-field",
             )
-            hint = "name the right one with --text-field"
-            if self.settings.text_b:
-                hint += "; columns without a header have numbers: --text-field 1 --text-b 2"
-            raise InputError(what, where=self.source, got=got, hint=hint)
+            hint += _NUMBERED if first_row else ""
+            raise InputError(what, where=self.source, got=_listed(found, first_row=first_row), hint=hint)
         if twice := sorted(name for name in self._named if found.count(name) > 1):
             raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one of them")
 
-    def require_target(self, names: Iterable[str]) -> None:
+    def require_target(self, names: Iterable[str], *, first_row: bool = False) -> None:
         """Raise unless the field of the second text, where pairs are read, is among the names of the first records.
+
+        Args:
+            names: of the fields that are there.
+            first_row: they are the cells of a table's first row, which may be no header.
 
         Raises:
             InputError: names the fields that are there.
         """
         found, name = list(names), self.settings.text_b
         if name and name not in found:
+            what, got = f"no field {name!r} to take the second text from", _listed(found, first_row=first_row)
             near = near_fields(name, [one for one in found if one != self.settings.text_field])
-            hint = f"did you mean --text-b {' or '.join(near)}?" if near else "name the right one with --text-b"
-            got = ", ".join(found[:_LISTED]) or "no fields"
-            raise InputError(f"no field {name!r} to take the second text from", where=self.source, got=got, hint=hint)
+            hint = f"name the right one with --text-b{_NUMBERED if first_row else ''}"
+            hint = f"did you mean --text-b {' or '.join(near)}?" if near else hint
+            raise InputError(what, where=self.source, got=got, hint=hint)
 
     def choose_id(self, head: Sequence[Mapping[str, Any]]) -> None:
         """Find the field that holds ids, by the first records, where no setting names it.
@@ -285,6 +293,12 @@ class Fields:
             )
             self.ledger.warn(f"convert {name}", message)
             return None
+
+
+def _listed(names: Sequence[str], *, first_row: bool) -> str:
+    """The fields that there are; the cells of a first row may be whole texts."""
+    listed = ", ".join(_shown(name) if first_row else name for name in names[:_LISTED]) or "no fields"
+    return f"{listed} in line 1" if first_row else listed
 
 
 def near_fields(name: str, seen: Sequence[str]) -> list[str]:

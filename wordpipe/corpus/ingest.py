@@ -35,6 +35,7 @@ from wordpipe.errors import InputError
 _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
 _MERGED_ROWS, _MERGED_BYTES = 4096, 1 << 20  # a batch of either is not tiny
 _BATCH_ROWS = 1 << 14
+_MANY_LINES = 20  # two files of as many are rarely that by chance
 
 
 def _merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -291,7 +292,8 @@ class Ingest:
             found = ", ".join(f"{name} {number}" for name, number in counts.items())
             names = ", ".join(source.name for source in self.sources[:3])
             where = names if len(self.sources) <= 3 else f"{names} and {len(self.sources) - 3} more"
-            hint = "name files that hold text; the counts say what was dropped"
+            is_dropped = any("dropped" in name or "skipped" in name for name in counts)
+            hint = f"name files that hold text{'; the counts say what was dropped' if is_dropped else ''}"
             if self.settings.text_b and counts.get("documents_dropped_empty_target"):
                 hint = "plain text has no second text: --format tsv reads columns between tabs, --parallel two files of lines"
             raise InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
@@ -322,6 +324,16 @@ class Ingest:
             if share * kept >= 1 and not counts.get(f"documents_{split}"):
                 message = f"no document fell into the split {split!r}: {kept} documents are few for that"
                 ledger.warn(split, message)
+
+        self._note_equal_lines()
+
+    def _note_equal_lines(self) -> None:
+        """Say where two files of lines may be pairs."""
+        first, *others = (source.seen.lines for source in self.sources)
+        if [first] == others and first >= _MANY_LINES and not self.settings.parallel:
+            self._ledger.notes[
+                f"both files have {first:,} lines: if they are translations line by line, --parallel reads them as pairs"
+            ] = None
 
     def _named_fields(self) -> Iterator[tuple[str, str]]:
         """Option and field of all fields that settings name, but for the text, without which there is no record."""

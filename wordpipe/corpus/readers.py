@@ -89,6 +89,7 @@ def read_records(
                 ledger=ledger,
             )
         elif form in ("txt", "md"):
+            blocks = _counting_lines(blocks, source)
             yield from text_records(
                 decoder.lines(blocks, longest=longest),
                 source=source.name,
@@ -160,6 +161,15 @@ def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, 
         is_first = False
         ledger.add("bytes_read", len(block))
         yield block
+
+
+def _counting_lines(blocks: Iterator[bytes], source: Source) -> Iterator[bytes]:
+    """The blocks; `source.seen` counts their lines."""
+    block = b"\n"
+    for block in filter(None, blocks):
+        source.seen.lines += block.count(b"\n")
+        yield block
+    source.seen.lines += not block.endswith(b"\n")
 
 
 def text_records(
@@ -354,8 +364,8 @@ def _rows(rows: Iterator[tuple[int, list[str]]], fields: Fields) -> Iterator[Rec
     if first is None:
         return
     names, is_header = fields.columns(first[1])
-    fields.require_text(names)
-    fields.require_target(names)
+    fields.require_text(names, first_row=True)
+    fields.require_target(names, first_row=True)
     rows, holder = (rows, "the header") if is_header else (chain([first], rows), "the first line")
     records = _named_cells(rows, _unique(names), fields, holder)
     head = _head(records)

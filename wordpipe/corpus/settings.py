@@ -59,7 +59,9 @@ class IngestSettings(Settings):
         min_length=1,
         section="Records",
     )
-    title_field: str = setting("title", "field or column that holds the title, where there is one", metavar="NAME")
+    title_field: str = setting(
+        "title", "field or column that holds the title, where there is one", metavar="NAME", expert=True
+    )
     id_field: str = setting(
         "auto",
         "field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; "
@@ -75,19 +77,19 @@ class IngestSettings(Settings):
     )
     no_metadata: bool = setting(False, "carry no field beside text, title and id", expert=True)
     bad_records: Literal["fail", "skip"] = setting(
-        "fail", "stop at a record that cannot be read, or leave it out; such records are counted, the first five named"
+        "fail",
+        "stop at a record that cannot be read, or leave it out; such records are counted, the first five named",
+        expert=True,
     )
     text_b: str = setting(
         "",
         "field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and "
         "TSV without a header its number, from 1",
         metavar="NAME",
-        expert=True,
     )
     parallel: bool = setting(
         False,
         "pair the lines of two files; each line of the first SOURCE with the same line of the second",
-        expert=True,
     )
     label_field: str = setting(
         "",

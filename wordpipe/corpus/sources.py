@@ -44,12 +44,12 @@ _NOT_TEXT = {
 
 
 class _Seen:
-    """What has been read of a stream, which can be read only once and is hashed on the way."""
+    """What has been read: of a stream, which can be read only once and is hashed on the way, and lines of plain text."""
 
-    __slots__ = ("_hash", "bytes", "is_whole")
+    __slots__ = ("_hash", "bytes", "is_whole", "lines")
 
     def __init__(self) -> None:
-        self.bytes = 0
+        self.bytes = self.lines = 0
         self.is_whole = False
         self._hash: blake3 | None = None  # it takes 2 kB, and there may be a million files
 
@@ -169,7 +169,8 @@ def _require_two_files(texts: list[str], found: list[Source], read_as: str) -> N
     are_files = all(source.kind != "package" for source in found) and not any(Path(text).is_dir() for text in texts)
     if len(texts) != 2 or len(found) != 2 or not are_files:  # two by one pattern would be in no order of the user's
         what, expected = "parallel texts are two files", "the file of the first texts, then that of the second"
-        raise InputError(what, where=", ".join(texts), got=f"{len(found)} sources", expected=expected)
+        got, hint = f"{len(found)} source{'s' * (len(found) != 1)}", "wordpipe ingest --parallel FIRST SECOND -o CORPUS"
+        raise InputError(what, where=", ".join(texts), got=got, expected=expected, hint=hint)
     for source in found:
         form, ending, _ = _kind(source.path) if source.path is not None else (None, "", "none")
         if read_as == "auto" and form not in (None, "txt", "md"):

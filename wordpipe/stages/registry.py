@@ -3,7 +3,7 @@
 The command line and the pipeline are drawn from this table.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,12 @@ class Command:
     function: str  # module:function
     settings: str  # module:class
     example: str
-    next: str = ""  # what one does with the result, {output} stands for its path
+    next: str = ""  # what one does with the result, {output} stands for its path; a second line is what one does then
+    next_with: tuple[str, str] | None = None  # the same for a result that counts these: name of the count, commands
+
+    def next_of(self, counts: Mapping[str, int]) -> str:
+        """What one does with a result that has these counts."""
+        return self.next_with[1] if self.next_with and counts.get(self.next_with[0]) else self.next
 
     def load(self) -> "Callable[..., Made]":
         """The function that does the work. Raises BudgetError: its libraries would not fit into the address space."""
@@ -113,6 +118,7 @@ COMMANDS: dict[str, Command] = {
             settings="wordpipe.tokens.settings:TokenizeSettings",
             example="wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
             next="wordpipe train word2vec {output} -o {parent}/words",
+            next_with=("tokens_b", "wordpipe train seq2seq {output} -o {parent}/seq2seq"),
         ),
         Command(
             name="train word2vec",
@@ -152,7 +158,8 @@ COMMANDS: dict[str, Command] = {
             function="wordpipe.stages:train_denoising",
             settings="wordpipe.training.settings:DenoisingSettings",
             example="wordpipe train denoising run/tokens -o run/denoiser --style t5 --preset mini",
-            next="wordpipe train seq2seq PAIRS -o {parent}/seq2seq --init {output}",
+            next="wordpipe tokenize PAIRS --tokenizer {output} -o {parent}/pair-tokens\n"
+            "wordpipe train seq2seq {parent}/pair-tokens -o {parent}/seq2seq --init {output}",
         ),
         Command(
             name="train seq2seq",
@@ -163,6 +170,7 @@ COMMANDS: dict[str, Command] = {
             settings="wordpipe.training.settings:Seq2SeqSettings",
             example="wordpipe train seq2seq run/tokens -o run/translator --preset mini",
             next='wordpipe generate {output} "a source text"',
+            next_with=("prefixes", 'wordpipe generate {output} "a source text" --prefix PREFIX'),
         ),
         Command(
             name="train contrastive",

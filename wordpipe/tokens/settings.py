@@ -58,13 +58,10 @@ class TokenizeSettings(Settings):
         False, "fold case before the tokenizer sees the text (the list of words is folded anyway)"
     )
     strip_accents: bool = setting(False, "take accents off letters before the tokenizer sees them", expert=True)
-    sample: float = setting(
-        1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1, section="What it is trained on"
-    )
+    sample: float = setting(1.0, "share of the documents to train it on", gt=0, le=1, section="What it is trained on")
     vocabulary: Literal["joint", "separate"] = setting(
         "joint",
-        "of pairs: one tokenizer that learns from both texts, or one for each side; the model is then of --style vaswani",
-        expert=True,
+        "of pairs: one tokenizer for both texts, or one for each side; the model is then of --style vaswani",
     )
     memory: str = setting(
         "1GB",

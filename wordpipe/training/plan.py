@@ -172,7 +172,7 @@ class Plan:
     average: float = 0.0
 
     def averages(self, step: int) -> bool:
-        """Whether the weights after this many steps are among those that are averaged at the end: ten, the last included."""
+        """Whether the weights after this many steps are among those averaged at the end: about ten, the last included."""
         span = self.average * self.steps
         apart = max(1, round(span / _AVERAGED))
         return step > self.steps - span and (self.steps - step) % apart == 0

@@ -265,11 +265,10 @@ class CausalSettings(PretrainSettings):
     command = "train clm"
 
 
-_OF_ONE_STACK = ("attention", "window", "global_every", "global_tokens", "init_embeddings")
-
-
 class PairSettings(PretrainSettings):
     """How to train an encoder-decoder."""
+
+    unusable = ("attention", "window", "global_every", "global_tokens", "init_embeddings")
 
     style: PairStyle = setting(  # type: ignore[assignment]
         "vaswani", "parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian)"
@@ -287,13 +286,13 @@ class PairSettings(PretrainSettings):
     dropout: float = setting(0.1, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
     average: float = setting(
         0.1,
-        "the weights are the mean of ten sets, evenly spread over this share of the steps at the end; 0 = the last ones",
+        "the weights are the mean of about ten sets, evenly spread over this share of the steps at the end; 0 = the last ones",
         ge=0, le=1, expert=True,
     )  # fmt: skip
 
     @model_validator(mode="after")
     def _has_two_stacks(self) -> Self:
-        given = sorted(self.model_fields_set.intersection(_OF_ONE_STACK))
+        given = sorted(self.model_fields_set.intersection(self.unusable))
         if given:
             raise ValueError(f"{', '.join(given)}: no encoder-decoder has this")
         return self

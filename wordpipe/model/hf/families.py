@@ -73,6 +73,7 @@ WRITTEN_BEFORE: tuple[Family, ...] = (
 (Ministral), a decoder with ALiBi (MPT). Artifacts of them are read; folders of others are not."""
 
 _SINUSOIDAL = {"positions": "sinusoidal"}
+_MOST_NAMED = 3  # parts of an encoder-decoder that no class has
 _LATER = {field.name: field.default for field in fields(ModelConfig) if field.name in
           ("n_decoder_layers", "decoder_vocab_size", "scale_embedding", "start_id", "first_id")}  # fmt: skip
 """Fields that folders of earlier versions lack, and what they mean there."""
@@ -153,7 +154,15 @@ def why_no_class(config: ModelConfig) -> str:
     near = min(alike, key=lambda family: (len(found[family]), "windows" in found[family]))
     if not found[near]:
         raise ConfigError("transformers has a class for this model", where="config", got=near.class_name)
-    ours = ", ".join(f"{name} = {_shown(getattr(config, name))}" for name in found[near])
+    parts = [f"{name} = {_shown(getattr(config, name))}" for name in found[near]]
+    if config.architecture == "encoder-decoder":  # one that began as an encoder may differ in all
+        more = f" and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
+        return (
+            f"transformers has no class for this encoder-decoder with {', '.join(parts[:_MOST_NAMED])}{more}: the folder "
+            "loads in wordpipe only; "
+            "what loads there: train seq2seq with a --style as it is, or with --init of train denoising"
+        )
+    ours = ", ".join(parts)
     theirs = ", ".join(f"{name} = {' or '.join(map(_shown, allowed))}" for name, allowed in found[near].items())
     return (
         f"transformers has no class for this {config.architecture} with {ours} "

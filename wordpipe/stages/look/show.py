@@ -2,10 +2,12 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wordpipe.artifacts import (
+    TARGET,
     TOKENIZER,
+    TOKENIZER_B,
     Artifact,
     is_artifact,
     open_part,
@@ -19,6 +21,9 @@ from wordpipe.errors import ArtifactError
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike
 from wordpipe.stages.look.params import parameters
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _NUMBERS_SHOWN = 8  # of a vector or list
 
@@ -85,36 +90,46 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
 
     Returns:
         path, text, tokens (as the vocabulary spells them), ids, offsets (pairs of positions in the text, in characters),
-        pieces (as a reader would write them, see `readable_tokens`), special and unknown (one bool per token).
+        pieces (as a reader would write them, see `readable_tokens`), special and unknown (one bool per token); where second
+        texts have a tokenizer of their own, `target` has the same of it, but for the path.
 
     Raises:
         ArtifactError: no artifact, or none with a tokenizer.
     """
-    from wordpipe.tokens import library_errors, open_tokenizer, readable_tokens, unknown_token, vocabulary_of
+    from wordpipe.tokens import open_tokenizer
 
+    text = text.encode("utf-8", "replace").decode()
     with Artifact(path, verify=False) as artifact:
-        if TOKENIZER not in artifact.names():
+        names = [name for name in (TOKENIZER, TOKENIZER_B, TARGET + TOKENIZER) if name in artifact.names()]
+        if TOKENIZER not in names:
             article = "an" if artifact.kind == "index" else "a"
             raise ArtifactError(
                 f"{article} {artifact.kind} artifact has no tokenizer", where=str(path), expected="tokens, words or model",
                 hint="name a tokens artifact",
             )  # fmt: skip
-        with artifact.damage_of(TOKENIZER):
-            tokenizer = open_tokenizer(artifact.read(TOKENIZER), where=str(path))
-    text = text.encode("utf-8", "replace").decode()
-    with library_errors("the tokenizer cannot encode the text", TOKENIZER):
+        found = []
+        for name in names:
+            with artifact.damage_of(name):
+                tokenizer = open_tokenizer(artifact.read(name), where=str(path))
+            found.append(_cut(tokenizer, text, name))
+    return {"path": str(path), **found[0], **({"target": found[1]} if len(found) > 1 else {})}
+
+
+def _cut(tokenizer: "Tokenizer", text: str, name: str) -> dict[str, Any]:
+    """A text cut by the tokenizer of a file."""
+    from wordpipe.tokens import library_errors, readable_tokens, unknown_token, vocabulary_of
+
+    with library_errors("the tokenizer cannot encode the text", name):
         encoding = tokenizer.encode(text, add_special_tokens=False)
     special, unknown = vocabulary_of(tokenizer).special, unknown_token(tokenizer)
-    is_unknown = [number == unknown for number in encoding.ids]
     return {
-        "path": str(path),
         "text": text,
         "tokens": encoding.tokens,
         "ids": encoding.ids,
         "offsets": [list(pair) for pair in encoding.offsets],
         "pieces": readable_tokens(tokenizer, encoding, text),
         "special": [bool(special[number]) and number != unknown for number in encoding.ids],
-        "unknown": is_unknown,
+        "unknown": [number == unknown for number in encoding.ids],
     }
 
 

@@ -124,7 +124,9 @@ def ingest(
             "duplicates": ALL_EQUAL,
             **({"not_read": found.skipped} if found.skipped else {}),
         }
-        job.facts |= {"pairs": WHOLE_PAIRS} if chosen.is_pairs else {}
+        if chosen.is_pairs:
+            job.facts["pairs"] = WHOLE_PAIRS
+            job.counts = {"pairs": job.counts.get("sentences", 0), **job.counts}
         for text in reader.notes:
             job.note(text)
         for text in reader.warnings:

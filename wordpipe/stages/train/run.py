@@ -261,7 +261,7 @@ def compare_with_frequencies(job: Job, counts_V: npt.NDArray[np.number], label_s
 
 def _take_mean(job: Job, trainer: Trainer[LanguageLearner]) -> None:
     """Where weights were averaged, the model is their mean, and is measured once more."""
-    if not (n_sets := trainer.learner.take_mean()):
+    if (n_sets := trainer.learner.take_mean()) < 2:  # of one they are its own
         return
     job.counts["weights_averaged"] = n_sets
     if (found := trainer.learner.validate()) is not None:
