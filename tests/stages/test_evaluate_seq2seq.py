@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -263,10 +264,10 @@ def test_the_prefix_of_all(models, data, written):
 
 
 @torch.no_grad()
-def slow_loss(opened, source, target, prefix=""):
+def slow_loss(opened, source, target, prefix="", first=()):
     """Token by token, nothing packed."""
     ids = opened.tokenizer.encode(prefix + source).ids
-    labels = [*opened.encode(target), opened.special["eos"]]
+    labels = [*first, *opened.encode(target), opened.special["eos"]]
     seen, nats = [opened.model.config.start_id], 0.0
     for label in labels:
         logits = opened.model(torch.tensor([ids]), torch.tensor([seen]))[0, -1].double()
@@ -286,6 +287,19 @@ def test_the_loss_is_that_of_a_slow_loop(style, models, data, written):
     assert metrics["metrics"]["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
     assert metrics["counts"]["targets"] == tokens
     found = stage.pair_losses(opened, *map(list, zip(*PAIRS, strict=True)), None, quiet())
+    assert found.nats == pytest.approx([nats for nats, _ in slow], rel=1e-5)
+    assert found.tokens.tolist() == [tokens for _, tokens in slow]
+
+
+def test_the_loss_of_a_model_whose_targets_begin_with_a_token_reads_it_first(models, tmp_path):
+    """As public BART folders (forced_bos_token_id)."""
+    model, first = tmp_path / "forced", 30
+    shutil.copytree(models["vaswani"], model)
+    (model / "generation_config.json").write_text(json.dumps({"forced_bos_token_id": first}), "utf-8")
+    opened = open_model(model)
+    assert opened.model.config.first_id == first
+    found = stage.pair_losses(opened, *map(list, zip(*PAIRS, strict=True)), None, quiet())
+    slow = [slow_loss(opened, *pair, first=(first,)) for pair in PAIRS]
     assert found.nats == pytest.approx([nats for nats, _ in slow], rel=1e-5)
     assert found.tokens.tolist() == [tokens for _, tokens in slow]
 

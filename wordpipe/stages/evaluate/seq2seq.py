@@ -372,6 +372,7 @@ def pair_losses(
 ) -> PairLosses:
     """-Σ log p of the tokens of each target text, given its source and the tokens before, in float32.
 
+    A model whose every target begins with a token of its own (forced_bos_token_id) reads it first, and its loss counts.
     Pairs of like lengths are computed together, packed: on a CPU nothing is padded.
 
     Args:
@@ -388,7 +389,8 @@ def pair_losses(
         raise ArtifactError("the model has no token that ends a text", where=opened.path, expected="eos_token_id")
     end = opened.special["eos"]
     ids = [source_ids(opened, opened.prefix if prefix is None else prefix, text)[0] for text in sources]
-    labels = [[*opened.encode_target(text), end] for text in targets]
+    first = () if opened.pair_model.config.first_id is None else (opened.pair_model.config.first_id,)
+    labels = [[*first, *opened.encode_target(text), end] for text in targets]
     cut = sum(len(some) > opened.max_len for some in labels)
     labels = [some[: opened.max_len] for some in labels]
     tokens_N = np.array([len(some) for some in labels], np.int64)
