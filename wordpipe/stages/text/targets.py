@@ -161,7 +161,10 @@ class TargetWriter:
             )
         if self.unfinished:
             which = "1 target has" if self.unfinished == 1 else f"{self.unfinished:,} targets have"
-            found.append(f"{which} as many tokens as were allowed, and the model had not ended: see --max-tokens")
+            found.append(
+                f"{which} as many tokens as were allowed, and the model had not ended: --max-tokens allows more; "
+                "a model that repeats itself has to be trained for longer"
+            )
         if self.empty and self.sources > 1:
             found.append(f"{self.empty:,} of {self.sources:,} sources were empty, and so are their targets")
         return found
