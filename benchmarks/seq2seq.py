@@ -180,7 +180,8 @@ def tasks(bench: PairBench) -> Found:
     corpus, tokens = bench.work / "tasks-corpus", bench.work / "tasks-tokens"
     bench.wordpipe("ingest-tasks", "ingest", bench.work / "train.jsonl", "-o", corpus, "--text-b", "text_b")
     bench.wordpipe("tokenize-tasks", "tokenize", corpus, "-o", tokens, "--tokenizer", bench.work / "restorer")
-    start = ["--init", bench.work / "restorer", "--seq-len", SHAPE["seq_len"], "--prefix-field", "task"]
+    # lower than the rate of new weights: at that (4e-3), what was learned before is unlearned
+    start = ["--init", bench.work / "restorer", "--lr", 1.5e-3, "--seq-len", SHAPE["seq_len"], "--prefix-field", "task"]
     trained = bench.train("tasks", "seq2seq", tokens, *start, "--epochs", bench.given.tasks)
     data = ["--data", bench.work / "held-out.jsonl", "--train", bench.work / "train.jsonl", "--prefix-field", "task"]
     said = bench.wordpipe("evaluate-tasks", "evaluate", "seq2seq", bench.work / "tasks", *data)
@@ -390,9 +391,9 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--short", type=float, default=5, help="epochs of shorter trainings (default 5)")
     parser.add_argument("--denoise", type=float, default=6, help="epochs of denoising (default 6)")
     parser.add_argument("--few", type=float, default=40, help="epochs of 2,000 pairs (default 40)")
-    parser.add_argument("--tasks", type=float, default=4, help="epochs of three tasks in one model (default 4)")
+    parser.add_argument("--tasks", type=float, default=10, help="epochs of three tasks in one model (default 10)")
     parser.add_argument("--megabytes", type=float, default=20, help="of Wikipedia to restore before them (default 20)")
-    parser.add_argument("--passages", type=int, default=18_000, help="of Wikipedia, with a title each (default 18,000)")
+    parser.add_argument("--passages", type=int, default=12_000, help="of Wikipedia, with a title each (default 12,000)")
     parser.add_argument("--batch-size", type=int, default=85, help="pairs of a step (default 85)")
     parser.add_argument("--dtypes", default="float32,bfloat16", help="of the steps that are timed (default both)")
     parser.add_argument("--repeat", type=int, default=3, help="runs of every timed side (default 3)")
