@@ -202,12 +202,14 @@ def speed(bench: PairBench) -> Found:
     bench.child("write-pairs", "write_pairs", **same, tokens=str(tokens), seq_len=SHAPE["seq_len"])
     lines, alone = [], []
     for style in STYLES:
+        shutil.rmtree(bench.work / f"record-{style}", ignore_errors=True)  # of another run in this folder
         lines += steps_of(bench, style, same)
         shape = SHAPE | bench.small | {"gate": 2 if style == "t5" else 1}
         for dtype in bench.given.dtypes:
             task = {"record": str(bench.work / f"record-{style}"), "shape": shape, "dtype": dtype}
             found = bench.child(f"products-{style}-{dtype}", "products", **same, **task)
             where = bench.child(f"where-{style}-{dtype}", "record", **same, **profiled(bench, style, dtype))
+            del where["peak_memory_bytes"]  # which says nothing of a step that is watched
             ours = next(one for one in lines if (one["kind"], one["dtype"], one["side"]) == (style, dtype, "adamw"))
             alone.append({"kind": style, "dtype": dtype, "gflop": round(found["operations"] / 1e9, 1)} | {
                 f"share_{whose}": round(found[whose] * ours["tokens_per_s"], 3) for whose in ("torch", "ours")
