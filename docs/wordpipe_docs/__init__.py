@@ -11,13 +11,13 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
-from wordpipe_docs.figures import FIGURES
+from wordpipe_docs import figures
 from wordpipe_docs.pair_figures import PAIR_FIGURES
 from wordpipe_docs.reference import REFERENCE
 
 MARK = re.compile(r"^<!-- generate: (?P<name>[\w-]+)(?: (?P<args>.+?))? -->$", re.MULTILINE)
 DATA = re.compile(r"^<!-- data: (?P<name>.+?) -->$", re.MULTILINE)
-_PARTS = {**FIGURES, **PAIR_FIGURES}
+FIGURES = {**figures.FIGURES, **PAIR_FIGURES}
 
 
 def generated(name: str, args: str = "") -> str:
@@ -26,7 +26,7 @@ def generated(name: str, args: str = "") -> str:
     Raises:
         KeyError: there is no such part.
     """
-    return _PARTS[name]() if name in _PARTS else REFERENCE[name](*args.split(", ") if args else ())
+    return FIGURES[name]() if name in FIGURES else REFERENCE[name](*args.split(", ") if args else ())
 
 
 def filled_in(page: str) -> str:
