@@ -182,7 +182,16 @@ def tasks(bench: PairBench) -> Found:
     corpus, tokens = bench.work / "tasks-corpus", bench.work / "tasks-tokens"
     bench.wordpipe("ingest-tasks", "ingest", bench.work / "train.jsonl", "-o", corpus, "--text-b", "text_b")
     bench.wordpipe("tokenize-tasks", "tokenize", corpus, "-o", tokens, "--tokenizer", bench.work / "restorer")
-    start = ["--init", bench.work / "restorer", "--lr", LR_OF_STARTED, "--seq-len", SHAPE["seq_len"], "--prefix-field", "task"]
+    start = [
+        "--init",
+        bench.work / "restorer",
+        "--lr",
+        LR_OF_STARTED,
+        "--seq-len",
+        SHAPE["seq_len"],
+        "--prefix-field",
+        "task",
+    ]
     trained = bench.train("tasks", "seq2seq", tokens, *start, "--epochs", bench.given.tasks)
     data = ["--data", bench.work / "held-out.jsonl", "--train", bench.work / "train.jsonl", "--prefix-field", "task"]
     said = bench.wordpipe("evaluate-tasks", "evaluate", "seq2seq", bench.work / "tasks", *data)
