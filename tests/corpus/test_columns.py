@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from wordpipe.artifacts import CORPUS, is_json, user_name
@@ -87,6 +87,7 @@ def table_of(path: str, **chosen) -> tuple[pa.Table, Ingest]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(RECORDS, st.integers(1, 4))
+@example([{"a": [[]]}, {"a": [0]}], 2)  # what one batch holds must not decide
 def test_columns_are_what_a_slow_twin_finds(tmp_path, monkeypatch, records, rows_at_once):
     monkeypatch.setattr(reading, "_BATCH_ROWS", rows_at_once)
     records = [{"text": f"Text {number}.", **record} for number, record in enumerate(records)]

@@ -52,9 +52,13 @@ def kinds_of(values: Iterable[Any]) -> set[str]:
         elif kind is bool:
             found.add("bool")
         elif kind is list:
-            items = [*chain.from_iterable(value for value in values if type(value) is list)]
-            nested = not {list, dict}.isdisjoint(map(type, items))
-            found |= {"list json"} if nested else {_LIST + item for item in kinds_of(items) or [""]}
+            lists = [value for value in values if type(value) is list]
+            items = [*chain.from_iterable(lists)]
+            if not {list, dict}.isdisjoint(map(type, items)):  # each by itself: it must not matter which come together
+                found.add("list json")
+                lists = [value for value in lists if {list, dict}.isdisjoint(map(type, value))]
+                items = [*chain.from_iterable(lists)]
+            found |= {_LIST + item for item in kinds_of(items) or [""]} if lists else set()
         elif kind is dict:
             found.add("json")
         elif issubclass(kind, pa.Scalar):
