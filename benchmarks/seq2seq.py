@@ -148,7 +148,7 @@ def ablations(bench: PairBench) -> Found:
 def denoising(bench: PairBench) -> Found:
     """2,000 pairs: fresh weights, and weights that have restored the damaged texts of both sides of all pairs.
 
-    T5's way, as its sentinels need no change of the model. The texts of the other pairs are seen without their partners.
+    BART's way, whose decoder writes whole texts, as a translation is one. No text is seen beside its partner.
     """
     few = [bench.work / f"few.{language}" for language in ("de", "en")]
     alone = [bench.work / f"alone.{language}.txt" for language in ("de", "en")]
@@ -159,11 +159,11 @@ def denoising(bench: PairBench) -> Found:
     corpus, tokens = bench.work / "alone-corpus", bench.work / "alone-tokens"
     bench.wordpipe("ingest-alone", "ingest", *alone, "-o", corpus, "--documents", "line")
     bench.wordpipe("tokenize-alone", "tokenize", corpus, "-o", tokens, "--vocab-size", bench.vocab_size)
-    begun = bench.train("denoiser", "denoising", tokens, "--style", "t5", "--epochs", bench.given.denoise)
+    begun = bench.train("denoiser", "denoising", tokens, "--style", "bart", "--epochs", bench.given.denoise)
     pairs = bench.pairs("few", few, tokenizer=bench.work / "denoiser" / "tokenizer.json")
     found: Found = {}
     started = ["--init", bench.work / "denoiser", "--lr", LR_OF_STARTED]
-    for says, start in (("fresh", ["--style", "t5"]), ("denoised before", started)):
+    for says, start in (("fresh", ["--style", "bart"]), ("denoised before", started)):
         name = f"few-{says.split()[0]}"
         trained = bench.train(name, "seq2seq", pairs, "--epochs", bench.given.few, *start)
         found[says] = {"training": trained, "evaluation": bench.scores(name, bench.work / name)["metrics"]["model"]}
@@ -401,7 +401,7 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--parts", default=",".join(PARTS), help="some of them (default all)")
     parser.add_argument("--epochs", type=float, default=20, help="of the training on all pairs (default 20)")
     parser.add_argument("--short", type=float, default=5, help="epochs of shorter trainings (default 5)")
-    parser.add_argument("--denoise", type=float, default=14, help="epochs of denoising (default 14)")
+    parser.add_argument("--denoise", type=float, default=6, help="epochs of denoising (default 6)")
     parser.add_argument("--few", type=float, default=20, help="epochs of 2,000 pairs (default 20)")
     parser.add_argument("--tasks", type=float, default=6, help="epochs of three tasks in one model (default 6)")
     parser.add_argument("--megabytes", type=float, default=20, help="of Wikipedia to restore before them (default 20)")

@@ -97,7 +97,7 @@ def pair_denoising() -> str:
     rows = [_row(names[says], one) for says, one in found["trainings"].items()]
     first, counts = found["denoising"], found["trainings"]["fresh"]["training"]["counts"]
     text = (
-        f"{counts['pairs_train']:,} pairs of multi30k, {counts['steps']:,} steps, T5's style. Before, `train denoising` saw "
+        f"{counts['pairs_train']:,} pairs of multi30k, {counts['steps']:,} steps, BART's style. Before, `train denoising` saw "
         f"both sides of all pairs as single texts, none beside its partner: {first['counts']['steps']:,} steps in "
         f"{first['seconds'] / 60:.0f} minutes."
     )
