@@ -103,7 +103,7 @@ def test_tasks_are_pairs_of_texts_with_a_prefix_each(tmp_path):
     assert [line["text_b"] for line in lines if line["task"] == "sentiment: "] == ["positive", "negative", "negative"]
     titles = [line for line in lines if line["task"] == "title: "]
     assert [line["text_b"] for line in titles] == ["Bees", "Honey"]
-    assert len(titles[0]["text"].split()) == 80
+    assert len(titles[0]["text"].split()) == 60
 
 
 def test_faults_are_named():
