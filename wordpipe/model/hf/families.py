@@ -159,8 +159,8 @@ def why_no_class(config: ModelConfig) -> str:
         more = f" and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
         return (
             f"transformers has no class for this encoder-decoder with {', '.join(parts[:_MOST_NAMED])}{more}: the folder "
-            "loads in wordpipe only; "
-            "what loads there: train seq2seq with a --style as it is, or with --init of train denoising"
+            "loads in wordpipe only; what loads there: train seq2seq with a --style as it is, or with --init of train "
+            "denoising"
         )
     ours = ", ".join(parts)
     theirs = ", ".join(f"{name} = {' or '.join(map(_shown, allowed))}" for name, allowed in found[near].items())

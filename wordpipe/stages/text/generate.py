@@ -11,7 +11,7 @@ from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
-from wordpipe.stages.text.targets import TargetWriter
+from wordpipe.stages.text.targets import TargetWriter, which_sources
 from wordpipe.tokens import TextStream
 
 Stopping = Literal["eos", "length", "string"]
@@ -212,16 +212,15 @@ def answer_notes(max_len: int, sources: int, shortened: int, cut: int, outgrown:
     """
     found = []
     if shortened:
-        which = "the source was" if sources == 1 else f"{shortened:,} of {sources:,} sources were"
         found.append(
-            f"{which} too long for the model's {max_len:,} positions with room for an answer: {cut:,} tokens at the end were "
-            "not read"
+            f"{which_sources(shortened, sources)} too long for the model's {max_len:,} positions with room for an answer: "
+            f"{cut:,} tokens at the end were not read"
         )
     if outgrown:
         which = "the answer" if sources == 1 else f"of {outgrown:,} of {sources:,} sources the answer"
         found.append(f"{which} was stopped where source and answer fill the model's {max_len:,} positions")
     if empty and sources > 1:
-        found.append(f"{empty:,} of {sources:,} sources were empty, and so are their answers")
+        found.append(f"{which_sources(empty, sources)} empty, and so are their answers")
     return found
 
 

@@ -155,9 +155,9 @@ class TargetWriter:
         """Sentences for the user: what was cut or left empty so far."""
         found = []
         if self.shortened:
-            which = "the source was" if self.sources == 1 else f"{self.shortened:,} of {self.sources:,} sources were"
             found.append(
-                f"{which} longer than the model's {self.max_len:,} positions: {self.cut:,} tokens at the end were not read"
+                f"{which_sources(self.shortened, self.sources)} longer than the model's {self.max_len:,} positions: "
+                f"{self.cut:,} tokens at the end were not read"
             )
         if self.unfinished:
             which = "1 target has" if self.unfinished == 1 else f"{self.unfinished:,} targets have"
@@ -166,7 +166,7 @@ class TargetWriter:
                 "a model that repeats itself has to be trained for longer"
             )
         if self.empty and self.sources > 1:
-            found.append(f"{self.empty:,} of {self.sources:,} sources were empty, and so are their targets")
+            found.append(f"{which_sources(self.empty, self.sources)} empty, and so are their targets")
         return found
 
     def stream(self, sources: Iterable[str]) -> Iterator[Written]:
@@ -272,6 +272,15 @@ class TargetWriter:
 def _frame(opened: OpenModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Ids before and after a source; folders of Marian have a tokenizer without a frame, and then its end comes after."""
     return opened.before, opened.after or (opened.special["eos"],)
+
+
+def which_sources(number: int, of: int) -> str:
+    """The beginning of a sentence about some of the sources.
+
+    >>> which_sources(1, 1), which_sources(1, 3)
+    ('the source was', '1 of 3 sources were')
+    """
+    return "the source was" if of == 1 else f"{number:,} of {of:,} sources were"
 
 
 def source_ids(opened: OpenModel, prefix: str, text: str) -> tuple[list[int], int]:

@@ -248,8 +248,9 @@ def train_together(
 
 def compare_with_frequencies(job: Job, counts_V: npt.NDArray[np.number], label_smoothing: float) -> None:
     """Say and record the loss of a model that knows only how frequent each label is."""
-    job.facts["unigram_entropy"] = round(unigram_entropy(counts_V), 6)
-    job.note(f"a model that knows only how frequent each token is has loss {unigram_entropy(counts_V):.3f}")
+    entropy = unigram_entropy(counts_V)
+    job.facts["unigram_entropy"] = round(entropy, 6)
+    job.note(f"a model that knows only how frequent each token is has loss {entropy:.3f}")
     if label_smoothing:
         certain_V = np.zeros(len(counts_V))
         certain_V[0] = 1.0
