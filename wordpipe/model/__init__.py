@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         sample_tokens,
         span_of_masks,
     )
+    from wordpipe.model.heads import HeadConfig, HeadedModel, HeadKind, Problem, start_headed
     from wordpipe.model.hf.families import (
         FAMILIES,
         config_from_hf,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.model.hf.family import CONFIG, WEIGHTS, Family
     from wordpipe.model.hf.folder import GENERATION, Loaded, generation_config, load_hf, one_stack, save_hf
+    from wordpipe.model.hf.heads import LoadedHead, headed_class, is_headed, load_headed, save_headed
     from wordpipe.model.hf.parts import PARTS, StoredWeight, parts_of, read_header
     from wordpipe.model.init import (
         init_embeddings,

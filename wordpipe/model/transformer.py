@@ -205,8 +205,9 @@ class LanguageModel(nn.Module):
         return hidden_BTD
 
     def encode_packed(
-        self, packed: "Packed", added_ND: Tensor | None = None, *, source: Source | None = None
-    ) -> Tensor:
+        self, packed: "Packed", added_ND: Tensor | None = None, *, source: Source | None = None,
+        segments_N: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         """Hidden states of packed sequences, (N, D): those of `encode`, position by position.
 
         Dropout, while training, draws other masks than for the sequences one by one.
@@ -215,6 +216,7 @@ class LanguageModel(nn.Module):
             packed: N positions.
             added_ND: added to what goes into the first block; None: nothing is.
             source: what cross-attention reads, packed in the same order.
+            segments_N: which segment each position belongs to, for a model with segment embeddings; None: the first one.
 
         Raises:
             ConfigError: a sequence is longer than the model's table of positions.
@@ -225,7 +227,7 @@ class LanguageModel(nn.Module):
         views = {
             window: PackedView(groups, tuple(views[window] for views in of_groups)) for window in self.config.windows
         }
-        x_ND = self._embed(packed.ids, None, 0, packed.longest, packed.places())
+        x_ND = self._embed(packed.ids, segments_N, 0, packed.longest, packed.places())
         if added_ND is not None:
             x_ND = x_ND + added_ND
         n_rows = len(x_ND)

@@ -83,7 +83,10 @@ _METADATA, _ALIGNED = (
     "__metadata__",
     8,
 )  # of a safetensors file: a key that is no tensor, bytes that the header fills up to
-_SHARED = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
+_SHARED = (
+    "architectures", "model_type", "torch_dtype", "dtype", "transformers_version",
+    "id2label", "label2id", "problem_type", "classifier_pooling", "classifier_dropout",
+)  # fmt: skip
 
 
 class _Own(Family):

@@ -8,9 +8,9 @@ buffers, tied copies, models without their head.
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
@@ -91,13 +91,21 @@ def save_hf(model: "Transformer", config: ModelConfig, write: Callable[[str, byt
     The tied output matrix is left out, as transformers leaves it out. Whether transformers has a class for the model says
     `families.transformers_class`.
     """
+    write_folder(model, config, config_to_hf(config), family_of(config).entries(config), write)
+
+
+def write_folder(
+    model: "Transformer", config: ModelConfig, values: Mapping[str, Any], entries: Iterable[Entry],
+    write: Callable[[str, bytes], None],
+) -> None:  # fmt: skip
+    """Write `config.json` with these values, and the weights of these entries."""
     ours = {name: weight.detach().to("cpu", torch.float32) for name, weight in model.named_parameters()}
     if config.positions == "sinusoidal":
         ours[_POSITION_TABLE] = sinusoidal_table(config.max_len, config.dim)
     theirs: dict[str, Tensor] = {}
-    for entry in family_of(config).entries(config):
+    for entry in entries:
         theirs |= {name: _stored(part, factor, entry) for name, part, factor in _parts(ours[entry.ours], entry)}
-    text = json.dumps(config_to_hf(config), indent=2, sort_keys=True)
+    text = json.dumps(values, indent=2, sort_keys=True)
     write(CONFIG, f"{text}\n".encode())
     write(WEIGHTS, save(theirs, metadata={"format": "pt"}))
 
@@ -143,27 +151,63 @@ def load_hf(
         ArtifactError: a file is malformed; the model is of a class or a variant that our blocks do not compute; a weight is
             missing, unknown, of the wrong shape or type, or not finite.
     """
+    values = read_config(read, names)
+    family, config = config_from_hf(values)
+    stored, entries = read_weights(read, names), list(family.entries(config))
+    return fill_model(
+        stored, values, family, config, entries, make_transformer, allow_missing_head=allow_missing_head, seed=seed
+    )
+
+
+def read_config(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Any]:
+    """The values of `config.json`, with what transformers keeps elsewhere.
+
+    Raises:
+        ArtifactError: there is none, or it is malformed.
+    """
     if CONFIG not in names:
         raise ArtifactError(f"no {CONFIG}, so it is no folder of a model", expected=CONFIG)
     values = parse_json_object(read(CONFIG), CONFIG)
     if GENERATION in names:  # transformers moves there what decoding needs
         later = parse_json_object(read(GENERATION), GENERATION)
         values = {name: later[name] for name in _OF_DECODING if name in later} | values
-    family, config = config_from_hf(values)
-    matched = _match(_read_weights(read, names), family, config, allow_missing_head=allow_missing_head)
-    _check_shapes(matched, config)
+    return values
+
+
+def fill_model(
+    stored: Mapping[str, Tensor], values: Mapping[str, Any], family: Family, config: ModelConfig,
+    entries: Sequence[Entry], make: "Callable[[ModelConfig], Transformer]", *, allow_missing_head: bool = False,
+    seed: int = 0,
+) -> Loaded:  # fmt: skip
+    """A model with the weights of a folder.
+
+    Args:
+        stored: the weights by their names in the folder.
+        values: of `config.json`.
+        family: the class of its body.
+        config: its shape.
+        entries: all weights that the folder has.
+        make: gives the model, its weights uninitialised.
+        allow_missing_head: see `load_hf`.
+        seed: of a head that is missing.
+
+    Raises:
+        ArtifactError: see `load_hf`.
+    """
+    matched = _match(stored, family, entries, tied=config.tied, allow_missing_head=allow_missing_head)
+    _check_shapes(matched, config, make)
     if "auto_map" in values:
         matched.notes.append("the folder names code of its own (auto_map), which is not run")
     if config.positions == "sinusoidal":
         config = _settle_positions(matched, config)
-    model = make_transformer(config)
+    model = make(config)
     if matched.missing:
         initialise(model, seed)
     _fill(dict(model.named_parameters()), matched)
     return Loaded(model.eval(), config, tuple(matched.notes))
 
 
-def _read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
+def read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
     """All weights by their names in the folder."""
     if WEIGHTS in names:
         return _load(read(WEIGHTS), WEIGHTS)
@@ -223,17 +267,18 @@ class _Matched:
     notes: list[str] = field(default_factory=list)
 
 
-def _match(stored: Mapping[str, Tensor], family: Family, config: ModelConfig, *, allow_missing_head: bool) -> _Matched:
-    """Every weight of a model of this shape, found among those of the folder."""
-    entries = list(family.entries(config))
+def _match(
+    stored: Mapping[str, Tensor], family: Family, entries: Sequence[Entry], *, tied: bool, allow_missing_head: bool
+) -> _Matched:
+    """Every weight of a model, found among those of the folder."""
     wanted = [entry for entry in entries if not entry.repeats]
     expected = {name for entry in wanted for name in entry.theirs}
     matched = _Matched(_named(stored, family, expected), wanted)
     for repeated in (name for entry in entries if entry.repeats for name in entry.theirs):
         matched.weights.pop(repeated, None)
-    if config.tied:
+    if tied:
         _drop_copies(matched.weights, family)
-    _leave_behind(matched, family)
+    _leave_behind(matched, family, expected)
     if unknown := sorted(matched.weights.keys() - expected):
         raise ArtifactError(f"{len(unknown)} weights are unknown, {unknown[0]} first", where=WEIGHTS)
     _set_missing_apart(matched, allow_missing_head)
@@ -268,9 +313,9 @@ def _drop_copies(weights: dict[str, Tensor], family: Family) -> None:
             del weights[copy]
 
 
-def _leave_behind(matched: _Matched, family: Family) -> None:
-    patterns = (*family.unused, _TASK_HEADS)
-    unused = sorted(name for name in matched.weights if any(re.fullmatch(pattern, name) for pattern in patterns))
+def _leave_behind(matched: _Matched, family: Family, expected: Collection[str]) -> None:
+    patterns, others = (*family.unused, _TASK_HEADS), matched.weights.keys() - expected
+    unused = sorted(name for name in others if any(re.fullmatch(pattern, name) for pattern in patterns))
     for name in unused:
         del matched.weights[name]
     if unused:
@@ -304,7 +349,7 @@ def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
     return replace(config, positions="learned")
 
 
-def _check_shapes(matched: _Matched, config: ModelConfig) -> None:
+def _check_shapes(matched: _Matched, config: ModelConfig, make: "Callable[[ModelConfig], Transformer]") -> None:
     """Compare the stored weights with those of a model without memory: config.json may state any size.
 
     Raises:
@@ -315,7 +360,7 @@ def _check_shapes(matched: _Matched, config: ModelConfig) -> None:
     ):
         raise ArtifactError("more positions than any model has", where=CONFIG, got=f"{config.max_len:,}")
     with without_memory():
-        weights = dict(make_transformer(config).named_parameters())
+        weights = dict(make(config).named_parameters())
     for entry in matched.entries:
         for name, part, factor in _parts(weights[entry.ours], entry) if entry.ours in weights else ():
             if (stored := matched.weights[name]).shape != (wanted := _stored(part, factor, entry)).shape:
