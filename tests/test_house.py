@@ -37,13 +37,14 @@ FLOORS = {
     "sentences": 4,
     "training": 5,
     "report": 5,
-    "stages": 6, "web": 6,
-    "pipeline": 7,
-    "cli": 8,
-    "__main__": 9,
-    "__init__": 9,  # the public functions, loaded on first use
+    "heads": 6,
+    "stages": 7, "web": 7,
+    "pipeline": 8,
+    "cli": 9,
+    "__main__": 10,
+    "__init__": 10,  # the public functions, loaded on first use
 }  # fmt: skip
-CORES = {room for room, floor in FLOORS.items() if floor in (3, 4, 5)}
+CORES = {room for room, floor in FLOORS.items() if floor in (3, 4, 5, 6)}
 HEAVY = ("numpy", "pyarrow", "torch", "faiss", "gensim", "tokenizers", "numba", "scipy", "safetensors", "rich")
 
 

@@ -79,11 +79,13 @@ if TYPE_CHECKING:
         query,
         show,
         tokenize,
+        train_classifier,
         train_clm,
         train_contrastive,
         train_denoising,
         train_mlm,
         train_seq2seq,
+        train_tagger,
         train_word2vec,
         verify,
     )

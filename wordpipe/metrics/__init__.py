@@ -5,6 +5,15 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
+    from wordpipe.metrics.classification import (
+        LabelScore,
+        accuracy,
+        confusion,
+        label_score,
+        label_scores,
+        macro_f1,
+        micro_score,
+    )
     from wordpipe.metrics.ranking import MEASURES, QueryFigures, score_ranking, trec_order
     from wordpipe.metrics.statistics import (
         average_ranks,

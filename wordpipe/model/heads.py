@@ -182,16 +182,17 @@ class HeadedModel(LanguageModel):
 
 
 @torch.no_grad()
-def start_headed(model: LanguageModel, head: HeadConfig, seed: int) -> HeadedModel:
+def start_headed(model: LanguageModel, head: HeadConfig, seed: int, dropout: float = 0.0) -> HeadedModel:
     """A model with the weights of a language model and a fresh head.
 
     Args:
         model: the weights are copied; those that serve the guesses of tokens alone stay behind.
         head: what the new model says.
         seed: of the head's weights, which are drawn on the CPU: normal, of deviation 0.02; offsets are 0.
+        dropout: of the blocks, in training.
     """
     config = model.language_config if isinstance(model, HeadedModel) else model.config
-    headed = HeadedModel(replace(config, dropout=model.config.dropout), head)
+    headed = HeadedModel(replace(config, dropout=dropout), head)
     given, generator = dict(model.named_parameters()), torch.Generator().manual_seed(seed_of(seed, "head"))
     fresh = {name for name, _ in headed.head_weights()}
     for name, weight in headed.named_parameters():

@@ -84,7 +84,12 @@ def _with_mask(tokenizer_json: bytes, mask_id: int | None) -> bytes:
 
 
 def transformers_files(
-    tokenizer: Tokenizer, names: Mapping[str, str], *, max_len: int | None = None, padding_side: str = "right"
+    tokenizer: Tokenizer,
+    names: Mapping[str, str],
+    *,
+    max_len: int | None = None,
+    padding_side: str = "right",
+    segments: bool = False,
 ) -> dict[str, bytes]:
     """`tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`.
 
@@ -93,13 +98,18 @@ def transformers_files(
         names: role → special token.
         max_len: the longest sequence that the model takes, in tokens; None where there is no model.
         padding_side: left for a decoder, which goes on from the last position.
+        segments: the model has learned which text of a pair a token belongs to.
     """
     special = {f"{role}_token": name for role, name in names.items()}
     settings = {
         **special,
         "tokenizer_class": "PreTrainedTokenizerFast",
-        # a tokenizer of its own gives the segments of its template; our models have none
-        "model_input_names": ["input_ids", *(["token_type_ids"] if max_len is None else []), "attention_mask"],
+        # a tokenizer of its own gives the segments of its template; our models have none, but for pairs
+        "model_input_names": [
+            "input_ids",
+            *(["token_type_ids"] if max_len is None or segments else []),
+            "attention_mask",
+        ],
         "clean_up_tokenization_spaces": False,
         "padding_side": padding_side,
         **({} if max_len is None else {"model_max_length": max_len}),

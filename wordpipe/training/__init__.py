@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wordpipe.training.learner import LanguageLearner, assemble, assemble_learner
     from wordpipe.training.objectives import (
         RATE_STEPS,
+        AnyTargets,
         Causal,
         Masked,
         Targets,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         pair_loss_sum,
     )
     from wordpipe.training.plan import (
+        Plan,
         SpecialIds,
         learning_rate,
         make_plan,
@@ -70,7 +72,16 @@ if TYPE_CHECKING:
         warmup_steps,
     )
     from wordpipe.training.precision import Execution, LossScaler, make_execution, resolve_dtype
-    from wordpipe.training.sequences import Blocks, Rows, block_order, causal_blocks, masked_blocks, permute, spread
+    from wordpipe.training.sequences import (
+        Blocks,
+        Rows,
+        block_order,
+        causal_blocks,
+        masked_blocks,
+        permute,
+        shuffled,
+        spread,
+    )
     from wordpipe.training.span_corruption import Flat, SpanCorruption, random_spans
     from wordpipe.training.text_infilling import TextInfilling
     from wordpipe.training.token_stream import (
@@ -82,7 +93,7 @@ if TYPE_CHECKING:
         unigram_entropy,
         write_streams,
     )
-    from wordpipe.training.trainer import Step, Trainer
+    from wordpipe.training.trainer import Measured, Step, Trainer
     from wordpipe.training.validation import Scorer, Total, Validation, bits_per_byte, perplexity
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -59,6 +59,11 @@ class ModelLearner(Generic[M]):
         self.world.broadcast([weight.detach() for weight in self._weights.values()])
 
     @property
+    def is_done(self) -> bool:
+        """See `Learner.is_done`."""
+        return False
+
+    @property
     def skipped(self) -> int:
         """Steps of a float16 training that changed nothing, because their gradient overflowed."""
         return 0 if self.scaler is None else self.scaler.skipped
@@ -73,7 +78,7 @@ class ModelLearner(Generic[M]):
         found = torch.zeros(3, device=self.execution.device)
         if self.scaler is None or self.scaler.accepts(norm):
             for group in self._optimiser.param_groups:
-                group["lr"] = lr
+                group["lr"] = lr * group.get("share", 1.0)  # of a layer that is to move less than others
             self._optimiser.step()
             found = torch.stack((loss, n_targets, norm))
         elif self.scaler.is_exhausted:

@@ -22,7 +22,7 @@ positions come to 37.6. A span that the budget cuts is kept up to its last whole
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,6 @@ from wordpipe.training.token_stream import Flags, Ids
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
-    from wordpipe.training.pair_targets import Continuations, PairTargets
 
 MaskUnit = Literal["token", "word", "span"]
 
@@ -92,8 +91,26 @@ class Targets:
         )  # fmt: skip
 
 
-AnyTargets: TypeAlias = "Targets | PairTargets | Continuations"
-"""What a step is trained on; those of pairs are in `pair_targets`."""
+class AnyTargets(Protocol):
+    """What a step is trained on: `Targets`, those of pairs in `pair_targets`, those of heads in `heads`."""
+
+    def __len__(self) -> int:
+        """Sequences."""
+        ...
+
+    @property
+    def n_targets(self) -> Tensor:
+        """What the summed loss is divided by, a scalar on the device."""
+        ...
+
+    @property
+    def n_positions(self) -> int:
+        """Positions that are read."""
+        ...
+
+    def rows(self, first: int, last: int) -> "AnyTargets":
+        """Sequences `first` to `last` - 1."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -356,12 +373,13 @@ def loss_sum(model: "Transformer", targets: AnyTargets, label_smoothing: float =
     """
     if not isinstance(targets, Targets):
         from wordpipe.model import EncoderDecoder
-        from wordpipe.training.pair_targets import Continuations, continuation_loss_sum, pair_loss_sum
+        from wordpipe.training.pair_targets import Continuations, PairTargets, continuation_loss_sum, pair_loss_sum
 
         if isinstance(targets, Continuations):
             assert isinstance(model, LanguageModel)
             return continuation_loss_sum(model, targets, label_smoothing)
         assert isinstance(model, EncoderDecoder)
+        assert isinstance(targets, PairTargets)
         return pair_loss_sum(model, targets, label_smoothing)
     assert isinstance(model, LanguageModel)
     hidden_BKD = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions)

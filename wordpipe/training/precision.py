@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -23,9 +23,6 @@ from wordpipe.runtime import cpu_count, keep_freed_memory, pick_device
 from wordpipe.training.distributed import World
 from wordpipe.training.objectives import RATE_STEPS, loss_sum
 from wordpipe.training.settings import PretrainSettings
-
-if TYPE_CHECKING:
-    from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 Number = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -170,7 +167,26 @@ class Execution:
         }
 
 
-def make_execution(settings: "PretrainSettings | ContrastiveSettings", world: World | None = None) -> Execution:
+class RunSettings(Protocol):
+    """The settings that say where a training runs."""
+
+    @property
+    def device(self) -> Literal["auto", "cpu", "cuda", "mps"]:
+        """Where."""
+        ...
+
+    @property
+    def dtype(self) -> Number:
+        """Numbers in matrix products."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """CPU threads, 0 = one per core."""
+        ...
+
+
+def make_execution(settings: RunSettings, world: World | None = None) -> Execution:
     """Resolve `auto` and make torch ready: threads, deterministic kernels.
 
     Args:

@@ -107,6 +107,11 @@ class Learner(Protocol):
         """Look at held-out text, always the same; None: there is none."""
         ...
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it has learned enough, by what its validations found: the training ends before its last step."""
+        ...
+
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """All that the steps to come depend on: tensors on the CPU, which the next step may change, and JSON values."""
         ...
@@ -228,11 +233,13 @@ class Trainer(Generic[L]):
 
     def _loop(self) -> Iterator[Step | None]:
         self._mark, self._marked = time.monotonic(), self.positions
-        while self.step < self._end:
+        while self.step < self._end and not self.learner.is_done:
             self._advance()
             yield None
             if self.world.leads:
                 yield from self._reports_due()
+            if self.learner.is_done:
+                self._end = self.step
             if self.world.is_alone:  # several have agreed before, so that all of them stop after the same step
                 self._signum = self._flag.signum
             if self.world.leads and (self.step == self._end or self._signum is not None or self._is_checkpoint_due()):

@@ -57,7 +57,7 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
         ArtifactError: it has another tokenizer, too few embeddings for it, or is of another architecture than the task trains.
         InputError: nothing there.
     """
-    artifact, (loaded, theirs, names) = _open(job, path, seed)
+    artifact, (loaded, theirs, names) = open_given(job, path, seed)
     for text in loaded.notes:
         job.warn(f"{path.name}: {text}")
     config = loaded.config
@@ -115,7 +115,7 @@ def given_pair_model(
     Raises:
         ArtifactError: it has other tokens, or is of another kind.
     """
-    artifact, (loaded, theirs, _) = _open(job, path, 0)
+    artifact, (loaded, theirs, _) = open_given(job, path, 0)
     for text in loaded.notes:
         job.warn(f"{path.name}: {text}")
     architecture = loaded.config.architecture
@@ -194,7 +194,8 @@ def _check_target(model: Artifact | Path, decoder_vocab_size: int, target: Token
         )  # fmt: skip
 
 
-def _open(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
+def open_given(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
+    """The model that `--init` names, its tokenizer, and role → special token; the artifact, if it is one."""
     from wordpipe.stages.inputs import model_entry
     from wordpipe.stages.models import read_artifact, read_folder
 

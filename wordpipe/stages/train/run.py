@@ -116,7 +116,19 @@ def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBat
 
 
 def run_training(job: Job, trainer: Trainer[Any]) -> None:
-    """Train to the end; report the step at every step, and what was measured and noted; write the log of all runs it took."""
+    """Train to the end, and write the log of all runs it took; see `train_to_end`."""
+    train_to_end(job, trainer, _note_validation)
+    write_log(job, trainer)
+
+
+def train_to_end(job: Job, trainer: Trainer[Any], note: Callable[[Job, Trainer[Any], Step], None]) -> None:
+    """Train to the end; report the step at every step, and what was measured and noted.
+
+    Args:
+        job: that reports.
+        trainer: is run.
+        note: says what a validation found.
+    """
     figures: dict[str, str] = {}
     warned = _warn(job, trainer, 0)
     if trainer.resumed_from is not None:
@@ -126,10 +138,14 @@ def run_training(job: Job, trainer: Trainer[Any]) -> None:
         for report in trainer.every_step(flag):
             warned = _warn(job, trainer, warned)
             if report is not None and report.split == "valid":
-                _note_validation(job, trainer, report)
+                note(job, trainer, report)
                 continue
             figures = figures if report is None else _figures_of(report)
             job.report("training", trainer.step, trainer.plan.steps, "steps", **figures)
+
+
+def write_log(job: Job, trainer: Trainer[Any]) -> None:
+    """Write the steps of a training that is done, and take its figures as those of the job."""
     job.bitwise, job.threads = trainer.bitwise, trainer.threads
     with job.table("steps", STEPS, single=True, log=True) as log:
         rows = [{name: getattr(step, name) for name in STEPS.names} for step in trainer.history]

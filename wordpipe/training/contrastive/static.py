@@ -93,6 +93,11 @@ class StaticLearner:
         first_BD, second_BD = (_unit(side) for side in sums)
         return measured(first_BD, second_BD, batch, self._settings)
 
+    @property
+    def is_done(self) -> bool:
+        """See `Learner.is_done`."""
+        return False
+
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """See `Learner.state`."""
         return {"state": {name: torch.from_numpy(array) for name, array in self._arrays().items()}}, {}

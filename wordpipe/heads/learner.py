@@ -1,0 +1,229 @@
+"""The learner of a model with a head: layers with rates of their own, frozen ones, the best weights kept, an early end."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from wordpipe.artifacts import Checkpoints
+from wordpipe.errors import ConfigError
+from wordpipe.heads.examples import LabelledExamples
+from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum, scores_of
+from wordpipe.model import HeadedModel
+from wordpipe.training import (
+    Execution,
+    LanguageLearner,
+    Measured,
+    Plan,
+    Trainer,
+    World,
+    load_snapshot,
+    warmup_steps,
+)
+
+if TYPE_CHECKING:
+    from wordpipe.heads.settings import HeadSettings
+
+Floats = npt.NDArray[np.float32]
+Figures = Callable[[list[Floats], list[Floats]], Mapping[str, float]]
+"""Scores and targets of all held-out texts, in their order → figures; the first one decides which weights are best."""
+
+_BLOCK = re.compile(r"blocks\.(\d+)\.")
+_IDS_AT_ONCE = 16_384  # of held-out texts: shapes of a few thousand rows are the fastest of a CPU
+_ADAM = {"betas": (0.9, 0.999), "eps": 1e-8, "fused": True}
+
+
+def height_of(name: str, n_layers: int) -> int:
+    """How far up a weight stands: embeddings 0, the blocks 1 to n_layers, what comes after them n_layers + 1."""
+    if found := _BLOCK.match(name):
+        return int(found[1]) + 1
+    return 0 if "embedding" in name else n_layers + 1
+
+
+def layered_optimiser(
+    model: HeadedModel, *, lr: float, layer_decay: float, weight_decay: float, freeze: int
+) -> torch.optim.Optimizer:
+    """AdamW whose rate falls from the head down, layer by layer; frozen weights want no gradient from then on.
+
+    Args:
+        model: on the device where it is trained.
+        lr: of the head.
+        layer_decay: rate of a layer as a share of that of the layer above it (Clark et al. 2020, ELECTRA, appendix A.2).
+        weight_decay: on matrices of the blocks and the head only.
+        freeze: how many layers keep their weights, from the embeddings (1) upwards.
+
+    Raises:
+        ConfigError: more layers than there are.
+    """
+    n_layers = model.config.n_layers
+    if freeze > n_layers + 1:
+        raise ConfigError("the model has fewer layers", where="freeze", got=freeze, expected=f"at most {n_layers + 1}")
+    groups: dict[tuple[float, float], list[torch.Tensor]] = {}
+    for name, weight in model.named_parameters():
+        height = height_of(name, n_layers)
+        weight.requires_grad_(height >= freeze)
+        if height >= freeze:
+            decay = weight_decay if weight.ndim > 1 and height else 0.0
+            groups.setdefault((layer_decay ** (n_layers + 1 - height), decay), []).append(weight)
+    return torch.optim.AdamW(
+        [{"params": weights, "share": share, "weight_decay": decay} for (share, decay), weights in groups.items()],
+        lr=lr, **_ADAM,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+class HeadLearner(LanguageLearner):
+    """Learns what a head is to say.
+
+    Args:
+        model: on the execution's device; trained in place.
+        optimiser: see `layered_optimiser`.
+        objective: see `targets`.
+        blocks: the labelled texts.
+        plan: sizes, the seed.
+        execution: device and numbers.
+        held_out: texts on which the best weights are found.
+        figures: what is measured on them.
+        patience: validations without a better one after which the training ends; 0: none.
+
+    Attributes:
+        best: the first of the figures of the best weights; None before the first validation.
+        best_step: the step that they are of.
+    """
+
+    def __init__(
+        self, model: HeadedModel, optimiser: torch.optim.Optimizer, objective: HeadObjective, blocks: LabelledExamples,
+        plan: Plan, execution: Execution, *, held_out: LabelledExamples, figures: Figures, patience: int,
+    ) -> None:  # fmt: skip
+        super().__init__(model, optimiser, objective, blocks, plan, execution, World(execution.device))
+        self._loss_sum = head_loss_sum
+        self._headed, self._held_out, self._figures, self._patience = model, held_out, figures, patience
+        self._head_objective = objective
+        self.best: float | None = None
+        self.best_step, self._since, self._looked = 0, 0, 0
+        self._best: dict[str, torch.Tensor] = {}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether so many validations were no better than the best one."""
+        return 0 < self._patience <= self._since
+
+    def validate(self) -> Measured | None:
+        """Measure the held-out texts, and keep the weights if they are the best so far."""
+        scores, targets, loss = self.measure(self._held_out)
+        figures = {name: float(value) for name, value in self._figures(scores, targets).items()}
+        self._looked += 1
+        value = next(iter(figures.values()))
+        if self.best is None or value > self.best:
+            self.best, self.best_step, self._since = value, self._looked, 0
+            self._best = {
+                name: weight.detach().clone() for name, weight in self._weights.items() if weight.requires_grad
+            }
+        else:
+            self._since += 1
+        return Measured(loss, int(self._held_out.lengths.sum()), figures)
+
+    @torch.no_grad()
+    def measure(self, examples: LabelledExamples) -> tuple[list[Floats], list[Floats], float]:
+        """The scores and the targets of all texts, in their order, and the mean loss."""
+        was_training, per_position = self.model.training, self._head_objective.per_position
+        self._headed.eval()
+        scores: list[Any] = [None] * len(examples)
+        wanted: list[Any] = [None] * len(examples)
+        loss = count = 0.0
+        with self.execution.attention_kernels():
+            for index_B in examples.batches(_IDS_AT_ONCE):
+                batch = HeadTargets(examples.rows(index_B).to(self.execution.device), per_position)
+                with self.execution.autocast():
+                    found, packed = scores_of(self._headed, batch)
+                    loss += float(head_loss_sum(self._headed, batch))
+                count += float(batch.n_targets)
+                ends = np.cumsum(batch.given.lengths)
+                rows = _by_text(found, packed, per_position)
+                for place, row in zip(packed.order, rows, strict=True):
+                    number, length = int(index_B[place]), int(batch.given.lengths[place])
+                    if per_position:
+                        scores[number] = row[:length]
+                        wanted[number] = batch.given.targets[ends[place] - length : ends[place]]
+                    else:
+                        scores[number], wanted[number] = row, batch.given.targets[place]
+        self._headed.train(was_training)
+        return scores, wanted, loss / max(1.0, count)
+
+    @torch.no_grad()
+    def take_best(self) -> None:
+        """Let the weights be the best ones."""
+        for name, weight in self._best.items():
+            self._weights[name].copy_(weight)
+
+    def state(self) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, Any]]:
+        """See `Learner.state`."""
+        tensors, log = super().state()
+        if self._best:
+            tensors = {**tensors, "best": {name: weight.cpu() for name, weight in self._best.items()}}
+        about = {"best": self.best, "best_step": self.best_step, "since": self._since, "looked": self._looked}
+        return tensors, log | about  # type: ignore[return-value]
+
+    def load(self, tensors: Any, log: Mapping[str, Any]) -> None:
+        """See `Learner.load`."""
+        super().load(tensors, log)
+        self.best, self.best_step, self._since, self._looked = (
+            log[name] for name in ("best", "best_step", "since", "looked")
+        )
+        self._best = {name: one.to(self.execution.device, copy=True) for name, one in tensors.get("best", {}).items()}
+
+
+def _by_text(scores: torch.Tensor, packed: Any, per_position: bool) -> list[Floats]:
+    """The scores of each packed text, with those of its padding."""
+    if not per_position:
+        return list(scores.cpu().numpy())
+    return [row for run in packed.runs(scores) for row in run.cpu().numpy()]
+
+
+def head_plan(settings: "HeadSettings", n_examples: int, seed: int) -> Plan:
+    """The plan of a training on so many examples: a line down to nothing after the warm-up, as heads are usually trained."""
+    size = min(settings.batch_size, n_examples)
+    steps = max(1, math.ceil(settings.epochs * n_examples / size))
+    return Plan(
+        steps=steps, batch_size=size, lr=settings.lr, warmup=warmup_steps(settings.warmup, steps), min_lr_frac=0.0,
+        schedule="linear", decay=1.0, report_every=settings.report_every,
+        eval_every=max(1, math.ceil(steps / settings.evaluations)), clip=1.0, seed=seed, micro_batch=size,
+    )  # fmt: skip
+
+
+def head_trainer(
+    settings: "HeadSettings", model: HeadedModel, objective: HeadObjective, examples: LabelledExamples,
+    held_out: LabelledExamples, *, figures: Figures, execution: Execution, seed: int, state_dir: Path, run_key: str,
+) -> Trainer[HeadLearner]:  # fmt: skip
+    """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
+
+    Args:
+        settings: how to train.
+        model: with its first weights; trained in place.
+        objective: what is learned.
+        examples: to learn from.
+        held_out: see `HeadLearner`.
+        figures: see `HeadLearner`.
+        execution: where to train.
+        seed: of order and dropout.
+        state_dir: the folder of checkpoints; need not exist.
+        run_key: what is trained, on what.
+    """
+    plan = head_plan(settings, len(examples), seed)
+    model.to(execution.device)
+    optimiser = layered_optimiser(
+        model, lr=plan.lr, layer_decay=settings.layer_decay, weight_decay=settings.weight_decay, freeze=settings.freeze
+    )
+    state = Checkpoints(state_dir, run_key)
+    learner = HeadLearner(
+        model, optimiser, objective, examples, plan, execution, held_out=held_out, figures=figures,
+        patience=settings.patience,
+    )  # fmt: skip
+    return Trainer(
+        learner, plan, state=state, found=state.restore(load_snapshot), checkpoint_seconds=settings.checkpoint_seconds,
+        checkpoint_steps=settings.checkpoint_steps,
+    )  # fmt: skip

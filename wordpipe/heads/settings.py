@@ -1,0 +1,86 @@
+"""The settings of the trainings of heads."""
+
+from pathlib import Path
+from typing import Literal
+
+from wordpipe.settings import Settings, setting
+
+
+class HeadSettings(Settings):
+    """How to teach a trained transformer to say something of texts."""
+
+    init: Path = setting(  # what a head is put on
+        ..., "the model to start from: an artifact of train mlm or clm, or a folder of transformers", metavar="MODEL",
+        artifact=("model",),
+    )  # fmt: skip
+    epochs: float = setting(5, "passes over the labelled texts", gt=0, le=10**4)
+    lr: float = setting(5e-4, "peak learning rate of the head; the layers below have shares of it", gt=0, le=1)
+    batch_size: int = setting(32, "texts per step", ge=1, le=65_536)
+    seeds: int = setting(
+        1, "train so many models, of different seeds, and keep the one best on held-out text", ge=1, le=100
+    )
+    freeze: int = setting(
+        0, "leave so many layers as they are, counted from the embeddings (1: these alone)", ge=0, le=257
+    )
+    seed: int = setting(1, "seed of the head, the order and dropout", ge=0, lt=2**32)
+    device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to train; auto takes the fastest there is")
+
+    held_out: float = setting(
+        0.1, "share of the texts held out, by a hash of the text, where the corpus holds out fewer: on them the best "
+        "weights are found and probabilities calibrated", gt=0, lt=1, section="Learning", expert=True,
+    )  # fmt: skip
+    layer_decay: float = setting(
+        0.8, "learning rate of a layer as a share of that of the layer above it", gt=0, le=1, expert=True
+    )
+    warmup: float = setting(
+        0.1, "steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on", ge=0,
+        le=10**9, expert=True,
+    )  # fmt: skip
+    weight_decay: float = setting(0.01, "decoupled weight decay, on matrices only", ge=0, le=10, expert=True)
+    dropout: float = setting(
+        0.1, "share of each block's output, and of the head's input, zeroed", ge=0, lt=1, expert=True
+    )
+    patience: int = setting(
+        0, "stop when so many validations in a row are no better than the best one, 0 = go on to the end", ge=0, le=1000,
+        expert=True,
+    )  # fmt: skip
+    evaluations: int = setting(
+        10, "validations over the run; the best weights of all are kept", ge=1, le=1000, expert=True
+    )
+    seq_len: int | None = setting(
+        None, "tokens of a text that are read, special ones included, else as many as the model has", ge=8, le=65_536,
+        expert=True,
+    )  # fmt: skip
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = setting(
+        "auto", "numbers in matrix products; auto: the fastest of the device", expert=True
+    )
+    threads: int = setting(
+        0, "CPU threads, 0 = one per core; another number gives slightly other weights", ge=0, le=1024, expert=True
+    )
+    checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False, option=False)
+    checkpoint_steps: int = setting(
+        0, "also a checkpoint every this many steps, 0 = by time only", ge=0, recipe=False, option=False
+    )
+    report_every: int = setting(10, "steps between two rows of the log", ge=1, recipe=False, option=False)
+
+
+class ClassifierSettings(HeadSettings):
+    """Labels of whole texts, or of pairs of texts."""
+
+    command = "train classifier"
+
+    problem: Literal["auto", "single", "several", "score"] = setting(
+        "auto", "what a text has: a single label, several, or a score; auto: as the labels are (a list: several, numbers with "
+        "a fraction: a score)",
+    )  # fmt: skip
+    class_weights: Literal["none", "balanced"] = setting(
+        "none", "balanced: each label counts as much as each other, however rare", expert=True
+    )
+
+
+class TaggerSettings(HeadSettings):
+    """Tags of words: names in a text, parts of speech."""
+
+    command = "train tagger"
+
+    epochs: float = setting(8, "passes over the labelled texts", gt=0, le=10**4)

@@ -1,0 +1,303 @@
+"""What the tasks of heads differ in: how labels are read, targets written, held-out texts measured, answers calibrated."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from wordpipe.errors import InputError
+from wordpipe.heads import (
+    IGNORED,
+    HeadObjective,
+    balanced_weights,
+    best_tags,
+    calibration_error,
+    choose_temperature,
+    choose_thresholds,
+    chunks_of,
+    probabilities_of,
+    tag_vocabulary,
+    words_of,
+)
+from wordpipe.heads.settings import ClassifierSettings
+from wordpipe.metrics import label_scores, macro_f1, micro_score, pearson, spearman
+from wordpipe.model import HeadConfig, HeadedModel, Problem
+from wordpipe.stages.train.labelled import Labelled, LabelReader, Record
+
+Scores = Sequence[Any]  # of texts, float32 arrays
+
+_PROBLEMS: dict[str, Problem] = {"single": "single_label", "several": "multi_label", "score": "regression"}
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What was chosen on held-out texts.
+
+    Attributes:
+        temperature: what logits are divided by.
+        thresholds: of several labels, one each; else None.
+        figures: what it came to.
+        note: for the user.
+    """
+
+    temperature: float = 1.0
+    thresholds: list[float] | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
+class HeadTask(LabelReader, Protocol):
+    """A task.
+
+    Attributes:
+        name: as in the manifest.
+        per_word: each word has a label, and not each text.
+    """
+
+    name: str
+    per_word: bool
+
+    def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
+        """What is trained."""
+        ...
+
+    def width(self, labelled: Labelled) -> int:
+        """Numbers of a target; 0: one a position."""
+        ...
+
+    def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
+        """What a record is to be."""
+        ...
+
+    def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
+        """What is learned."""
+        ...
+
+    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+        """Change a fresh head, where that helps."""
+        ...
+
+    def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
+        """Figures of held-out texts, the higher the better; the first decides which weights are best."""
+        ...
+
+    def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
+        """What is chosen on held-out texts."""
+        ...
+
+
+class ClassifierTask:
+    """Labels of texts: one, several, or a score.
+
+    Args:
+        settings: what was asked for.
+    """
+
+    name, per_word, column, option = "classifier", False, "label", "--label-field"
+
+    def __init__(self, settings: ClassifierSettings) -> None:
+        self._settings = settings
+        self._kind: str | None = None if settings.problem == "auto" else settings.problem
+
+    @property
+    def problem(self) -> Problem:
+        """What the labels mean; of the first record, where the settings do not say."""
+        return _PROBLEMS[self._kind or "single"]
+
+    def read(self, value: Any, text: str, where: str) -> Any:
+        """A name, a tuple of names, or a number."""
+        del text
+        if self._kind is None and value is not None:
+            self._kind = "several" if isinstance(value, list) else "score" if isinstance(value, float) else "single"
+        if self._kind == "several" and isinstance(value, list | str | None):
+            names = [value] if isinstance(value, str) else value or []
+            return tuple(sorted({str(name) for name in names if str(name).strip()}))
+        if isinstance(value, list):
+            value = value[0] if len(value) == 1 else tuple(value)
+        if self._kind == "score":
+            return self._number(value, where)
+        if value is None or isinstance(value, tuple) or not str(value).strip():
+            raise InputError(
+                "a record has no single label", where=where, got=repr(value), expected="one label",
+                hint="take it out, or train with --problem several",
+            )  # fmt: skip
+        return str(value).strip()
+
+    @staticmethod
+    def _number(value: Any, where: str) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise InputError("a score is no number", where=where, got=repr(value), expected="a finite number")
+        return number
+
+    def names_of(self, label: Any) -> list[str]:
+        """See `LabelReader`."""
+        return [] if isinstance(label, float) else [label] if isinstance(label, str) else list(label)
+
+    def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
+        """See `HeadTask`."""
+        labels = ("score",) if self.problem == "regression" else labelled.counts.names
+        return HeadConfig("sequence", labels, self.problem, dropout=dropout)
+
+    def width(self, labelled: Labelled) -> int:
+        """See `HeadTask`."""
+        return len(labelled.counts.names) if self.problem == "multi_label" else 1
+
+    def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
+        """See `HeadTask`."""
+        if self.problem == "regression":
+            return [record.label]
+        names = labelled.counts.names
+        if self.problem == "single_label":
+            return [float(names.index(record.label))]
+        return [float(name in record.label) for name in names]
+
+    def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
+        """See `HeadTask`."""
+        if self._settings.class_weights == "none" or self.problem != "single_label":
+            return HeadObjective(per_position=False)
+        weights = balanced_weights(labelled.counts.names, labelled.counts.counts)
+        return HeadObjective(per_position=False, weights=torch.from_numpy(weights).to(device))
+
+    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+        """A score begins at the mean of all: otherwise the first passes only learn that."""
+        if self.problem == "regression" and model.classifier.bias is not None:
+            with torch.no_grad():
+                model.classifier.bias.fill_(labelled.scores[0] / max(1.0, labelled.scores[1]))
+
+    def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
+        """See `HeadTask`."""
+        scores_NV, wanted_NV = np.stack(found), np.stack(wanted)
+        names = labelled.counts.names
+        if self.problem == "regression":
+            one, other = (values[:, 0].astype(np.float64) for values in (scores_NV, wanted_NV))
+            ranked = spearman(one, other)
+            return {"pearson": pearson(one, other) or 0.0, "spearman": ranked or 0.0,
+                    "rmse": float(np.sqrt(((one - other) ** 2).mean()))}  # fmt: skip
+        if self.problem == "single_label":
+            given, true = ([[names[int(place)]] for place in some] for some in (scores_NV.argmax(1), wanted_NV[:, 0]))
+            scores = label_scores(given, true, names)
+            return {"accuracy": micro_score(given, true).recall, "macro_f1": macro_f1(scores.values())}
+        given, true = (_named(rows, names) for rows in (scores_NV > 0, wanted_NV > 0.5))
+        scores = label_scores(given, true, names)
+        return {"micro_f1": micro_score(given, true).f1, "macro_f1": macro_f1(scores.values())}
+
+    def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
+        """See `HeadTask`."""
+        if self.problem == "regression":
+            return Calibrated()
+        logits_NV, wanted_NV = np.stack(found), np.stack(wanted)
+        if self.problem == "single_label":
+            true_N = wanted_NV[:, 0].astype(np.int64)
+            temperature = choose_temperature(logits_NV, true_N, "single")
+            errors = []
+            for one in (1.0, temperature):
+                known_NV = probabilities_of(logits_NV, one, "single")
+                errors.append(calibration_error(known_NV.max(1), known_NV.argmax(1) == true_N))
+            return Calibrated(
+                temperature, None, {"calibration_error": errors[1]}, _calibration_note(temperature, *errors)
+            )
+        true_NV = wanted_NV.astype(np.int64)
+        temperature = choose_temperature(logits_NV, true_NV, "several")
+        known_NV = probabilities_of(logits_NV, temperature, "several")
+        thresholds = choose_thresholds(known_NV, true_NV)
+        sets = [[np.flatnonzero(row).tolist() for row in rows] for rows in (known_NV >= thresholds, true_NV)]
+        f1 = micro_score(*sets).f1
+        span = f"{min(thresholds):.2f} to {max(thresholds):.2f}"
+        note = f"thresholds from {span}, chosen on held-out texts: micro F1 {f1:.4f} there"
+        return Calibrated(temperature, thresholds, {"micro_f1_by_thresholds": f1}, note)
+
+
+def _named(rows_NV: npt.NDArray[np.bool_], names: Sequence[str]) -> list[list[str]]:
+    """The names of the labels that each text has."""
+    return [[names[int(place)] for place in np.flatnonzero(row)] for row in rows_NV]
+
+
+class TaggerTask:
+    """Tags of words."""
+
+    name, per_word, column, option = "tagger", True, "tags", "--tags-field"
+
+    def read(self, value: Any, text: str, where: str) -> Any:
+        """A tag for each word."""
+        n_words = len(words_of(text))
+        if value is None or len(value) != n_words or not all(str(tag or "").strip() for tag in value):
+            raise InputError(
+                "the tags of a record are not one a word", where=where,
+                got="none" if value is None else f"{len(value)} tags of {n_words} words", expected="one for each word",
+                hint="words are what white space parts; an empty tag is written O",
+            )  # fmt: skip
+        return tuple(value)
+
+    def names_of(self, label: Any) -> list[str]:
+        """See `LabelReader`."""
+        return list(label)
+
+    @staticmethod
+    def _tags(labelled: Labelled) -> tuple[str, ...]:
+        return tag_vocabulary(labelled.counts.counts)
+
+    def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
+        """See `HeadTask`."""
+        return HeadConfig("token", self._tags(labelled), dropout=dropout)
+
+    def width(self, labelled: Labelled) -> int:
+        """See `HeadTask`."""
+        del labelled
+        return 0
+
+    def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
+        """See `HeadTask`."""
+        tags = self._tags(labelled)
+        return [float(tags.index(tag)) for tag in record.label]
+
+    def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
+        """See `HeadTask`."""
+        del labelled, device
+        return HeadObjective(per_position=True)
+
+    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+        """Nothing to change."""
+
+    def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
+        """F1 of spans, where the tags mean spans; the share of right tags."""
+        tags, right, total = self._tags(labelled), 0, 0
+        given: list[list[Any]] = []
+        true: list[list[Any]] = []
+        for scores_TV, wanted_T in zip(found, wanted, strict=True):
+            there = wanted_T != IGNORED
+            known_WV = probabilities_of(scores_TV[there], 1.0, "single") if there.any() else np.zeros((0, len(tags)))
+            best = best_tags(np.log(np.maximum(known_WV, 1e-300)), tags)
+            meant = [tags[int(place)] for place in wanted_T[there]]
+            right, total = right + sum(a == b for a, b in zip(best, meant, strict=True)), total + len(meant)
+            given.append(list(chunks_of(best)))
+            true.append(list(chunks_of(meant)))
+        score = micro_score(given, true)
+        figures = {"span_f1": score.f1, "span_precision": score.precision, "span_recall": score.recall}
+        return figures | {"accuracy": right / max(1, total)}
+
+    def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
+        """See `HeadTask`."""
+        there = [wanted_T != IGNORED for wanted_T in wanted]
+        logits_NV = np.concatenate([scores_TV[one] for scores_TV, one in zip(found, there, strict=True)])
+        true_N = np.concatenate([wanted_T[one] for wanted_T, one in zip(wanted, there, strict=True)]).astype(np.int64)
+        temperature = choose_temperature(logits_NV, true_N, "single")
+        errors = []
+        for one in (1.0, temperature):
+            known_NV = probabilities_of(logits_NV, one, "single")
+            errors.append(calibration_error(known_NV.max(1), known_NV.argmax(1) == true_N))
+        return Calibrated(temperature, None, {"calibration_error": errors[1]}, _calibration_note(temperature, *errors))
+
+
+def _calibration_note(temperature: float, before: float, after: float) -> str:
+    return (
+        f"probabilities are off by {before:.1%} in the mean as they come, by {after:.1%} with temperature {temperature:.2f}, "
+        "which was chosen on the same held-out texts"
+    )

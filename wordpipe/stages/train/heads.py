@@ -1,0 +1,267 @@
+"""`wordpipe train classifier` and `wordpipe train tagger`: a labelled corpus and a trained model → a model with a head."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from wordpipe.errors import ConfigError
+from wordpipe.heads import (
+    ExampleWriter,
+    HeadLearner,
+    LabelledExamples,
+    TextEncoder,
+    head_trainer,
+    open_examples,
+)
+from wordpipe.heads.settings import ClassifierSettings, HeadSettings, TaggerSettings
+from wordpipe.model import HeadConfig, LanguageModel, headed_class, save_headed, seed_of, start_headed
+from wordpipe.stages.calls import public
+from wordpipe.stages.inputs import open_corpus
+from wordpipe.stages.job import Job, Made, RunOptions, open_job
+from wordpipe.stages.sources import SourceLike
+from wordpipe.stages.train.head_tasks import ClassifierTask, HeadTask, TaggerTask
+from wordpipe.stages.train.initial_weights import open_given
+from wordpipe.stages.train.labelled import Labelled, check_contradictions, read_labelled
+from wordpipe.stages.train.run import train_to_end, write_log
+from wordpipe.tokens import transformers_files
+from wordpipe.training import Step, Trainer, make_execution
+
+_AT_ONCE = 1024  # records that are encoded together
+
+
+@public(ClassifierSettings)
+def train_classifier(corpus: SourceLike, *, output: Any, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Teach a trained transformer to label texts, or pairs of texts.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        corpus: a corpus with labels (`ingest --label-field`), and with second texts where pairs are labelled.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `ClassifierSettings`.
+
+    Raises:
+        WordpipeError: its class and its hint say what to do.
+
+    Example:
+        >>> rows = [{"text": f"{i} is {w}", "label": w} for i in range(30) for w in ("red", "blue")]
+        >>> _ = wordpipe.ingest(rows, output="new/labelled", label_field="label")
+        >>> made = wordpipe.train_classifier("new/labelled", output="new/colours", init="run/model", epochs=1)
+        >>> made.kind, made.counts["labels"]
+        ('model', 2)
+    """
+    chosen = ClassifierSettings.make(settings)
+    return _train(corpus, output, chosen, run, ClassifierTask(chosen))
+
+
+@public(TaggerSettings)
+def train_tagger(corpus: SourceLike, *, output: Any, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Teach a trained transformer to tag words: names, parts of speech.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        corpus: a corpus with a tag for each word, as white space parts them (`ingest --tags-field`).
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `TaggerSettings`.
+
+    Raises:
+        WordpipeError: its class and its hint say what to do.
+
+    Example:
+        >>> rows = [{"text": f"see Rome {i}", "tags": ["O", "B-LOC", "O"]} for i in range(40)]
+        >>> _ = wordpipe.ingest(rows, output="new/tagged", tags_field="tags")
+        >>> made = wordpipe.train_tagger("new/tagged", output="new/names", init="run/model", epochs=1)
+        >>> made.kind, made.counts["labels"]
+        ('model', 2)
+    """
+    chosen = TaggerSettings.make(settings)
+    return _train(corpus, output, chosen, run, TaggerTask())
+
+
+@dataclass
+class _Training:
+    """What the models of all seeds are trained on.
+
+    Attributes:
+        job: that reports.
+        settings: how to train.
+        task: what is learned.
+        base: the model to start from.
+        tokenizer: its tokenizer.
+        names: role → special token.
+        labelled: what was read.
+    """
+
+    job: Job
+    settings: HeadSettings
+    task: HeadTask
+    base: LanguageModel
+    tokenizer: Tokenizer
+    names: dict[str, str]
+    labelled: Labelled
+    truncated: int = field(default=0, init=False)
+
+    @cached_property
+    def max_len(self) -> int:
+        """Tokens of a text that are read."""
+        most = self.base.config.max_len
+        if (wanted := self.settings.seq_len or most) > most:
+            raise ConfigError("the model is shorter", where="seq_len", got=wanted, expected=f"at most {most}")
+        return wanted
+
+    @property
+    def head(self) -> HeadConfig:
+        """What is going to be trained."""
+        return self.task.head(self.labelled, self.settings.dropout)
+
+    def write_examples(self) -> tuple[LabelledExamples, LabelledExamples]:
+        """Texts to learn from, and those held out, as flat files."""
+        # a copy: cutting is a setting of the tokenizer, and what the folder gets cuts nothing
+        encoder = TextEncoder(Tokenizer.from_str(self.tokenizer.to_str()), self.max_len)
+        width = self.task.width(self.labelled)
+        writers = {held: ExampleWriter(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True)}
+        cut = 0
+        for records in self.labelled.batches(self.job, _AT_ONCE):
+            encoded = encoder.encode([record.texts for record in records], words=self.task.per_word)
+            for record, one in zip(records, encoded, strict=True):
+                writers[record.held_out].add(one, self.task.target(record, self.labelled))
+                self.truncated += one.cut > 0
+                cut += one.cut
+        for writer in writers.values():
+            writer.close()
+        self.job.counts |= {"texts_cut": self.truncated, "tokens_cut": cut}
+        if self.truncated:
+            self.job.warn(
+                f"{self.truncated:,} texts are longer than the {self.max_len:,} tokens that are read: {cut:,} tokens at their "
+                "ends were left out"
+            )
+        train, held_out = (open_examples(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True))
+        return train, held_out
+
+    def train_all(self, examples: LabelledExamples, held_out: LabelledExamples) -> Trainer[HeadLearner]:
+        """A model for each seed; the best one."""
+        execution = make_execution(self.settings)
+        self.job.device = str(execution.device)
+        best: Trainer[HeadLearner] | None = None
+        scores = []
+        for number in range(self.settings.seeds):
+            seed = self.settings.seed + number
+            if self.settings.seeds > 1:
+                self.job.note(f"model {number + 1} of {self.settings.seeds}, seed {seed}")
+            # a start of its own for each seed: the head's weights are drawn by it
+            model = start_headed(self.base, self.head, seed_of(seed, "start"), self.settings.dropout)
+            self.task.prepare(model, self.labelled)
+            trainer = head_trainer(
+                self.settings, model, self.task.objective(self.labelled, execution.device), examples, held_out,
+                figures=lambda found, wanted: self.task.figures(found, wanted, self.labelled), execution=execution,
+                seed=seed, state_dir=self.job.partial / f"seed-{seed}", run_key=f"{self.job.recipe}-{seed}",
+            )  # fmt: skip
+            if not number:
+                self._announce(trainer)
+            train_to_end(self.job, trainer, _note_figures)
+            trainer.learner.take_best()
+            assert trainer.learner.best is not None
+            scores.append(trainer.learner.best)
+            if best is None or trainer.learner.best > (best.learner.best or -np.inf):
+                best = trainer
+        assert best is not None
+        if len(scores) > 1:
+            self.job.metrics |= {
+                "seeds_mean": round(float(np.mean(scores)), 6),
+                "seeds_sd": round(float(np.std(scores)), 6),
+            }
+            shown = ", ".join(f"{score:.4f}" for score in scores)
+            self.job.note(f"of {len(scores)} seeds, held out: {shown}; the best one is kept")
+        return best
+
+    def finish(self, trainer: Trainer[HeadLearner], held_out: LabelledExamples) -> None:
+        """Measure the best weights, calibrate, and write the folder."""
+        job, learner = self.job, trainer.learner
+        write_log(job, trainer)
+        scores, wanted, loss = learner.measure(held_out)
+        for name in [name for name in job.metrics if name in trainer.metrics]:
+            del job.metrics[name]
+        found = self.task.figures(scores, wanted, self.labelled)
+        calibrated = self.task.calibrated(scores, wanted)
+        job.metrics |= {"valid_loss": round(loss, 6)} | {
+            f"valid_{name}": round(float(one), 6) for name, one in found.items()
+        }
+        job.metrics |= {f"valid_{name}": round(float(one), 6) for name, one in calibrated.figures.items()}
+        shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in found.items())
+        job.note(f"on {len(held_out):,} held-out texts: {shown}")
+        if calibrated.note:
+            job.note(calibrated.note)
+        model = learner.model.cpu().eval()
+        assert isinstance(model, type(learner._headed))
+        save_headed(model, job.write)
+        config = model.config
+        side = "left" if config.causal else "right"
+        files = transformers_files(
+            self.tokenizer, self.names, max_len=config.max_len, padding_side=side, segments=config.segments > 0
+        )
+        for name, content in files.items():
+            job.write(name, content)
+        theirs = headed_class(model.language_config, model.head_config.kind)
+        if theirs is None:
+            job.warn("transformers has no class for this model: the folder loads in wordpipe only")
+        job.facts |= {
+            "task": self.task.name, "problem": model.head_config.problem, "labels": [*model.head_config.labels],
+            "temperature": calibrated.temperature, "thresholds": calibrated.thresholds, "read_tokens": self.max_len,
+            "pairs": self.labelled.pairs, "architecture": config.architecture, "dim": config.dim, "max_len": config.max_len,
+            "transformers": theirs, "best_of": {"seed": trainer.plan.seed, "validation": learner.best_step},
+        }  # fmt: skip
+
+    def _announce(self, trainer: Trainer[HeadLearner]) -> None:
+        job, model, plan = self.job, trainer.learner.model, trainer.plan
+        weights = sum(weight.numel() for weight in model.parameters())
+        trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+        job.counts |= {"steps": plan.steps, "parameters": weights, "parameters_trained": trained}
+        job.facts |= {
+            "batch_size": plan.batch_size,
+            "dtype": trainer.execution.facts()["dtype"],
+            "n_layers": model.config.n_layers,
+        }
+        frozen = "" if trained == weights else f", {weights - trained:,} of them frozen"
+        job.note(
+            f"{model.config.architecture} of {model.config.n_layers} layers, {weights / 1e6:.1f}M weights{frozen}: "
+            f"{plan.steps:,} steps of {plan.batch_size:,} texts on {job.device} in {job.facts['dtype']}"
+        )
+
+
+def _train(corpus: SourceLike, output: Any, settings: HeadSettings, run: RunOptions | None, task: HeadTask) -> Made:
+    with open_job("model", output, settings, run) as job:
+        job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
+        source = open_corpus(job, corpus)
+        _, (loaded, tokenizer, names) = open_given(job, settings.init, settings.seed)
+        for text in loaded.notes:
+            job.warn(f"{settings.init.name}: {text}")
+        labelled = read_labelled(job, source, task, settings.held_out)
+        check_contradictions(job, labelled)
+        training = _Training(job, settings, task, loaded.language_model, tokenizer, names, labelled)
+        examples, held_out = training.write_examples()
+        with torch.random.fork_rng(devices=[]):
+            best = training.train_all(examples, held_out)
+        training.finish(best, held_out)
+    return job.made
+
+
+def _note_figures(job: Job, trainer: Trainer[HeadLearner], step: Step) -> None:
+    shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in trainer.metrics.items())
+    job.note(f"step {step.step:,}: held-out loss {step.loss:.4f}, {shown}")
+
+
+def labels_shown(labels: Sequence[str], most: int = 8) -> str:
+    """The first few of some labels.
+
+    >>> labels_shown(["a", "b", "c"], 2)
+    'a, b …'
+    """
+    return ", ".join(labels[:most]) + (" …" if len(labels) > most else "")

@@ -1,0 +1,187 @@
+"""The labelled records of a corpus: read whole, whatever sentences they were split into; what is held out of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Protocol
+
+from wordpipe.artifacts import Artifact, read_batches, read_schema, row_count
+from wordpipe.errors import InputError
+from wordpipe.heads import Contradictions, LabelCounts, is_held_out
+from wordpipe.stages.job import Job
+
+_LEAST = 2  # labels that a classifier needs
+_TEXT = ("doc_id", "text", "split", "source", "line")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A labelled record.
+
+    Attributes:
+        texts: its text, or both of a pair.
+        label: its label, its labels, its score, or its tags; as the task reads them.
+        where: its source and line.
+        held_out: it is measured on and not learned from.
+    """
+
+    texts: tuple[str, ...]
+    label: Any
+    where: str
+    held_out: bool = False
+
+
+class LabelReader(Protocol):
+    """What a task knows of its labels.
+
+    Attributes:
+        column: of the corpus that holds them.
+        option: of `ingest` that fills it.
+    """
+
+    column: str
+    option: str
+
+    def read(self, value: Any, text: str, where: str) -> Any:
+        """The label of a record as the task keeps it; None: it has none. Raises InputError: it cannot be one."""
+        ...
+
+    def names_of(self, label: Any) -> list[str]:
+        """The names that are counted; a score has none."""
+        ...
+
+
+@dataclass
+class Labelled:
+    """What a corpus holds.
+
+    Attributes:
+        source: the corpus.
+        task: reads the labels.
+        share: of the records of the training split that are held out, too.
+        pairs: the records have a second text.
+        counts: of the labels of the records that are learned from.
+        contradictions: among all records.
+        n_train: records to learn from.
+        n_held_out: records that are held out.
+        unknown: held-out records with a label that no record to learn from has.
+    """
+
+    source: Artifact
+    task: LabelReader
+    share: float
+    pairs: bool
+    counts: LabelCounts = field(default_factory=LabelCounts)
+    contradictions: Contradictions = field(default_factory=Contradictions)
+    n_train: int = 0
+    n_held_out: int = 0
+    unknown: int = 0
+    scores: list[float] = field(default_factory=lambda: [0.0, 0.0])  # their sum and number
+
+    def records(self) -> Iterator[Record]:
+        """All records of the training and validation splits that have a label, with what is held out."""
+        columns = [*_TEXT, self.task.column, *(["text_b"] if self.pairs else [])]
+        texts: list[str] = []
+        last: dict[str, Any] = {}
+        for batch in read_batches(self.source, "corpus", columns):
+            for row in batch.to_pylist():
+                if last and row["doc_id"] != last["doc_id"]:
+                    yield from self._record(last, "".join(texts))
+                    texts = []
+                texts.append(row["text"])
+                last = row
+        if last:
+            yield from self._record(last, "".join(texts))
+
+    def batches(self, job: Job, size: int) -> Iterator[list[Record]]:
+        """The same, some at a time, without those whose label is unknown; how many are read is reported."""
+        known, total, done = {*self.counts.names}, self.n_train + self.n_held_out, 0
+        there = (one for one in self.records() if known.issuperset(self.task.names_of(one.label)))
+        while some := list(islice(there, size)):
+            yield some
+            done += len(some)
+            job.report("preparing", done, total, "texts")
+
+    def _record(self, row: dict[str, Any], text: str) -> Iterator[Record]:
+        if row["split"] == "test":
+            return
+        where = f"{row['source']}:{row['line']}"
+        texts = (text.strip(), *([(row["text_b"] or "").strip()] if self.pairs else []))
+        label = self.task.read(row[self.task.column], texts[0], where)
+        held_out = row["split"] == "valid" or is_held_out(texts, self.share)
+        yield Record(texts, label, where, held_out)
+
+
+def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float) -> Labelled:
+    """Read a corpus once, and count what it holds.
+
+    Args:
+        job: that reports and counts.
+        source: the corpus.
+        task: reads the labels.
+        held_out: share of all records that is to be held out, those of the validation split among them.
+
+    Raises:
+        InputError: no column of labels, fewer than two labels, or nothing to learn from or to hold out.
+    """
+    names = read_schema(source, "corpus").names
+    if task.column not in names:
+        raise InputError(
+            f"the corpus has no column {task.column!r}", where=source.path, got=", ".join(names),
+            hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
+        )  # fmt: skip
+    splits = {"train": 0, "valid": 0, "test": 0}
+    last = None
+    for batch in read_batches(source, "corpus", ["doc_id", "split"]):
+        for doc_id, split in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            splits[split] += doc_id != last
+            last = doc_id
+    wanted = held_out * (splits["train"] + splits["valid"]) - splits["valid"]
+    labelled = Labelled(source, task, max(0.0, wanted / max(1, splits["train"])), "text_b" in names)
+    seen: set[str] = set()
+    for record in labelled.records():
+        found = task.names_of(record.label)
+        labelled.contradictions.add(record.texts, repr(record.label), record.where)
+        if record.held_out:
+            labelled.n_held_out += 1
+            seen.update(found)
+        else:
+            labelled.n_train += 1
+            labelled.counts.add(found)
+            if isinstance(record.label, float):
+                labelled.scores[0] += record.label
+                labelled.scores[1] += 1
+    _check(job, labelled, seen, row_count(source, "corpus"))
+    job.counts |= {"texts_train": labelled.n_train, "texts_held_out": labelled.n_held_out, "texts_test": splits["test"]}
+    return labelled
+
+
+def _check(job: Job, labelled: Labelled, seen: set[str], rows: int) -> None:
+    names, where = labelled.counts.names, labelled.source.path
+    if not labelled.n_train or not labelled.n_held_out:
+        raise InputError(
+            "too few records to learn from and to hold some out", where=where,
+            got=f"{labelled.n_train} and {labelled.n_held_out} of {rows} rows", hint="give more, or a larger --held-out",
+        )  # fmt: skip
+    if labelled.scores[1]:
+        return
+    if len(names) < _LEAST:
+        raise InputError("fewer than two labels", where=where, got=", ".join(names) or "none", expected="at least two")
+    job.counts["labels"] = len(names)
+    job.facts["label_counts"] = dict(labelled.counts.counts.most_common(50))
+    job.note(f"{len(names):,} labels: {labelled.counts.shown()}")
+    if unknown := sorted(seen - {*names}):
+        job.warn(
+            f"held-out records with labels that no record to learn from has are left out: {', '.join(unknown[:5])}"
+            f"{' …' if len(unknown) > len(unknown[:5]) else ''}"
+        )
+
+
+def check_contradictions(job: Job, labelled: Labelled) -> None:
+    """Say which texts come with two labels: a model can be right about one of them."""
+    found = labelled.contradictions
+    job.counts["contradictory"] = found.number
+    if found.number:
+        job.warn(
+            f"{found.number:,} records say another label than an equal text before them: {'; '.join(found.examples)}"
+        )
