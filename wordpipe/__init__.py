@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         WordpipeError,
         WordpipeWarning,
     )
+    from wordpipe.heads import Classified, Prediction, Tagged
+    from wordpipe.heads.settings import ClassifierSettings, TaggerSettings
     from wordpipe.model.settings import FillSettings, GenerateSettings
     from wordpipe.pipeline import Pipeline
     from wordpipe.pipeline import init_project as init
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
         OpenSentences,
         OpenTable,
         OpenWords,
+        Predictor,
         QueryOptions,
         RunOptions,
         Target,
@@ -75,7 +78,9 @@ if TYPE_CHECKING:
         index,
         ingest,
         open_model,
+        open_predictor,
         plot,
+        predict,
         query,
         show,
         tokenize,

@@ -17,6 +17,11 @@ from wordpipe.errors import StorageError as StorageError
 from wordpipe.errors import UnknownWordError as UnknownWordError
 from wordpipe.errors import WordpipeError as WordpipeError
 from wordpipe.errors import WordpipeWarning as WordpipeWarning
+from wordpipe.heads import Classified as Classified
+from wordpipe.heads import Prediction as Prediction
+from wordpipe.heads import Tagged as Tagged
+from wordpipe.heads.settings import ClassifierSettings as ClassifierSettings
+from wordpipe.heads.settings import TaggerSettings as TaggerSettings
 from wordpipe.model.settings import FillSettings as FillSettings
 from wordpipe.model.settings import GenerateSettings as GenerateSettings
 from wordpipe.pipeline import Pipeline as Pipeline
@@ -37,6 +42,7 @@ from wordpipe.stages import OpenSentences as OpenSentences
 from wordpipe.stages import OpenTable as OpenTable
 from wordpipe.stages import OpenWords as OpenWords
 from wordpipe.stages import PathLike
+from wordpipe.stages import Predictor as Predictor
 from wordpipe.stages import QueryOptions as QueryOptions
 from wordpipe.stages import RunOptions as RunOptions
 from wordpipe.stages import Target as Target
@@ -723,6 +729,17 @@ def open_model(
         verify: check an artifact's hashes first.
     """
 
+def open_predictor(
+    path: PathLike, *, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', verify: bool = True,
+) -> Predictor:
+    """Read a model with a head and its tokenizer into memory.
+
+    Args:
+        path: an artifact of train classifier or tagger, or a folder of transformers with such a class.
+        device: where to compute.
+        verify: check an artifact's hashes first.
+    """
+
 def plot(
     trained: PathLike | Iterable[PathLike], output: PathLike | None = None, *, axis: str = 'tokens', log: bool = False,
     start: float = 0, replace: bool = True, run: RunOptions | None = None,
@@ -742,6 +759,20 @@ def plot(
     Returns:
         path, bytes (None without an output), and runs: a list of name, kind, finished, steps, tokens, seconds, loss,
         valid_loss, unigram_entropy, and log: the rows of its log (step, tokens, split, loss, lr, seconds).
+    """
+
+def predict(
+    model: PathLike | Predictor, text: str, second: str | None = None, *, verify: bool = True,
+) -> Prediction:
+    """What a model with a head says of a text, or of a pair of texts.
+
+    Many texts go through `open_predictor(PATH).predict(texts)`.
+
+    Args:
+        model: an artifact of train classifier or tagger, a folder of transformers, or what `open_predictor` has opened.
+        text: to be labelled.
+        second: the second text of a pair.
+        verify: check the artifact's hashes first.
     """
 
 def query(
@@ -825,6 +856,53 @@ def tokenize(
 
     Settings, words:
         keep_case: count words as written, not in lower case. Default: False.
+    """
+
+def train_classifier(
+    corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
+    epochs: float = 5, lr: float = 0.0005, batch_size: int = 32, seeds: int = 1, freeze: int = 0, seed: int = 1,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1, layer_decay: float = 0.8,
+    warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0, evaluations: int = 10,
+    seq_len: int | None = None, dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
+    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10,
+    problem: Literal['auto', 'single', 'several', 'score'] = 'auto',
+    class_weights: Literal['none', 'balanced'] = 'none',
+) -> Made:
+    """Teach a trained transformer to label texts, or pairs of texts.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        corpus: a corpus with labels (`ingest --label-field`), and with second texts where pairs are labelled.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+
+    Settings:
+        init: the model to start from: an artifact of train mlm or clm, or a folder of transformers. Default: None.
+        epochs: passes over the labelled texts (> 0, at most 10000). Default: 5.
+        lr: peak learning rate of the head; the layers below have shares of it (> 0, at most 1). Default: 0.0005.
+        batch_size: texts per step (1 to 65536). Default: 32.
+        seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
+        freeze: leave so many layers as they are, counted from the embeddings (1: these alone) (0 to 257). Default: 0.
+        seed: seed of the head, the order and dropout. Default: 1.
+        device: where to train; auto takes the fastest there is. Default: 'auto'.
+
+    Settings, learning:
+        held_out: share of the texts held out, by a hash of the text, where the corpus holds out fewer: on them the best weights are found and probabilities calibrated (> 0, < 1). Default: 0.1.
+        layer_decay: learning rate of a layer as a share of that of the layer above it (> 0, at most 1). Default: 0.8.
+        warmup: steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on. Default: 0.1.
+        weight_decay: decoupled weight decay, on matrices only (0 to 10). Default: 0.01.
+        dropout: share of each block's output, and of the head's input, zeroed (< 1). Default: 0.1.
+        patience: stop when so many validations in a row are no better than the best one, 0 = go on to the end (0 to 1000). Default: 0.
+        evaluations: validations over the run; the best weights of all are kept (1 to 1000). Default: 10.
+        seq_len: tokens of a text that are read, special ones included, else as many as the model has (8 to 65536). Default: None.
+        dtype: numbers in matrix products; auto: the fastest of the device. Default: 'auto'.
+        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
+        checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
+        report_every: steps between two rows of the log. Default: 10.
+        problem: what a text has: a single label, several, or a score; auto: as the labels are (a list: several, numbers with a fraction: a score). Default: 'auto'.
+        class_weights: balanced: each label counts as much as each other, however rare. Default: 'none'.
     """
 
 def train_clm(
@@ -1325,6 +1403,49 @@ def train_seq2seq(
     Settings, the pairs:
         prefix: text put before every source, such as "translate German to English: ". Default: ''.
         prefix_field: field of the records that holds such a text, as it is, for each source: several tasks in one model. Default: ''.
+    """
+
+def train_tagger(
+    corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
+    epochs: float = 8, lr: float = 0.0005, batch_size: int = 32, seeds: int = 1, freeze: int = 0, seed: int = 1,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1, layer_decay: float = 0.8,
+    warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0, evaluations: int = 10,
+    seq_len: int | None = None, dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
+    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10,
+) -> Made:
+    """Teach a trained transformer to tag words: names, parts of speech.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        corpus: a corpus with a tag for each word, as white space parts them (`ingest --tags-field`).
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+
+    Settings:
+        init: the model to start from: an artifact of train mlm or clm, or a folder of transformers. Default: None.
+        epochs: passes over the labelled texts (> 0, at most 10000). Default: 8.
+        lr: peak learning rate of the head; the layers below have shares of it (> 0, at most 1). Default: 0.0005.
+        batch_size: texts per step (1 to 65536). Default: 32.
+        seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
+        freeze: leave so many layers as they are, counted from the embeddings (1: these alone) (0 to 257). Default: 0.
+        seed: seed of the head, the order and dropout. Default: 1.
+        device: where to train; auto takes the fastest there is. Default: 'auto'.
+
+    Settings, learning:
+        held_out: share of the texts held out, by a hash of the text, where the corpus holds out fewer: on them the best weights are found and probabilities calibrated (> 0, < 1). Default: 0.1.
+        layer_decay: learning rate of a layer as a share of that of the layer above it (> 0, at most 1). Default: 0.8.
+        warmup: steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on. Default: 0.1.
+        weight_decay: decoupled weight decay, on matrices only (0 to 10). Default: 0.01.
+        dropout: share of each block's output, and of the head's input, zeroed (< 1). Default: 0.1.
+        patience: stop when so many validations in a row are no better than the best one, 0 = go on to the end (0 to 1000). Default: 0.
+        evaluations: validations over the run; the best weights of all are kept (1 to 1000). Default: 10.
+        seq_len: tokens of a text that are read, special ones included, else as many as the model has (8 to 65536). Default: None.
+        dtype: numbers in matrix products; auto: the fastest of the device. Default: 'auto'.
+        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
+        checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
+        report_every: steps between two rows of the log. Default: 10.
     """
 
 def train_word2vec(

@@ -6,7 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from wordpipe.cli import evaluate_encoders, tables
+from wordpipe.cli import tables
+from wordpipe.cli.evaluate import encoders
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +86,7 @@ def test_tables_fit_the_terminal_and_names_cannot_steer_it(monkeypatch, capsys, 
     metrics = {"ndcg_at_10": 0.5, "map": 0.25, "recall_at_100": 1.0, "mrr": 0.0}
     shown = {"metrics": metrics, "intervals": dict.fromkeys(metrics), "against_bm25": None, "facts": {"weight": 0.5}}
     names = [("bm25", "bm25"), ("dense", "a/rather/long/path/to/a/model"), ("hybrid", "evil\x1b]0;x\x07")]
-    evaluate_encoders._show_retrieval(
-        {"systems": [{"system": system, "name": name, **shown} for system, name in names]}
-    )
+    encoders._show_retrieval({"systems": [{"system": system, "name": name, **shown} for system, name in names]})
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= width
     assert not set(out) & {"\x1b", "\x07"}

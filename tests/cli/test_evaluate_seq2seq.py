@@ -7,7 +7,7 @@ import pytest
 
 import wordpipe
 from tests.support.model_artifacts import artifact_of, folder_of, model_files, pair_files, tokenizer_file
-from wordpipe.cli import evaluate_seq2seq as command
+from wordpipe.cli.evaluate import seq2seq as command
 
 PAIRS = [
     ("the bees fly to the hill. They come back.", "bees fly to the hill"),

@@ -30,9 +30,11 @@ TEXT = Size(
     vocab=8000,
 )
 ENCODER = Size(form="static", dim=100, parameters=2e6, disk=8e6)
+BODY = Size(form="transformer", dim=256, parameters=4e6, layers=4)
 SENTENCES = Size(rows=8000, dim=100, disk=5e6)
 INPUTS = {
     "ingest": [TEXT], "import": [TEXT], "tokenize": [TEXT], "train word2vec": [TEXT], "train mlm": [TEXT],
+    "train classifier": [TEXT, BODY], "train tagger": [TEXT, BODY],
     "train clm": [TEXT], "train denoising": [TEXT], "train seq2seq": [TEXT],
     "train contrastive": [TEXT], "embed": [ENCODER, TEXT], "index": [SENTENCES],
     "cluster": [SENTENCES],

@@ -22,6 +22,7 @@ _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
     "generate": ("wordpipe.cli.generate:generate", "Continue a text, or write the target of a source text."),
     "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text."),
+    "predict": ("wordpipe.cli.predict:predict", "Label texts, or find names in them, with a trained head."),
     "plot": ("wordpipe.cli.look:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.look:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),
@@ -146,22 +147,25 @@ _train = LazyGroup(
 )
 
 _EVALUATE = {
-    "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Evaluate tokenizers on a text, side by side."),
-    "words": ("wordpipe.cli.evaluate:words", "Evaluate word vectors on similarity and analogies, side by side."),
+    "tokenizer": ("wordpipe.cli.evaluate.measures:tokenizer", "Evaluate tokenizers on a text, side by side."),
+    "words": (
+        "wordpipe.cli.evaluate.measures:words",
+        "Evaluate word vectors on similarity and analogies, side by side.",
+    ),
     "model": (
-        "wordpipe.cli.evaluate:model",
+        "wordpipe.cli.evaluate.measures:model",
         "Evaluate language models by how much a text surprises them, side by side.",
     ),
     "seq2seq": (
-        "wordpipe.cli.evaluate_seq2seq:seq2seq",
+        "wordpipe.cli.evaluate.seq2seq:seq2seq",
         "Evaluate encoder-decoders by the target texts that they write, beside baselines.",
     ),
     "sts": (
-        "wordpipe.cli.evaluate_encoders:sts",
+        "wordpipe.cli.evaluate.encoders:sts",
         "Evaluate encoders of texts on pairs of sentences that people have scored.",
     ),
     "retrieval": (
-        "wordpipe.cli.evaluate_encoders:retrieval",
+        "wordpipe.cli.evaluate.encoders:retrieval",
         "Evaluate how well encoders find the documents that people judged relevant.",
     ),
 }
@@ -186,8 +190,8 @@ Example:
   wordpipe init --from records.jsonl && wordpipe run
   wordpipe query run/index "how do bees find their way"
 
-Every stage reads artifacts (folders) and makes one, named by -o. `wordpipe COMMAND --help` shows its options, --help-all all
-of them, `wordpipe --version` the version, and `wordpipe help --help` how TAB completes.
+Every stage reads artifacts (folders) and makes one, named by -o. `wordpipe COMMAND --help` shows its options, `wordpipe help
+--help` how TAB completes.
 """
 
 

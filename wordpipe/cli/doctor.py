@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from wordpipe.cli.command import ExampleCommand
-from wordpipe.cli.evaluate import number
+from wordpipe.cli.evaluate.measures import number
 from wordpipe.cli.output import counted
 from wordpipe.cli.tables import answer, console, new_table
 

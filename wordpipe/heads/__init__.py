@@ -10,11 +10,25 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.heads.calibration import calibration_error, choose_temperature, choose_thresholds, probabilities_of
-    from wordpipe.heads.examples import IGNORED, ExampleWriter, LabelledExamples, TextEncoder, open_examples, words_of
+    from wordpipe.heads.calibration import (
+        calibration_error,
+        choose_temperature,
+        choose_thresholds,
+        log_loss,
+        probabilities_of,
+    )
+    from wordpipe.heads.examples import (
+        IGNORED,
+        Encoded,
+        ExampleWriter,
+        LabelledExamples,
+        TextEncoder,
+        open_examples,
+        words_of,
+    )
     from wordpipe.heads.labels import Contradictions, LabelCounts, balanced_weights, is_held_out
     from wordpipe.heads.learner import HeadLearner, head_trainer, layered_optimiser
-    from wordpipe.heads.predict import Classified, Classifier, Tagged, TaggedSpan, Tagger
+    from wordpipe.heads.predict import Classified, Classifier, Prediction, Tagged, TaggedSpan, Tagger
     from wordpipe.heads.tags import Chunk, best_tags, chunks_of, tag_vocabulary
     from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum
 else:

@@ -132,7 +132,7 @@ class ExampleWriter:
         """All is on disk."""
         self._ids.close()
         self._targets.close()
-        np.save(self._folder / "lengths.npy", np.array([self._lengths, self._seconds], np.int64).reshape(2, -1))
+        (self._folder / "lengths").write_bytes(np.array([self._lengths, self._seconds], np.int64).tobytes())
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class LabelledExamples:
     n_repeated = 0
 
     def __init__(self, folder: Path, width: int) -> None:
-        self.lengths, self.seconds = np.load(folder / "lengths.npy", allow_pickle=False)
+        self.lengths, self.seconds = np.fromfile(folder / "lengths", np.int64).reshape(2, -1)
         self._starts, self._width = np.cumsum(self.lengths) - self.lengths, width
         self._ids, self._targets = (
             _mapped(folder / name, kind) for name, kind in (("ids", np.int32), ("targets", np.float32))

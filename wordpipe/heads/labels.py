@@ -1,4 +1,4 @@
-"""What records are labelled as: names, how often each comes, texts that contradict each other, what is held out."""
+"""Labels of records: their names, how often each comes, texts that contradict each other, which records are held out."""
 
 import hashlib
 from collections import Counter
@@ -77,7 +77,7 @@ class Contradictions:
             return
         self.number += 1
         if len(self.examples) < _SHOWN:
-            self.examples.append(f"{place} says {before!r} and {where} {label!r}")
+            self.examples.append(f"{place} says {before} and {where} {label}")
 
 
 def _hash(text: str) -> bytes:

@@ -74,6 +74,10 @@ class Tagged:
     cut: int
 
 
+Prediction = Classified | Tagged
+"""What is said of a text."""
+
+
 class _Predictor:
     """Texts in batches of about one length, without padding."""
 

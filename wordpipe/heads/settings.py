@@ -9,8 +9,8 @@ from wordpipe.settings import Settings, setting
 class HeadSettings(Settings):
     """How to teach a trained transformer to say something of texts."""
 
-    init: Path = setting(  # what a head is put on
-        ..., "the model to start from: an artifact of train mlm or clm, or a folder of transformers", metavar="MODEL",
+    init: Path | None = setting(
+        None, "the model to start from: an artifact of train mlm or clm, or a folder of transformers", metavar="MODEL",
         artifact=("model",),
     )  # fmt: skip
     epochs: float = setting(5, "passes over the labelled texts", gt=0, le=10**4)

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from wordpipe.stages.estimate import (
         Estimate,
         Estimator,
-        Size,
-        size_of_artifact,
-        size_of_sources,
         total,
     )
     from wordpipe.stages.evaluate.doctor import NORMS, Figures, best_transform, diagnose, doctor, rate, unit_sample
@@ -44,10 +41,12 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.opened import OpenClusters, OpenEncoder, OpenSentences, OpenTable
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
     from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, OpenWords, choose_modes, open_artifact, query
+    from wordpipe.stages.sizes import Size, size_of_artifact, size_of_sources
     from wordpipe.stages.sources import entries_of
     from wordpipe.stages.text.fill import DenoisingFiller, Filled, Filler, fill, filler_of
     from wordpipe.stages.text.generate import Writing, answer_notes, generate
     from wordpipe.stages.text.ingest import ingest
+    from wordpipe.stages.text.predict import Predictor, open_predictor, predict
     from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive

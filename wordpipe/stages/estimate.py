@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact
 from wordpipe.errors import WordpipeError
 from wordpipe.runtime import cpu_count
+from wordpipe.stages.sizes import KEPT, SIZES, Size, size_of_artifact, size_of_files, size_of_manifest
 
 if TYPE_CHECKING:
-    from wordpipe.corpus import Sources
     from wordpipe.settings import Settings
 
 Basis = Literal["earlier runs", "probed", "rule of thumb"]
@@ -41,31 +41,6 @@ _TEXT_S, _NUMBERS_S = 0.04, 0.025  # what the two measurements take on the machi
 _CORES = 2  # of that machine
 _LEAST = {"seconds": 1e-3, "memory": 1.0, "disk": 1e5}  # what is less says nothing of what is more; else 500
 _FAR, _FAR_SPREAD = 8.0, 2.2  # earlier runs of so many times more or less work, and what they are worth
-_KEPT = {"txt": 1.0, "md": 1.0, "jsonl": 0.8, "csv": 0.85, "tsv": 0.9, "parquet": 1.8, "python": 0.15}
-"""Bytes of text out of a byte of a source, by its format."""
-_COMPRESSED = 3.3  # bytes out of one of .gz, .bz2, .xz, .zst
-_ENDING = re.compile(r"\.(\w+?)(\.(?:gz|bz2|xz|zst))?$")
-_FORMATS = {"markdown": "md", "ndjson": "jsonl", "text": "txt"}
-
-
-@dataclass(frozen=True)
-class Size:
-    """How large sources or an artifact are, known or foretold; 0 where it has no such thing."""
-
-    form: str = ""  # the format of sources; the kind of an encoder: static, transformer, words
-    files: float = 0.0
-    bytes: float = 0.0  # of sources, or of text
-    documents: float = 0.0
-    sentences: float = 0.0
-    words: float = 0.0  # running words
-    distinct: float = 0.0
-    tokens: float = 0.0
-    vocab: float = 0.0
-    rows: float = 0.0  # that have a vector
-    dim: float = 0.0
-    parameters: float = 0.0
-    layers: float = 0.0
-    disk: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -160,69 +135,11 @@ def remember(settings: "Settings", inputs: Sequence[InputEntry], artifacts: Sequ
     with suppress(OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
         sizes = [size_of_manifest(manifest) for manifest in artifacts]
         if not artifacts:
-            sizes = [_of_files([(entry.path or "", entry.bytes or 0) for entry in inputs])]
+            sizes = [size_of_files([(entry.path or "", entry.bytes or 0) for entry in inputs])]
         rule = _rule(settings, sizes)
         rates = _Rates()
         rates.add(rule, _ratios(rule, made))
         rates.save()
-
-
-def size_of_sources(sources: "Sources | Path") -> Size:
-    """The size of sources of text, or of one file or folder of another program."""
-    if isinstance(sources, Path):
-        files = [sources] if sources.is_file() else [one for one in sources.glob("*") if one.is_file()]
-        return Size(bytes=sum(one.stat().st_size for one in files), files=len(files))
-    return _of_files([(source.name, source.bytes) for source in sources])
-
-
-def size_of_artifact(path: Path) -> Size:
-    """The size of an artifact.
-
-    Raises:
-        ArtifactError: there is none, or it is damaged.
-    """
-    with Artifact(path, verify=False) as artifact:
-        return size_of_manifest(artifact.manifest)
-
-
-def size_of_manifest(manifest: Manifest) -> Size:
-    """The size of an artifact, as far as its manifest knows."""
-    counts, facts = manifest.counts, manifest.facts
-    disk = float(sum(entry.bytes for entry in manifest.outputs))
-    return replace(_SIZES[manifest.kind](counts, facts), disk=disk)
-
-
-_SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
-    "corpus": lambda n, _: Size(
-        bytes=n.get("bytes_kept", 0), documents=n.get("documents_kept", 0), sentences=n.get("sentences", 0),
-        words=n.get("bytes_kept", 0) / 6.3, tokens=n.get("bytes_kept", 0) / 3.9,
-    ),
-    "tokens": lambda n, facts: Size(
-        words=n.get("words", 0), distinct=n.get("distinct_words", 0), tokens=n.get("tokens", 0),
-        sentences=n.get("sentences", 0), vocab=float(facts.get("vocab_size", 0)), bytes=n.get("words", 0) * 6.3,
-    ),
-    "words": lambda n, facts: Size(form="words", rows=n.get("distinct_kept", 0), dim=float(facts.get("dim", 0))),
-    "model": lambda n, facts: Size(
-        form="static" if facts.get("encoder") == "static" else "transformer", dim=float(facts.get("dim", 0)),
-        parameters=n.get("parameters", 0), layers=float(facts.get("n_layers", 0)),
-    ),
-    "sentences": lambda n, facts: Size(rows=n.get("sentences", 0), dim=float(facts.get("dim", 0))),
-    "index": lambda n, facts: Size(rows=n.get("vectors", 0), dim=float(facts.get("dim", 0))),
-    "clusters": lambda n, _: Size(rows=n.get("texts", 0)),
-}  # fmt: skip
-
-
-def _of_files(files: Sequence[tuple[str, float]]) -> Size:
-    """The size of named sources; the format is that of most bytes."""
-    by_form: dict[str, float] = {}
-    for name, size in files:
-        ending = _ENDING.search(name.lower())
-        form = "python" if name.startswith("python:") else ending[1] if ending else "txt"
-        form = _FORMATS.get(form, form)
-        unpacked = size * (_COMPRESSED if ending and ending[2] else 1.0)
-        by_form[form] = by_form.get(form, 0.0) + unpacked
-    form = max(by_form, key=lambda one: by_form[one], default="txt")
-    return Size(form=form if form in _KEPT else "txt", files=len(files), bytes=sum(by_form.values()))
 
 
 def _rule(settings: "Settings", inputs: Sequence[Size]) -> _Rule:
@@ -231,7 +148,7 @@ def _rule(settings: "Settings", inputs: Sequence[Size]) -> _Rule:
 
 def _ingest(settings: Any, inputs: Sequence[Size]) -> _Rule:
     given, form = inputs[0], inputs[0].form or "txt"
-    text = given.bytes * _KEPT.get(form, 1.0)
+    text = given.bytes * KEPT.get(form, 1.0)
     of_text = {"auto": given.files, "file": given.files, "block": text / 1200, "line": text / 150}
     documents = of_text[settings.documents] if form in ("txt", "md") else text / 1200
     size = Size(bytes=text, documents=documents, sentences=text / 120, words=text / 6.3, tokens=text / 3.9)
@@ -298,6 +215,16 @@ def _transformer(settings: Any, inputs: Sequence[Size]) -> _Rule:
     return _Rule(key, seconds, memory, 4.0 * parameters * kept, size)
 
 
+def _headed(settings: Any, inputs: Sequence[Size]) -> _Rule:
+    """A head on a model that is given: the texts of the corpus, and a step for every so many of them."""
+    given, begun = inputs[0], next((one for one in inputs[1:] if one.form == "transformer"), Size())
+    positions, parameters = settings.epochs * settings.seeds * given.tokens * 1.2, begun.parameters or 4e6
+    seconds = 4 + positions * 6 * parameters / 1.5e11 + settings.epochs * given.documents / settings.batch_size * 0.05
+    memory = 480e6 + 26 * parameters
+    size = Size(form="transformer", dim=begun.dim, parameters=parameters, layers=begun.layers)
+    return _Rule(settings.command, seconds, memory, 4.0 * parameters, size)
+
+
 def _contrastive(settings: Any, inputs: Sequence[Size]) -> _Rule:
     if settings.encoder == "transformer":
         return _transformer(settings, inputs)
@@ -352,6 +279,7 @@ def _cluster(settings: Any, inputs: Sequence[Size]) -> _Rule:
 
 _RULES: dict[str, Callable[[Any, Sequence[Size]], _Rule]] = {
     **dict.fromkeys(("train mlm", "train clm", "train denoising", "train seq2seq"), _transformer), "ingest": _ingest,
+    **dict.fromkeys(("train classifier", "train tagger"), _headed),
     "import": _import, "tokenize": _tokenize, "train word2vec": _word2vec, "train contrastive": _contrastive,
     "embed": _embed, "index": _index, "cluster": _cluster,
 }  # fmt: skip
@@ -384,9 +312,9 @@ def _earlier(settings: "Settings", output: Path) -> dict[str, float] | None:
         then = type(settings).make(
             {name: made.settings[name] for name in made.settings if made.settings[name] is not None}
         )
-        artifacts = [entry.path for entry in made.inputs if entry.kind in _SIZES]
+        artifacts = [entry.path for entry in made.inputs if entry.kind in SIZES]
         sizes = [size_of_artifact(output.parent / path) for path in artifacts if path is not None]
-        sizes = sizes or [_of_files([(entry.path or "", entry.bytes or 0) for entry in made.inputs])]
+        sizes = sizes or [size_of_files([(entry.path or "", entry.bytes or 0) for entry in made.inputs])]
         return _ratios(_rule(then, sizes), made)
     return None
 

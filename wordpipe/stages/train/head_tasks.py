@@ -1,4 +1,4 @@
-"""What the tasks of heads differ in: how labels are read, targets written, held-out texts measured, answers calibrated."""
+"""The tasks of heads: how each reads its labels, writes its targets, measures held-out texts and calibrates its answers."""
 
 import math
 from collections.abc import Mapping, Sequence

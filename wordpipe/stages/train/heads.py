@@ -239,6 +239,11 @@ class _Training:
 def _train(corpus: SourceLike, output: Any, settings: HeadSettings, run: RunOptions | None, task: HeadTask) -> Made:
     with open_job("model", output, settings, run) as job:
         job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
+        if settings.init is None:
+            raise ConfigError(
+                "a head needs a trained model to start from", where="init", expected="a model of train mlm or train clm",
+                hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL; or --init FOLDER of transformers",
+            )  # fmt: skip
         source = open_corpus(job, corpus)
         _, (loaded, tokenizer, names) = open_given(job, settings.init, settings.seed)
         for text in loaded.notes:

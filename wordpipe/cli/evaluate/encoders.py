@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from wordpipe.cli.command import Option
-from wordpipe.cli.evaluate import evaluation, number, passed_over, some_words
+from wordpipe.cli.evaluate.measures import evaluation, number, passed_over, some_words
 from wordpipe.cli.options import chosen_embedding, embedding_options
 from wordpipe.cli.output import counted
 from wordpipe.cli.tables import Column, answer, print_columns, short_name

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from wordpipe.cli.command import PATH
-from wordpipe.cli.evaluate import evaluation
+from wordpipe.cli.evaluate.measures import evaluation
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, safe_text
 from wordpipe.cli.tables import Column, answer, figure, print_columns, short_name

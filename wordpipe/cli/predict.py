@@ -1,0 +1,112 @@
+"""`wordpipe predict`: labels and spans of texts, as lines, as a table on a terminal, or JSON."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wordpipe.cli.command import ExampleCommand, Option
+from wordpipe.cli.output import counted, escaped, one_line, safe_text, say
+from wordpipe.cli.query import given_lines
+
+if TYPE_CHECKING:
+    from wordpipe.heads import Classified, Tagged
+    from wordpipe.stages import Predictor
+
+_HELP = """Label texts, or find the names in them, with a trained classifier or tagger.
+
+All TEXT words are one text. Without TEXT, texts are read from --texts or stdin, one per line; on a terminal there is a
+prompt. A model that learned from pairs reads two texts of a line, parted by a tab. Of a classifier a line is its label and
+the probability, of several labels each with its own; of a score the number; of a tagger each span is a line: the number of
+the text, where the span begins and ends in characters, its label, its probability and its text, parted by tabs.
+Probabilities are those of the temperature that was chosen on held-out texts. Folders of transformers serve, too."""
+
+_SHOWN = 5  # labels on a terminal
+
+
+def _predict(
+    model: Path, text: tuple[str, ...], texts: Path | None, device: Any, as_json: bool, verify: bool, quiet: bool
+) -> None:
+    from wordpipe.stages import open_predictor
+
+    opened = open_predictor(model, device=device, verify=verify)
+    for note in () if quiet else opened.notes:
+        say(f"{model.name}: {note}")
+    given: list[Any] = []  # of the texts that are being computed
+
+    def read() -> Iterator[Any]:
+        for line in given_lines(text, texts, what="text", option="--texts", quiet=quiet):
+            first, tab, second = line.partition("\t")
+            given.append((first, second) if opened.pairs and tab else line)
+            yield given[-1]
+
+    number = shortened = 0
+    one_by_one = sys.stdin.isatty() and not text and texts is None
+    found = (one for each in read() for one in opened.predict([each])) if one_by_one else opened.predict(read())
+    for number, one in enumerate(found, start=1):
+        shortened += one.cut > 0
+        _print(number, given.pop(0), one, opened, as_json=as_json)
+    if shortened and not quiet:
+        say(f"{counted(shortened, 'texts')} of {number:,} are longer than the model reads: their ends were left out")
+
+
+def _print(number: int, text: Any, found: "Classified | Tagged", opened: "Predictor", *, as_json: bool) -> None:
+    shown = text if isinstance(text, str) else " | ".join(text)
+    if as_json:
+        click.echo(json.dumps({"text": text, **_values(found, opened)}, ensure_ascii=False))
+    elif opened.tags_words:
+        _print_spans(number, found)  # type: ignore[arg-type]
+    else:
+        _print_labels(shown, found, opened)  # type: ignore[arg-type]
+
+
+def _values(found: "Classified | Tagged", opened: "Predictor") -> dict[str, Any]:
+    values = {name: value for name, value in asdict(found).items() if value is not None}
+    if "probabilities" in values:
+        known = dict(zip(opened.labels, values["probabilities"], strict=False))
+        values["probabilities"] = {name: round(value, 6) for name, value in known.items()}
+    return values
+
+
+def _print_labels(text: str, found: "Classified", opened: "Predictor") -> None:
+    if found.score is not None:
+        click.echo(f"{found.score:.4f}")
+        return
+    known = dict(zip(opened.labels, found.probabilities, strict=True))
+    if not sys.stdout.isatty():
+        click.echo("\t".join(f"{escaped(name)}\t{known[name]:.4f}" for name in found.labels))
+        return
+    click.echo(safe_text(one_line(text)))
+    ranked = sorted(known, key=lambda name: -known[name])
+    for name in ranked[:_SHOWN]:
+        click.echo(safe_text(f"  {known[name]:7.2%}  {name}{'  ←' if name in found.labels else ''}"))
+
+
+def _print_spans(number: int, found: "Tagged") -> None:
+    for span in found.spans:
+        place = f"{number}\t{span.start}\t{span.end}"
+        click.echo(f"{place}\t{escaped(span.label)}\t{span.probability:.4f}\t{escaped(one_line(span.text))}")
+
+
+predict = ExampleCommand(
+    "predict",
+    params=[
+        click.Argument(["model"], metavar="MODEL", type=click.Path(path_type=Path)),
+        click.Argument(["text"], nargs=-1, metavar="[TEXT]..."),
+        Option(["--texts"], type=click.Path(path_type=Path), metavar="FILE", help="Read texts from a file, one per line."),
+        Option(
+            ["--device"], type=click.Choice(["auto", "cpu", "cuda", "mps"]), default="auto",
+            help="Where to compute; auto takes the fastest there is.",
+        ),
+    ],
+    callback=_predict,
+    help=_HELP,
+    example='wordpipe predict run/topics "How far is the moon?"\nwordpipe predict run/names --json < posts.txt',
+    json="Print one JSON object per text.",
+    quiet="Print nothing but the predictions and errors.",
+    verify="artifact's",
+)  # fmt: skip

@@ -1,0 +1,188 @@
+"""`wordpipe predict`: what a model with a head says of texts; its artifact, or a folder of transformers, opened for that."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from wordpipe.artifacts import TOKENIZER, Artifact, BundledFiles, is_artifact, parse_json_object, read_regular_file
+from wordpipe.errors import ArtifactError, InputError
+from wordpipe.runtime import pick_device
+from wordpipe.stages.calls import public
+from wordpipe.stages.job import PathLike, storage_errors
+from wordpipe.stages.sources import refuse_headless
+from wordpipe.tokens import number_of_ids, open_tokenizer, read_tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from wordpipe.heads import Classifier, Prediction, Tagger
+    from wordpipe.model import LoadedHead
+    from wordpipe.model.settings import Device
+
+_MAX_FILE = 1 << 40  # bytes
+_PAIR = 2
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A model with a head, ready to be asked.
+
+    Attributes:
+        path: where it came from.
+        model: says what a text is, or what its words are.
+        labels: that it knows, in its order; of a score the one name.
+        pairs: it learned from pairs of texts.
+        notes: what the user should know of how it was read.
+    """
+
+    path: str
+    model: "Classifier | Tagger"
+    labels: tuple[str, ...]
+    pairs: bool
+    notes: tuple[str, ...]
+
+    @property
+    def tags_words(self) -> bool:
+        """Whether it is a tagger."""
+        return self.model.model.head_config.kind == "token"
+
+    def predict(self, texts: Iterable[str | tuple[str, str]]) -> "Iterator[Prediction]":
+        """What is said of each text or pair, in their order; about a thousand are read ahead.
+
+        Raises:
+            InputError: a text is blank, or a pair where texts are wanted, or the other way round.
+        """
+        with storage_errors():
+            yield from self.model.predict(self._checked(number, text) for number, text in enumerate(texts, start=1))
+
+    def _checked(self, number: int, given: str | tuple[str, str]) -> tuple[str, ...]:
+        texts = (given,) if isinstance(given, str) else tuple(given)
+        if len(texts) != (_PAIR if self.pairs else 1):
+            raise InputError(
+                f"text {number} is {'one text' if len(texts) == 1 else 'a pair'}", got=" | ".join(texts)[:80],
+                expected="pairs: the model learned from pairs" if self.pairs else "single texts",
+                hint="on the command line a tab parts the two texts of a pair",
+            )  # fmt: skip
+        if not any(text.strip() for text in texts):
+            raise InputError(f"text {number} is blank", expected="some words")
+        return tuple(text.encode("utf-8", "replace").decode() for text in texts)
+
+
+@public()
+def open_predictor(
+    path: PathLike, *, device: Literal["auto", "cpu", "cuda", "mps"] = "auto", verify: bool = True
+) -> Predictor:
+    """Read a model with a head and its tokenizer into memory.
+
+    Args:
+        path: an artifact of train classifier or tagger, or a folder of transformers with such a class.
+        device: where to compute.
+        verify: check an artifact's hashes first.
+
+    Raises:
+        ArtifactError: nothing there, damaged, or a model without a head.
+
+    Example:
+        >>> rows = [{"text": f"{i} is {w}", "label": w} for i in range(30) for w in ("red", "blue")]
+        >>> _ = wordpipe.ingest(rows, output="new/labelled", label_field="label")
+        >>> _ = wordpipe.train_classifier("new/labelled", output="new/colours", init="run/model", epochs=1)
+        >>> opened = wordpipe.open_predictor("new/colours")
+        >>> opened.labels, len(list(opened.predict(["7 is red"])))
+        (('blue', 'red'), 1)
+    """
+    folder = Path(path)
+    if is_artifact(folder) or not (folder / "config.json").is_file():
+        with Artifact(folder, ["model"], verify=verify) as artifact:
+            files, facts = BundledFiles(artifact), artifact.manifest.facts
+            with files.damage("the model cannot be read"):
+                _refuse_headless_model(parse_json_object(files["config.json"], "config.json"), folder)
+                tokenizer = open_tokenizer(files[TOKENIZER], where=str(folder / TOKENIZER))
+                return _predictor(folder, _load(files.__getitem__, artifact.names()), tokenizer, facts, device)
+    refuse_headless(folder)
+    names = [file.name for file in folder.iterdir()]
+
+    def read(name: str) -> bytes:
+        return read_regular_file(folder / name, _MAX_FILE, what="a file of a model")
+
+    _refuse_headless_model(parse_json_object(read("config.json"), "config.json"), folder)
+    return _predictor(folder, _load(read, names), read_tokenizer(folder), {}, device)
+
+
+def _load(read: Any, names: Iterable[str]) -> "LoadedHead":
+    from wordpipe.model import load_headed
+
+    return load_headed(read, [*names])
+
+
+def _refuse_headless_model(values: dict[str, Any], folder: Path) -> None:
+    from wordpipe.model import is_headed
+
+    if not is_headed(values):
+        raise ArtifactError(
+            "the model labels nothing", where=folder, got=values.get("architectures"),
+            expected="a model of train classifier or train tagger",
+            hint=f"wordpipe train classifier LABELLED --init {folder} -o OUTPUT",
+        )  # fmt: skip
+
+
+def _predictor(
+    folder: Path, loaded: "LoadedHead", tokenizer: "Tokenizer", facts: dict[str, Any], device: "Device"
+) -> Predictor:
+    """A predictor by what its manifest says: temperature, thresholds, how much is read; nothing of a foreign folder."""
+    from wordpipe.heads import Classifier, Tagger
+
+    model, kind = loaded.model, loaded.model.head_config.kind
+    if (n_ids := number_of_ids(tokenizer)) > model.config.vocab_size:
+        raise ArtifactError(
+            "the tokenizer has more tokens than the model has embeddings", where=folder, got=n_ids,
+            expected=f"at most {model.config.vocab_size}",
+        )  # fmt: skip
+    if kind == "span":
+        raise ArtifactError(
+            "the model finds answers in passages, which wordpipe does not ask yet", where=folder,
+            expected="a model of train classifier or train tagger",
+        )  # fmt: skip
+    model.requires_grad_(False)
+    model.to(pick_device(device))
+    max_len, temperature = _number(facts, "read_tokens", model.config.max_len), _number(facts, "temperature", 1.0)
+    same: dict[str, Any] = {"max_len": int(max_len), "temperature": float(temperature)}
+    thresholds = facts.get("thresholds")
+    predictor = (
+        Tagger(model, tokenizer, **same)
+        if kind == "token"
+        else Classifier(model, tokenizer, thresholds=thresholds if isinstance(thresholds, list) else None, **same)
+    )
+    return Predictor(str(folder), predictor, model.head_config.labels, facts.get("pairs") is True, loaded.notes)
+
+
+def _number(facts: dict[str, Any], name: str, usual: float) -> float:
+    found = facts.get(name)
+    return found if isinstance(found, int | float) and found > 0 else usual
+
+
+@public()
+def predict(model: PathLike | Predictor, text: str, second: str | None = None, *, verify: bool = True) -> "Prediction":
+    """What a model with a head says of a text, or of a pair of texts.
+
+    Many texts go through `open_predictor(PATH).predict(texts)`.
+
+    Args:
+        model: an artifact of train classifier or tagger, a folder of transformers, or what `open_predictor` has opened.
+        text: to be labelled.
+        second: the second text of a pair.
+        verify: check the artifact's hashes first.
+
+    Raises:
+        WordpipeError: its class and its hint say what to do.
+
+    Example:
+        >>> rows = [{"text": f"see Rome {i}", "tags": ["O", "B-LOC", "O"]} for i in range(40)]
+        >>> _ = wordpipe.ingest(rows, output="new/tagged", tags_field="tags")
+        >>> _ = wordpipe.train_tagger("new/tagged", output="new/names", init="run/model", epochs=1)
+        >>> len(wordpipe.predict("new/names", "see Rome 7").tags)
+        3
+    """
+    opened = model if isinstance(model, Predictor) else open_predictor(model, verify=verify)
+    (found,) = opened.predict([text if second is None else (text, second)])
+    return found
