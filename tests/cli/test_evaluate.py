@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from wordpipe.cli import evaluate
+from wordpipe.cli.evaluate import measures as evaluate
 from wordpipe.cli.output import say
 from wordpipe.cli.tables import figure
 

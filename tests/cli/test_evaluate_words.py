@@ -6,7 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from wordpipe.cli import evaluate, tables
+from wordpipe.cli import tables
+from wordpipe.cli.evaluate import measures as evaluate
 from wordpipe.cli.output import say
 from wordpipe.cli.tables import figure
 
