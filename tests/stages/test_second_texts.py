@@ -1,6 +1,7 @@
 """`train clm` on pairs: the second texts are learned, the first ones read; `generate` goes on from a whole first text."""
 
 import json
+import re
 
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -188,7 +189,7 @@ def test_in_a_pipe_every_line_has_a_line(asked, learned, tmp_path):
     assert "1 of 4 sources were too long for the model's 32 positions with room for an answer: " in found.err
     assert "1 of 4 sources were empty, and so are their answers\n" in found.err
     assert asked("--prompts", tmp_path / "german", "-q").err == ""
-    assert " tokens in " in asked("zwei", "-v").err
+    assert re.search(r"\d tokens? in ", asked("zwei", "-v").err)  # how many differs between kinds of CPU
     several = asked("--prompts", tmp_path / "german", "--samples", 2).out.splitlines()
     assert [line.split("\t")[:2] for line in several] == [
         [n, rank] for n in "1234" for rank in "12" if n + rank != "22"
