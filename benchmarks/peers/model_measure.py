@@ -9,6 +9,9 @@ WORK = {
     "prepare": "model_text", "train_bert": "model_bert", "evaluate": "model_score", "raw_start": "model_starts",
     "streams": "model_ours", "ours": "model_ours", "transformers": "model_transformers", "trainer": "model_trainer",
     **dict.fromkeys(("write_pairs", "record", "changed", "repeat", "products", "write_ours", "write_theirs"), "seq2seq_sides"),
+    **dict.fromkeys(
+        ("train_ours", "train_theirs", "fresh_start", "bags", "gazetteer", "written_by_transformers"), "head_sides"
+    ),
 }  # fmt: skip
 
 

@@ -105,11 +105,15 @@ def head_loss_sum(model: Any, targets: HeadTargets, label_smoothing: float = 0.0
     the mean over labels; the squared error; cross-entropy over the positions that have a label.
     """
     assert isinstance(model, HeadedModel)
-    scores, packed = scores_of(model, targets)
-    wanted = targets.labels(packed)
-    return _LOSSES[model.head_config.kind if targets.per_position else model.head_config.problem](
-        scores, wanted, targets, label_smoothing
-    )
+    return loss_sum_of(model, *scores_of(model, targets), targets, label_smoothing)
+
+
+def loss_sum_of(
+    model: HeadedModel, scores: Tensor, packed: "Packed", targets: HeadTargets, label_smoothing: float = 0.0
+) -> Tensor:
+    """The same of scores that are there already, see `scores_of`."""
+    kind = model.head_config.kind if targets.per_position else model.head_config.problem
+    return _LOSSES[kind](scores, targets.labels(packed), targets, label_smoothing)
 
 
 def _single(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:
