@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.text.generate import Writing, answer_notes, generate
     from wordpipe.stages.text.ingest import ingest
     from wordpipe.stages.text.predict import Predictor, open_predictor, predict
+    from wordpipe.stages.text.predict_corpus import predict_corpus
     from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive
