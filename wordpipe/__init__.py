@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         duplicates,
         embed,
         evaluate_model,
+        evaluate_predictions,
         evaluate_retrieval,
         evaluate_seq2seq,
         evaluate_sts,
