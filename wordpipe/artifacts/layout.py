@@ -306,9 +306,9 @@ def predictions_schema(task: str, corpus: pa.Schema) -> pa.Schema:
         task: a key of `PREDICTED`.
         corpus: the columns of the corpus; what names its records and what they are labelled as is carried on.
     """
-    carried = [corpus.field(name) for name in _OF_RECORD if name in corpus.names]
+    kept = [corpus.field(name) for name in _OF_RECORD if name in corpus.names]
     gold = [corpus.field(name).with_name(new).with_nullable(True) for name, new in GOLD.items() if name in corpus.names]
-    return pa.schema([*carried, *PREDICTED[task], *gold])
+    return pa.schema([*kept, *PREDICTED[task], *gold])
 
 
 def predicted_task(found: pa.Schema) -> str | None:

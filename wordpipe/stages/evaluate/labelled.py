@@ -227,7 +227,7 @@ def _opened(
     given: dict[str, Any] = {name: value for name, value in named.items() if value}
     given |= {"deduplicate": False}
     with TemporaryDirectory(prefix="wordpipe-") as folder:
-        quiet = RunOptions(report=lambda told: None if told.note else run.report(told))
+        quiet = RunOptions(report=lambda progress: None if progress.note else run.report(progress))
         if rows is not None:
             rows = list(rows) if not hasattr(rows, "__arrow_c_stream__") and not hasattr(rows, "itertuples") else rows
         for attempt in range(2):
