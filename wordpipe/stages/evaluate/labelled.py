@@ -6,6 +6,7 @@ its digest says whether it is still the same. Nothing is deduplicated, as a test
 a label cannot be scored: it is left out, and counted. All texts are held in memory.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -289,7 +290,7 @@ def training_corpus(path: str) -> TrainingCorpus:
 
 def _there(path: str, entry: InputEntry) -> str | None:
     """Where an input of an artifact lies, if it is still the same."""
-    found = Path(path).absolute().parent / (entry.path or "")
+    found = Path(os.path.normpath(Path(path).absolute().parent / (entry.path or "")))
     if entry.path is None or not is_artifact(found):
         return None
     try:
