@@ -34,8 +34,6 @@ Probabilities are those of the temperature that was chosen on held-out texts. Fo
 
 _SHOWN = 5  # labels on a terminal
 _OWN = ("model", "corpus", "as_json", "quiet", "verify")  # parameters that say more here than those of any stage
-
-
 _COMMAND = COMMANDS["predict"]
 
 

@@ -150,7 +150,7 @@ Loss = Callable[[Floats, Floats], tuple[float, Floats]]
 def fit_linear(features_NF: Any, wanted_NV: Floats, loss: Loss, penalty: float) -> tuple[Floats, Floats]:
     """Weights (F, V) and bias (V,) of the least loss + penalty / 2 · |weights|², by L-BFGS.
 
-    The loss is divided by N in the search: the gradient at which it ends (1e-6) then means the same for few texts and many.
+    The loss is divided by N in the search: the gradient at which it ends (1e-5) then means the same for few texts and many.
 
     Args:
         features_NF: a scipy sparse array.
@@ -167,7 +167,7 @@ def fit_linear(features_NF: Any, wanted_NV: Floats, loss: Loss, penalty: float) 
         total += penalty / 2 * float((weights_FV * weights_FV).sum())
         return total / N, np.concatenate([gradient_FV.ravel(), gradient_NV.sum(0)]) / N
 
-    options = {"maxiter": _ROUNDS, "gtol": 1e-6, "ftol": 1e-12, "maxfun": 2 * _ROUNDS}
+    options = {"maxiter": _ROUNDS, "gtol": 1e-5, "ftol": 1e-10, "maxfun": 2 * _ROUNDS}
     found = minimize(value, np.zeros((F + 1) * V), jac=True, method="L-BFGS-B", options=options).x
     return found[: F * V].reshape(F, V), found[F * V :]
 
