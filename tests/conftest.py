@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TextIO
 
 import pytest
@@ -107,7 +108,18 @@ def _build(root: Path, handbook: Path) -> None:
     wordpipe.train_mlm(root / "tokens", output=root / "model", steps=4, **TINY)
     wordpipe.embed(root / "model", root / "corpus", output=root / "sentences", unit="document", device="cpu", threads=1)
     wordpipe.cluster(root / "sentences", output=root / "clusters", k=4, threads=1)
+    _build_predictions(root)
     wordpipe.index(root / "sentences", output=root / "index")
+
+
+def _build_predictions(root: Path) -> None:
+    """Of a head that is gone afterwards: the chain needs none."""
+    rows = [{"text": f"{number} is {colour}", "label": colour} for number in range(20) for colour in ("red", "blue")]
+    with TemporaryDirectory(dir=root.parent) as folder:
+        labelled, head = Path(folder) / "labelled", Path(folder) / "head"
+        wordpipe.ingest(rows, output=labelled, label_field="label")
+        wordpipe.train_classifier(labelled, output=head, init=root / "model", epochs=1, device="cpu", threads=1)
+        wordpipe.predict_corpus(head, labelled, output=root / "predictions", device="cpu", threads=1)
 
 
 @pytest.fixture

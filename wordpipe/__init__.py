@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         WordpipeWarning,
     )
     from wordpipe.heads import Classified, Prediction, Tagged
-    from wordpipe.heads.settings import ClassifierSettings, TaggerSettings
+    from wordpipe.heads.settings import ClassifierSettings, PredictSettings, TaggerSettings
     from wordpipe.model.settings import FillSettings, GenerateSettings
     from wordpipe.pipeline import Pipeline
     from wordpipe.pipeline import init_project as init
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         duplicates,
         embed,
         evaluate_model,
+        evaluate_predictions,
         evaluate_retrieval,
         evaluate_seq2seq,
         evaluate_sts,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         open_predictor,
         plot,
         predict,
+        predict_corpus,
         query,
         show,
         tokenize,

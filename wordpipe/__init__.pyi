@@ -21,6 +21,7 @@ from wordpipe.heads import Classified as Classified
 from wordpipe.heads import Prediction as Prediction
 from wordpipe.heads import Tagged as Tagged
 from wordpipe.heads.settings import ClassifierSettings as ClassifierSettings
+from wordpipe.heads.settings import PredictSettings as PredictSettings
 from wordpipe.heads.settings import TaggerSettings as TaggerSettings
 from wordpipe.model.settings import FillSettings as FillSettings
 from wordpipe.model.settings import GenerateSettings as GenerateSettings
@@ -276,6 +277,55 @@ def evaluate_model(
         for masked models. counts: sentences, bytes (of UTF-8, as the text came in), words (what the word pattern of the
         project finds; a run of a script without spaces is one word), unspaced_runs (such runs), documents (those that have a
         token), tokens, unknown_tokens, document_ends (targets that end a document), targets.
+    """
+
+def evaluate_predictions(
+    models: PathLike | Sequence[PathLike], data: PathLike | Iterable[Any] | None = None, *,
+    train: PathLike | Iterable[Any] | None = None, run: RunOptions | None = None, text_field: str = '',
+    text_b: str = '', label_field: str = '', split: Literal['train', 'valid', 'test', 'all'] | None = None,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0, draws: int = 1000, seed: int = 1,
+) -> dict[str, Any]:
+    """Evaluate models with heads by what they say of labelled texts, beside baselines that need no transformer.
+
+    Args:
+        models: artifacts of train classifier or tagger, or folders of transformers with such a class; or predictions
+            artifacts, of a corpus with labels, in the place of all of these and of `data`.
+        data: labelled texts: a corpus artifact, or files, or rows in memory. None with predictions.
+        train: the labelled texts that the baselines learn from; None: what the first model says it learned from.
+        run: progress, verification.
+
+    Returns:
+        evaluated ("predictions"), data, task ("single", "several", "score", "tags" or "answers"), measure (the main one),
+        train, train_note (why there is none), split (None for all), settings, counts (texts, unlabelled, and with training
+        texts train_texts and texts_in_train), metrics and systems.
+
+        systems is a list of system ("model", "majority", "tfidf", "gazetteer", "sentence"), name, metrics, intervals (95 %,
+        low and high), against (other system → measure → difference, interval and p), best_baseline (of a model: baseline,
+        difference, p, and whether the model is significantly above it), by_label (label → precision, recall, f1, support;
+        of tags those of spans), confusion (labels, and table: a row for each true label, of at most 30), confused (true,
+        given, count and first, of the pairs that differ most often), unknown_labels (label → count and first: gold labels
+        that a model does not know) and counts. Metrics are
+
+        single: accuracy, macro_f1, micro_f1 (the same number), calibration_error;
+        several: micro_f1, macro_f1, exact_match, calibration_error;
+        score: pearson, spearman, rmse;
+        tags: span_f1, span_precision, span_recall (conlleval's), accuracy (of tags), calibration_error (of spans);
+        answers: exact_match and f1 of SQuAD, calibration_error; where some questions have no answer answered_f1 and
+        unanswered_exact, of either part.
+
+        metrics are those of the first system and, by the name of each system, those of its first.
+
+    Settings, labelled texts of files:
+        text_field: field that holds the text; without it text. Default: ''.
+        text_b: field that holds the second text of a pair; without it text_b. Default: ''.
+        label_field: field that holds what is right; without it label, of taggers tags, of readers spans. Default: ''.
+        split: part of a corpus to evaluate on; without it test where it has one, else what the model has not learned from. Default: None.
+        device: where the model runs; auto takes the fastest there is. Default: 'auto'.
+        threads: CPU threads, 0 = one per core (0 to 1024). Default: 0.
+
+    Settings, what is shown:
+        draws: draws of the bootstrap, from which intervals and p come; 0 leaves them out. Default: 1000.
+        seed: seed of the bootstrap. Default: 1.
     """
 
 def evaluate_retrieval(
@@ -773,6 +823,26 @@ def predict(
         text: to be labelled.
         second: the second text of a pair.
         verify: check the artifact's hashes first.
+    """
+
+def predict_corpus(
+    model: PathLike, corpus: PathLike | Iterable[Any], *, output: PathLike, run: RunOptions | None = None,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0,
+) -> Made:
+    """What a model with a head says of every record of a corpus: an artifact with a row for each, in the corpus's order.
+
+    A record is read whole, however many sentences it has. Where the corpus says what its records are (`ingest --label-field`,
+    `--tags-field`, `--spans-field`), that stands beside: gold_label, gold_tags, gold_spans.
+
+    Args:
+        model: an artifact of train classifier or tagger, or a folder of transformers with such a class.
+        corpus: a corpus artifact, or whatever `ingest` takes, which is then ingested with the default settings.
+        output: folder of the predictions artifact.
+        run: progress, fresh start, verification.
+
+    Settings:
+        device: where to compute; auto takes the fastest there is. Default: 'auto'.
+        threads: CPU threads, 0 = one per core (0 to 1024). Default: 0.
     """
 
 def query(
@@ -1572,7 +1642,7 @@ def open(
 @overload
 def open(
     path: PathLike,
-    kind: Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters'] | tuple[Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters'], ...] | None = None,
+    kind: Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters', 'predictions'] | tuple[Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters', 'predictions'], ...] | None = None,
     *, verify: bool = True,
 ) -> OpenArtifact:
     """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.

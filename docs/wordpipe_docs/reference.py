@@ -18,11 +18,14 @@ from wordpipe.artifacts import (
     COUNTS,
     OPTIONAL,
     SOURCES,
+    SPANS,
     STEPS,
+    TAGS,
     VOCABULARY,
     clusters_schema,
     members_schema,
     ngrams_schema,
+    predictions_schema,
     sentences_schema,
     tokens_schema,
     vectors_schema,
@@ -257,8 +260,8 @@ COLUMNS = {
     "told": "counts and warnings, JSON",
     "text_b": "the second text of a pair (`--text-b`, `--parallel`)",
     "label": "of a text its label (`--label-field`); of a cluster the words that tell it from the others",
-    "tags": "a label for each word (`--tags-field`)",
-    "spans": "marked spans of the text (`--spans-field`)",
+    "tags": "a label for each word (`--tags-field`, or what a tagger says)",
+    "spans": "marked spans of the text (`--spans-field`, or what a tagger finds, each with its probability)",
     "cluster": "0, 1, …, the largest first",
     "size": "how many texts are in it",
     "share": "of all texts",
@@ -266,8 +269,33 @@ COLUMNS = {
     "central": "the texts nearest to its centre, the nearest first",
     "central_rows": "their rows in the sentences",
     "similarity": "the cosine with the centre of its cluster",
+    "labels": "those that the text has, the most probable first",
+    "probabilities": "of every label, in the order of `labels` in the manifest's facts",
+    "score": "the number that the model says",
+    "answer": "the answer in the text; empty: there is none",
+    "start": "its first character in the text; -1: there is none",
+    "end": "the character after its last one",
+    "probability": "of the answer",
+    "no_answer": "the probability that there is none",
+    "gold_label": "what the corpus says of the text, where it says anything: its `label`",
+    "gold_tags": "likewise its `tags`",
+    "gold_spans": "likewise its `spans`",
 }
 """What every column holds, in a few words."""
+
+
+def _predictions() -> Iterator[tuple[str, str, pa.Schema]]:
+    """Whose predictions they are, what keeps their names apart, and their schema without what is sometimes there."""
+    tasks = {
+        "classifier": "a classifier",
+        "score": "a classifier of scores",
+        "tagger": "a tagger",
+        "reader": "a reader",
+    }
+    corpus = pa.schema([*CORPUS, pa.field("label", pa.string()), pa.field("tags", TAGS), pa.field("spans", SPANS)])
+    for task, whose in tasks.items():
+        yield whose, "" if task == "classifier" else f" ({task})", predictions_schema(task, corpus)
+
 
 TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
     "corpus": {
@@ -303,6 +331,10 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
             "records had ids, `doc_id`",
             members_schema([]),
         ),
+    },
+    "predictions": {
+        f"predictions-*.parquet{behind}": (f"one row per record, in the order of the corpus; of {whose}", schema)
+        for whose, behind, schema in _predictions()
     },
 }
 """The tables of each kind of artifact: what a row is, and the schema that the program writes and checks."""

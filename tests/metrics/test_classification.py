@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 
-from wordpipe.metrics import accuracy, confusion, label_scores, macro_f1, micro_score
+from wordpipe.metrics import (
+    accuracy,
+    confusion,
+    f1_of,
+    label_scores,
+    label_statistics,
+    macro_f1,
+    macro_f1_of,
+    micro_score,
+    most_confused,
+    ratio_of,
+    right_given_there,
+)
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 LABELS = ["a", "b", "c", "d"]
@@ -45,3 +57,21 @@ def test_of_nothing():
     assert accuracy([], []) == 0.0
     assert micro_score([], []).f1 == 0.0
     assert macro_f1([]) == 0.0
+
+
+def test_sums_over_texts_are_the_figures_of_all():
+    random = np.random.default_rng(3)
+    found, wanted = ([[label] for label in random.choice(LABELS[:3], 90)] for _ in range(2))
+    rows = label_statistics(found, wanted, LABELS)
+    assert rows.shape == (90, 12)
+    flat = [[one[0] for one in some] for some in (wanted, found)]
+    assert macro_f1_of(rows.sum(0)) == pytest.approx(sklearn_metrics.f1_score(*flat, average="macro"))
+    both = np.stack([rows[:40].sum(0), rows.sum(0)])
+    assert macro_f1_of(both)[1] == macro_f1_of(rows.sum(0))
+    assert f1_of(right_given_there(found, wanted).sum(0)) == pytest.approx(micro_score(found, wanted).f1)
+    assert f1_of(np.zeros(3)) == macro_f1_of(np.zeros(6)) == ratio_of(np.zeros(2)) == 0.0
+
+
+def test_confused_pairs_are_ranked_by_number_then_name():
+    assert most_confused([*"bbcaa"], [*"aabab"], 9) == [("a", "b", 2), ("b", "a", 1), ("b", "c", 1)]
+    assert most_confused([*"bbcaa"], [*"aabab"], 1) == [("a", "b", 2)]

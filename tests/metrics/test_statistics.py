@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from wordpipe.metrics import average_ranks, correlation_interval, mean_interval, paired_difference, pearson, spearman
+from wordpipe.metrics import (
+    average_ranks,
+    correlation_interval,
+    correlation_of,
+    correlation_statistics,
+    mean_interval,
+    paired_difference,
+    pearson,
+    spearman,
+)
 from wordpipe.metrics import statistics as bootstrap
 
 
@@ -125,3 +134,16 @@ def test_a_rising_line_is_one_and_what_does_not_move_has_none() -> None:
     assert pearson(values, -values) == -1
     assert pearson(values, np.ones(50)) is None
     assert pearson(values[:0], values[:0]) is None
+
+
+@given(st.integers(2, 30), st.integers(0, 2**32 - 1))
+def test_a_correlation_of_sums_is_pearsons(n, seed):
+    draw = np.random.default_rng(seed)
+    one, other = draw.normal(size=n) * 10 + 1e3, draw.normal(size=n)
+    found = correlation_of(correlation_statistics(one, other).sum(axis=0))
+    assert float(found) == pytest.approx(pearson(one, other), abs=1e-9)
+
+
+def test_a_correlation_with_equal_numbers_is_none_of_them():
+    assert correlation_of(correlation_statistics(np.full(5, 3.1), np.arange(5.0)).sum(axis=0)) == 0.0
+    assert correlation_of(np.zeros((2, 6))).tolist() == [0.0, 0.0]

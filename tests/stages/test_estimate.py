@@ -37,7 +37,7 @@ INPUTS = {
     "train classifier": [TEXT, BODY], "train tagger": [TEXT, BODY],
     "train clm": [TEXT], "train denoising": [TEXT], "train seq2seq": [TEXT],
     "train contrastive": [TEXT], "embed": [ENCODER, TEXT], "index": [SENTENCES],
-    "cluster": [SENTENCES],
+    "cluster": [SENTENCES], "predict": [BODY, TEXT],
 }  # fmt: skip
 
 

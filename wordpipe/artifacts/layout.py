@@ -273,6 +273,49 @@ def _vector(dim: int) -> pa.Field:
     return pa.field("vector", pa.list_(pa.field("item", pa.float32(), nullable=False), dim), nullable=False)
 
 
+PREDICTED: dict[str, tuple[pa.Field, ...]] = {  # what a model says of a text, by what it has learned
+    "classifier": (
+        pa.field("labels", _list_of(pa.string()), nullable=False),  # that the text has, the most probable first
+        pa.field("probabilities", _list_of(pa.float32()), nullable=False),  # of all labels, in the order of the facts
+    ),
+    "score": (pa.field("score", pa.float32(), nullable=False),),
+    "tagger": (
+        pa.field("tags", _list_of(pa.string()), nullable=False),  # one a word
+        pa.field("spans", _list_of(pa.struct([
+            pa.field("start", pa.int64(), nullable=False), pa.field("end", pa.int64(), nullable=False),  # in characters
+            pa.field("label", pa.string(), nullable=False), pa.field("probability", pa.float32(), nullable=False),
+        ])), nullable=False),
+    ),
+    "reader": (
+        pa.field("answer", pa.string(), nullable=False),  # empty: none
+        pa.field("start", pa.int64(), nullable=False),  # in characters of the text; -1: none
+        pa.field("end", pa.int64(), nullable=False),
+        pa.field("probability", pa.float32(), nullable=False),
+        pa.field("no_answer", pa.float32(), nullable=False),  # the probability that there is none
+    ),
+}  # fmt: skip
+GOLD = {"label": "gold_label", "tags": "gold_tags", "spans": "gold_spans"}
+"""Column of a corpus → the column of predictions that has the same."""
+_OF_RECORD = ("doc_id", "record_id", "title", "text", "text_b", "source", "line")
+
+
+def predictions_schema(task: str, corpus: pa.Schema) -> pa.Schema:
+    """One row per record of a corpus, in its order.
+
+    Args:
+        task: a key of `PREDICTED`.
+        corpus: the columns of the corpus; what names its records and what they are labelled as is carried on.
+    """
+    kept = [corpus.field(name) for name in _OF_RECORD if name in corpus.names]
+    gold = [corpus.field(name).with_name(new).with_nullable(True) for name, new in GOLD.items() if name in corpus.names]
+    return pa.schema([*kept, *PREDICTED[task], *gold])
+
+
+def predicted_task(found: pa.Schema) -> str | None:
+    """The key of `PREDICTED` whose columns a table has; None: it has none's."""
+    return next((task for task, own in PREDICTED.items() if {field.name for field in own} <= {*found.names}), None)
+
+
 _NEEDED = {  # what each table has to have, whatever else it carries
     "corpus": CORPUS.names,
     "tokens": TOKENS_16.names,
@@ -284,9 +327,11 @@ _NEEDED = {  # what each table has to have, whatever else it carries
     "ngrams": ["ngram"],
     "sentences": ["doc_id", "text", "source", "line"],
     "index": ["doc_id", "text", "source", "line"],
+    "predictions": ["doc_id", "text", "source", "line"],
 }
 _WITH_VECTORS = ("words", "ngrams", "outputs", "sentences", "index")
 _OF_TYPE = {field.name: field for schema in (TOKENS_16, SOURCES, CORPUS) for field in schema}
+_OF_PREDICTIONS = {field.name: field for some in ([*CORPUS], *PREDICTED.values()) for field in some}
 _OF_LOG = {field.name: field for field in STEPS}
 _OF_WORDS = {field.name: field for field in (*COUNTS, *VOCABULARY, pa.field("ngram", pa.string(), nullable=False))}
 
@@ -301,11 +346,14 @@ def misfit_of(found: pa.Schema, file: str) -> str | None:
     stem, is_part = file.removesuffix(".parquet").partition("-")[0], "-" in file
     over_words = stem in ("words", "ngrams", "counts", "counts_b") or (stem == "index" and "word" in found.names)
     ours = _OF_LOG if stem == "steps" else _OF_WORDS if over_words else _OF_TYPE
+    ours = _OF_PREDICTIONS if stem == "predictions" else ours
     needed = VOCABULARY.names if over_words and stem == "index" else _NEEDED.get(stem, [])
     wants_vector = stem in _WITH_VECTORS and is_part
     for name in [*needed, *(["vector"] if wants_vector else [])]:
         if found.get_field_index(name) < 0:  # not there, or twice
             return f"no column {name}"
+    if stem == "predictions" and predicted_task(found) is None:
+        return "no column of what a model says"
     for field in found:
         if field.name == "vector" and wants_vector:
             fits = (

@@ -17,8 +17,8 @@ from wordpipe.artifacts.untrusted import parse_json
 from wordpipe.errors import ArtifactError
 
 FORMAT = 1  # raised when a reader of the old format could not read the new one
-Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index", "clusters"]
-KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index", "clusters")
+Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions"]
+KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions")
 MANIFEST = "manifest.json"
 MAX_MANIFEST = 64 << 20  # bytes
 

@@ -125,7 +125,7 @@ def naming(path: Path) -> Iterator[None]:
 
 _MADE_BY: dict[Kind, str] = {
     "corpus": "ingest", "tokens": "tokenize", "words": "train word2vec", "model": "train mlm", "sentences": "embed",
-    "index": "index", "clusters": "cluster",
+    "index": "index", "clusters": "cluster", "predictions": "predict",
 }  # fmt: skip
 
 

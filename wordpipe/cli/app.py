@@ -160,6 +160,10 @@ _EVALUATE = {
         "wordpipe.cli.evaluate.seq2seq:seq2seq",
         "Evaluate encoder-decoders by the target texts that they write, beside baselines.",
     ),
+    "predictions": (
+        "wordpipe.cli.evaluate.predictions:predictions",
+        "Evaluate classifiers and taggers on labelled texts, beside baselines.",
+    ),
     "sts": (
         "wordpipe.cli.evaluate.encoders:sts",
         "Evaluate encoders of texts on pairs of sentences that people have scored.",

@@ -1,6 +1,7 @@
-"""`wordpipe predict`: labels and spans of texts, as lines, as a table on a terminal, or JSON."""
+"""`wordpipe predict`: labels and spans of texts, as lines, as a table on a terminal, or JSON; with -o those of a corpus."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -9,15 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordpipe.cli.command import ExampleCommand, Option
+from wordpipe.cli.command import PATH, ExampleCommand, Option
 from wordpipe.cli.output import counted, escaped, one_line, safe_text, say
 from wordpipe.cli.query import given_lines
+from wordpipe.cli.stage import make, stage_command
+from wordpipe.errors import ConfigError
+from wordpipe.runtime import torch_threads
+from wordpipe.stages import COMMANDS
 
 if TYPE_CHECKING:
     from wordpipe.heads import Classified, Tagged
     from wordpipe.stages import Predictor
 
 _HELP = """Label texts, or find the names in them, with a trained classifier or tagger.
+
+With -o, what is named after MODEL is a corpus, or any source of text, and the result an artifact with a row for each record.
 
 All TEXT words are one text. Without TEXT, texts are read from --texts or stdin, one per line; on a terminal there is a
 prompt. A model that learned from pairs reads two texts of a line, parted by a tab. Of a classifier a line is its label and
@@ -26,14 +33,39 @@ the text, where the span begins and ends in characters, its label, its probabili
 Probabilities are those of the temperature that was chosen on held-out texts. Folders of transformers serve, too."""
 
 _SHOWN = 5  # labels on a terminal
+_OWN = ("model", "corpus", "as_json", "quiet", "verify")  # parameters that say more here than those of any stage
+_COMMAND = COMMANDS["predict"]
 
 
-def _predict(
-    model: Path, text: tuple[str, ...], texts: Path | None, device: Any, as_json: bool, verify: bool, quiet: bool
+def _predict(**given: Any) -> None:
+    """With -o, or a stage of a --config, the making of an artifact; else answers to texts."""
+    if given["output"] is not None or given["config"]:
+        if given["texts"] is not None:
+            raise ConfigError("-o takes a corpus or sources of text, not --texts", hint="name the file after MODEL")
+        make(_COMMAND, given)
+        return
+    if given["fresh"] or given["set"]:
+        raise ConfigError("--fresh and --set are of an artifact that is made: give -o OUTPUT")
+    if given["model"] is None:
+        raise click.MissingParameter(
+            ctx=click.get_current_context(), param=click.get_current_context().command.params[0]
+        )
+    if len(given["corpus"]) == 1 and os.path.lexists(given["corpus"][0]):  # who types its name means what it holds
+        hint = (
+            f"-o OUTPUT makes predictions of what it holds; --texts {given['corpus'][0]} reads a text from every line"
+        )
+        raise ConfigError("this is a file or a folder, not a text", where=given["corpus"][0], hint=hint)
+    taken = ("texts", "device", "as_json", "verify", "quiet")
+    with torch_threads(given["threads"] or 0):
+        _answer(Path(given["model"]), given["corpus"], **{name: given[name] for name in taken})
+
+
+def _answer(
+    model: Path, text: tuple[str, ...], *, texts: Path | None, device: Any, as_json: bool, verify: bool, quiet: bool
 ) -> None:
     from wordpipe.stages import open_predictor
 
-    opened = open_predictor(model, device=device, verify=verify)
+    opened = open_predictor(model, device=device or "auto", verify=verify)
     for note in () if quiet else opened.notes:
         say(f"{model.name}: {note}")
     given: list[Any] = []  # of the texts that are being computed
@@ -44,12 +76,15 @@ def _predict(
             given.append((first, second) if opened.pairs and tab else line)
             yield given[-1]
 
-    number = shortened = 0
+    number = shortened = without = 0
     one_by_one = sys.stdin.isatty() and not text and texts is None
     found = (one for each in read() for one in opened.predict([each])) if one_by_one else opened.predict(read())
     for number, one in enumerate(found, start=1):
         shortened += one.cut > 0
+        without += opened.tags_words and not one.spans  # type: ignore[union-attr]
         _print(number, given.pop(0), one, opened, as_json=as_json)
+    if without and not (quiet or as_json):
+        say(f"no span in {without:,} of {counted(number, 'texts')}" if number > 1 else "no span in this text")
     if shortened and not quiet:
         say(f"{counted(shortened, 'texts')} of {number:,} are longer than the model reads: their ends were left out")
 
@@ -59,7 +94,7 @@ def _print(number: int, text: Any, found: "Classified | Tagged", opened: "Predic
     if as_json:
         click.echo(json.dumps({"text": text, **_values(found, opened)}, ensure_ascii=False))
     elif opened.tags_words:
-        _print_spans(number, found)  # type: ignore[arg-type]
+        _print_spans(number, shown, found)  # type: ignore[arg-type]
     else:
         _print_labels(shown, found, opened)  # type: ignore[arg-type]
 
@@ -86,7 +121,12 @@ def _print_labels(text: str, found: "Classified", opened: "Predictor") -> None:
         click.echo(safe_text(f"  {known[name]:7.2%}  {name}{'  ←' if name in found.labels else ''}"))
 
 
-def _print_spans(number: int, found: "Tagged") -> None:
+def _print_spans(number: int, text: str, found: "Tagged") -> None:
+    if sys.stdout.isatty():
+        click.echo(safe_text(one_line(text)))
+        for span in found.spans:
+            click.echo(safe_text(f"  {span.probability:7.2%}  {span.label}  {one_line(span.text)}"))
+        return
     for span in found.spans:
         place = f"{number}\t{span.start}\t{span.end}"
         click.echo(f"{place}\t{escaped(span.label)}\t{span.probability:.4f}\t{escaped(one_line(span.text))}")
@@ -95,18 +135,16 @@ def _print_spans(number: int, found: "Tagged") -> None:
 predict = ExampleCommand(
     "predict",
     params=[
-        click.Argument(["model"], metavar="MODEL", type=click.Path(path_type=Path)),
-        click.Argument(["text"], nargs=-1, metavar="[TEXT]..."),
-        Option(["--texts"], type=click.Path(path_type=Path), metavar="FILE", help="Read texts from a file, one per line."),
-        Option(
-            ["--device"], type=click.Choice(["auto", "cpu", "cuda", "mps"]), default="auto",
-            help="Where to compute; auto takes the fastest there is.",
-        ),
+        click.Argument(["model"], metavar="MODEL", required=False),
+        click.Argument(["corpus"], nargs=-1, metavar="[TEXT|CORPUS]..."),
+        *(option for option in stage_command(_COMMAND).params if option.name not in _OWN),
+        Option(["--texts"], type=PATH, metavar="FILE", help="Read texts from a file, one per line."),
     ],
     callback=_predict,
     help=_HELP,
-    example='wordpipe predict run/topics "How far is the moon?"\nwordpipe predict run/names --json < posts.txt',
-    json="Print one JSON object per text.",
+    example='wordpipe predict run/topics "How far is the moon?"\nwordpipe predict run/names --json < posts.txt\n'
+    + _COMMAND.example,
+    json="Print one JSON object per text; with -o one for all.",
     quiet="Print nothing but the predictions and errors.",
-    verify="artifact's",
-)  # fmt: skip
+    verify="artifacts'",
+)

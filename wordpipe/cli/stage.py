@@ -52,7 +52,7 @@ def stage_command(command: Command) -> click.Command:
     return ExampleCommand(
         command.name.rpartition(" ")[2],
         params=params,
-        callback=lambda **given: _make(command, given),
+        callback=lambda **given: make(command, given),
         example=command.example,
         no_option=settings_without_option(settings),
         help=f"{command.summary}\n\n\b\n{inputs}",
@@ -73,7 +73,8 @@ def _argument(argument: Argument) -> click.Argument:
     return click.Argument([name], nargs=-1 if argument.many else 1, required=False, metavar=metavar)
 
 
-def _make(command: Command, given: dict[str, Any]) -> None:
+def make(command: Command, given: dict[str, Any]) -> None:
+    """Make the artifact of a command, from what the command line gives."""
     from wordpipe.stages import RunOptions
 
     settings_class, from_file = command.load_settings(), {}

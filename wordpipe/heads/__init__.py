@@ -2,7 +2,8 @@
 
 Read in this order: `settings`, `tags` (tags of words and the spans they mean), `labels` (what the records are labelled as),
 `examples` (records → ids and targets, on disk), `targets` (a batch and its loss), `learner` (what the trainer trains),
-`calibration` (probabilities that mean something, thresholds), `predict` (texts → labels, spans).
+`calibration` (probabilities that mean something, thresholds), `predict` (texts → labels, spans), `baselines` (what does
+without a transformer).
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
+    from wordpipe.heads.baselines import Gazetteer, TfidfModel, best_sentence, commonest
     from wordpipe.heads.calibration import (
         calibration_error,
         choose_temperature,

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.errors import shortened
+
 _DIGEST = 8  # bytes of a hash of a text
 _SHOWN = 3  # contradictions that are named
+_LONGEST = 40  # characters of a label that are shown: the tags of a text may be many
 
 
 @dataclass
@@ -77,6 +80,7 @@ class Contradictions:
             return
         self.number += 1
         if len(self.examples) < _SHOWN:
+            before, label = shortened(before, _LONGEST), shortened(label, _LONGEST)
             self.examples.append(f"{place} says {before} and {where} {label}")
 
 

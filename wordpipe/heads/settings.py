@@ -78,6 +78,15 @@ class ClassifierSettings(HeadSettings):
     )
 
 
+class PredictSettings(Settings):
+    """How a model with a head is asked."""
+
+    command = "predict"
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to compute; auto takes the fastest there is")
+    threads: int = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=True)
+
+
 class TaggerSettings(HeadSettings):
     """Tags of words: names in a text, parts of speech."""
 

@@ -9,15 +9,23 @@ if TYPE_CHECKING:
         LabelScore,
         accuracy,
         confusion,
+        f1_of,
         label_score,
         label_scores,
+        label_statistics,
         macro_f1,
+        macro_f1_of,
         micro_score,
+        most_confused,
+        ratio_of,
+        right_given_there,
     )
     from wordpipe.metrics.ranking import MEASURES, QueryFigures, score_ranking, trec_order
     from wordpipe.metrics.statistics import (
         average_ranks,
         correlation_interval,
+        correlation_of,
+        correlation_statistics,
         mean_interval,
         paired_difference,
         paired_score_difference,

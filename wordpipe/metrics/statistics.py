@@ -49,6 +49,25 @@ def pearson(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) ->
     return max(-1.0, min(1.0, float(one @ other) / spread**0.5)) if spread else None
 
 
+def correlation_statistics(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """What each thing adds to Pearson's correlation, (N, 6): 1, x, y, x², y² and x y, both about their means.
+
+    `correlation_of` makes the correlation of their sum, so that two systems can be compared by it (`paired_score_difference`).
+    """
+    one, other = one_N - one_N.mean(), other_N - other_N.mean()
+    return np.stack([np.ones(len(one)), one, other, one * one, other * other, one * other], axis=1)
+
+
+def correlation_of(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Pearson's correlation of such sums, (...) of (..., 6); 0 where it is not defined."""
+    n, x, y, xx, yy, xy = np.moveaxis(np.asarray(sums, np.float64), -1, 0)
+    n = np.maximum(n, 1)
+    spread = np.maximum(xx - x * x / n, 0) * np.maximum(yy - y * y / n, 0)
+    there = spread > 1e-12 * np.maximum(xx * yy, np.finfo(np.float64).tiny)
+    found: npt.NDArray[np.float64] = np.where(there, (xy - x * y / n) / np.sqrt(np.where(there, spread, 1)), 0.0)
+    return found
+
+
 Interval = tuple[float, float]
 """Lower and upper bound."""
 

@@ -17,8 +17,8 @@ from wordpipe.metrics import unit_rows
 
 _STREAM = 0x151  # separates this draw from every other use of a seed
 
-Analyse = Callable[[str], list[str]]
-"""A text's terms in order, each as often as it stands there."""
+Analyse = Callable[[Any], list[str]]
+"""The terms of a text, or of whatever stands for one, in order, each as often as it stands there."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Tfidf:
     idf: npt.NDArray[np.float32]  # (V,)
 
     @classmethod
-    def fit(cls, texts: Sequence[str], analyse: Analyse) -> "Tfidf":
+    def fit(cls, texts: Sequence[Any], analyse: Analyse) -> "Tfidf":
         """Learn the terms of N texts and how rare they are; columns are in the order in which terms first come."""
         df: Counter[str] = Counter()  # which keeps the order in which terms first come
         for text in texts:
@@ -42,7 +42,7 @@ class Tfidf:
         idf = 1 + np.log((1 + len(texts)) / (1 + np.array([*df.values()], dtype=np.float64)))
         return cls(analyse, {term: column for column, term in enumerate(df)}, idf.astype(np.float32))
 
-    def vectors(self, texts: Sequence[str]) -> Any:
+    def vectors(self, texts: Sequence[Any]) -> Any:
         """(N, V) float32 `scipy.sparse.csr_array`, rows of length 1; a text without a known term is an empty row."""
         starts = [0]
         columns: list[int] = []

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.stages.evaluate.doctor import NORMS, Figures, best_transform, diagnose, doctor, rate, unit_sample
     from wordpipe.stages.evaluate.language_model import evaluate_model
+    from wordpipe.stages.evaluate.predictions import evaluate_predictions
     from wordpipe.stages.evaluate.retrieval import evaluate_retrieval, open_collection
     from wordpipe.stages.evaluate.seq2seq import evaluate_seq2seq
     from wordpipe.stages.evaluate.sts import evaluate_sts, read_scored_pairs, read_sts_sets
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.text.generate import Writing, answer_notes, generate
     from wordpipe.stages.text.ingest import ingest
     from wordpipe.stages.text.predict import Predictor, open_predictor, predict
+    from wordpipe.stages.text.predict_corpus import predict_corpus
     from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive

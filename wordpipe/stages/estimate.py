@@ -277,16 +277,25 @@ def _cluster(settings: Any, inputs: Sequence[Size]) -> _Rule:
     return _Rule("cluster", seconds, memory, 40 * given.rows + 4 * given.rows**0.5 * given.dim, Size(rows=given.rows))
 
 
+def _predict(_: Any, inputs: Sequence[Size]) -> _Rule:
+    model, text = inputs[0], inputs[1]
+    tokens, texts = text.tokens or text.bytes / 3.9, text.documents or text.bytes / 1200
+    parameters = model.parameters or model.bytes / 4 or 4e6
+    seconds = 2 + texts * 1e-4 + tokens * 2 * parameters / 2e11
+    memory = 420e6 + 6 * parameters + min(text.bytes, 50e6)
+    return _Rule("predict", seconds, memory, 0.5 * text.bytes + 40 * texts, Size(rows=texts))
+
+
 _RULES: dict[str, Callable[[Any, Sequence[Size]], _Rule]] = {
     **dict.fromkeys(("train mlm", "train clm", "train denoising", "train seq2seq"), _transformer), "ingest": _ingest,
     **dict.fromkeys(("train classifier", "train tagger"), _headed),
     "import": _import, "tokenize": _tokenize, "train word2vec": _word2vec, "train contrastive": _contrastive,
-    "embed": _embed, "index": _index, "cluster": _cluster,
+    "embed": _embed, "index": _index, "cluster": _cluster, "predict": _predict,
 }  # fmt: skip
 
 
 def _is_arithmetic(command: str) -> bool:
-    return command.startswith(("train", "embed"))
+    return command.startswith(("train", "embed", "predict"))
 
 
 def _ratios(rule: _Rule, made: Manifest) -> dict[str, float]:

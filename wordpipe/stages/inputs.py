@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from wordpipe.artifacts import TARGET, TOKENIZER, Artifact, HashCache, InputEntry, is_artifact, open_regular_file
 from wordpipe.errors import InputError
-from wordpipe.stages.job import Job, Made, RunOptions
+from wordpipe.stages.job import Job, Made, PathLike, RunOptions
 from wordpipe.stages.sources import SourceLike, joint_hash, named_or_rows, refuse_headless
 
 _TOKENIZER_FILES = (
@@ -35,13 +35,14 @@ def file_entry(path: Path) -> InputEntry:
     return InputEntry(kind="file", digest=digest, path=path.name or ".", bytes=sum(one.stat().st_size for one in files))
 
 
-def model_entry(path: Path) -> InputEntry:
+def model_entry(path: PathLike) -> InputEntry:
     """A folder of transformers that a setting names: its config, its weights and its tokenizer, by their content.
 
     Raises:
         InputError: no such folder, or one without a config or weights.
         ArtifactError: an artifact that lost its manifest.
     """
+    path = Path(path)
     refuse_headless(path)
     files = sorted(one for one in path.glob("*") if one.name in _MODEL_FILES or one.suffix == ".safetensors")
     files += [one for one in (path / TARGET / TOKENIZER,) if one.is_file()]

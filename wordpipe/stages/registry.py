@@ -84,6 +84,12 @@ _VECTORS = Argument(
     "a file of word vectors, also .gz .bz2 .xz .zst, or a folder with vectors.npy and words.txt",
     entry="wordpipe.stages:vectors_entry",
 )
+_HEADED = Argument(
+    "MODEL",
+    ("model",),
+    "a model of train classifier or tagger, or a folder of transformers with such a class",
+    entry="wordpipe.stages:model_entry",
+)
 _ENCODER = Argument("MODEL|WORDS", ("model", "words"), "a model (of train contrastive, mlm or clm) or a words artifact")
 
 COMMANDS: dict[str, Command] = {
@@ -221,6 +227,17 @@ COMMANDS: dict[str, Command] = {
             settings="wordpipe.search.settings:IndexSettings",
             example="wordpipe index run/sentences -o run/index --type auto",
             next='wordpipe query {output} "your question"',
+        ),
+        Command(
+            name="predict",
+            makes="predictions",
+            summary="Label the texts of a corpus, or find the names in them.",
+            arguments=(_HEADED, _CORPUS),
+            function="wordpipe.stages:predict_corpus",
+            settings="wordpipe.heads.settings:PredictSettings",
+            example="wordpipe predict run/topics run/corpus -o run/predicted",
+            next="wordpipe show {output} --rows 3",
+            next_with=("labelled", "wordpipe evaluate predictions {output}"),
         ),
         Command(
             name="cluster",

@@ -80,6 +80,7 @@ SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
     "sentences": lambda n, facts: Size(rows=n.get("sentences", 0), dim=float(facts.get("dim", 0))),
     "index": lambda n, facts: Size(rows=n.get("vectors", 0), dim=float(facts.get("dim", 0))),
     "clusters": lambda n, _: Size(rows=n.get("texts", 0)),
+    "predictions": lambda n, _: Size(rows=n.get("texts", 0)),
 }  # fmt: skip
 
 

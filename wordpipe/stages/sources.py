@@ -13,7 +13,7 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.stages.job import PathLike
 
 _OURS = re.compile(  # names of files that no other program writes
-    r"(corpus|tokens|words|outputs|ngrams|sentences|index)-\d{5}\.parquet|(steps|counts|sources)\.parquet"
+    r"(corpus|tokens|words|outputs|ngrams|sentences|index|predictions)-\d{5}\.parquet|(steps|counts|sources)\.parquet"
     r"|training\.json|optimiser\.safetensors"
 )
 _MAX_ENTRIES = 1000  # of a manifest; more sources become one entry

@@ -82,3 +82,28 @@ class Seq2SeqEvaluationSettings(Settings):
         if self.prefix is not None and self.prefix_field:
             raise ValueError("prefix is the same for all, and prefix_field has one for each: give one of them")
         return self
+
+
+class PredictionsEvaluationSettings(Settings):
+    """How labelled texts are read, and how what a model says of them is measured."""
+
+    command = "evaluate predictions"
+
+    text_field: str = setting(
+        "", "field that holds the text; without it text", metavar="NAME", section="Labelled texts of files",
+    )  # fmt: skip
+    text_b: str = setting("", "field that holds the second text of a pair; without it text_b", metavar="NAME")
+    label_field: str = setting(
+        "", "field that holds what is right; without it label, of taggers tags, of readers spans", metavar="NAME"
+    )
+    split: Literal["train", "valid", "test", "all"] | None = setting(
+        None,
+        "part of a corpus to evaluate on; without it test where it has one, else what the model has not learned from",
+    )
+    device: Device = setting("auto", "where the model runs; auto takes the fastest there is")
+    threads: int = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=True)
+    draws: int = setting(
+        1_000, "draws of the bootstrap, from which intervals and p come; 0 leaves them out", ge=0, le=10**6,
+        section="What is shown", expert=True,
+    )  # fmt: skip
+    seed: int = setting(1, "seed of the bootstrap", ge=0, lt=2**32, expert=True)

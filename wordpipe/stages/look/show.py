@@ -58,9 +58,9 @@ def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, An
         if has_table:
             with suppress(ArtifactError):  # of a damaged one the manifest can be seen all the same
                 schema = read_schema(artifact, artifact.kind)
-                columns = {name: type_name(schema.field(one)) for name, one in visible_columns(schema).items()}
+                columns = {name: type_name(schema.field(one)) for name, one in _columns(artifact, schema).items()}
         if rows and has_table:
-            shown = row_shower(read_schema(artifact, artifact.kind))
+            shown = dict if artifact.kind == "predictions" else row_shower(read_schema(artifact, artifact.kind))
             for batch in read_batches(artifact, artifact.kind):
                 found += [_shortened(shown(row)) for row in batch.slice(0, rows - len(found)).to_pylist()]
                 if len(found) >= rows:
@@ -71,6 +71,11 @@ def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, An
             "columns": columns,
             "rows": found,
         }
+
+
+def _columns(artifact: Artifact, schema: Any) -> dict[str, str]:
+    """Name by which a column is shown → the column; predictions have no fields of the user's, so each by its own."""
+    return {name: name for name in schema.names} if artifact.kind == "predictions" else visible_columns(schema)
 
 
 def _shortened(row: dict[str, Any]) -> dict[str, Any]:

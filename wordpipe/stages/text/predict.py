@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MAX_FILE = 1 << 40  # bytes
 _PAIR = 2
+_TASKS = {"sequence": "classifier", "token": "tagger", "span": "reader"}
 
 
 @dataclass(frozen=True)
@@ -32,20 +33,26 @@ class Predictor:
         path: where it came from.
         model: says what a text is, or what its words are.
         labels: that it knows, in its order; of a score the one name.
-        pairs: it learned from pairs of texts.
+        pairs: it learned from pairs of texts; None of a folder of transformers, which does not say: both are taken.
         notes: what the user should know of how it was read.
     """
 
     path: str
     model: "Classifier | Tagger"
     labels: tuple[str, ...]
-    pairs: bool
+    pairs: bool | None
     notes: tuple[str, ...]
 
     @property
     def tags_words(self) -> bool:
         """Whether it is a tagger."""
         return self.model.model.head_config.kind == "token"
+
+    @property
+    def task(self) -> str:
+        """A key of `PREDICTED`: classifier, score, tagger or reader."""
+        head = self.model.model.head_config
+        return "score" if head.problem == "regression" else _TASKS[head.kind]
 
     def predict(self, texts: Iterable[str | tuple[str, str]]) -> "Iterator[Prediction]":
         """What is said of each text or pair, in their order; about a thousand are read ahead.
@@ -58,7 +65,7 @@ class Predictor:
 
     def _checked(self, number: int, given: str | tuple[str, str]) -> tuple[str, ...]:
         texts = (given,) if isinstance(given, str) else tuple(given)
-        if len(texts) != (_PAIR if self.pairs else 1):
+        if not texts or len(texts) > _PAIR or (self.pairs is not None and len(texts) != (_PAIR if self.pairs else 1)):
             raise InputError(
                 f"text {number} is {'one text' if len(texts) == 1 else 'a pair'}", got=" | ".join(texts)[:80],
                 expected="pairs: the model learned from pairs" if self.pairs else "single texts",
@@ -94,11 +101,7 @@ def open_predictor(
     folder = Path(path)
     if is_artifact(folder) or not (folder / "config.json").is_file():
         with Artifact(folder, ["model"], verify=verify) as artifact:
-            files, facts = BundledFiles(artifact), artifact.manifest.facts
-            with files.damage("the model cannot be read"):
-                _refuse_headless_model(parse_json_object(files["config.json"], "config.json"), folder)
-                tokenizer = open_tokenizer(files[TOKENIZER], where=str(folder / TOKENIZER))
-                return _predictor(folder, _load(files.__getitem__, artifact.names()), tokenizer, facts, device)
+            return predictor_of(artifact, device)
     refuse_headless(folder)
     names = [file.name for file in folder.iterdir()]
 
@@ -107,6 +110,15 @@ def open_predictor(
 
     _refuse_headless_model(parse_json_object(read("config.json"), "config.json"), folder)
     return _predictor(folder, _load(read, names), read_tokenizer(folder), {}, device)
+
+
+def predictor_of(artifact: Artifact, device: "Device") -> Predictor:
+    """The predictor of an open artifact. Raises ArtifactError: damaged, or a model without a head."""
+    folder, files, facts = artifact.path, BundledFiles(artifact), artifact.manifest.facts
+    with files.damage("the model cannot be read"):
+        _refuse_headless_model(parse_json_object(files["config.json"], "config.json"), folder)
+        tokenizer = open_tokenizer(files[TOKENIZER], where=str(folder / TOKENIZER))
+        return _predictor(folder, _load(files.__getitem__, artifact.names()), tokenizer, facts, device)
 
 
 def _load(read: Any, names: Iterable[str]) -> "LoadedHead":
@@ -153,7 +165,8 @@ def _predictor(
         if kind == "token"
         else Classifier(model, tokenizer, thresholds=thresholds if isinstance(thresholds, list) else None, **same)
     )
-    return Predictor(str(folder), predictor, model.head_config.labels, facts.get("pairs") is True, loaded.notes)
+    pairs = facts.get("pairs") is True if facts else None if kind == "sequence" else False
+    return Predictor(str(folder), predictor, model.head_config.labels, pairs, loaded.notes)
 
 
 def _number(facts: dict[str, Any], name: str, usual: float) -> float:
