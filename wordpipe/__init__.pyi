@@ -660,7 +660,7 @@ def ingest(
     sources: PathLike | Iterable[Any], *, output: PathLike, run: RunOptions | None = None, name: str = 'memory',
     documents: Literal['auto', 'file', 'block', 'line'] = 'auto', first_line_title: bool = False,
     newline: Literal['auto', 'paragraph', 'space'] = 'auto',
-    format: Literal['auto', 'txt', 'md', 'html', 'rst', 'jsonl', 'csv', 'tsv', 'parquet'] = 'auto',
+    format: Literal['auto', 'txt', 'md', 'html', 'rst', 'jsonl', 'csv', 'tsv', 'parquet', 'conll', 'squad', 'label-first'] = 'auto',
     text_field: str = 'text', title_field: str = 'title', id_field: str = 'auto',
     metadata: list[str] | tuple[str, ...] = (), no_metadata: bool = False,
     bad_records: Literal['fail', 'skip'] = 'fail', text_b: str = '', parallel: bool = False, label_field: str = '',
