@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wordpipe
-from wordpipe.corpus import Decoder, Ingest, Ledger, expand, labelled_records, looks_like
+from wordpipe.corpus import Decoder, Ingest, Ledger, expand, from_memory, labelled_records, looks_like
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError
 
@@ -314,3 +314,12 @@ def test_text_that_is_asked_for_is_text(tmp_path):
 def test_formats_that_say_what_is_what_take_no_names(form):
     with pytest.raises(ConfigError, match=re.escape(f"format {form} says itself")):
         IngestSettings.make({"format": form, "label_field": "x"})
+
+
+def test_spans_of_white_space_around_a_text_are_counted(tmp_path):
+    rows = [{"text": "  a b ", "spans": [[0, 2, None], [2, 3, None]]}, {"text": "c", "spans": []}]
+    reader = Ingest(from_memory(rows), IngestSettings(spans_field="spans", valid=0.0))
+    (batch,) = reader.batches()
+    assert [row["spans"] for row in batch.to_pylist()] == [[{"start": 0, "end": 1, "label": None}], []]
+    assert reader.counts["spans_dropped_blank"] == 1
+    assert any("memory:1" in text for text in reader.warnings)

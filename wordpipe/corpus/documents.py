@@ -419,7 +419,12 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
         record.line += record.text.count("\n", 0, stripped) if record.lines_follow else 0
         record.text = body.rstrip()
         if "spans" in record.own:
+            spans = record.own["spans"] or ()
             record.own = within(record.own, stripped, stripped + len(record.text))
+            if lost := len(spans) - len(record.own["spans"] or ()):
+                ledger.add("spans_dropped_blank", lost)
+                place = f"{record.source}:{record.line}"
+                ledger.warn("blank_spans", f"spans of white space around a text are left out, first in {place}")
     elif settings.is_pairs or record.is_pair:
         record.text = ""
     else:  # the title is the text where there is no other
