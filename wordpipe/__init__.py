@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         WordpipeError,
         WordpipeWarning,
     )
-    from wordpipe.heads import Classified, Prediction, Tagged
-    from wordpipe.heads.settings import ClassifierSettings, PredictSettings, TaggerSettings
+    from wordpipe.heads import Answered, Classified, Prediction, Tagged
+    from wordpipe.heads.settings import ClassifierSettings, PredictSettings, ReaderSettings, TaggerSettings
     from wordpipe.model.settings import FillSettings, GenerateSettings
     from wordpipe.pipeline import Pipeline
     from wordpipe.pipeline import init_project as init
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from wordpipe.search.settings import ClusterSettings, IndexSettings
     from wordpipe.sentences.settings import EmbedSettings
     from wordpipe.stages import (
+        FoundAnswer,
         Made,
         OpenArtifact,
         OpenClusters,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         Target,
         TargetWriter,
         Written,
+        ask,
         cluster,
         diff,
         doctor,
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
         train_contrastive,
         train_denoising,
         train_mlm,
+        train_reader,
         train_seq2seq,
         train_tagger,
         train_word2vec,

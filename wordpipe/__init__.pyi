@@ -17,11 +17,13 @@ from wordpipe.errors import StorageError as StorageError
 from wordpipe.errors import UnknownWordError as UnknownWordError
 from wordpipe.errors import WordpipeError as WordpipeError
 from wordpipe.errors import WordpipeWarning as WordpipeWarning
+from wordpipe.heads import Answered as Answered
 from wordpipe.heads import Classified as Classified
 from wordpipe.heads import Prediction as Prediction
 from wordpipe.heads import Tagged as Tagged
 from wordpipe.heads.settings import ClassifierSettings as ClassifierSettings
 from wordpipe.heads.settings import PredictSettings as PredictSettings
+from wordpipe.heads.settings import ReaderSettings as ReaderSettings
 from wordpipe.heads.settings import TaggerSettings as TaggerSettings
 from wordpipe.model.settings import FillSettings as FillSettings
 from wordpipe.model.settings import GenerateSettings as GenerateSettings
@@ -33,6 +35,7 @@ from wordpipe.runtime import Stopped as Stopped
 from wordpipe.search.settings import ClusterSettings as ClusterSettings
 from wordpipe.search.settings import IndexSettings as IndexSettings
 from wordpipe.sentences.settings import EmbedSettings as EmbedSettings
+from wordpipe.stages import FoundAnswer as FoundAnswer
 from wordpipe.stages import Made as Made
 from wordpipe.stages import OpenArtifact as OpenArtifact
 from wordpipe.stages import OpenClusters as OpenClusters
@@ -114,6 +117,22 @@ def run(
 
     Returns:
         What was made, in order; nothing where all was fresh.
+    """
+
+def ask(
+    model: PathLike | Predictor, question: str, *, index: PathLike | None = None,
+    passages: PathLike | Iterable[Any] | None = None, k: int = 5, read: int = 10, verify: bool = True,
+) -> list[FoundAnswer]:
+    """The best answers to a question, out of the texts of an index or of a corpus.
+
+    Args:
+        model: a model of train reader, a folder of transformers with a class for answers, or what `open_predictor` has opened.
+        question: one text.
+        index: an index over texts: it is searched, and the best texts are read.
+        passages: a corpus, or any source of text: every document is read.
+        k: answers wanted, at most.
+        read: texts of the index that are read.
+        verify: check artifacts' hashes first.
     """
 
 def cluster(
@@ -710,7 +729,7 @@ def ingest(
     sources: PathLike | Iterable[Any], *, output: PathLike, run: RunOptions | None = None, name: str = 'memory',
     documents: Literal['auto', 'file', 'block', 'line'] = 'auto', first_line_title: bool = False,
     newline: Literal['auto', 'paragraph', 'space'] = 'auto',
-    format: Literal['auto', 'txt', 'md', 'html', 'rst', 'jsonl', 'csv', 'tsv', 'parquet'] = 'auto',
+    format: Literal['auto', 'txt', 'md', 'html', 'rst', 'jsonl', 'csv', 'tsv', 'parquet', 'conll', 'squad', 'label-first'] = 'auto',
     text_field: str = 'text', title_field: str = 'title', id_field: str = 'auto',
     metadata: list[str] | tuple[str, ...] = (), no_metadata: bool = False,
     bad_records: Literal['fail', 'skip'] = 'fail', text_b: str = '', parallel: bool = False, label_field: str = '',
@@ -785,7 +804,7 @@ def open_predictor(
     """Read a model with a head and its tokenizer into memory.
 
     Args:
-        path: an artifact of train classifier or tagger, or a folder of transformers with such a class.
+        path: an artifact of train classifier, tagger or reader, or a folder of transformers with such a class.
         device: where to compute.
         verify: check an artifact's hashes first.
     """
@@ -819,9 +838,9 @@ def predict(
     Many texts go through `open_predictor(PATH).predict(texts)`.
 
     Args:
-        model: an artifact of train classifier or tagger, a folder of transformers, or what `open_predictor` has opened.
-        text: to be labelled.
-        second: the second text of a pair.
+        model: an artifact of train classifier, tagger or reader, a folder of transformers, or what `open_predictor` opened.
+        text: to be labelled; of a reader the passage.
+        second: the second text of a pair; of a reader the question.
         verify: check the artifact's hashes first.
     """
 
@@ -1375,6 +1394,57 @@ def train_mlm(
         mask_unit: what is hidden together: single tokens, whole words, or spans of whole words. Default: 'token'.
         mask_share: of these, the share shown as [MASK]; 1 = all of them (0 to 1). Default: 0.8.
         random_share: of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is (0 to 1). Default: None.
+    """
+
+def train_reader(
+    corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
+    epochs: float = 3, lr: float = 0.0005, batch_size: int = 32, seeds: int = 1, freeze: int = 0, seed: int = 1,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1, layer_decay: float = 0.8,
+    warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0, evaluations: int = 10,
+    seq_len: int | None = None, dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
+    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, max_query: int = 64,
+    max_answer: int = 30, stride: int = 128, n_best: int = 20,
+) -> Made:
+    """Teach a trained transformer to find the answers of questions in passages.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        corpus: passages with questions and answers: SQuAD's JSON, or records with `text_b` (the question) and `spans` (the
+            answers that are right; an empty list: there is none).
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+
+    Settings:
+        init: the model to start from: an artifact of train mlm or clm, or a folder of transformers. Default: None.
+        epochs: passes over the questions (> 0, at most 10000). Default: 3.
+        lr: peak learning rate of the head; the layers below have shares of it (> 0, at most 1). Default: 0.0005.
+        batch_size: texts per step (1 to 65536). Default: 32.
+        seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
+        freeze: leave so many layers as they are, counted from the embeddings (1: these alone) (0 to 257). Default: 0.
+        seed: seed of the head, the order and dropout. Default: 1.
+        device: where to train; auto takes the fastest there is. Default: 'auto'.
+
+    Settings, learning:
+        held_out: share of the texts held out, by a hash of the text, where the corpus holds out fewer: on them the best weights are found and probabilities calibrated (> 0, < 1). Default: 0.1.
+        layer_decay: learning rate of a layer as a share of that of the layer above it (> 0, at most 1). Default: 0.8.
+        warmup: steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on. Default: 0.1.
+        weight_decay: decoupled weight decay, on matrices only (0 to 10). Default: 0.01.
+        dropout: share of each block's output, and of the head's input, zeroed (< 1). Default: 0.1.
+        patience: stop when so many validations in a row are no better than the best one, 0 = go on to the end (0 to 1000). Default: 0.
+        evaluations: validations over the run; the best weights of all are kept (1 to 1000). Default: 10.
+        seq_len: tokens of a text that are read, special ones included, else as many as the model has (8 to 65536). Default: None.
+        dtype: numbers in matrix products; auto: the fastest of the device. Default: 'auto'.
+        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
+        checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
+        report_every: steps between two rows of the log. Default: 10.
+
+    Settings, reading:
+        max_query: tokens of a question that are read, and at most half of the model's (1 to 1024). Default: 64.
+        max_answer: tokens of an answer, at most (1 to 1024). Default: 30.
+        stride: tokens from one window of a long passage to the next, and at most half of a window (1 to 65536). Default: 128.
+        n_best: answers among which probabilities are shared (1 to 1000). Default: 20.
     """
 
 def train_seq2seq(

@@ -23,7 +23,7 @@ def here(tmp_path, monkeypatch):
         "sub/d.TSV",
         "sub/.hidden.txt",
         ".git/e.txt",
-        "sub/x.conll",
+        "sub/x.dat",
         "README",
     ):
         path = tmp_path / name
@@ -44,7 +44,7 @@ def test_a_folder_gives_its_known_files_sorted_and_counts_the_others(here):
         ("sub/d.TSV", "tsv", "none"),
         ("sub/deep/c.jsonl.gz", "jsonl", "gz"),
     ]
-    assert found.skipped == {".conll": 1, "hidden": 2, "without ending": 1}
+    assert found.skipped == {".dat": 1, "hidden": 2, "without ending": 1}
     assert found.bytes == sum(len(s.name) for s in found)
     assert found[0].name == "a.md"
     assert len(found[1:]) == 3
@@ -55,7 +55,7 @@ def test_a_named_format_takes_every_file_of_a_folder(here):
     assert [(s.name, s.format) for s in found] == [
         ("sub/d.TSV", "txt"),
         ("sub/deep/c.jsonl.gz", "txt"),
-        ("sub/x.conll", "txt"),
+        ("sub/x.dat", "txt"),
     ]
 
 
@@ -72,9 +72,9 @@ def test_globs_are_expanded_and_a_file_of_that_very_name_comes_first(here):
 
 
 def test_a_named_file_of_unknown_ending_is_text(here):
-    assert [(s.name, s.format) for s in expand(["README", "sub/x.conll"])] == [
+    assert [(s.name, s.format) for s in expand(["README", "sub/x.dat"])] == [
         ("README", "txt"),
-        ("sub/x.conll", "txt"),
+        ("sub/x.dat", "txt"),
     ]
 
 
@@ -117,7 +117,6 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
         ("*.pdf", "no file matches", None),
         ("nothing", "no text to read; got only skipped files (1 .png)", None),
         ("page.xml", ".xml files are not read", "--format txt"),
-        ("data.json", ".json files are not read", "jq -c"),
         ("all.tar.gz", ".tar files are not read", "unpack"),
         ("t.parquet.gz", "Parquet is read from plain files only", "decompress"),
         ("lost.txt", "the link leads nowhere", None),
@@ -130,7 +129,7 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
     ],
 )
 def test_what_cannot_be_read_is_named(here, text, message, hint):
-    for name in ("nothing/a.png", "page.xml", "data.json", "all.tar.gz", "t.parquet.gz"):
+    for name in ("nothing/a.png", "page.xml", "all.tar.gz", "t.parquet.gz"):
         path = here / name
         path.parent.mkdir(exist_ok=True)
         path.touch()

@@ -162,6 +162,16 @@ _MALFORMED: dict[str, tuple[str, bytes, Collection[int]]] = {
     "csv-no-end-of-quote": ("a.csv", b'text,x\n"one two three.\n' + b"a,b\n" * 500, _EITHER),
     "csv-ragged": ("a.csv", b"text,x\none two.,1,2,3,4\n", _EITHER),
     "csv-no-header": ("a.csv", b"\n\n\n", _INPUT),
+    "conll-ragged": ("a.conll", b"Rome B-LOC\nis O O\nold O\n", _INPUT),
+    "conll-no-tags": ("a.conll", b"Rome\nis\n", _INPUT),
+    "conll-no-ends": ("a.conll", b"Rome B-LOC\n" * 9_000, {0}),
+    "squad-cut": ("a.json", b'{"data": [{"title": "x", "paragraphs": [{"context": "The sea', _INPUT),
+    "squad-wrong-place": (
+        "a.json", b'{"data": [{"paragraphs": [{"context": "The sea.", "qas": [{"id": "1", "question": "What?", "answers": '
+        b'[{"text": "sea", "answer_start": 400}]}]}]}]}', _INPUT,
+    ),
+    "squad-deep": ("a.json", b'{"data": ' + b"[" * _DEEP, _INPUT),
+    "squad-none": ("a.json", b'[{"text": "one two three."}]', _INPUT),
     "parquet-cut": ("a.parquet", b"PAR1" + bytes(500), _INPUT),
     "parquet-garbage": ("a.parquet", b"PAR1" + os.urandom(900) + b"\xff\xff\xff\x7fPAR1", _INPUT),
     "gz-cut": ("a.txt.gz", gzip.compress(os.urandom(9_000).hex().encode())[:-900], _INPUT),

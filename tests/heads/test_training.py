@@ -95,6 +95,30 @@ def test_losses_of_tags_equal_transformers(tmp_path):
     assert float(ours.detach()) == pytest.approx(float(theirs.detach()), rel=1e-5)
 
 
+@pytest.mark.parametrize("style", ["modern", "classic"])
+def test_losses_and_scores_of_answers_equal_transformers(tmp_path, style):
+    """Text by text: where a batch is padded, transformers counts the padding among the places of an answer."""
+    random = np.random.default_rng(7)
+    model = start_headed(new_model(small_config("encoder", style), 1), HeadConfig("span"), 1).eval()
+    given = examples(tmp_path / "ids", [random.integers(0, 4, 2).tolist() for _ in range(9)], 2)
+    peer = peer_of(model, tmp_path / "peer")
+    batch = HeadObjective(False).targets(given.rows(np.arange(9)), torch.Generator(), 0.0)
+    total = 0.0
+    for number in range(9):
+        rows = given.rows(np.array([number]))
+        ids, wanted = torch.from_numpy(rows.ids).long()[None], torch.from_numpy(rows.targets).long()
+        with torch.inference_mode():
+            theirs = peer(input_ids=ids, start_positions=wanted[:, 0], end_positions=wanted[:, 1])
+            ours = model.scores(ids)[0]
+        assert torch.allclose(ours, torch.stack([theirs.start_logits[0], theirs.end_logits[0]], 1), atol=1e-5)
+        total += float(theirs.loss)
+    ours = head_loss_sum(model, batch)
+    assert float(batch.n_targets) == 9
+    assert float(ours.detach()) == pytest.approx(total, rel=1e-5)
+    parts = sum(head_loss_sum(model, batch.rows(first, min(9, first + 4))) for first in (0, 4, 8))
+    assert float(parts.detach()) == pytest.approx(total, rel=1e-5)
+
+
 def test_weights_of_labels_are_those_of_torch(tmp_path):
     weights = torch.tensor([0.5, 2.0, 1.0])
     targets = np.random.default_rng(4).integers(0, 3, (8, 1)).astype(np.float32)

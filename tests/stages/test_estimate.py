@@ -35,6 +35,7 @@ SENTENCES = Size(rows=8000, dim=100, disk=5e6)
 INPUTS = {
     "ingest": [TEXT], "import": [TEXT], "tokenize": [TEXT], "train word2vec": [TEXT], "train mlm": [TEXT],
     "train classifier": [TEXT, BODY], "train tagger": [TEXT, BODY],
+    "train reader": [TEXT, BODY],
     "train clm": [TEXT], "train denoising": [TEXT], "train seq2seq": [TEXT],
     "train contrastive": [TEXT], "embed": [ENCODER, TEXT], "index": [SENTENCES],
     "cluster": [SENTENCES], "predict": [BODY, TEXT],

@@ -231,7 +231,7 @@ def made_lines(
     >>> [*made_lines({"bytes_read": 1500, "documents_read": 2, "documents_kept": 2}, {"recall_at_10": 0.98}, {}, "x")]
     ['1.5 kB read · 2 documents read', 'finds 98 % of the true ten nearest']
     """
-    kept = {name: count for name, count in counts.items() if count and not name.startswith("fields_not_carried")}
+    kept = {name: n for name, n in counts.items() if n and not re.match(r"fields_not_carried|(labels|tags)\.", name)}
     for name in [*kept]:  # all that was read is kept
         if name.endswith("_kept") and kept.get(name.removesuffix("_kept") + "_read") == kept[name]:
             del kept[name]

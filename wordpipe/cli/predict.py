@@ -12,6 +12,7 @@ import click
 
 from wordpipe.cli.command import PATH, ExampleCommand, Option
 from wordpipe.cli.output import counted, escaped, one_line, safe_text, say
+from wordpipe.cli.predict_answers import print_answer, print_answers, values_of
 from wordpipe.cli.query import given_lines
 from wordpipe.cli.stage import make, stage_command
 from wordpipe.errors import ConfigError
@@ -19,10 +20,10 @@ from wordpipe.runtime import torch_threads
 from wordpipe.stages import COMMANDS
 
 if TYPE_CHECKING:
-    from wordpipe.heads import Classified, Tagged
+    from wordpipe.heads import Classified, Prediction, Tagged
     from wordpipe.stages import Predictor
 
-_HELP = """Label texts, or find the names in them, with a trained classifier or tagger.
+_HELP = """Label texts, find the names in them, or find answers in them, with a trained classifier, tagger or reader.
 
 With -o, what is named after MODEL is a corpus, or any source of text, and the result an artifact with a row for each record.
 
@@ -30,6 +31,12 @@ All TEXT words are one text. Without TEXT, texts are read from --texts or stdin,
 prompt. A model that learned from pairs reads two texts of a line, parted by a tab. Of a classifier a line is its label and
 the probability, of several labels each with its own; of a score the number; of a tagger each span is a line: the number of
 the text, where the span begins and ends in characters, its label, its probability and its text, parted by tabs.
+
+A reader takes a question and its passage, parted by a tab, and a line is the number, where the answer begins and ends in
+characters of the passage (-1: it has none), its probability and the answer. With --index the question is searched for in an
+index and the ten best texts are read, with --passages all of a corpus or a source: a line is the rank, the probability, the
+answer, its source and the passage. Exit code 3 when no passage has an answer.
+
 Probabilities are those of the temperature that was chosen on held-out texts. Folders of transformers serve, too."""
 
 _SHOWN = 5  # labels on a terminal
@@ -55,24 +62,32 @@ def _predict(**given: Any) -> None:
             f"-o OUTPUT makes predictions of what it holds; --texts {given['corpus'][0]} reads a text from every line"
         )
         raise ConfigError("this is a file or a folder, not a text", where=given["corpus"][0], hint=hint)
-    taken = ("texts", "device", "as_json", "verify", "quiet")
+    taken = ("texts", "device", "as_json", "verify", "quiet", "index", "passages", "k")
     with torch_threads(given["threads"] or 0):
         _answer(Path(given["model"]), given["corpus"], **{name: given[name] for name in taken})
 
 
 def _answer(
-    model: Path, text: tuple[str, ...], *, texts: Path | None, device: Any, as_json: bool, verify: bool, quiet: bool
-) -> None:
+    model: Path, text: tuple[str, ...], *, texts: Path | None, device: Any, as_json: bool, verify: bool, quiet: bool,
+    index: Path | None, passages: tuple[str, ...], k: int,
+) -> None:  # fmt: skip
     from wordpipe.stages import open_predictor
 
     opened = open_predictor(model, device=device or "auto", verify=verify)
     for note in () if quiet else opened.notes:
         say(f"{model.name}: {note}")
+    if index is not None or passages:
+        questions = given_lines(text, texts, what="question", option="--texts", quiet=quiet)
+        more: dict[str, Any] = {"as_json": as_json, "verify": verify, "quiet": quiet}
+        print_answers(opened, questions, index=index, passages=passages, k=k, **more)
+        return
     given: list[Any] = []  # of the texts that are being computed
 
     def read() -> Iterator[Any]:
         for line in given_lines(text, texts, what="text", option="--texts", quiet=quiet):
             first, tab, second = line.partition("\t")
+            if opened.finds_answers and tab:  # the question comes first, for a passage may have tabs
+                first, second = second, first
             given.append((first, second) if opened.pairs and tab else line)
             yield given[-1]
 
@@ -89,9 +104,13 @@ def _answer(
         say(f"{counted(shortened, 'texts')} of {number:,} are longer than the model reads: their ends were left out")
 
 
-def _print(number: int, text: Any, found: "Classified | Tagged", opened: "Predictor", *, as_json: bool) -> None:
+def _print(number: int, text: Any, found: "Prediction", opened: "Predictor", *, as_json: bool) -> None:
     shown = text if isinstance(text, str) else " | ".join(text)
-    if as_json:
+    if as_json and opened.finds_answers:
+        click.echo(json.dumps({"question": text[1], "text": text[0], **values_of(found)}, ensure_ascii=False))  # type: ignore[arg-type]
+    elif opened.finds_answers:
+        print_answer(number, text[1], found)  # type: ignore[arg-type]
+    elif as_json:
         click.echo(json.dumps({"text": text, **_values(found, opened)}, ensure_ascii=False))
     elif opened.tags_words:
         _print_spans(number, shown, found)  # type: ignore[arg-type]
@@ -99,7 +118,7 @@ def _print(number: int, text: Any, found: "Classified | Tagged", opened: "Predic
         _print_labels(shown, found, opened)  # type: ignore[arg-type]
 
 
-def _values(found: "Classified | Tagged", opened: "Predictor") -> dict[str, Any]:
+def _values(found: "Prediction", opened: "Predictor") -> dict[str, Any]:
     values = {name: value for name, value in asdict(found).items() if value is not None}
     if "probabilities" in values:
         known = dict(zip(opened.labels, values["probabilities"], strict=False))
@@ -139,11 +158,24 @@ predict = ExampleCommand(
         click.Argument(["corpus"], nargs=-1, metavar="[TEXT|CORPUS]..."),
         *(option for option in stage_command(_COMMAND).params if option.name not in _OWN),
         Option(["--texts"], type=PATH, metavar="FILE", help="Read texts from a file, one per line."),
+        Option(
+            ["--index"],
+            type=PATH,
+            metavar="INDEX",
+            help="Of a reader: search an index over texts for the question, and read the best ten.",
+        ),
+        Option(
+            ["--passages"],
+            multiple=True,
+            metavar="CORPUS|SOURCE",
+            help="Of a reader: read all documents of a corpus, or of files; may be given several times.",
+        ),
+        Option(["-k"], type=click.IntRange(1, 1000), default=5, help="Of a reader: answers per question."),
     ],
     callback=_predict,
     help=_HELP,
     example='wordpipe predict run/topics "How far is the moon?"\nwordpipe predict run/names --json < posts.txt\n'
-    + _COMMAND.example,
+    'wordpipe predict run/reader "Who built the mill?" --index run/index\n' + _COMMAND.example,
     json="Print one JSON object per text; with -o one for all.",
     quiet="Print nothing but the predictions and errors.",
     verify="artifacts'",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.corpus.fields import Fields
     from wordpipe.corpus.ingest import Ingest
+    from wordpipe.corpus.labelled import labelled_records
     from wordpipe.corpus.looks import looks_like
     from wordpipe.corpus.markup.sections import markup_records, to_utf8
     from wordpipe.corpus.modules import string_value

@@ -127,6 +127,7 @@ def to_array(values: Sequence[Any], kinds: Collection[str], kind: pa.DataType | 
     if pa.types.is_string(kind):
         return pa.array(values if kinds == {"str"} else [None if v is None else text_of(v) for v in values], kind)
     if pa.types.is_list(kind):
+        values = [[v] if v is not None and type(v) is not list else v for v in values]
         if len({*kinds} - {_LIST, "list inexact"}) > 1:
             values = [v and [_plain(item) for item in v] for v in values]
         return pa.array(values, kind)
@@ -277,6 +278,8 @@ def cast_back(column: pa.Array, kinds: Collection[str]) -> pa.Array:
         return column
     if pa.types.is_string(column.type):
         return _from_text(column, kind)
+    if pa.types.is_list(column.type) and not pa.types.is_list(kind):  # one label, where other records had several
+        column = pa.array([one[0] if one else None for one in column.to_pylist()], column.type.value_type)
     return column.cast(kind)
 
 
@@ -372,7 +375,7 @@ class Columns:
         found = {}
         for field in list(self.schema)[len(CORPUS) :]:
             name, among = (field.name, own_of) if is_ours(field) else (user_name(field), values_of)
-            kinds = self._own.get(name, {}) if is_ours(field) else self._kinds(name)
+            kinds = self._own_kinds(name) if is_ours(field) else self._kinds(name)
             given = among.get(name)
             found[field.name] = (
                 pa.nulls(len(records), field.type) if given is None else to_array(given, {*kinds}, field.type)
@@ -416,7 +419,7 @@ class Columns:
             if column is None:
                 column = pa.nulls(len(batch), field.type)
             elif column.type != field.type:
-                column = recast(column, {*(self._own[key[1]] if key[0] else self._fields[key[1]])})
+                column = recast(column, self._own_kinds(key[1]) if key[0] else {*self._fields[key[1]]})
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -458,4 +461,11 @@ class Columns:
         return type_of({*self._kinds(name)})
 
     def _own_type(self, name: str) -> pa.DataType:
-        return _OWN_TYPES[name] if name in _OWN_TYPES else type_of({*self._own.get(name, {})})
+        return _OWN_TYPES[name] if name in _OWN_TYPES else type_of(self._own_kinds(name))
+
+    def _own_kinds(self, name: str) -> set[str]:
+        """The kinds of a column of ours; where some records have several labels, one label is a list of one."""
+        kinds = {*self._own.get(name, {})}
+        if name == "label" and any(kind.startswith(_LIST) for kind in kinds):
+            kinds = {kind if kind.startswith(_LIST) else _LIST + kind for kind in kinds}
+        return kinds

@@ -35,6 +35,7 @@ class Record:
     part: int = 0  # 0 for a whole text or its first part, then 1, 2, …
     # offset in the text → line of the source, ascending, where a parser of markup made the text
     places: Sequence[tuple[int, int]] = ()
+    is_pair: bool = False  # it has a second text, and is one row of the corpus
     beside: str = ""  # what a record without an id says beside its text: another that says the same is the same record
 
     def lines_from(self, offset: int, line: int, texts: Iterable[str]) -> Iterator[int]:
@@ -333,7 +334,7 @@ class Document:
 
         A pair's text is one: what its second text says is said of all of it.
         """
-        if settings.is_pairs:
+        if settings.is_pairs or self.record.is_pair:
             yield [self.record.text], [self.record.line]
             return
         from wordpipe.corpus.sentences import split_sentences  # 30 ms of patterns, for which `status` need not wait
@@ -382,7 +383,8 @@ def document_of(
     data = record.text.encode()
     size, digest = len(data), blake3(data).digest(_DIGEST_BYTES)
     split = split_of(digest.hex(), settings.valid, settings.test)  # by the text alone: none is on both sides
-    if settings.is_pairs:
+    is_pair = settings.is_pairs or record.is_pair
+    if is_pair:
         second = record.own["text_b"].encode()
         digest = blake3(data + b"\0" + second).digest(_DIGEST_BYTES)  # no text has a NUL
         size += len(second)
@@ -403,6 +405,7 @@ def document_of(
         seen.add(key)
         seen.add(digest)
     ledger.add("documents_kept")
+    ledger.add("pairs", record.is_pair and not settings.is_pairs)  # where all are, the rows are their number
     ledger.add(f"documents_{split}")
     ledger.add("bytes_kept", size)
     return Document(digest.hex(), split, record, 100 + len(record.title or "") + record.width)
@@ -416,8 +419,13 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
         record.line += record.text.count("\n", 0, stripped) if record.lines_follow else 0
         record.text = body.rstrip()
         if "spans" in record.own:
+            spans = record.own["spans"] or ()
             record.own = within(record.own, stripped, stripped + len(record.text))
-    elif settings.is_pairs:
+            if lost := len(spans) - len(record.own["spans"] or ()):
+                ledger.add("spans_dropped_blank", lost)
+                place = f"{record.source}:{record.line}"
+                ledger.warn("blank_spans", f"spans of white space around a text are left out, first in {place}")
+    elif settings.is_pairs or record.is_pair:
         record.text = ""
     else:  # the title is the text where there is no other
         record.text, record.title = record.title or "", None
@@ -426,7 +434,7 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
     if record.title and len(record.title) > LONGEST_TITLE:
         record.title = record.title[:LONGEST_TITLE]
         ledger.add("titles_cut")
-    if settings.is_pairs and not _is_pair(record, settings, ledger):
+    if (settings.is_pairs or record.is_pair) and not _is_pair(record, settings, ledger):
         return False
     if not record.text:
         ledger.add("documents_dropped_empty")

@@ -189,16 +189,17 @@ class Fields:
             own=own,
             width=max(0, width - len(text)),
             lines_follow=False,
+            is_pair=settings.is_pairs,
             beside="" if own.get("record_id") is not None else _beside(title, values, own),
         )
 
-    def bad(self, reason: str, what: str, line: int, **more: Any) -> None:
-        """Leave out a record that cannot be read, or stop.
+    def bad(self, reason: str, what: str, line: int, *, place: str = "", **more: Any) -> None:
+        """Leave out a record that cannot be read, or stop; its place is its line, unless another is given.
 
         Raises:
             InputError: no record may be left out.
         """
-        error = InputError(what, where=f"{self.source}, line {line}", **more)
+        error = InputError(what, where=f"{self.source}, {place or f'line {line}'}", **more)
         if self.settings.bad_records == "fail":
             hint = f"{error.hint}; or leave such records out with --bad-records skip"
             error.hint = hint if error.hint else "leave such records out with --bad-records skip"

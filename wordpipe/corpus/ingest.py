@@ -35,6 +35,8 @@ from wordpipe.errors import InputError
 _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
 _MERGED_ROWS, _MERGED_BYTES = 4096, 1 << 20  # a batch of either is not tiny
 _BATCH_ROWS = 1 << 14
+_NAMED = {"labels": "label", "tags": "tags"}  # heading of counts → the column whose values are counted
+_SHOWN_NAMES = 12
 _MANY_LINES = 20  # two files of as many are rarely that by chance
 
 
@@ -188,6 +190,11 @@ class Ingest:
     def notes(self) -> list[str]:
         """Lines for the screen: what a source looked like, where ids come from, what of folders was not read."""
         found = list(self._ledger.notes)
+        for heading in _NAMED:
+            if counts := [*self._ledger.named(heading).items()]:
+                more = " …" if len(counts) > _SHOWN_NAMES else ""
+                shown = ", ".join(f"{name} {number:,}" for name, number in counts[:_SHOWN_NAMES])
+                found.append(f"{heading}: {shown}{more}")
         if self._skipped:
             listed = sorted(self._skipped.items(), key=lambda item: (-item[1], item[0]))
             found.append(f"not read: {', '.join(f'{number:,} {kind}' for kind, number in listed)}")
@@ -246,7 +253,7 @@ class Ingest:
         for record in records:
             if len(rows) and not rows.has_fields and (record.metadata or record.own):
                 yield rows.take(ledger)  # of sources before this one
-            is_whole = self.settings.is_pairs
+            is_whole = self.settings.is_pairs or record.is_pair
             for part in [record] if is_whole else split_record(record, self.settings.max_document_bytes):
                 if (document := self._document(part, ledger)) is not None:
                     yield from self._add(document, rows, ledger)
@@ -281,6 +288,11 @@ class Ingest:
             if rows.is_full:
                 yield rows.take(ledger)
         ledger.add("sentences", first)
+        for heading, column in _NAMED.items():
+            value = document.record.own.get(column)
+            for name in value if isinstance(value, list) else [value]:
+                if name is not None:
+                    ledger.add_named(heading, str(name))
 
     def _progress(self, number: int) -> None:
         self._done += number

@@ -1,4 +1,4 @@
-"""The look of a source whose name does not say its format: JSON Lines, CSV, TSV or plain text, by its first lines.
+"""The look of a source whose name does not say its format: JSON Lines, CSV, TSV, labelled or plain text, by its first lines.
 
 Prose must never be taken for a table: the header has to name the text field, and all first rows have as many cells as it.
 """
@@ -7,19 +7,27 @@ import csv
 import json
 import re
 
+from wordpipe.corpus.labelled import PREFIX
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Format
 
-FORMAT_NAMES: dict[Format, str] = {"jsonl": "JSON Lines", "csv": "CSV", "tsv": "TSV"}
+FORMAT_NAMES: dict[Format, str] = {
+    "jsonl": "JSON Lines", "csv": "CSV", "tsv": "TSV", "squad": "SQuAD's JSON", "label-first": "lines of fastText",
+}  # fmt: skip
 _LINES = 10  # looked at
 _HEAD_BYTES = 1 << 16  # of a source that has as many the last line may be cut
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _BOM = "\ufeff"
+_SQUAD = re.compile(r'\s*\{.*"data"\s*:\s*\[.*"paragraphs"\s*:', re.DOTALL)
 
 
 def looks_like(first: bytes, settings: IngestSettings) -> Format:
     """The format of a source that begins with these bytes."""
+    if has_labels_first(first):
+        return "label-first"
     lines = _first_lines(first)
+    if _SQUAD.match(first[:_HEAD_BYTES].decode(errors="replace").removeprefix(_BOM)):
+        return "squad"
     good = sum(map(_is_object, lines))
     if lines and (good == len(lines) or (settings.bad_records == "skip" and 2 * good > len(lines))):
         return "jsonl"
@@ -34,6 +42,12 @@ def looks_like(first: bytes, settings: IngestSettings) -> Format:
         if _is_table(rows, settings.text_field):
             return "csv"
     return "txt"
+
+
+def has_labels_first(first: bytes) -> bool:
+    """Whether the first lines all begin with a label as fastText writes it."""
+    lines = _first_lines(first[:_HEAD_BYTES])
+    return bool(lines) and all(line.startswith(PREFIX) for line in lines)
 
 
 def looks_like_json(first: bytes) -> bool:

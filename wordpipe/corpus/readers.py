@@ -18,7 +18,8 @@ from wordpipe.corpus.decode import (
 from wordpipe.corpus.docstrings import package_records
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
 from wordpipe.corpus.fields import HEAD_CHARS, HEAD_RECORDS, Fields
-from wordpipe.corpus.looks import FORMAT_NAMES, looks_like, looks_like_json
+from wordpipe.corpus.labelled import LabelledFormat, is_labelled, labelled_records
+from wordpipe.corpus.looks import FORMAT_NAMES, has_labels_first, looks_like, looks_like_json
 from wordpipe.corpus.markup.sections import MarkupFormat, markup_records, to_utf8
 from wordpipe.corpus.settings import IngestSettings, Newline
 from wordpipe.corpus.sources import Format, Source
@@ -98,6 +99,9 @@ def read_records(
                 newline="space" if form == "md" else "auto",
                 max_bytes=longest,
             )
+        elif is_labelled(form):
+            longest *= _LINE_FACTOR
+            yield from labelled_records(cast(LabelledFormat, form), blocks, settings, decoder, longest=longest)
         else:
             longest *= _LINE_FACTOR
             lines = decoder.lines(blocks, longest=longest, cut_longer=False)
@@ -143,6 +147,8 @@ def _look(first: bytes, source: Source, settings: IngestSettings, ledger: Ledger
     if source.is_unnamed and (found := looks_like(first, settings)) != "txt":
         ledger.notes[f"{name}: {FORMAT_NAMES[found]}"] = None
         return found
+    if settings.format == "auto" and has_labels_first(first):
+        return "label-first"
     if looks_like_json(first):
         ledger.warn("looks", f"{name} looks like JSON Lines, and was read as text: --format jsonl reads records")
     return "txt"

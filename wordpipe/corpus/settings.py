@@ -49,9 +49,9 @@ class IngestSettings(Settings):
         "what a single newline is; auto decides for each document by whether its lines are wrapped at a width",
         expert=True,
     )
-    format: Literal["auto", "txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet"] = setting(
-        "auto", "read every source as this, whatever its name and even if it looks binary"
-    )
+    format: Literal[
+        "auto", "txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet", "conll", "squad", "label-first"
+    ] = setting("auto", "read every source as this, whatever its name and even if it looks binary")
     text_field: str = setting(
         "text",
         "field or column that holds the text; of CSV and TSV without a header its number, from 1",
@@ -202,6 +202,10 @@ class IngestSettings(Settings):
         named = [self.text_field, self.id_field, *self.own_fields.values()]
         if twice := sorted(name for name in {*named} if named.count(name) > 1):
             raise ValueError(f"one field cannot be two things: {twice[0]}")
+        if self.format in ("conll", "squad", "label-first"):
+            names = ("text_field", "text_b", "label_field", "tags_field", "spans_field")
+            if extra := [name for name in names if getattr(self, name) != type(self).model_fields[name].default]:
+                raise ValueError(f"format {self.format} says itself what is what: leave out {', '.join(extra)}")
         if self.metadata and self.no_metadata:
             raise ValueError("metadata names fields to carry, and no_metadata carries none: give one of them")
         return self

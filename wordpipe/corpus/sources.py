@@ -21,11 +21,12 @@ from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError
 
-Format = Literal["txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet"]
+Format = Literal["txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet", "conll", "squad", "label-first"]
 
 _FORMATS: dict[str, Format] = {
     ".txt": "txt", ".text": "txt", ".md": "md", ".markdown": "md", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv",
     ".tsv": "tsv", ".parquet": "parquet", ".html": "html", ".htm": "html", ".xhtml": "html", ".rst": "rst",
+    ".conll": "conll", ".bio": "conll", ".iob": "conll",
 }  # fmt: skip
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index)-\d{5}\.parquet")
@@ -36,7 +37,6 @@ _MARKUP = "turn it into text first, or read the markup as text with --format txt
 _NOT_TEXT = {
     **dict.fromkeys((".tar", ".tgz", ".zip"), _UNPACK),
     **dict.fromkeys((".xml",), _MARKUP),
-    ".json": "make it one object per line: jq -c '.[]' FILE > FILE.jsonl",
     ".pdf": "turn it into text first: pdftotext FILE",
     ".docx": "turn it into text first: pandoc FILE -o FILE.txt",
     ".epub": "turn it into text first: pandoc FILE -o FILE.txt",
@@ -272,7 +272,8 @@ class _Finder:
         known, suffix, _ = _kind(path)
         if self.read_as == "auto" and known is None and suffix in _NOT_TEXT:
             raise InputError(f"{suffix} files are not read", where=path, expected=_known(), hint=_NOT_TEXT[suffix])
-        self._add_file(path)
+        # a file that is named is taken for SQuAD's, whose reader says what it is otherwise; folders hold many others
+        self._add_file(path, "squad" if suffix == ".json" else None)
 
     def _add_folder(self, folder: Path) -> None:
         for where, folders, files in os.walk(folder, onerror=_cannot_list):
@@ -299,7 +300,7 @@ class _Finder:
                 else:
                     self._add_file(path)
 
-    def _add_file(self, path: Path) -> None:
+    def _add_file(self, path: Path, meant: Format | None = None) -> None:
         try:
             found = path.stat()
         except FileNotFoundError:
@@ -311,6 +312,7 @@ class _Finder:
         if not os.access(path, os.R_OK):
             raise StorageError("no permission to read it", where=path, hint=f"chmod u+r {path}")
         known, _, compression = _kind(path)
+        known = known or meant
         form, name, unnamed = self._format(known), _shown(path), known is None and self.read_as == "auto"
         if stat.S_ISFIFO(found.st_mode):
             source = Source(name, "stream", form, "auto", path, is_unnamed=unnamed)

@@ -2,8 +2,8 @@
 
 Read in this order: `settings`, `tags` (tags of words and the spans they mean), `labels` (what the records are labelled as),
 `examples` (records → ids and targets, on disk), `targets` (a batch and its loss), `learner` (what the trainer trains),
-`calibration` (probabilities that mean something, thresholds), `predict` (texts → labels, spans), `baselines` (what does
-without a transformer).
+`calibration` (probabilities that mean something, thresholds), `predict` (texts → labels, spans), `windows` (questions and
+passages as they are read), `answers` (questions and passages → answers) and `baselines` (what does without a transformer).
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
+    from wordpipe.heads.answers import Candidates, Reader, answered, best_candidates, span_table
     from wordpipe.heads.baselines import Gazetteer, TfidfModel, best_sentence, commonest
     from wordpipe.heads.calibration import (
         calibration_error,
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     )
     from wordpipe.heads.labels import Contradictions, LabelCounts, balanced_weights, is_held_out
     from wordpipe.heads.learner import HeadLearner, head_trainer, layered_optimiser
-    from wordpipe.heads.predict import Classified, Classifier, Prediction, Tagged, TaggedSpan, Tagger
+    from wordpipe.heads.predict import Answered, Classified, Classifier, Prediction, Tagged, TaggedSpan, Tagger
     from wordpipe.heads.tags import Chunk, best_tags, chunks_of, tag_vocabulary
     from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum
+    from wordpipe.heads.windows import Passage, PassageEncoder, Reading, Window, whole_in_one
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -131,6 +131,7 @@ class HeadLearner(LanguageLearner):
     def measure(self, examples: LabelledExamples) -> tuple[list[Floats], list[Floats], float]:
         """The scores and the targets of all texts, in their order, and the mean loss."""
         was_training, per_position = self.model.training, self._head_objective.per_position
+        has_rows = self._headed.head_config.kind != "sequence"
         self._headed.eval()
         scores: list[Any] = [None] * len(examples)
         wanted: list[Any] = [None] * len(examples)
@@ -143,14 +144,15 @@ class HeadLearner(LanguageLearner):
                     loss += float(loss_sum_of(self._headed, found, packed, batch))
                 count += float(batch.n_targets)
                 ends = np.cumsum(batch.given.lengths)
-                rows = _by_text(found, packed, per_position)
+                rows = _by_text(found, packed, has_rows)
                 for place, row in zip(packed.order, rows, strict=True):
                     number, length = int(index_B[place]), int(batch.given.lengths[place])
-                    if per_position:
-                        scores[number] = row[:length]
-                        wanted[number] = batch.given.targets[ends[place] - length : ends[place]]
-                    else:
-                        scores[number], wanted[number] = row, batch.given.targets[place]
+                    scores[number] = row[:length] if has_rows else row
+                    wanted[number] = (
+                        batch.given.targets[ends[place] - length : ends[place]]
+                        if per_position
+                        else batch.given.targets[place]
+                    )
         self._headed.train(was_training)
         return scores, wanted, loss / max(1.0, count)
 
@@ -177,9 +179,9 @@ class HeadLearner(LanguageLearner):
         self._best = {name: one.to(self.execution.device, copy=True) for name, one in tensors.get("best", {}).items()}
 
 
-def _by_text(scores: torch.Tensor, packed: Any, per_position: bool) -> list[Floats]:
-    """The scores of each packed text, with those of its padding."""
-    if not per_position:
+def _by_text(scores: torch.Tensor, packed: Any, has_rows: bool) -> list[Floats]:
+    """The scores of each packed text, of each of its positions where there are such, with those of its padding."""
+    if not has_rows:
         return list(scores.cpu().numpy())
     return [row for run in packed.runs(scores) for row in run.cpu().numpy()]
 

@@ -1,4 +1,4 @@
-"""Texts to what a head says of them: labels with probabilities, scores, spans with their places in the text."""
+"""Texts to what a head says of them: labels with probabilities, scores, spans with their places; answers: `answers`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,11 +74,34 @@ class Tagged:
     cut: int
 
 
-Prediction = Classified | Tagged
+@dataclass(frozen=True)
+class Answered:
+    """What a reader says of a question.
+
+    Attributes:
+        answer: the characters of the passage; empty: it has none.
+        start: its first character; -1: it has none.
+        end: the character after its last one; -1 likewise.
+        probability: of what is said: of the answer, or that there is none.
+        no_answer: that the passage has none.
+        score: of the best answer, over that of none, as the model has it: by it answers of several passages are compared.
+        cut: tokens of the question that were not read.
+    """
+
+    answer: str
+    start: int
+    end: int
+    probability: float
+    no_answer: float
+    score: float
+    cut: int
+
+
+Prediction = Classified | Tagged | Answered
 """What is said of a text."""
 
 
-class _Predictor:
+class HeadPredictor:
     """Texts in batches of about one length, without padding."""
 
     def __init__(self, model: HeadedModel, tokenizer: "Tokenizer", max_len: int, temperature: float) -> None:
@@ -123,7 +146,7 @@ class _Predictor:
         return packed.order, [row for run in packed.runs(scores) for row in run.numpy()]
 
 
-class Classifier(_Predictor):
+class Classifier(HeadPredictor):
     """Labels of texts, or of pairs.
 
     Args:
@@ -161,7 +184,7 @@ class Classifier(_Predictor):
             )
 
 
-class Tagger(_Predictor):
+class Tagger(HeadPredictor):
     """Tags of words, as white space parts them, and the spans that they mean.
 
     Args:

@@ -78,6 +78,24 @@ class ClassifierSettings(HeadSettings):
     )
 
 
+class ReaderSettings(HeadSettings):
+    """Answers of questions, out of passages."""
+
+    command = "train reader"
+
+    epochs: float = setting(3, "passes over the questions", gt=0, le=10**4)
+    max_query: int = setting(
+        64, "tokens of a question that are read, and at most half of the model's", ge=1, le=1024, section="Reading",
+        expert=True,
+    )  # fmt: skip
+    max_answer: int = setting(30, "tokens of an answer, at most", ge=1, le=1024, expert=True)
+    stride: int = setting(
+        128, "tokens from one window of a long passage to the next, and at most half of a window", ge=1, le=65_536,
+        expert=True,
+    )  # fmt: skip
+    n_best: int = setting(20, "answers among which probabilities are shared", ge=1, le=1000, expert=True)
+
+
 class PredictSettings(Settings):
     """How a model with a head is asked."""
 

@@ -102,7 +102,8 @@ def head_loss_sum(model: Any, targets: HeadTargets, label_smoothing: float = 0.0
     """The loss summed over the targets, in nats (of a score: its squared error), float32.
 
     Divided by `n_targets` it is that of transformers: cross-entropy, weighted by its labels' weights; binary cross-entropy,
-    the mean over labels; the squared error; cross-entropy over the positions that have a label.
+    the mean over labels; the squared error; cross-entropy over the positions that have a label; of an answer the mean of those
+    of its beginning and its end, over the positions of its text.
     """
     assert isinstance(model, HeadedModel)
     return loss_sum_of(model, *scores_of(model, targets), targets, label_smoothing)
@@ -112,6 +113,8 @@ def loss_sum_of(
     model: HeadedModel, scores: Tensor, packed: "Packed", targets: HeadTargets, label_smoothing: float = 0.0
 ) -> Tensor:
     """The same of scores that are there already, see `scores_of`."""
+    if model.head_config.kind == "span":
+        return _span(scores, targets.labels(packed).long(), packed)
     kind = model.head_config.kind if targets.per_position else model.head_config.problem
     return _LOSSES[kind](scores, targets.labels(packed), targets, label_smoothing)
 
@@ -135,6 +138,19 @@ def _score(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: floa
 def _tokens(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:
     del targets
     return F.cross_entropy(scores, wanted, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing)
+
+
+def _span(scores: Tensor, wanted_S2: Tensor, packed: Packed) -> Tensor:
+    """Padding is no place for an answer: transformers counts it among the places, where a batch is padded."""
+    total, first = scores.new_zeros(()), 0
+    for scores_BT2, real_BT in zip(packed.runs(scores), packed.real, strict=True):
+        B, T, _ = scores_BT2.shape
+        if real_BT is not None:
+            scores_BT2 = scores_BT2.masked_fill(~real_BT[..., None], -torch.inf)
+        rows = scores_BT2.transpose(1, 2).reshape(2 * B, T)
+        total = total + F.cross_entropy(rows, wanted_S2[first : first + B].reshape(-1), reduction="sum") / 2
+        first += B
+    return total
 
 
 _LOSSES: dict[str, Callable[[Tensor, Tensor, HeadTargets, float], Tensor]] = {

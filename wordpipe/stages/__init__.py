@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, OpenWords, choose_modes, open_artifact, query
     from wordpipe.stages.sizes import Size, size_of_artifact, size_of_sources
     from wordpipe.stages.sources import entries_of
+    from wordpipe.stages.text.answers import FoundAnswer, ask, best_answers, open_passages
     from wordpipe.stages.text.fill import DenoisingFiller, Filled, Filler, fill, filler_of
     from wordpipe.stages.text.generate import Writing, answer_notes, generate
     from wordpipe.stages.text.ingest import ingest
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive
-    from wordpipe.stages.train.heads import train_classifier, train_tagger
+    from wordpipe.stages.train.heads import train_classifier, train_reader, train_tagger
     from wordpipe.stages.train.language_model import train_clm, train_mlm
     from wordpipe.stages.train.seq2seq import train_denoising, train_seq2seq
     from wordpipe.stages.train.word2vec import TrainingRun, train_word2vec

@@ -199,6 +199,16 @@ COMMANDS: dict[str, Command] = {
             next='wordpipe predict {output} "a text"',
         ),
         Command(
+            name="train reader",
+            makes="model",
+            summary="Teach a trained model to find the answers of questions in passages.",
+            arguments=(_CORPUS,),
+            function="wordpipe.stages:train_reader",
+            settings="wordpipe.heads.settings:ReaderSettings",
+            example="wordpipe train reader questions.json --init run/model -o run/reader",
+            next='wordpipe predict {output} "a question" --index INDEX',
+        ),
+        Command(
             name="train contrastive",
             makes="model",
             summary="Train an encoder of texts without labels; what belongs together comes near.",

@@ -124,9 +124,9 @@ def ingest(
             "duplicates": ALL_EQUAL,
             **({"not_read": found.skipped} if found.skipped else {}),
         }
-        if chosen.is_pairs:
+        if chosen.is_pairs or job.counts.get("pairs"):  # of some formats all records are
             job.facts["pairs"] = WHOLE_PAIRS
-            job.counts = {"pairs": job.counts.get("sentences", 0), **job.counts}
+            job.counts = {"pairs": job.counts.get("sentences", 0)} | job.counts
         for text in reader.notes:
             job.note(text)
         for text in reader.warnings:

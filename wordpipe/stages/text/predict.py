@@ -1,7 +1,7 @@
 """`wordpipe predict`: what a model with a head says of texts; its artifact, or a folder of transformers, opened for that."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +16,7 @@ from wordpipe.tokens import number_of_ids, open_tokenizer, read_tokenizer
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from wordpipe.heads import Classifier, Prediction, Tagger
+    from wordpipe.heads import Classifier, Prediction, Reader, Reading, Tagger
     from wordpipe.model import LoadedHead
     from wordpipe.model.settings import Device
 
@@ -31,14 +31,14 @@ class Predictor:
 
     Attributes:
         path: where it came from.
-        model: says what a text is, or what its words are.
+        model: says what a text is, what its words are, or where in it the answer of a question stands.
         labels: that it knows, in its order; of a score the one name.
         pairs: it learned from pairs of texts; None of a folder of transformers, which does not say: both are taken.
         notes: what the user should know of how it was read.
     """
 
     path: str
-    model: "Classifier | Tagger"
+    model: "Classifier | Tagger | Reader"
     labels: tuple[str, ...]
     pairs: bool | None
     notes: tuple[str, ...]
@@ -53,6 +53,11 @@ class Predictor:
         """A key of `PREDICTED`: classifier, score, tagger or reader."""
         head = self.model.model.head_config
         return "score" if head.problem == "regression" else _TASKS[head.kind]
+
+    @property
+    def finds_answers(self) -> bool:
+        """Whether it is a reader: of pairs the first text is the passage, the second the question."""
+        return self.model.model.head_config.kind == "span"
 
     def predict(self, texts: Iterable[str | tuple[str, str]]) -> "Iterator[Prediction]":
         """What is said of each text or pair, in their order; about a thousand are read ahead.
@@ -69,7 +74,7 @@ class Predictor:
             raise InputError(
                 f"text {number} is {'one text' if len(texts) == 1 else 'a pair'}", got=" | ".join(texts)[:80],
                 expected="pairs: the model learned from pairs" if self.pairs else "single texts",
-                hint="on the command line a tab parts the two texts of a pair",
+                hint="on the command line a tab parts the two texts of a pair, or a question and its passage",
             )  # fmt: skip
         if not any(text.strip() for text in texts):
             raise InputError(f"text {number} is blank", expected="some words")
@@ -83,7 +88,7 @@ def open_predictor(
     """Read a model with a head and its tokenizer into memory.
 
     Args:
-        path: an artifact of train classifier or tagger, or a folder of transformers with such a class.
+        path: an artifact of train classifier, tagger or reader, or a folder of transformers with such a class.
         device: where to compute.
         verify: check an artifact's hashes first.
 
@@ -133,7 +138,7 @@ def _refuse_headless_model(values: dict[str, Any], folder: Path) -> None:
     if not is_headed(values):
         raise ArtifactError(
             "the model labels nothing", where=folder, got=values.get("architectures"),
-            expected="a model of train classifier or train tagger",
+            expected="a model of train classifier, train tagger or train reader",
             hint=f"wordpipe train classifier LABELLED --init {folder} -o OUTPUT",
         )  # fmt: skip
 
@@ -142,7 +147,7 @@ def _predictor(
     folder: Path, loaded: "LoadedHead", tokenizer: "Tokenizer", facts: dict[str, Any], device: "Device"
 ) -> Predictor:
     """A predictor by what its manifest says: temperature, thresholds, how much is read; nothing of a foreign folder."""
-    from wordpipe.heads import Classifier, Tagger
+    from wordpipe.heads import Classifier, Reader, Tagger
 
     model, kind = loaded.model, loaded.model.head_config.kind
     if (n_ids := number_of_ids(tokenizer)) > model.config.vocab_size:
@@ -150,23 +155,31 @@ def _predictor(
             "the tokenizer has more tokens than the model has embeddings", where=folder, got=n_ids,
             expected=f"at most {model.config.vocab_size}",
         )  # fmt: skip
-    if kind == "span":
-        raise ArtifactError(
-            "the model finds answers in passages, which wordpipe does not ask yet", where=folder,
-            expected="a model of train classifier or train tagger",
-        )  # fmt: skip
     model.requires_grad_(False)
     model.to(pick_device(device))
     max_len, temperature = _number(facts, "read_tokens", model.config.max_len), _number(facts, "temperature", 1.0)
     same: dict[str, Any] = {"max_len": int(max_len), "temperature": float(temperature)}
-    thresholds = facts.get("thresholds")
-    predictor = (
-        Tagger(model, tokenizer, **same)
-        if kind == "token"
-        else Classifier(model, tokenizer, thresholds=thresholds if isinstance(thresholds, list) else None, **same)
-    )
+    thresholds = facts["thresholds"] if isinstance(facts.get("thresholds"), list) else None
+    predictor: Classifier | Tagger | Reader
+    if kind == "span":
+        threshold = float(thresholds[0]) if thresholds else None
+        predictor = Reader(model, tokenizer, threshold=threshold, reading=_reading(facts), **same)
+    elif kind == "token":
+        predictor = Tagger(model, tokenizer, **same)
+    else:
+        predictor = Classifier(model, tokenizer, thresholds=thresholds, **same)
     pairs = facts.get("pairs") is True if facts else None if kind == "sequence" else False
+    pairs = kind == "span" or pairs
     return Predictor(str(folder), predictor, model.head_config.labels, pairs, loaded.notes)
+
+
+def _reading(facts: dict[str, Any]) -> "Reading":
+    """How a reader reads passages, as it learned it; the usual way, where nobody says."""
+    from wordpipe.heads import Reading
+
+    given = facts["reading"] if isinstance(facts.get("reading"), dict) else {}
+    names = [one.name for one in fields(Reading)]
+    return Reading(**{name: given[name] for name in names if type(given.get(name)) is int and given[name] > 0})
 
 
 def _number(facts: dict[str, Any], name: str, usual: float) -> float:
@@ -181,9 +194,9 @@ def predict(model: PathLike | Predictor, text: str, second: str | None = None, *
     Many texts go through `open_predictor(PATH).predict(texts)`.
 
     Args:
-        model: an artifact of train classifier or tagger, a folder of transformers, or what `open_predictor` has opened.
-        text: to be labelled.
-        second: the second text of a pair.
+        model: an artifact of train classifier, tagger or reader, a folder of transformers, or what `open_predictor` opened.
+        text: to be labelled; of a reader the passage.
+        second: the second text of a pair; of a reader the question.
         verify: check the artifact's hashes first.
 
     Raises:

@@ -45,6 +45,9 @@ _ANSWERS: dict[str, Callable[[Any], dict[str, Any]]] = {
             for one in found.spans
         ],
     },
+    "reader": lambda found: {
+        name: getattr(found, name) for name in ("answer", "start", "end", "probability", "no_answer")
+    },
 }
 """Task → what a model says of a text, as columns; places are in characters of the text that was read."""
 

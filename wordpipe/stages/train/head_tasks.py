@@ -1,18 +1,21 @@
 """The tasks of heads: how each reads its labels, writes its targets, measures held-out texts and calibrates its answers."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from tokenizers import Tokenizer
 
 from wordpipe.errors import InputError
 from wordpipe.heads import (
     IGNORED,
+    Encoded,
     HeadObjective,
+    TextEncoder,
     balanced_weights,
     best_tags,
     calibration_error,
@@ -56,10 +59,14 @@ class HeadTask(LabelReader, Protocol):
     Attributes:
         name: as in the manifest.
         per_word: each word has a label, and not each text.
+        facts: of the manifest, beside those that all tasks have.
+        counts: likewise, of examples.
     """
 
     name: str
     per_word: bool
+    facts: dict[str, Any]
+    counts: dict[str, int]
 
     def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
         """What is trained."""
@@ -69,8 +76,18 @@ class HeadTask(LabelReader, Protocol):
         """Numbers of a target; 0: one a position."""
         ...
 
-    def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
-        """What a record is to be."""
+    def encoder(self, tokenizer: Tokenizer, max_len: int) -> Any:
+        """What turns records into ids."""
+        ...
+
+    def examples(
+        self, records: Sequence[Record], encoder: Any, labelled: Labelled
+    ) -> Iterable[Sequence[tuple[Encoded, Sequence[float]]]]:
+        """What is learned of each record: ids, and what they are to be; most have one example, a long passage has several."""
+        ...
+
+    def cut_message(self, texts: int, tokens: int, max_len: int) -> str:
+        """How to say that so many tokens of so many texts are not read."""
         ...
 
     def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
@@ -90,16 +107,51 @@ class HeadTask(LabelReader, Protocol):
         ...
 
 
-class ClassifierTask:
+class _WholeTexts:
+    """What tasks have in common whose records are one example each."""
+
+    per_word, least, noun, by_passage = False, 2, "labels", False
+    also: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Any] = {}
+        self.counts: dict[str, int] = {}
+
+    def encoder(self, tokenizer: Tokenizer, max_len: int) -> TextEncoder:
+        """See `HeadTask`."""
+        return TextEncoder(tokenizer, max_len)
+
+    def examples(
+        self, records: Sequence[Record], encoder: Any, labelled: Labelled
+    ) -> Iterator[list[tuple[Encoded, Sequence[float]]]]:
+        """See `HeadTask`."""
+        encoded = encoder.encode([record.texts for record in records], words=self.per_word)
+        for record, one in zip(records, encoded, strict=True):
+            yield [(one, self.target(record, labelled))]
+
+    def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
+        """What a record is to be."""
+        raise NotImplementedError
+
+    def cut_message(self, texts: int, tokens: int, max_len: int) -> str:
+        """See `HeadTask`."""
+        return (
+            f"{texts:,} texts are longer than the {max_len:,} tokens that are read: {tokens:,} tokens at their ends were left "
+            "out"
+        )
+
+
+class ClassifierTask(_WholeTexts):
     """Labels of texts: one, several, or a score.
 
     Args:
         settings: what was asked for.
     """
 
-    name, per_word, column, option = "classifier", False, "label", "--label-field"
+    name, column, option = "classifier", "label", "--label-field"
 
     def __init__(self, settings: ClassifierSettings) -> None:
+        super().__init__()
         self._settings = settings
         self._kind: str | None = None if settings.problem == "auto" else settings.problem
 
@@ -202,7 +254,7 @@ class ClassifierTask:
                 known_NV = probabilities_of(logits_NV, one, "single")
                 errors.append(calibration_error(known_NV.max(1), known_NV.argmax(1) == true_N))
             return Calibrated(
-                temperature, None, {"calibration_error": errors[1]}, _calibration_note(temperature, *errors)
+                temperature, None, {"calibration_error": errors[1]}, calibration_note(temperature, *errors)
             )
         true_NV = wanted_NV.astype(np.int64)
         temperature = choose_temperature(logits_NV, true_NV, "several")
@@ -220,7 +272,7 @@ def _named(rows_NV: npt.NDArray[np.bool_], names: Sequence[str]) -> list[list[st
     return [[names[int(place)] for place in np.flatnonzero(row)] for row in rows_NV]
 
 
-class TaggerTask:
+class TaggerTask(_WholeTexts):
     """Tags of words."""
 
     name, per_word, column, option = "tagger", True, "tags", "--tags-field"
@@ -293,10 +345,11 @@ class TaggerTask:
         for one in (1.0, temperature):
             known_NV = probabilities_of(logits_NV, one, "single")
             errors.append(calibration_error(known_NV.max(1), known_NV.argmax(1) == true_N))
-        return Calibrated(temperature, None, {"calibration_error": errors[1]}, _calibration_note(temperature, *errors))
+        return Calibrated(temperature, None, {"calibration_error": errors[1]}, calibration_note(temperature, *errors))
 
 
-def _calibration_note(temperature: float, before: float, after: float) -> str:
+def calibration_note(temperature: float, before: float, after: float) -> str:
+    """What a temperature changed, for the user."""
     return (
         f"probabilities are off by {before:.1%} in the mean as they come, by {after:.1%} with temperature {temperature:.2f}, "
         "which was chosen on the same held-out texts"

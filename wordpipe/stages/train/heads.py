@@ -1,4 +1,4 @@
-"""`wordpipe train classifier` and `wordpipe train tagger`: a labelled corpus and a trained model → a model with a head."""
+"""`wordpipe train classifier`, `tagger` and `reader`: a labelled corpus and a trained model → a model with a head."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,11 +14,10 @@ from wordpipe.heads import (
     ExampleWriter,
     HeadLearner,
     LabelledExamples,
-    TextEncoder,
     head_trainer,
     open_examples,
 )
-from wordpipe.heads.settings import ClassifierSettings, HeadSettings, TaggerSettings
+from wordpipe.heads.settings import ClassifierSettings, HeadSettings, ReaderSettings, TaggerSettings
 from wordpipe.model import HeadConfig, LanguageModel, headed_class, save_headed, seed_of, start_headed
 from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import open_corpus
@@ -27,6 +26,7 @@ from wordpipe.stages.sources import SourceLike
 from wordpipe.stages.train.head_tasks import ClassifierTask, HeadTask, TaggerTask
 from wordpipe.stages.train.initial_weights import open_given
 from wordpipe.stages.train.labelled import Labelled, check_contradictions, read_labelled
+from wordpipe.stages.train.reader_task import ReaderTask
 from wordpipe.stages.train.run import train_to_end, write_log
 from wordpipe.tokens import transformers_files
 from wordpipe.training import Step, Trainer, make_execution
@@ -86,6 +86,34 @@ def train_tagger(corpus: SourceLike, *, output: Any, run: RunOptions | None = No
     return _train(corpus, output, chosen, run, TaggerTask())
 
 
+@public(ReaderSettings)
+def train_reader(corpus: SourceLike, *, output: Any, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Teach a trained transformer to find the answers of questions in passages.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        corpus: passages with questions and answers: SQuAD's JSON, or records with `text_b` (the question) and `spans` (the
+            answers that are right; an empty list: there is none).
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `ReaderSettings`.
+
+    Raises:
+        WordpipeError: its class and its hint say what to do.
+
+    Example:
+        >>> rows = [{"text": f"{i}: {n} is here.", "q": "Who?", "a": [[len(f"{i}: "), len(f"{i}: {n}"), None]]}
+        ...         for i, n in enumerate(["Ada", "Ben", "Eve"] * 20)]
+        >>> _ = wordpipe.ingest(rows, output="new/asked", text_b="q", spans_field="a")
+        >>> made = wordpipe.train_reader("new/asked", output="new/reader", init="run/model", epochs=1)
+        >>> made.kind, made.counts["windows"]
+        ('model', 60)
+    """
+    chosen = ReaderSettings.make(settings)
+    return _train(corpus, output, chosen, run, ReaderTask(chosen))
+
+
 @dataclass
 class _Training:
     """What the models of all seeds are trained on.
@@ -108,6 +136,7 @@ class _Training:
     names: dict[str, str]
     labelled: Labelled
     truncated: int = field(default=0, init=False)
+    measured: int = field(default=0, init=False)
 
     @cached_property
     def max_len(self) -> int:
@@ -125,24 +154,22 @@ class _Training:
     def write_examples(self) -> tuple[LabelledExamples, LabelledExamples]:
         """Texts to learn from, and those held out, as flat files."""
         # a copy: cutting is a setting of the tokenizer, and what the folder gets cuts nothing
-        encoder = TextEncoder(Tokenizer.from_str(self.tokenizer.to_str()), self.max_len)
+        encoder = self.task.encoder(Tokenizer.from_str(self.tokenizer.to_str()), self.max_len)
         width = self.task.width(self.labelled)
         writers = {held: ExampleWriter(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True)}
         cut = 0
         for records in self.labelled.batches(self.job, _AT_ONCE):
-            encoded = encoder.encode([record.texts for record in records], words=self.task.per_word)
-            for record, one in zip(records, encoded, strict=True):
-                writers[record.held_out].add(one, self.task.target(record, self.labelled))
-                self.truncated += one.cut > 0
-                cut += one.cut
+            for record, examples in zip(records, self.task.examples(records, encoder, self.labelled), strict=True):
+                for one, target in examples:
+                    writers[record.held_out].add(one, target)
+                    self.truncated += one.cut > 0
+                    cut += one.cut
+                self.measured += record.held_out
         for writer in writers.values():
             writer.close()
-        self.job.counts |= {"texts_cut": self.truncated, "tokens_cut": cut}
+        self.job.counts |= {"texts_cut": self.truncated, "tokens_cut": cut} | self.task.counts
         if self.truncated:
-            self.job.warn(
-                f"{self.truncated:,} texts are longer than the {self.max_len:,} tokens that are read: {cut:,} tokens at their "
-                "ends were left out"
-            )
+            self.job.warn(self.task.cut_message(self.truncated, cut, self.max_len))
         train, held_out = (open_examples(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True))
         return train, held_out
 
@@ -196,7 +223,7 @@ class _Training:
         }
         job.metrics |= {f"valid_{name}": round(float(one), 6) for name, one in calibrated.figures.items()}
         shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in found.items())
-        job.note(f"on {len(held_out):,} held-out texts: {shown}")
+        job.note(f"on {self.measured:,} held-out texts: {shown}")
         if calibrated.note:
             job.note(calibrated.note)
         model = learner.model.cpu().eval()
@@ -212,7 +239,7 @@ class _Training:
         theirs = headed_class(model.language_config, model.head_config.kind)
         if theirs is None:
             job.warn("transformers has no class for this model: the folder loads in wordpipe only")
-        job.facts |= {
+        job.facts |= self.task.facts | {
             "task": self.task.name, "problem": model.head_config.problem, "labels": [*model.head_config.labels],
             "temperature": calibrated.temperature, "thresholds": calibrated.thresholds, "read_tokens": self.max_len,
             "pairs": self.labelled.pairs, "architecture": config.architecture, "dim": config.dim, "max_len": config.max_len,
@@ -246,6 +273,12 @@ def _train(corpus: SourceLike, output: Any, settings: HeadSettings, run: RunOpti
             )  # fmt: skip
         source = open_corpus(job, corpus)
         _, (loaded, tokenizer, names) = open_given(job, settings.init, settings.seed)
+        if isinstance(task, ReaderTask) and loaded.language_model.config.causal:
+            raise ConfigError(
+                "a reader needs an encoder", where="init", got="a decoder, which has read nothing at its first token",
+                expected="a model of train mlm, or a folder of BERT or ModernBERT",
+                hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL",
+            )  # fmt: skip
         for text in loaded.notes:
             job.warn(f"{settings.init.name}: {text}")
         labelled = read_labelled(job, source, task, settings.held_out)

@@ -10,7 +10,6 @@ from wordpipe.errors import InputError
 from wordpipe.heads import Contradictions, LabelCounts, is_held_out
 from wordpipe.stages.job import Job
 
-_LEAST = 2  # labels that a classifier needs
 _TEXT = ("doc_id", "text", "split", "source", "line")
 
 
@@ -37,10 +36,18 @@ class LabelReader(Protocol):
     Attributes:
         column: of the corpus that holds them.
         option: of `ingest` that fills it.
+        also: columns that are needed, too.
+        least: how many different names there must be.
+        noun: what the names are.
+        by_passage: a record is held out by its first text alone: none is on both sides.
     """
 
     column: str
     option: str
+    also: tuple[str, ...]
+    least: int
+    noun: str
+    by_passage: bool
 
     def read(self, value: Any, text: str, where: str) -> Any:
         """The label of a record as the task keeps it; None: it has none. Raises InputError: it cannot be one."""
@@ -64,6 +71,7 @@ class Labelled:
         contradictions: among all records.
         n_train: records to learn from.
         n_held_out: records that are held out.
+        n_without: records without a label, which are left out.
         unknown: held-out records with a label that no record to learn from has.
     """
 
@@ -75,6 +83,7 @@ class Labelled:
     contradictions: Contradictions = field(default_factory=Contradictions)
     n_train: int = 0
     n_held_out: int = 0
+    n_without: int = 0
     unknown: int = 0
     scores: list[float] = field(default_factory=lambda: [0.0, 0.0])  # their sum and number
 
@@ -108,7 +117,10 @@ class Labelled:
         where = f"{row['source']}:{row['line']}"
         texts = (text.strip(), *([(row["text_b"] or "").strip()] if self.pairs else []))
         label = self.task.read(row[self.task.column], texts[0], where)
-        held_out = row["split"] == "valid" or is_held_out(texts, self.share)
+        if label is None:
+            self.n_without += 1
+            return
+        held_out = row["split"] == "valid" or is_held_out(texts[:1] if self.task.by_passage else texts, self.share)
         yield Record(texts, label, where, held_out)
 
 
@@ -125,9 +137,9 @@ def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float
         InputError: no column of labels, fewer than two labels, or nothing to learn from or to hold out.
     """
     names = read_schema(source, "corpus").names
-    if task.column not in names:
+    if missing := [column for column in (task.column, *task.also) if column not in names]:
         raise InputError(
-            f"the corpus has no column {task.column!r}", where=source.path, got=", ".join(names),
+            f"the corpus has no column {missing[0]!r}", where=source.path, got=", ".join(names),
             hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
         )  # fmt: skip
     splits = {"train": 0, "valid": 0, "test": 0}
@@ -152,6 +164,9 @@ def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float
                 labelled.scores[0] += record.label
                 labelled.scores[1] += 1
     _check(job, labelled, seen, row_count(source, "corpus"))
+    if without := labelled.n_without:
+        job.counts["texts_without_label"] = without
+        job.warn(f"{without:,} records have no {task.column}, and are left out")
     job.counts |= {"texts_train": labelled.n_train, "texts_held_out": labelled.n_held_out, "texts_test": splits["test"]}
     return labelled
 
@@ -165,11 +180,12 @@ def _check(job: Job, labelled: Labelled, seen: set[str], rows: int) -> None:
         )  # fmt: skip
     if labelled.scores[1]:
         return
-    if len(names) < _LEAST:
+    if len(names) < labelled.task.least:
         raise InputError("fewer than two labels", where=where, got=", ".join(names) or "none", expected="at least two")
-    job.counts["labels"] = len(names)
+    if labelled.task.least > 1:
+        job.counts["labels"] = len(names)
     job.facts["label_counts"] = dict(labelled.counts.counts.most_common(50))
-    job.note(f"{len(names):,} labels: {labelled.counts.shown()}")
+    job.note(f"{len(names):,} {labelled.task.noun}: {labelled.counts.shown()}")
     if unknown := sorted(seen - {*names}):
         job.warn(
             f"held-out records with labels that no record to learn from has are left out: {', '.join(unknown[:5])}"

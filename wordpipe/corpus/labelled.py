@@ -1,0 +1,387 @@
+r"""The readers of labelled text: CoNLL's columns, SQuAD's JSON, and lines that begin with labels.
+
+    conll          EU⇥B-ORG        a token a line, its tag in the last column; a blank line ends the text
+    squad          {"data": [{"title": …, "paragraphs": [{"context": …, "qas": [{"id": …, "question": …, "answers": […]}]}]}]}
+    label-first    red⇥a text      or `__label__red __label__round a text`, as fastText has it, or `red a text`
+
+Each says by itself which of its parts is what, so that no setting names a field. All go through `Fields`, as other records do.
+
+Source: Tjong Kim Sang & De Meulder 2003 (CoNLL-2003, section 3.1); Rajpurkar et al. 2016 and 2018 (SQuAD 1.1 and 2.0).
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Any, Literal, get_args
+
+from wordpipe.corpus.decode import BLOCK, Decoder
+from wordpipe.corpus.documents import Record
+from wordpipe.corpus.fields import Fields
+from wordpipe.corpus.settings import IngestSettings
+from wordpipe.errors import InputError
+
+LabelledFormat = Literal["conll", "squad", "label-first"]
+PREFIX = "__label__"
+"""What a label of fastText begins with."""
+
+_USUAL: dict[str, Any] = {
+    "text_field": "text", "title_field": "title", "id_field": "none", "metadata": (), "text_b": "", "label_field": "",
+    "tags_field": "", "spans_field": "",
+}  # fmt: skip
+_NAMES: dict[LabelledFormat, dict[str, str]] = {
+    "conll": {"tags_field": "tags"},
+    "squad": {"text_b": "text_b", "spans_field": "spans", "id_field": "id"},
+    "label-first": {"label_field": "label"},
+}
+_DOCSTART = "-DOCSTART-"
+_LEAST_COLUMNS = 2
+_LOOKED_AT = 10  # lines, by which it is known what parts labels and texts
+_WHITE = re.compile(r"[ \t\r\n]*")
+_AT_ONCE = 1 << 16  # characters of JSON that are read at a time, at least
+_SHOWN = 60  # characters of what is wrong
+
+
+def is_labelled(form: str) -> bool:
+    """Whether a format is one of these."""
+    return form in get_args(LabelledFormat)
+
+
+def labelled_records(
+    form: LabelledFormat, blocks: Iterator[bytes], settings: IngestSettings, decoder: Decoder, *, longest: int
+) -> Iterator[Record]:
+    """The records of one source.
+
+    Args:
+        form: its format.
+        blocks: its bytes.
+        settings: policies; those that name fields say nothing here.
+        decoder: of the source.
+        longest: bytes of a line, a text or an article that are held at most.
+
+    Raises:
+        InputError: malformed, see each reader.
+    """
+    names = _NAMES[form] | ({"id_field": "none"} if form == "squad" and settings.id_field == "none" else {})
+    fields = Fields(settings.model_copy(update=_USUAL | names), decoder)
+    if form == "squad":  # often one line
+        yield from squad_records((line for _, line in decoder.lines(blocks, longest=BLOCK)), fields, longest=longest)
+        return
+    lines = decoder.lines(blocks, longest=longest, cut_longer=False)
+    yield from conll_records(lines, fields, longest=longest) if form == "conll" else label_first_records(lines, fields)
+
+
+def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: int) -> Iterator[Record]:
+    """A record for each sentence: its tokens, parted by a space, and the tags of the last column.
+
+    Columns are parted by tabs, if there is one in the first line with a token, else by spaces. Lines that begin with
+    -DOCSTART- are dropped and counted.
+
+    Args:
+        lines: number and text of each.
+        fields: that make the records.
+        longest: characters of a sentence that are held at most.
+
+    Raises:
+        InputError: a line with another number of columns than the first, with a token that is empty or has white space in it,
+            or without a tag; a sentence that does not end.
+    """
+    tokens: list[str] = []
+    tags: list[str] = []
+    first = size = width = 0
+    is_bad, by_tabs = False, False
+    for number, line in chain(lines, [(0, "\n")]):
+        starts_document = line.startswith(_DOCSTART)
+        if line.isspace() or starts_document:
+            if tokens and not is_bad:
+                record = fields.record({"text": " ".join(tokens), "tags": tags}, first, size)
+                yield from () if record is None else (record,)
+            fields.ledger.add("docstart_lines_dropped", starts_document)
+            tokens, tags, size, is_bad = [], [], 0, False
+            continue
+        if not width:
+            by_tabs = "\t" in line.strip()
+        cells = line.rstrip("\n").split("\t") if by_tabs else re.split("[ \t]+", line.strip(" \t\n"))
+        width = width or _columns(cells, number, fields)
+        first, size = first if tokens or is_bad else number, size + len(line)
+        if not is_bad and (wrong := _wrong_columns(cells, width)):
+            is_bad = True
+            hint = "a blank line ends a sentence; tabs, or spaces, part the columns"
+            fields.bad("columns", wrong[0], number, got=wrong[1], expected=wrong[2], hint=hint)
+        if size > longest:
+            hint = "blank lines part sentences; raise --max-document-bytes where it is right so"
+            raise InputError(
+                "the sentence is too long", where=f"{fields.source}, line {first}", expected=f"at most {longest} bytes",
+                hint=hint,
+            )  # fmt: skip
+        if not is_bad:
+            tokens.append(cells[0])
+            tags.append(cells[-1].strip())
+
+
+def _columns(cells: list[str], number: int, fields: Fields) -> int:
+    """How many columns there are, by the first line with a token; a note says which one is read."""
+    if len(cells) < _LEAST_COLUMNS:
+        raise InputError(
+            "a line has a token and no tag", where=f"{fields.source}, line {number}", got=_cut(" ".join(cells)),
+            expected="columns parted by tabs or spaces, the tag in the last",
+            hint="--format txt reads plain text, --format label-first lines that begin with a label",
+        )  # fmt: skip
+    if len(cells) > _LEAST_COLUMNS:
+        fields.ledger.notes[f"{fields.source}: tags are column {len(cells)}; of the others the first alone is read"] = (
+            None
+        )
+    return len(cells)
+
+
+def _wrong_columns(cells: list[str], width: int) -> tuple[str, str, str] | None:
+    """What is wrong with a line, what it has, and what was expected."""
+    if len(cells) != width:
+        what = "a line has another number of columns than the first"
+        return what, f"{len(cells)}: {_cut(' '.join(cells))!r}", str(width)
+    if cells[0].split() != [cells[0]]:
+        what = "a token is empty" if not cells[0].strip() else "a token has white space in it"
+        return what, repr(_cut(cells[0])), "one word"
+    if not cells[-1].strip():
+        return "a token has no tag", repr(_cut(cells[0])), "a tag in the last column; of no name it is O"
+    return None
+
+
+def label_first_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
+    """A record for each line that is not blank: what it begins with is its label, the rest its text.
+
+    Where all first lines begin with `__label__`, labels are what does; where all have a tab, it is what stands before the
+    tab; else it is what stands before the first white space. A line of fastText may have several: they are a list.
+
+    Raises:
+        InputError: a line without a label, or with a label that has no name.
+    """
+    lines = ((number, line.rstrip("\n")) for number, line in lines if not line.isspace())
+    head = [*islice(lines, _LOOKED_AT)]
+    fast = all(line.startswith(PREFIX) for _, line in head)
+    mark = None if fast or not all("\t" in line for _, line in head) else "\t"
+    before = f"begin with {PREFIX}" if fast else "stand before a tab" if mark else "stand before the first white space"
+    if head:
+        fields.ledger.notes[f"{fields.source}: labels {before}"] = None
+    for number, line in chain(head, lines):
+        labels, text = _fast_labels(line) if fast else _one_label(line, mark)
+        if not labels or not all(labels):
+            what = "a line has no label" if not labels else "a label has no name"
+            hint = f"labels {before}, as in the first lines"
+            fields.bad("label", what, number, got=repr(_cut(line)), expected="a label, then the text", hint=hint)
+            continue
+        if PREFIX in text and fast and any(word.startswith(PREFIX) for word in text.split()):
+            what, hint = "a label stands within the text", "put all labels first"
+            fields.bad("label", what, number, got=repr(_cut(line)), hint=hint)
+            continue
+        values = {"label": labels[0] if len(labels) == 1 else labels, "text": text}
+        if record := fields.record(values, number, len(line)):
+            yield record
+
+
+def _fast_labels(line: str) -> tuple[list[str], str]:
+    labels = []
+    while line.startswith(PREFIX):
+        label, *rest = line.split(maxsplit=1)
+        labels.append(label.removeprefix(PREFIX))
+        line = rest[0] if rest else ""
+    return list(dict.fromkeys(labels)), line
+
+
+def _one_label(line: str, mark: str | None) -> tuple[list[str], str]:
+    if mark is None:
+        label, *rest = line.split(maxsplit=1)
+        return [label], rest[0] if rest else ""
+    label, tab, text = line.partition(mark)
+    return [label.strip()] if tab else [], text
+
+
+def squad_records(parts: Iterable[str], fields: Fields, *, longest: int) -> Iterator[Record]:
+    """A record for each question: the passage is its text, the question its second text, the answers are spans.
+
+    An answer is `{"start", "end", "label": null}` in characters of the passage. A question that has none has an empty list,
+    one whose answers nobody wrote down (a test set) has no list. The `line` of a record is the number of its question.
+
+    Args:
+        parts: the JSON text, in parts of any size.
+        fields: that make the records.
+        longest: characters of one article that are held at most; of the file no more is held.
+
+    Raises:
+        InputError: no JSON, or of another shape; an answer that does not stand where it says.
+    """
+    number = 0
+    for place, article in enumerate(_articles(_JsonText(parts, fields.source, longest)), start=1):
+        paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+        if not isinstance(paragraphs, list):
+            fields.bad(
+                "article", "an article has no paragraphs", place, place=f"article {place}", got=_keys(article),
+                expected="SQuAD's JSON: title and paragraphs", hint="of other objects: jq -c '.data[]' FILE > FILE.jsonl",
+            )  # fmt: skip
+            continue
+        for paragraph in paragraphs:
+            known = paragraph if isinstance(paragraph, dict) else {}
+            context, questions = known.get("context"), known.get("qas")
+            if not isinstance(context, str) or not isinstance(questions, list):
+                fields.bad(
+                    "paragraph", "a paragraph has no passage, or no questions", place, place=f"article {place}",
+                    got=_keys(paragraph), expected="context, a string, and qas, a list",
+                )  # fmt: skip
+                continue
+            for question in questions:
+                number += 1
+                values = _question(question, context, number, fields)
+                if values is None:
+                    continue
+                values["title"] = article.get("title")
+                if record := fields.record(values, number, len(context) + len(values["text_b"])):
+                    yield record
+
+
+def _question(given: Any, context: str, number: int, fields: Fields) -> dict[str, Any] | None:
+    """The fields of one question; None where it is left out."""
+    known = given if isinstance(given, dict) else {}
+    place = f"question {known.get('id', number)}"
+    if not isinstance(known.get("question"), str):
+        fields.bad("question", "a question has no text", number, place=place, got=_keys(given), expected="question")
+        return None
+    answers = [] if known.get("is_impossible") is True else known.get("answers")
+    spans = None
+    if answers is not None:
+        spans = []
+        for answer in answers if isinstance(answers, list) else [answers]:
+            span, wrong = _span(answer, context)
+            if span is None:
+                hint = "offsets count characters (Unicode code points) of the context from 0"
+                fields.bad("answer", "an answer is not where it says", number, place=place, got=wrong, hint=hint)
+                return None
+            spans.append(span)
+    return {"text": context, "text_b": known["question"], "id": known.get("id"), "spans": spans}
+
+
+def _span(answer: Any, context: str) -> tuple[dict[str, Any] | None, str]:
+    """An answer as a span; or None, and what is wrong."""
+    known = answer if isinstance(answer, dict) else {}
+    text, start = known.get("text"), known.get("answer_start")
+    if not isinstance(text, str) or not text or type(start) is not int:
+        return None, f"no text and answer_start: {_cut(json.dumps(answer))}"
+    found = context[start : start + len(text)] if start >= 0 else ""
+    if found != text:
+        return None, f"{_cut(found)!r} at {start} for {_cut(text)!r}"
+    return {"start": start, "end": start + len(text), "label": None}, ""
+
+
+def _articles(text: "_JsonText") -> Iterator[Any]:
+    """The items of the list `data` of one JSON object, one at a time; its other members are skipped."""
+    others = "one JSON object per line is read: jq -c '{}' FILE > FILE.jsonl"
+    if (mark := text.peek()) != "{":
+        got = "a list" if mark == "[" else repr(mark) if mark else "nothing"
+        raise text.error("this JSON is none of SQuAD's", got=got, hint=others.format(".[]"))
+    text.take("{")
+    names: list[str] = []
+    while text.peek() != "}":
+        names.append(str(text.value()))
+        text.take(":")
+        if names[-1] == "data" and text.peek() == "[":
+            yield from text.items()
+        else:
+            text.value()
+        if text.peek() != ",":
+            break
+        text.take(",")
+    text.take("}")
+    if text.peek() == "{":
+        raise text.error("these are several JSON objects", got="JSON Lines", hint="--format jsonl reads them")
+    if text.peek():
+        raise text.error("something follows the JSON object", got=repr(text.peek()))
+    if "data" not in names:
+        got = f"an object with {', '.join(names[:8]) or 'nothing'}"
+        raise text.error("this JSON is none of SQuAD's", got=_cut(got), hint=others.format("."))
+
+
+class _JsonText:
+    """JSON text that comes in parts; one value is held at a time.
+
+    Args:
+        parts: of any size.
+        source: for errors.
+        longest: characters of a value at most.
+    """
+
+    def __init__(self, parts: Iterable[str], source: str, longest: int) -> None:
+        self._parts, self._source, self._longest = iter(parts), source, longest
+        self._text, self._at, self._lines = "", 0, 0
+
+    def peek(self) -> str:
+        """The next character that is no white space; nothing at the end."""
+        while True:
+            found = _WHITE.match(self._text, self._at)
+            self._at = found.end() if found else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._read(_AT_ONCE):
+                return ""
+
+    def take(self, mark: str) -> None:
+        """Go beyond the next character. Raises InputError: it is another."""
+        if (found := self.peek()) != mark:
+            raise self.error("not JSON", got=repr(found) if found else "the end of the file", expected=repr(mark))
+        self._at += 1
+
+    def items(self) -> Iterator[Any]:
+        """The items of the list that begins here."""
+        self.take("[")
+        while self.peek() != "]":
+            yield self.value()
+            if self.peek() != ",":
+                break
+            self.take(",")
+        self.take("]")
+
+    def value(self) -> Any:
+        """The next value. Raises InputError: it is none, too long, or nested too deep."""
+        self.peek()
+        while True:
+            held = len(self._text) - self._at
+            try:
+                value, end = json.JSONDecoder().raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if held > self._longest:
+                    expected, hint = f"at most {self._longest} bytes", "raise --max-document-bytes"
+                    raise self.error("an article is too long, or no JSON", expected=expected, hint=hint) from None
+                # twice as much each time: what is long is not read again and again
+                if self._read(held):
+                    continue
+                raise self.error("not JSON", at=error.pos, got=f"{error.msg} at column {error.colno}") from None
+            except (RecursionError, ValueError) as error:
+                raise self.error("JSON that cannot be read", got=str(error)[:_SHOWN]) from None
+            if end == len(self._text) and self._read(_AT_ONCE):
+                continue  # a number may go on
+            self._at = min(end, len(self._text))
+            return value
+
+    def error(self, what: str, *, at: int | None = None, **more: Any) -> InputError:
+        """An error that says where the reading is."""
+        line = self._lines + self._text.count("\n", 0, self._at if at is None else at) + 1
+        return InputError(what, where=f"{self._source}, line {line}", **more)
+
+    def _read(self, wanted: int) -> bool:
+        """Read about so many more characters; what was taken is forgotten. False at the end."""
+        found, size = [self._text[self._at :]], 0
+        for part in self._parts:
+            found.append(part)
+            size += len(part)
+            if size >= max(wanted, _AT_ONCE):
+                break
+        self._lines += self._text.count("\n", 0, self._at)
+        end = len(self._text) - self._at
+        self._text, self._at = "".join(found), 0
+        return len(self._text) > end
+
+
+def _keys(value: Any) -> str:
+    return _cut(", ".join(map(str, value)) or "nothing") if isinstance(value, dict) else type(value).__name__
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

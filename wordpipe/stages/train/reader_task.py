@@ -1,0 +1,228 @@
+"""The task of a reader: answers out of passages, learned window by window, measured question by question."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from wordpipe.errors import InputError
+from wordpipe.heads import (
+    Candidates,
+    Encoded,
+    HeadObjective,
+    Passage,
+    PassageEncoder,
+    Reading,
+    answered,
+    best_candidates,
+    calibration_error,
+    choose_temperature,
+    probabilities_of,
+)
+from wordpipe.heads.settings import ReaderSettings
+from wordpipe.metrics import answer_f1, exact_match
+from wordpipe.model import HeadConfig, HeadedModel
+from wordpipe.stages.train.head_tasks import Calibrated, Scores, calibration_note
+from wordpipe.stages.train.labelled import Labelled, Record
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+WITH, WITHOUT = "with an answer", "without an answer"
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A held-out question.
+
+    Attributes:
+        passage: with its windows.
+        spans: the answers that are right, in characters; empty: there is none.
+    """
+
+    passage: Passage
+    spans: tuple[Span, ...]
+
+    @property
+    def answers(self) -> list[str]:
+        """What is right to say."""
+        return [self.passage.text[start:end] for start, end in self.spans] or [""]
+
+
+class ReaderTask:
+    """Answers of questions.
+
+    Args:
+        settings: how passages are read.
+    """
+
+    name, per_word, column, option = "reader", False, "spans", "--text-b QUESTION --spans-field"
+    least, noun, by_passage = 1, "kinds of questions", True
+    also: tuple[str, ...] = ("text_b",)
+
+    def __init__(self, settings: ReaderSettings) -> None:
+        self.reading = Reading(settings.max_query, settings.max_answer, settings.stride, settings.n_best)
+        self.facts: dict[str, Any] = {
+            "reading": {name: getattr(settings, name) for name in ("max_query", "max_answer", "stride", "n_best")}
+        }
+        self.counts = {"windows": 0, "answers_in_no_window": 0}
+        self._held_out: list[_Question] = []
+
+    def read(self, value: Any, text: str, where: str) -> Any:
+        """The answers as pairs of characters, none of a question without one; None where nobody wrote them down."""
+        if value is None:
+            return None
+        spans = tuple((span["start"], span["end"]) for span in value)
+        if wrong := [(start, end) for start, end in spans if not text[start:end].strip() or end > len(text)]:
+            raise InputError(
+                "an answer is no stretch of its passage", where=where, got=f"characters {wrong[0][0]} to {wrong[0][1]}",
+                expected=f"characters of its text, 0 to {len(text)}",
+            )  # fmt: skip
+        return spans
+
+    def names_of(self, label: Any) -> list[str]:
+        """See `LabelReader`."""
+        return [WITH if label else WITHOUT]
+
+    def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
+        """See `HeadTask`."""
+        del labelled
+        return HeadConfig("span", dropout=dropout)
+
+    def width(self, labelled: Labelled) -> int:
+        """Where an answer begins and ends."""
+        del labelled
+        return 2
+
+    def encoder(self, tokenizer: "Tokenizer", max_len: int) -> PassageEncoder:
+        """See `HeadTask`."""
+        return PassageEncoder(tokenizer, max_len, self.reading)
+
+    def examples(
+        self, records: Sequence[Record], encoder: Any, labelled: Labelled
+    ) -> Iterator[list[tuple[Encoded, Sequence[float]]]]:
+        """The windows of each question; of several answers the commonest is learned, of equal ones the first."""
+        del labelled
+        for record, passage in zip(records, encoder.encode([record.texts for record in records]), strict=True):
+            tokens = passage.tokens_of(*_commonest(record.label, passage.text)) if record.label else None
+            targets = passage.targets(tokens)
+            self.counts["windows"] += len(targets)
+            self.counts["answers_in_no_window"] += bool(record.label) and not any(map(any, targets))
+            if record.held_out:
+                self._held_out.append(_Question(passage, record.label))
+            yield [(window.encoded, target) for window, target in zip(passage.windows, targets, strict=True)]
+
+    def cut_message(self, texts: int, tokens: int, max_len: int) -> str:
+        """See `HeadTask`."""
+        del max_len
+        return (
+            f"{texts:,} questions are longer than the tokens of a question that are read, {self.reading.max_query:,} or half "
+            f"of the model's: {tokens:,} tokens at their ends were left out"
+        )
+
+    def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
+        """See `HeadTask`."""
+        del labelled, device
+        return HeadObjective(per_position=False)
+
+    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+        """Nothing to change."""
+
+    def _candidates(self, found: Scores) -> list[Candidates]:
+        """The best answers of each held-out question; `found` are the scores of all windows."""
+        windows = iter(found)
+        return [
+            best_candidates(one.passage, [next(windows) for _ in one.passage.windows], self.reading)
+            for one in self._held_out
+        ]
+
+    def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
+        """F1 of the words of an answer, and how many are right to the word, as SQuAD counts them; one is always given."""
+        del wanted, labelled
+        said = [
+            answered(one.passage, best, self.reading, 1.0, self._threshold_of_training).answer
+            for one, best in zip(self._held_out, self._candidates(found), strict=True)
+        ]
+        return self._measured(said)
+
+    @property
+    def _threshold_of_training(self) -> float | None:
+        """Before a threshold is chosen: no answer, where that is likelier than not; where all have one it is always given."""
+        return None if all(one.spans for one in self._held_out) else 0.5
+
+    def _measured(self, said: Sequence[str]) -> dict[str, float]:
+        right = [one.answers for one in self._held_out]
+        return {
+            "f1": float(answer_f1(said, right).mean()),
+            "exact_match": float(exact_match(said, right, normalised=True).mean()),
+        }
+
+    def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
+        """A temperature, by the questions whose answer is among the best; a threshold where some have no answer."""
+        del wanted
+        candidates, questions = self._candidates(found), self._held_out
+        logits_NC = np.stack([one.logits(self.reading.n_best) for one in candidates])
+        true_N = np.array([_right(*pair) for pair in zip(questions, candidates, strict=True)], np.int64)
+        there = true_N >= 0
+        temperature = choose_temperature(logits_NC[there], true_N[there], "single") if there.any() else 1.0
+        errors, has_none = [], not all(one.spans for one in questions)
+        for one in (1.0, temperature):
+            known_NC = probabilities_of(logits_NC, one, "single")
+            errors.append(calibration_error(known_NC.max(1), known_NC.argmax(1) == true_N))
+        figures = {"calibration_error": errors[1]}
+        note = calibration_note(temperature, *errors)
+        if not has_none:
+            return Calibrated(temperature, None, figures, note)
+        no_answer_N = probabilities_of(logits_NC, temperature, "single")[:, 0]
+        best = [
+            answered(one.passage, some, self.reading, temperature, None).answer
+            for one, some in zip(questions, candidates, strict=True)
+        ]
+        f1_N = answer_f1(best, [one.answers for one in questions])
+        threshold = choose_no_answer(no_answer_N, f1_N, np.array([not one.spans for one in questions]))
+        said = ["" if sure >= threshold else text for sure, text in zip(no_answer_N, best, strict=True)]
+        figures |= {f"{name}_by_threshold": value for name, value in self._measured(said).items()}
+        note += (
+            f"; no answer is said from a probability of {threshold:.2f} on: F1 {figures['f1_by_threshold']:.4f} there"
+        )
+        return Calibrated(temperature, [threshold], figures, note)
+
+
+def choose_no_answer(
+    no_answer_N: npt.NDArray[np.float64], f1_N: npt.NDArray[np.float64], none_N: npt.NDArray[np.bool_]
+) -> float:
+    """The probability of no answer from which on none is given, by the best mean F1; half-way between two that occur.
+
+    Args:
+        no_answer_N: of each question.
+        f1_N: of the answer that would be given; of a question without one it is 0.
+        none_N: whether there is none.
+    """
+    order = np.argsort(no_answer_N, kind="stable")
+    sure_N, gain_N = no_answer_N[order], (f1_N - none_N)[order]
+    total_N = np.concatenate([[0.0], np.cumsum(gain_N)])  # of an answer to the k questions that most likely have one
+    total_N[1:-1][sure_N[1:] == sure_N[:-1]] = -np.inf  # no threshold parts equal ones
+    best = int(total_N.argmax())
+    low = sure_N[best - 1] if best else 0.0
+    high = sure_N[best] if best < len(sure_N) else 1.0
+    return float((low + high) / 2.0) if best < len(sure_N) else float(np.nextafter(high, 2.0))
+
+
+def _commonest(spans: Sequence[Span], text: str) -> Span:
+    said = [text[start:end] for start, end in spans]
+    return max(spans, key=lambda span: said.count(text[span[0] : span[1]]))
+
+
+def _right(question: _Question, found: Candidates) -> int:
+    """Which of no answer and the candidates is right; -1: none of them."""
+    if not question.spans:
+        return 0
+    known = {
+        question.passage.characters_of(*tokens): place for place, tokens in reversed([*enumerate(found.tokens, 1)])
+    }
+    return min((known[span] for span in question.spans if span in known), default=-1)
