@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wordpipe.heads.answers import Candidates, Reader, answered, best_candidates, span_table
     from wordpipe.heads.calibration import (
         calibration_error,
+        choose_no_answer,
         choose_temperature,
         choose_thresholds,
         log_loss,
