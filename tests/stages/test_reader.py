@@ -14,7 +14,7 @@ from tests.conftest import TINY
 from wordpipe import RunOptions
 from wordpipe.cli.app import app as cli
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.stages.train.reader_task import choose_no_answer
+from wordpipe.heads import choose_no_answer
 
 NAMES = ("Ada", "Ben", "Eve")
 SMALL = {"device": "cpu", "dtype": "float32", "threads": 1, "epochs": 4, "lr": 5e-3, "dropout": 0.0, "held_out": 0.2}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wordpipe.heads.baselines import Gazetteer, TfidfModel, best_sentence, commonest
     from wordpipe.heads.calibration import (
         calibration_error,
+        choose_no_answer,
         choose_temperature,
         choose_thresholds,
         log_loss,

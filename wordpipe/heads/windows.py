@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 _NO_FIRSTS: Ints = np.zeros(0, np.int32)
-_PROBES = ("a", "the", "1", ".", "x y z")  # texts of which a tokenizer has a token
+_SAMPLES = ("a", "the", "1", ".", "x y z")  # texts of which a tokenizer has a token
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,8 @@ def _ids_and_offsets(found: "Encoding") -> tuple[Ints, Ints]:
 
 def _frame_of(tokenizer: "Tokenizer") -> tuple[list[int], list[int], list[int], bool]:
     """The special ids before, between and behind two texts, and whether the second has a segment of its own."""
-    for probe in _PROBES:
-        found = tokenizer.encode(probe, probe)
+    for sample in _SAMPLES:
+        found = tokenizer.encode(sample, sample)
         part = np.array([-1 if one is None else one for one in found.sequence_ids])
         if 0 in part and 1 in part:
             ids, first, second = np.array(found.ids), np.flatnonzero(part == 0), np.flatnonzero(part == 1)

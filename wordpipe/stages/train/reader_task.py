@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from wordpipe.errors import InputError
@@ -19,6 +18,7 @@ from wordpipe.heads import (
     answered,
     best_candidates,
     calibration_error,
+    choose_no_answer,
     choose_temperature,
     probabilities_of,
 )
@@ -191,26 +191,6 @@ class ReaderTask:
             f"; no answer is said from a probability of {threshold:.2f} on: F1 {figures['f1_by_threshold']:.4f} there"
         )
         return Calibrated(temperature, [threshold], figures, note)
-
-
-def choose_no_answer(
-    no_answer_N: npt.NDArray[np.float64], f1_N: npt.NDArray[np.float64], none_N: npt.NDArray[np.bool_]
-) -> float:
-    """The probability of no answer from which on none is given, by the best mean F1; half-way between two that occur.
-
-    Args:
-        no_answer_N: of each question.
-        f1_N: of the answer that would be given; of a question without one it is 0.
-        none_N: whether there is none.
-    """
-    order = np.argsort(no_answer_N, kind="stable")
-    sure_N, gain_N = no_answer_N[order], (f1_N - none_N)[order]
-    total_N = np.concatenate([[0.0], np.cumsum(gain_N)])  # of an answer to the k questions that most likely have one
-    total_N[1:-1][sure_N[1:] == sure_N[:-1]] = -np.inf  # no threshold parts equal ones
-    best = int(total_N.argmax())
-    low = sure_N[best - 1] if best else 0.0
-    high = sure_N[best] if best < len(sure_N) else 1.0
-    return float((low + high) / 2.0) if best < len(sure_N) else float(np.nextafter(high, 2.0))
 
 
 def _commonest(spans: Sequence[Span], text: str) -> Span:
