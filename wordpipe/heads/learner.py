@@ -186,6 +186,8 @@ def _by_text(scores: torch.Tensor, packed: Any, per_position: bool) -> list[Floa
 
 def head_plan(settings: "HeadSettings", n_examples: int, seed: int) -> Plan:
     """The plan of a training on so many examples: a line down to nothing after the warm-up, as heads are usually trained."""
+    assert settings.epochs is not None, "of_transformer, of_words"
+    assert settings.lr is not None
     size = min(settings.batch_size, n_examples)
     steps = max(1, math.ceil(settings.epochs * n_examples / size))
     return Plan(

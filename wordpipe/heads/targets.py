@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wordpipe.heads.examples import IGNORED, Rows, segments_of
-from wordpipe.model import HeadedModel, Packed, pack
+from wordpipe.model import HeadConfig, HeadedModel, Packed, pack
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,14 @@ def head_loss_sum(model: Any, targets: HeadTargets, label_smoothing: float = 0.0
     """
     assert isinstance(model, HeadedModel)
     scores, packed = scores_of(model, targets)
-    wanted = targets.labels(packed)
-    return _LOSSES[model.head_config.kind if targets.per_position else model.head_config.problem](
-        scores, wanted, targets, label_smoothing
-    )
+    return loss_of_scores(scores, targets.labels(packed), model.head_config, targets, label_smoothing)
+
+
+def loss_of_scores(
+    scores: Tensor, wanted: Tensor, head: HeadConfig, targets: HeadTargets, label_smoothing: float = 0.0
+) -> Tensor:
+    """The loss of scores summed over the targets, see `head_loss_sum`; `wanted` in the order of the scores."""
+    return _LOSSES[head.kind if targets.per_position else head.problem](scores, wanted, targets, label_smoothing)
 
 
 def _single(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:

@@ -5,8 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from wordpipe.artifacts import TOKENIZER, Artifact, BundledFiles, is_artifact, parse_json_object, read_regular_file
-from wordpipe.errors import ArtifactError, InputError
+from wordpipe.artifacts import (
+    TOKENIZER,
+    Artifact,
+    BundledFiles,
+    is_artifact,
+    parse_json_object,
+    read_batches,
+    read_regular_file,
+)
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.runtime import pick_device
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, storage_errors
@@ -16,7 +24,7 @@ from wordpipe.tokens import number_of_ids, open_tokenizer, read_tokenizer
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from wordpipe.heads import Classifier, Prediction, Tagger
+    from wordpipe.heads import Classifier, Prediction, StaticClassifier, StaticTagger, Tagger
     from wordpipe.model import LoadedHead
     from wordpipe.model.settings import Device
 
@@ -37,7 +45,7 @@ class Predictor:
     """
 
     path: str
-    model: "Classifier | Tagger"
+    model: "Classifier | Tagger | StaticClassifier | StaticTagger"
     labels: tuple[str, ...]
     pairs: bool
     notes: tuple[str, ...]
@@ -45,7 +53,7 @@ class Predictor:
     @property
     def tags_words(self) -> bool:
         """Whether it is a tagger."""
-        return self.model.model.head_config.kind == "token"
+        return self.model.tags_words
 
     def predict(self, texts: Iterable[str | tuple[str, str]]) -> "Iterator[Prediction]":
         """What is said of each text or pair, in their order; about a thousand are read ahead.
@@ -77,7 +85,7 @@ def open_predictor(
 
     Args:
         path: an artifact of train classifier or tagger, or a folder of transformers with such a class.
-        device: where to compute.
+        device: where to compute; a model of word vectors on the CPU alone.
         verify: check an artifact's hashes first.
 
     Raises:
@@ -96,7 +104,12 @@ def open_predictor(
         with Artifact(folder, ["model"], verify=verify) as artifact:
             files, facts = BundledFiles(artifact), artifact.manifest.facts
             with files.damage("the model cannot be read"):
-                _refuse_headless_model(parse_json_object(files["config.json"], "config.json"), folder)
+                from wordpipe.heads import is_static_head
+
+                values = parse_json_object(files["config.json"], "config.json")
+                if is_static_head(values):
+                    return _static_predictor(folder, artifact, files, device)
+                _refuse_headless_model(values, folder)
                 tokenizer = open_tokenizer(files[TOKENIZER], where=str(folder / TOKENIZER))
                 return _predictor(folder, _load(files.__getitem__, artifact.names()), tokenizer, facts, device)
     refuse_headless(folder)
@@ -154,6 +167,36 @@ def _predictor(
         else Classifier(model, tokenizer, thresholds=thresholds if isinstance(thresholds, list) else None, **same)
     )
     return Predictor(str(folder), predictor, model.head_config.labels, facts.get("pairs") is True, loaded.notes)
+
+
+def _static_predictor(folder: Path, artifact: Artifact, files: BundledFiles, device: "Device") -> Predictor:
+    """The same of word vectors, without torch."""
+    import pyarrow as pa
+
+    from wordpipe.heads import StaticClassifier, StaticTagger, UnitRows, read_static_config, read_static_head
+    from wordpipe.stages.encoders import word_splitter
+
+    if device not in ("auto", "cpu"):
+        raise ConfigError(
+            "a model of word vectors computes on the CPU", where="device", got=device, expected="auto or cpu"
+        )
+    config, about = read_static_config(files["config.json"])
+    units = UnitRows(pa.concat_arrays([batch["word"] for batch in read_batches(artifact, "words", ["word"])]))
+    head = read_static_head(config, units, files["model.safetensors"], word_splitter(files, about, folder))
+    facts = artifact.manifest.facts
+    most = int(_number(facts, "read_tokens", 0)) or None
+    thresholds, temperature = facts.get("thresholds"), float(_number(facts, "temperature", 1.0))
+    model = (
+        StaticTagger(head, max_words=most, temperature=temperature)
+        if config.kind == "token"
+        else StaticClassifier(
+            head,
+            max_words=most,
+            temperature=temperature,
+            thresholds=thresholds if isinstance(thresholds, list) else None,
+        )
+    )
+    return Predictor(str(folder), model, config.labels, config.pairs, ())
 
 
 def _number(facts: dict[str, Any], name: str, usual: float) -> float:

@@ -13,6 +13,7 @@ from wordpipe.errors import InputError
 from wordpipe.heads import (
     IGNORED,
     HeadObjective,
+    StaticModel,
     balanced_weights,
     best_tags,
     calibration_error,
@@ -29,6 +30,7 @@ from wordpipe.model import HeadConfig, HeadedModel, Problem
 from wordpipe.stages.train.labelled import Labelled, LabelReader, Record
 
 Scores = Sequence[Any]  # of texts, float32 arrays
+AnyHead = HeadedModel | StaticModel
 
 _PROBLEMS: dict[str, Problem] = {"single": "single_label", "several": "multi_label", "score": "regression"}
 
@@ -77,7 +79,7 @@ class HeadTask(LabelReader, Protocol):
         """What is learned."""
         ...
 
-    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
         """Change a fresh head, where that helps."""
         ...
 
@@ -166,7 +168,7 @@ class ClassifierTask:
         weights = balanced_weights(labelled.counts.names, labelled.counts.counts)
         return HeadObjective(per_position=False, weights=torch.from_numpy(weights).to(device))
 
-    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
         """A score begins at the mean of all: otherwise the first passes only learn that."""
         if self.problem == "regression" and model.classifier.bias is not None:
             with torch.no_grad():
@@ -263,7 +265,7 @@ class TaggerTask:
         del labelled, device
         return HeadObjective(per_position=True)
 
-    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
         """Nothing to change."""
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
