@@ -1,4 +1,4 @@
-"""Heads: what a trained transformer is taught to say of texts, and how it says it.
+"""Heads: what a trained transformer, or word vectors, are taught to say of texts, and how they say it.
 
 Read in this order: `settings`, `tags` (tags of words and the spans they mean), `labels` (what the records are labelled as),
 `examples` (records → ids and targets, on disk), `targets` (a batch and its loss), `learner` (what the trainer trains),

@@ -1,6 +1,5 @@
 """The settings of the trainings of heads."""
 
-import math
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -11,11 +10,11 @@ _WORD_STEPS = 600
 
 
 class HeadSettings(Settings):
-    """How to teach a trained transformer to say something of texts."""
+    """How to teach a trained transformer, or word vectors, to say something of texts."""
 
     init: Path | None = setting(
-        None, "what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word "
-        "vectors or a static encoder", metavar="MODEL|WORDS", artifact=("model", "words"),
+        None, "what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, "
+        "word vectors or a static encoder", metavar="MODEL|WORDS", artifact=("model", "words"),
     )  # fmt: skip
     epochs: float | None = setting(
         None,
@@ -83,8 +82,7 @@ class HeadSettings(Settings):
 
     def of_words(self, n_texts: int) -> Self:
         """The same for word vectors. 16 steps, as 100 texts have in 5 passes, are too few for any rate."""
-        steps = math.ceil(n_texts / min(self.batch_size, n_texts))
-        return self._with(max(self.usual_epochs, _WORD_STEPS / steps), _WORD_LR)
+        return self._with(max(self.usual_epochs, _WORD_STEPS * min(self.batch_size, n_texts) / n_texts), _WORD_LR)
 
     def _with(self, epochs: float, lr: float) -> Self:
         return self.model_copy(update={

@@ -99,16 +99,17 @@ def open_predictor(
         >>> opened.labels, len(list(opened.predict(["7 is red"])))
         (('blue', 'red'), 1)
     """
+    from wordpipe.heads import is_static_head
+
     folder = Path(path)
     if is_artifact(folder) or not (folder / "config.json").is_file():
         with Artifact(folder, ["model"], verify=verify) as artifact:
             files, facts = BundledFiles(artifact), artifact.manifest.facts
             with files.damage("the model cannot be read"):
-                from wordpipe.heads import is_static_head
-
                 values = parse_json_object(files["config.json"], "config.json")
-                if is_static_head(values):
-                    return _static_predictor(folder, artifact, files, device)
+            if is_static_head(values):
+                return _static_predictor(folder, artifact, files, device)
+            with files.damage("the model cannot be read"):
                 _refuse_headless_model(values, folder)
                 tokenizer = open_tokenizer(files[TOKENIZER], where=str(folder / TOKENIZER))
                 return _predictor(folder, _load(files.__getitem__, artifact.names()), tokenizer, facts, device)
@@ -180,9 +181,10 @@ def _static_predictor(folder: Path, artifact: Artifact, files: BundledFiles, dev
         raise ConfigError(
             "a model of word vectors computes on the CPU", where="device", got=device, expected="auto or cpu"
         )
-    config, about = read_static_config(files["config.json"])
-    units = UnitRows(pa.concat_arrays([batch["word"] for batch in read_batches(artifact, "words", ["word"])]))
-    head = read_static_head(config, units, files["model.safetensors"], word_splitter(files, about, folder))
+    with files.damage("the model cannot be read"):
+        config, about = read_static_config(files["config.json"])
+        units = UnitRows(pa.concat_arrays([batch["word"] for batch in read_batches(artifact, "words", ["word"])]))
+        head = read_static_head(config, units, files["model.safetensors"], word_splitter(files, about, folder))
     facts = artifact.manifest.facts
     most = int(_number(facts, "read_tokens", 0)) or None
     thresholds, temperature = facts.get("thresholds"), float(_number(facts, "temperature", 1.0))
