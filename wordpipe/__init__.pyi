@@ -805,7 +805,7 @@ def open_predictor(
 
     Args:
         path: an artifact of train classifier, tagger or reader, or a folder of transformers with such a class.
-        device: where to compute.
+        device: where to compute; a model of word vectors on the CPU alone.
         verify: check an artifact's hashes first.
     """
 
@@ -949,15 +949,15 @@ def tokenize(
 
 def train_classifier(
     corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
-    epochs: float = 5, lr: float = 0.0005, batch_size: int = 32, seeds: int = 1, freeze: int = 0, seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1, layer_decay: float = 0.8,
-    warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0, evaluations: int = 10,
-    seq_len: int | None = None, dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
-    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10,
-    problem: Literal['auto', 'single', 'several', 'score'] = 'auto',
+    epochs: float | None = None, lr: float | None = None, batch_size: int = 32, seeds: int = 1, freeze: int = 0,
+    seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1,
+    layer_decay: float = 0.8, warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0,
+    evaluations: int = 10, seq_len: int | None = None,
+    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0, checkpoint_seconds: float = 60,
+    checkpoint_steps: int = 0, report_every: int = 10, problem: Literal['auto', 'single', 'several', 'score'] = 'auto',
     class_weights: Literal['none', 'balanced'] = 'none',
 ) -> Made:
-    """Teach a trained transformer to label texts, or pairs of texts.
+    """Teach a trained transformer, or word vectors, to label texts, or pairs of texts.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -967,9 +967,9 @@ def train_classifier(
         run: progress, fresh start, verification.
 
     Settings:
-        init: the model to start from: an artifact of train mlm or clm, or a folder of transformers. Default: None.
-        epochs: passes over the labelled texts (> 0, at most 10000). Default: 5.
-        lr: peak learning rate of the head; the layers below have shares of it (> 0, at most 1). Default: 0.0005.
+        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
+        epochs: passes over the labelled texts, else 5, of a tagger 8; of word vectors at least 600 steps (> 0, at most 10000). Default: None.
+        lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
         freeze: leave so many layers as they are, counted from the embeddings (1: these alone) (0 to 257). Default: 0.
@@ -1398,7 +1398,7 @@ def train_mlm(
 
 def train_reader(
     corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
-    epochs: float = 3, lr: float = 0.0005, batch_size: int = 32, seeds: int = 1, freeze: int = 0, seed: int = 1,
+    epochs: float = 3, lr: float | None = None, batch_size: int = 32, seeds: int = 1, freeze: int = 0, seed: int = 1,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1, layer_decay: float = 0.8,
     warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0, evaluations: int = 10,
     seq_len: int | None = None, dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
@@ -1416,9 +1416,9 @@ def train_reader(
         run: progress, fresh start, verification.
 
     Settings:
-        init: the model to start from: an artifact of train mlm or clm, or a folder of transformers. Default: None.
+        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
         epochs: passes over the questions (> 0, at most 10000). Default: 3.
-        lr: peak learning rate of the head; the layers below have shares of it (> 0, at most 1). Default: 0.0005.
+        lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
         freeze: leave so many layers as they are, counted from the embeddings (1: these alone) (0 to 257). Default: 0.
@@ -1547,13 +1547,14 @@ def train_seq2seq(
 
 def train_tagger(
     corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
-    epochs: float = 8, lr: float = 0.0005, batch_size: int = 32, seeds: int = 1, freeze: int = 0, seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1, layer_decay: float = 0.8,
-    warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0, evaluations: int = 10,
-    seq_len: int | None = None, dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
-    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10,
+    epochs: float | None = None, lr: float | None = None, batch_size: int = 32, seeds: int = 1, freeze: int = 0,
+    seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1,
+    layer_decay: float = 0.8, warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0,
+    evaluations: int = 10, seq_len: int | None = None,
+    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0, checkpoint_seconds: float = 60,
+    checkpoint_steps: int = 0, report_every: int = 10,
 ) -> Made:
-    """Teach a trained transformer to tag words: names, parts of speech.
+    """Teach a trained transformer, or word vectors, to tag words: names, parts of speech.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -1563,9 +1564,9 @@ def train_tagger(
         run: progress, fresh start, verification.
 
     Settings:
-        init: the model to start from: an artifact of train mlm or clm, or a folder of transformers. Default: None.
-        epochs: passes over the labelled texts (> 0, at most 10000). Default: 8.
-        lr: peak learning rate of the head; the layers below have shares of it (> 0, at most 1). Default: 0.0005.
+        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
+        epochs: passes over the labelled texts, else 5, of a tagger 8; of word vectors at least 600 steps (> 0, at most 10000). Default: None.
+        lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
         freeze: leave so many layers as they are, counted from the embeddings (1: these alone) (0 to 257). Default: 0.

@@ -30,6 +30,7 @@ TEXT = Size(
     vocab=8000,
 )
 ENCODER = Size(form="static", dim=100, parameters=2e6, disk=8e6)
+VECTORS = Size(form="words", rows=30e3, dim=100, disk=13e6)
 BODY = Size(form="transformer", dim=256, parameters=4e6, layers=4)
 SENTENCES = Size(rows=8000, dim=100, disk=5e6)
 INPUTS = {
@@ -306,3 +307,17 @@ def test_an_estimate_that_cannot_be_made_is_left_out(tmp_path, monkeypatch, kind
     found = Pipeline(config)
     states = found.estimated(found.states())
     assert [state.estimate is None for state in states] == [False, True, False]
+
+
+@pytest.mark.parametrize("command", ["train classifier", "train tagger"])
+@pytest.mark.parametrize("vectors", [VECTORS, ENCODER])
+def test_a_head_on_word_vectors_takes_a_fraction_of_one_on_a_transformer(command, vectors):
+    fast, size = estimate(command, [TEXT, vectors])
+    slow, _ = estimate(command)
+    assert fast.seconds[1] < slow.seconds[0]
+    assert size.dim == 100
+    longer, _ = estimate(command, [TEXT, vectors], epochs=500)
+    assert longer.seconds[0] > fast.seconds[0]
+    larger, _ = estimate(command, [TEXT, replace(vectors, rows=1e6, parameters=1e8)])
+    assert larger.memory_bytes > fast.memory_bytes
+    assert larger.disk_bytes > fast.disk_bytes

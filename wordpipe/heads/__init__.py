@@ -1,9 +1,11 @@
-"""Heads: what a trained transformer is taught to say of texts, and how it says it.
+"""Heads: what a trained transformer, or word vectors, are taught to say of texts, and how they say it.
 
 Read in this order: `settings`, `tags` (tags of words and the spans they mean), `labels` (what the records are labelled as),
 `examples` (records → ids and targets, on disk), `targets` (a batch and its loss), `learner` (what the trainer trains),
 `calibration` (probabilities that mean something, thresholds), `predict` (texts → labels, spans), `windows` (questions and
 passages as they are read), `answers` (questions and passages → answers) and `baselines` (what does without a transformer).
+Of word vectors instead of a transformer: `static_units` (texts as bags), `static_model` (what is said of them, without torch),
+`static_learner`.
 """
 
 from typing import TYPE_CHECKING
@@ -28,12 +30,39 @@ if TYPE_CHECKING:
         LabelledExamples,
         TextEncoder,
         open_examples,
-        words_of,
     )
     from wordpipe.heads.labels import Contradictions, LabelCounts, balanced_weights, is_held_out
     from wordpipe.heads.learner import HeadLearner, head_trainer, layered_optimiser
     from wordpipe.heads.predict import Answered, Classified, Classifier, Prediction, Tagged, TaggedSpan, Tagger
-    from wordpipe.heads.tags import Chunk, best_tags, chunks_of, tag_vocabulary
+    from wordpipe.heads.static_learner import (
+        RowEncoder,
+        StaticHeadLearner,
+        StaticModel,
+        static_execution,
+        static_trainer,
+    )
+    from wordpipe.heads.static_model import (
+        StaticClassifier,
+        StaticHead,
+        StaticHeadConfig,
+        StaticTagger,
+        is_static_head,
+        read_static_config,
+        read_static_head,
+        static_head_files,
+    )
+    from wordpipe.heads.static_units import (
+        UnitCounts,
+        UnitRows,
+        bags_of,
+        counted,
+        extended,
+        is_pair,
+        text_units,
+        windows_of,
+        word_units,
+    )
+    from wordpipe.heads.tags import Chunk, best_tags, chunks_of, tag_vocabulary, words_of
     from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum
     from wordpipe.heads.windows import Passage, PassageEncoder, Reading, Window, whole_in_one
 else:

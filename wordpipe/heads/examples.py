@@ -1,6 +1,5 @@
 """Labelled records as ids and targets: texts as the model's tokenizer reads them, flat files that are mapped into memory."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from wordpipe.heads.tags import words_of
 from wordpipe.training import shuffled
 
 if TYPE_CHECKING:
@@ -20,17 +20,6 @@ Ints = npt.NDArray[np.int32]
 
 IGNORED = -100
 """The label of a position that is no target, as in torch and transformers."""
-
-_WORD = re.compile(r"\S+")
-
-
-def words_of(text: str) -> list[tuple[int, int]]:
-    """Where the words of a tagged text stand, in characters: whatever white space parts.
-
-    >>> words_of("New  York!")
-    [(0, 3), (5, 10)]
-    """
-    return [match.span() for match in _WORD.finditer(text)]
 
 
 @dataclass(frozen=True)

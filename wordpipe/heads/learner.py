@@ -13,7 +13,7 @@ import torch
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError
 from wordpipe.heads.examples import LabelledExamples
-from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum, loss_sum_of, scores_of
+from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum, loss_of_scores, scores_of
 from wordpipe.model import HeadedModel
 from wordpipe.training import (
     Execution,
@@ -141,7 +141,7 @@ class HeadLearner(LanguageLearner):
                 batch = HeadTargets(examples.rows(index_B).to(self.execution.device), per_position)
                 with self.execution.autocast():
                     found, packed = scores_of(self._headed, batch)
-                    loss += float(loss_sum_of(self._headed, found, packed, batch))
+                    loss += float(loss_of_scores(found, packed, self._headed.head_config, batch))
                 count += float(batch.n_targets)
                 ends = np.cumsum(batch.given.lengths)
                 rows = _by_text(found, packed, has_rows)
@@ -188,6 +188,8 @@ def _by_text(scores: torch.Tensor, packed: Any, has_rows: bool) -> list[Floats]:
 
 def head_plan(settings: "HeadSettings", n_examples: int, seed: int) -> Plan:
     """The plan of a training on so many examples: a line down to nothing after the warm-up, as heads are usually trained."""
+    assert settings.epochs is not None, "of_transformer, of_words"
+    assert settings.lr is not None
     size = min(settings.batch_size, n_examples)
     steps = max(1, math.ceil(settings.epochs * n_examples / size))
     return Plan(

@@ -6,15 +6,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
+import numpy.typing as npt
 
-from wordpipe.heads.calibration import Kind, probabilities_of
-from wordpipe.heads.examples import Encoded, TextEncoder, words_of
-from wordpipe.heads.tags import best_tags, chunks_of
-from wordpipe.model import HeadedModel, pack
+from wordpipe.heads.calibration import Floats, Kind, probabilities_of
+from wordpipe.heads.tags import best_tags, chunks_of, words_of
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # torch comes with the first model of it: a static head does without
     from tokenizers import Tokenizer
+
+    from wordpipe.heads.examples import Encoded
+    from wordpipe.model import HeadedModel
 
 _TEXTS_AT_ONCE = 1024  # read before those of about one length are computed together
 _IDS_AT_ONCE = 16_384
@@ -101,10 +102,59 @@ Prediction = Classified | Tagged | Answered
 """What is said of a text."""
 
 
+def classified(
+    scores_V: Floats, labels: Sequence[str], problem: str, temperature: float, thresholds: npt.NDArray[np.floating], cut: int
+) -> Classified:  # fmt: skip
+    """What the scores of a text say.
+
+    Args:
+        scores_V: of the head.
+        labels: their names.
+        problem: `single_label`, `multi_label` or `regression`.
+        temperature: what logits are divided by, see `calibration`.
+        thresholds: of several labels: the probability from which on each is given, (V,).
+        cut: tokens that were not read.
+    """
+    if problem == "regression":
+        return Classified((), (), float(scores_V[0]), cut)
+    kind: Kind = "single" if problem == "single_label" else "several"
+    known_V = probabilities_of(scores_V[None], temperature, kind)[0]
+    ranked = np.argsort(-known_V, kind="stable")
+    chosen = ranked[:1] if kind == "single" else [place for place in ranked if known_V[place] >= thresholds[place]]
+    return Classified(tuple(labels[place] for place in chosen), tuple(map(float, known_V)), None, cut)
+
+
+def tagged(
+    text: str, scores_WV: Floats, read: npt.NDArray[np.bool_], labels: Sequence[str], temperature: float
+) -> Tagged:
+    """What the scores of a text's words say; the sequence of tags is a legal one.
+
+    Args:
+        text: as it was given.
+        scores_WV: of the words that were read.
+        read: which words of the text these are.
+        labels: the names of the scores.
+        temperature: what logits are divided by.
+    """
+    words, known_WV = words_of(text), probabilities_of(scores_WV, temperature, "single")
+    best = best_tags(np.log(np.maximum(known_WV, 1e-300)), labels)
+    place = {tag: number for number, tag in enumerate(labels)}
+    found, sure = iter(best), iter([row[place[tag]] for row, tag in zip(known_WV, best, strict=True)])
+    tags = tuple(next(found) if one else "O" for one in read)
+    sure_W = np.array([next(sure) if one else 1.0 for one in read])
+    spans = []
+    for label, first, end in chunks_of(tags):
+        start, stop = words[first][0], words[end - 1][1]
+        spans.append(TaggedSpan(start, stop, label, text[start:stop], float(sure_W[first:end].mean())))
+    return Tagged(tags, tuple(spans), int((~read).sum()))
+
+
 class HeadPredictor:
     """Texts in batches of about one length, without padding."""
 
-    def __init__(self, model: HeadedModel, tokenizer: "Tokenizer", max_len: int, temperature: float) -> None:
+    def __init__(self, model: "HeadedModel", tokenizer: "Tokenizer", max_len: int, temperature: float) -> None:
+        from wordpipe.heads.examples import TextEncoder
+
         self.model, self.temperature = model.eval(), temperature
         self._encoder = TextEncoder(tokenizer, min(max_len, model.config.max_len))
 
@@ -113,13 +163,12 @@ class HeadPredictor:
         """In the order of the scores."""
         return self.model.head_config.labels
 
-    def _scored(self, texts: Iterator[Text], *, words: bool) -> Iterator[tuple[Text, Encoded, np.ndarray[Any, Any]]]:
+    def _scored(self, texts: Iterator[Text], *, words: bool) -> Iterator[tuple[Text, "Encoded", np.ndarray[Any, Any]]]:
         while some := list(islice(texts, _TEXTS_AT_ONCE)):
             encoded = self._encoder.encode(some, words=words)
             yield from zip(some, encoded, self._scores(encoded), strict=True)
 
-    @torch.inference_mode()
-    def _scores(self, encoded: Sequence[Encoded]) -> list[np.ndarray[Any, Any]]:
+    def _scores(self, encoded: Sequence["Encoded"]) -> list[np.ndarray[Any, Any]]:
         found: list[Any] = [None] * len(encoded)
         order = sorted(range(len(encoded)), key=lambda place: len(encoded[place].ids))
         while order:
@@ -131,8 +180,11 @@ class HeadPredictor:
                 found[here[int(place)]] = scores
         return found
 
-    def _batch(self, some: Sequence[Encoded]) -> tuple[Any, list[np.ndarray[Any, Any]]]:
+    def _batch(self, some: Sequence["Encoded"]) -> tuple[Any, list[np.ndarray[Any, Any]]]:
+        import torch
+
         from wordpipe.heads.examples import segments_of
+        from wordpipe.model import pack
 
         lengths = np.array([len(one.ids) for one in some], np.int64)
         device = self.model.embedding.device
@@ -140,7 +192,8 @@ class HeadPredictor:
         if self.model.config.segments:
             which = segments_of(lengths, np.array([one.second for one in some], np.int64)).numpy()
             segments = pack(which, lengths).ids.to(device)
-        scores = self.model.scores_packed(packed, segments).float().cpu()
+        with torch.inference_mode():
+            scores = self.model.scores_packed(packed, segments).float().cpu()
         if self.model.head_config.kind == "sequence":
             return packed.order, list(scores.numpy())
         return packed.order, [row for run in packed.runs(scores) for row in run.numpy()]
@@ -158,7 +211,7 @@ class Classifier(HeadPredictor):
     """
 
     def __init__(
-        self, model: HeadedModel, tokenizer: "Tokenizer", *, max_len: int, temperature: float = 1.0,
+        self, model: "HeadedModel", tokenizer: "Tokenizer", *, max_len: int, temperature: float = 1.0,
         thresholds: Sequence[float] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(model, tokenizer, max_len, temperature)
@@ -168,20 +221,7 @@ class Classifier(HeadPredictor):
         """What is said of each text, in their order."""
         problem = self.model.head_config.problem
         for _, encoded, scores_V in self._scored(texts, words=False):
-            if problem == "regression":
-                yield Classified((), (), float(scores_V[0]), encoded.cut)
-                continue
-            kind: Kind = "single" if problem == "single_label" else "several"
-            known_V = probabilities_of(scores_V[None], self.temperature, kind)[0]
-            ranked = np.argsort(-known_V, kind="stable")
-            chosen = (
-                ranked[:1]
-                if kind == "single"
-                else [place for place in ranked if known_V[place] >= self.thresholds[place]]
-            )
-            yield Classified(
-                tuple(self.labels[place] for place in chosen), tuple(map(float, known_V)), None, encoded.cut
-            )
+            yield classified(scores_V, self.labels, problem, self.temperature, self.thresholds, encoded.cut)
 
 
 class Tagger(HeadPredictor):
@@ -194,21 +234,11 @@ class Tagger(HeadPredictor):
         temperature: what logits are divided by.
     """
 
-    def __init__(self, model: HeadedModel, tokenizer: "Tokenizer", *, max_len: int, temperature: float = 1.0) -> None:
+    def __init__(self, model: "HeadedModel", tokenizer: "Tokenizer", *, max_len: int, temperature: float = 1.0) -> None:
         super().__init__(model, tokenizer, max_len, temperature)
 
     def predict(self, texts: Iterator[Text]) -> Iterator[Tagged]:
         """What is said of each text, in their order; sequences of tags are legal ones."""
         for (text, *_), encoded, scores_TV in self._scored(texts, words=True):
-            words, read = words_of(text), encoded.firsts >= 0
-            known_WV = probabilities_of(scores_TV[encoded.firsts[read]], self.temperature, "single")
-            best = best_tags(np.log(np.maximum(known_WV, 1e-300)), self.labels)
-            place = {tag: number for number, tag in enumerate(self.labels)}
-            found, sure = iter(best), iter([row[place[tag]] for row, tag in zip(known_WV, best, strict=True)])
-            tags = tuple(next(found) if one else "O" for one in read)
-            sure_W = np.array([next(sure) if one else 1.0 for one in read])
-            spans = []
-            for label, first, end in chunks_of(tags):
-                start, stop = words[first][0], words[end - 1][1]
-                spans.append(TaggedSpan(start, stop, label, text[start:stop], float(sure_W[first:end].mean())))
-            yield Tagged(tags, tuple(spans), int((~read).sum()))
+            read = encoded.firsts >= 0
+            yield tagged(text, scores_TV[encoded.firsts[read]], read, self.labels, self.temperature)

@@ -1,20 +1,31 @@
 """The settings of the trainings of heads."""
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 from wordpipe.settings import Settings, setting
 
+_LR, _WORD_LR = 5e-4, 0.01
+_WORD_STEPS = 600
+
 
 class HeadSettings(Settings):
-    """How to teach a trained transformer to say something of texts."""
+    """How to teach a trained transformer, or word vectors, to say something of texts."""
 
     init: Path | None = setting(
-        None, "the model to start from: an artifact of train mlm or clm, or a folder of transformers", metavar="MODEL",
-        artifact=("model",),
+        None, "what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, "
+        "word vectors or a static encoder", metavar="MODEL|WORDS", artifact=("model", "words"),
     )  # fmt: skip
-    epochs: float = setting(5, "passes over the labelled texts", gt=0, le=10**4)
-    lr: float = setting(5e-4, "peak learning rate of the head; the layers below have shares of it", gt=0, le=1)
+    epochs: float | None = setting(
+        None,
+        "passes over the labelled texts, else 5, of a tagger 8; of word vectors at least 600 steps",
+        gt=0,
+        le=10**4,
+    )
+    lr: float | None = setting(
+        None, "peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it", gt=0,
+        le=1,
+    )  # fmt: skip
     batch_size: int = setting(32, "texts per step", ge=1, le=65_536)
     seeds: int = setting(
         1, "train so many models, of different seeds, and keep the one best on held-out text", ge=1, le=100
@@ -63,6 +74,21 @@ class HeadSettings(Settings):
     )
     report_every: int = setting(10, "steps between two rows of the log", ge=1, recipe=False, option=False)
 
+    usual_epochs: ClassVar[float] = 5
+
+    def of_transformer(self) -> Self:
+        """With `epochs` and `lr`, where nobody gave them, as a transformer needs them."""
+        return self._with(self.usual_epochs, _LR)
+
+    def of_words(self, n_texts: int) -> Self:
+        """The same for word vectors. 16 steps, as 100 texts have in 5 passes, are too few for any rate."""
+        return self._with(max(self.usual_epochs, _WORD_STEPS * min(self.batch_size, n_texts) / n_texts), _WORD_LR)
+
+    def _with(self, epochs: float, lr: float) -> Self:
+        return self.model_copy(update={
+            "epochs": epochs if self.epochs is None else self.epochs, "lr": lr if self.lr is None else self.lr,
+        })  # fmt: skip
+
 
 class ClassifierSettings(HeadSettings):
     """Labels of whole texts, or of pairs of texts."""
@@ -110,4 +136,4 @@ class TaggerSettings(HeadSettings):
 
     command = "train tagger"
 
-    epochs: float = setting(8, "passes over the labelled texts", gt=0, le=10**4)
+    usual_epochs = 8

@@ -9,6 +9,7 @@ A tag without a prefix (a part of speech) is a span of its own for each word.
 Source: conlleval.pl of the CoNLL-2000 shared task (`startOfChunk`, `endOfChunk`); Ramshaw & Marcus 1995 (IOB).
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,7 +18,17 @@ import numpy.typing as npt
 
 OUTSIDE = "O"
 _PREFIXES = frozenset("BIESLU")
+_WORD = re.compile(r"\S+")
 _GOES_ON, _ENDS = frozenset("IEL"), frozenset("ESLU")
+
+
+def words_of(text: str) -> list[tuple[int, int]]:
+    """Where the words of a tagged text stand, in characters: whatever white space parts.
+
+    >>> words_of("New  York!")
+    [(0, 3), (5, 10)]
+    """
+    return [match.span() for match in _WORD.finditer(text)]
 
 
 class Chunk(NamedTuple):

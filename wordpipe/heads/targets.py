@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wordpipe.heads.examples import IGNORED, Rows, segments_of
-from wordpipe.model import HeadedModel, Packed, pack
+from wordpipe.model import HeadConfig, HeadedModel, Packed, pack
 
 
 @dataclass(frozen=True)
@@ -106,17 +106,26 @@ def head_loss_sum(model: Any, targets: HeadTargets, label_smoothing: float = 0.0
     of its beginning and its end, over the positions of its text.
     """
     assert isinstance(model, HeadedModel)
-    return loss_sum_of(model, *scores_of(model, targets), targets, label_smoothing)
+    return loss_of_scores(*scores_of(model, targets), model.head_config, targets, label_smoothing)
 
 
-def loss_sum_of(
-    model: HeadedModel, scores: Tensor, packed: "Packed", targets: HeadTargets, label_smoothing: float = 0.0
+def loss_of_scores(
+    scores: Tensor, packed: "Packed", head: HeadConfig, targets: HeadTargets, label_smoothing: float = 0.0
 ) -> Tensor:
     """The same of scores that are there already, see `scores_of`."""
-    if model.head_config.kind == "span":
-        return _span(scores, targets.labels(packed).long(), packed)
-    kind = model.head_config.kind if targets.per_position else model.head_config.problem
-    return _LOSSES[kind](scores, targets.labels(packed), targets, label_smoothing)
+    wanted = targets.labels(packed)
+    return (
+        _span(scores, wanted.long(), packed)
+        if head.kind == "span"
+        else loss_of_rows(scores, wanted, head, targets, label_smoothing)
+    )
+
+
+def loss_of_rows(
+    scores: Tensor, wanted: Tensor, head: HeadConfig, targets: HeadTargets, label_smoothing: float = 0.0
+) -> Tensor:
+    """The same of scores and targets in one order, of texts or of tokens."""
+    return _LOSSES[head.kind if targets.per_position else head.problem](scores, wanted, targets, label_smoothing)
 
 
 def _single(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:

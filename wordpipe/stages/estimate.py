@@ -218,11 +218,25 @@ def _transformer(settings: Any, inputs: Sequence[Size]) -> _Rule:
 def _headed(settings: Any, inputs: Sequence[Size]) -> _Rule:
     """A head on a model that is given: the texts of the corpus, and a step for every so many of them."""
     given, begun = inputs[0], next((one for one in inputs[1:] if one.form == "transformer"), Size())
+    if vectors := next((one for one in inputs[1:] if one.form in ("words", "static")), None):
+        return _headed_words(settings, given, vectors)
+    settings = settings.of_transformer()
     positions, parameters = settings.epochs * settings.seeds * given.tokens * 1.2, begun.parameters or 4e6
     seconds = 4 + positions * 6 * parameters / 1.5e11 + settings.epochs * given.documents / settings.batch_size * 0.05
     memory = 480e6 + 26 * parameters
     size = Size(form="transformer", dim=begun.dim, parameters=parameters, layers=begun.layers)
     return _Rule(settings.command, seconds, memory, 4.0 * parameters, size)
+
+
+def _headed_words(settings: Any, given: Size, vectors: Size) -> _Rule:
+    """A head on word vectors: rows for what the texts have, one for each second word, and a step in milliseconds."""
+    chosen, dim = settings.of_words(max(1, int(given.documents))), vectors.dim or 100
+    rows = (vectors.rows or vectors.parameters / dim) + min(5e5, 0.6 * given.words)
+    steps = chosen.epochs * chosen.seeds * max(1.0, given.documents / chosen.batch_size)
+    words = chosen.epochs * chosen.seeds * given.words
+    seconds = 3 + 0.002 * steps + words * 2 * dim / 1e8
+    size = Size(form="transformer", dim=dim, parameters=rows * dim, layers=1)
+    return _Rule(f"{settings.command}/words", seconds, 420e6 + 24 * rows * dim, 4.0 * rows * dim + 15 * rows, size)
 
 
 def _contrastive(settings: Any, inputs: Sequence[Size]) -> _Rule:

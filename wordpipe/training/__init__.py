@@ -93,7 +93,7 @@ if TYPE_CHECKING:
         unigram_entropy,
         write_streams,
     )
-    from wordpipe.training.trainer import Measured, Step, Trainer
+    from wordpipe.training.trainer import Gradients, Measured, Step, Trainer
     from wordpipe.training.validation import Scorer, Total, Validation, bits_per_byte, perplexity
 else:
     __getattr__, __dir__ = face(__name__, __file__)

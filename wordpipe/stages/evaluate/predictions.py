@@ -149,7 +149,7 @@ def _asked(
         opened = open_predictor(path, device=settings.device, verify=run.verify)
         for note in opened.notes:
             run.report(Progress("note", note=f"{Path(path).name}: {note}"))
-        own = kind_of(opened.task, opened.model.model.head_config.problem)
+        own = kind_of(opened.task, opened.problem)
         if texts is None or kind is None:
             kind = own
             texts = read_labelled_texts(data, kind, settings, run, pairs=opened.pairs, trained=learned.digest)

@@ -5,8 +5,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from wordpipe.artifacts import TOKENIZER, Artifact, BundledFiles, is_artifact, parse_json_object, read_regular_file
-from wordpipe.errors import ArtifactError, InputError
+from wordpipe.artifacts import (
+    TOKENIZER,
+    Artifact,
+    BundledFiles,
+    is_artifact,
+    parse_json_object,
+    read_batches,
+    read_regular_file,
+)
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.runtime import pick_device
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, storage_errors
@@ -16,7 +24,7 @@ from wordpipe.tokens import number_of_ids, open_tokenizer, read_tokenizer
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from wordpipe.heads import Classifier, Prediction, Reader, Reading, Tagger
+    from wordpipe.heads import Classifier, Prediction, Reader, Reading, StaticClassifier, StaticTagger, Tagger
     from wordpipe.model import LoadedHead
     from wordpipe.model.settings import Device
 
@@ -35,29 +43,30 @@ class Predictor:
         labels: that it knows, in its order; of a score the one name.
         pairs: it learned from pairs of texts; None of a folder of transformers, which does not say: both are taken.
         notes: what the user should know of how it was read.
+        task: what it says, a key of `PREDICTED`: classifier, score, tagger or reader.
+        problem: as `HeadConfig.problem`.
+        device: where it computes.
     """
 
     path: str
-    model: "Classifier | Tagger | Reader"
+    model: "Classifier | Tagger | Reader | StaticClassifier | StaticTagger"
     labels: tuple[str, ...]
     pairs: bool | None
     notes: tuple[str, ...]
 
+    task: str
+    problem: str
+    device: str = "cpu"
+
     @property
     def tags_words(self) -> bool:
         """Whether it is a tagger."""
-        return self.model.model.head_config.kind == "token"
-
-    @property
-    def task(self) -> str:
-        """A key of `PREDICTED`: classifier, score, tagger or reader."""
-        head = self.model.model.head_config
-        return "score" if head.problem == "regression" else _TASKS[head.kind]
+        return self.task == "tagger"
 
     @property
     def finds_answers(self) -> bool:
         """Whether it is a reader: of pairs the first text is the passage, the second the question."""
-        return self.model.model.head_config.kind == "span"
+        return self.task == "reader"
 
     def predict(self, texts: Iterable[str | tuple[str, str]]) -> "Iterator[Prediction]":
         """What is said of each text or pair, in their order; about a thousand are read ahead.
@@ -89,7 +98,7 @@ def open_predictor(
 
     Args:
         path: an artifact of train classifier, tagger or reader, or a folder of transformers with such a class.
-        device: where to compute.
+        device: where to compute; a model of word vectors on the CPU alone.
         verify: check an artifact's hashes first.
 
     Raises:
@@ -119,9 +128,15 @@ def open_predictor(
 
 def predictor_of(artifact: Artifact, device: "Device") -> Predictor:
     """The predictor of an open artifact. Raises ArtifactError: damaged, or a model without a head."""
+    from wordpipe.heads import is_static_head
+
     folder, files, facts = artifact.path, BundledFiles(artifact), artifact.manifest.facts
     with files.damage("the model cannot be read"):
-        _refuse_headless_model(parse_json_object(files["config.json"], "config.json"), folder)
+        values = parse_json_object(files["config.json"], "config.json")
+    if is_static_head(values):
+        return _static_predictor(folder, artifact, files, device)
+    with files.damage("the model cannot be read"):
+        _refuse_headless_model(values, folder)
         tokenizer = open_tokenizer(files[TOKENIZER], where=str(folder / TOKENIZER))
         return _predictor(folder, _load(files.__getitem__, artifact.names()), tokenizer, facts, device)
 
@@ -170,7 +185,13 @@ def _predictor(
         predictor = Classifier(model, tokenizer, thresholds=thresholds, **same)
     pairs = facts.get("pairs") is True if facts else None if kind == "sequence" else False
     pairs = kind == "span" or pairs
-    return Predictor(str(folder), predictor, model.head_config.labels, pairs, loaded.notes)
+    head = model.head_config
+    task, device_name = _task_of(kind, head.problem), str(model.embedding.device)
+    return Predictor(str(folder), predictor, head.labels, pairs, loaded.notes, task, head.problem, device_name)
+
+
+def _task_of(kind: str, problem: str) -> str:
+    return "score" if kind == "sequence" and problem == "regression" else _TASKS[kind]
 
 
 def _reading(facts: dict[str, Any]) -> "Reading":
@@ -180,6 +201,38 @@ def _reading(facts: dict[str, Any]) -> "Reading":
     given = facts["reading"] if isinstance(facts.get("reading"), dict) else {}
     names = [one.name for one in fields(Reading)]
     return Reading(**{name: given[name] for name in names if type(given.get(name)) is int and given[name] > 0})
+
+
+def _static_predictor(folder: Path, artifact: Artifact, files: BundledFiles, device: "Device") -> Predictor:
+    """The same of word vectors, without torch."""
+    import pyarrow as pa
+
+    from wordpipe.heads import StaticClassifier, StaticTagger, UnitRows, read_static_config, read_static_head
+    from wordpipe.stages.encoders import word_splitter
+
+    if device not in ("auto", "cpu"):
+        raise ConfigError(
+            "a model of word vectors computes on the CPU", where="device", got=device, expected="auto or cpu"
+        )
+    with files.damage("the model cannot be read"):
+        config, about = read_static_config(files["config.json"])
+        units = UnitRows(pa.concat_arrays([batch["word"] for batch in read_batches(artifact, "words", ["word"])]))
+        head = read_static_head(config, units, files["model.safetensors"], word_splitter(files, about, folder))
+    facts = artifact.manifest.facts
+    most = int(_number(facts, "read_tokens", 0)) or None
+    thresholds, temperature = facts.get("thresholds"), float(_number(facts, "temperature", 1.0))
+    model = (
+        StaticTagger(head, max_words=most, temperature=temperature)
+        if config.kind == "token"
+        else StaticClassifier(
+            head,
+            max_words=most,
+            temperature=temperature,
+            thresholds=thresholds if isinstance(thresholds, list) else None,
+        )
+    )
+    task = _task_of(config.kind, config.problem)
+    return Predictor(str(folder), model, config.labels, config.pairs, (), task, config.problem)
 
 
 def _number(facts: dict[str, Any], name: str, usual: float) -> float:

@@ -83,10 +83,9 @@ def predict_corpus(
     with open_job("predictions", output, chosen, run) as job, torch_threads(chosen.threads):
         job.libraries = ("torch", "tokenizers", "numpy", "pyarrow")
         opened = _open(job, model, chosen)
-        job.device, job.threads = str(opened.model.model.embedding.device), chosen.threads or cpu_count()
+        job.device, job.threads = opened.device, chosen.threads or cpu_count()
         source = open_corpus(job, corpus)
-        head = opened.model.model.head_config
-        job.facts = {"task": opened.task, "problem": head.problem, "labels": [*opened.labels]}
+        job.facts = {"task": opened.task, "problem": opened.problem, "labels": [*opened.labels]}
         _write(job, opened, source)
         job.rates = {"texts_per_s": round(job.counts["texts"] / max(job.clock.seconds, 1e-9), 1)}
     return job.made

@@ -15,6 +15,7 @@ from wordpipe.heads import (
     IGNORED,
     Encoded,
     HeadObjective,
+    StaticModel,
     TextEncoder,
     balanced_weights,
     best_tags,
@@ -32,6 +33,7 @@ from wordpipe.model import HeadConfig, HeadedModel, Problem
 from wordpipe.stages.train.labelled import Labelled, LabelReader, Record
 
 Scores = Sequence[Any]  # of texts, float32 arrays
+AnyHead = HeadedModel | StaticModel
 
 _PROBLEMS: dict[str, Problem] = {"single": "single_label", "several": "multi_label", "score": "regression"}
 
@@ -86,15 +88,15 @@ class HeadTask(LabelReader, Protocol):
         """What is learned of each record: ids, and what they are to be; most have one example, a long passage has several."""
         ...
 
-    def cut_message(self, texts: int, tokens: int, max_len: int) -> str:
-        """How to say that so many tokens of so many texts are not read."""
+    def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
+        """How to say that so many tokens, or words, of so many texts are not read."""
         ...
 
     def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
         """What is learned."""
         ...
 
-    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
         """Change a fresh head, where that helps."""
         ...
 
@@ -133,10 +135,10 @@ class _WholeTexts:
         """What a record is to be."""
         raise NotImplementedError
 
-    def cut_message(self, texts: int, tokens: int, max_len: int) -> str:
+    def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
         """See `HeadTask`."""
         return (
-            f"{texts:,} texts are longer than the {max_len:,} tokens that are read: {tokens:,} tokens at their ends were left "
+            f"{texts:,} texts are longer than the {max_len:,} {unit} that are read: {cut:,} {unit} at their ends were left "
             "out"
         )
 
@@ -218,7 +220,7 @@ class ClassifierTask(_WholeTexts):
         weights = balanced_weights(labelled.counts.names, labelled.counts.counts)
         return HeadObjective(per_position=False, weights=torch.from_numpy(weights).to(device))
 
-    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
         """A score begins at the mean of all: otherwise the first passes only learn that."""
         if self.problem == "regression" and model.classifier.bias is not None:
             with torch.no_grad():
@@ -315,7 +317,7 @@ class TaggerTask(_WholeTexts):
         del labelled, device
         return HeadObjective(per_position=True)
 
-    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
         """Nothing to change."""
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:

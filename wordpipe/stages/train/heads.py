@@ -1,9 +1,8 @@
 """`wordpipe train classifier`, `tagger` and `reader`: a labelled corpus and a trained model → a model with a head."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -28,6 +27,7 @@ from wordpipe.stages.train.initial_weights import open_given
 from wordpipe.stages.train.labelled import Labelled, check_contradictions, read_labelled
 from wordpipe.stages.train.reader_task import ReaderTask
 from wordpipe.stages.train.run import train_to_end, write_log
+from wordpipe.stages.train.static_heads import StaticStart, names_word_vectors
 from wordpipe.tokens import transformers_files
 from wordpipe.training import Step, Trainer, make_execution
 
@@ -36,7 +36,7 @@ _AT_ONCE = 1024  # records that are encoded together
 
 @public(ClassifierSettings)
 def train_classifier(corpus: SourceLike, *, output: Any, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Teach a trained transformer to label texts, or pairs of texts.
+    """Teach a trained transformer, or word vectors, to label texts, or pairs of texts.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -62,7 +62,7 @@ def train_classifier(corpus: SourceLike, *, output: Any, run: RunOptions | None 
 
 @public(TaggerSettings)
 def train_tagger(corpus: SourceLike, *, output: Any, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Teach a trained transformer to tag words: names, parts of speech.
+    """Teach a trained transformer, or word vectors, to tag words: names, parts of speech.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -114,37 +114,140 @@ def train_reader(corpus: SourceLike, *, output: Any, run: RunOptions | None = No
     return _train(corpus, output, chosen, run, ReaderTask(chosen))
 
 
+class Start(Protocol):
+    """What the models of all seeds start from: a transformer, or word vectors.
+
+    Attributes:
+        unit: what texts are read as, in words.
+    """
+
+    unit: str
+
+    def resolved(self, settings: HeadSettings, n_texts: int) -> HeadSettings:
+        """With what nobody gave; raises ConfigError: what does not go together."""
+        ...
+
+    def prepare(self, job: Job, labelled: Labelled, task: HeadTask) -> None:
+        """Look at the texts, where that is needed before they are encoded."""
+        ...
+
+    def encoder(self, settings: HeadSettings, task: HeadTask) -> Any:
+        """What makes ids of records: see `TextEncoder`."""
+        ...
+
+    def trainer(
+        self, settings: HeadSettings, head: HeadConfig, task: HeadTask, labelled: Labelled, examples: LabelledExamples,
+        held_out: LabelledExamples, **given: Any,
+    ) -> Trainer[HeadLearner]:  # fmt: skip
+        """A training of a fresh head; `given`: see `head_trainer`."""
+        ...
+
+    def shown(self, learner: HeadLearner) -> str:
+        """What is trained, in words, and how many weights there are."""
+        ...
+
+    def numbers(self, learner: HeadLearner) -> tuple[int, int]:
+        """Weights, and those of them that are trained."""
+        ...
+
+    def save(self, job: Job, learner: HeadLearner) -> dict[str, Any]:
+        """Write the folder; its facts."""
+        ...
+
+
+@dataclass
+class _TransformerStart:
+    """A transformer.
+
+    Attributes:
+        base: its weights.
+        tokenizer: its tokenizer.
+        names: role → special token.
+    """
+
+    base: LanguageModel
+    tokenizer: Tokenizer
+    names: dict[str, str]
+    unit = "tokens"
+
+    def resolved(self, settings: HeadSettings, n_texts: int) -> HeadSettings:
+        """See `Start`."""
+        del n_texts
+        most = self.base.config.max_len
+        if (wanted := settings.seq_len or most) > most:
+            raise ConfigError("the model is shorter", where="seq_len", got=wanted, expected=f"at most {most}")
+        return settings.of_transformer().model_copy(update={"seq_len": wanted})
+
+    def prepare(self, job: Job, labelled: Labelled, task: HeadTask) -> None:
+        """See `Start`: the tokenizer knows all texts."""
+
+    def encoder(self, settings: HeadSettings, task: HeadTask) -> Any:
+        """See `Start`."""
+        assert settings.seq_len is not None
+        # a copy: cutting is a setting of the tokenizer, and what the folder gets cuts nothing
+        return task.encoder(Tokenizer.from_str(self.tokenizer.to_str()), settings.seq_len)
+
+    def trainer(
+        self, settings: HeadSettings, head: HeadConfig, task: HeadTask, labelled: Labelled, examples: LabelledExamples,
+        held_out: LabelledExamples, **given: Any,
+    ) -> Trainer[HeadLearner]:  # fmt: skip
+        """See `Start`."""
+        execution = make_execution(settings)
+        # a start of its own for each seed: the head's weights are drawn by it
+        model = start_headed(self.base, head, seed_of(given["seed"], "start"), settings.dropout)
+        task.prepare(model, labelled)
+        objective = task.objective(labelled, execution.device)
+        return head_trainer(settings, model, objective, examples, held_out, execution=execution, **given)
+
+    def numbers(self, learner: HeadLearner) -> tuple[int, int]:
+        """See `Start`."""
+        weights = [*learner.model.parameters()]
+        return sum(one.numel() for one in weights), sum(one.numel() for one in weights if one.requires_grad)
+
+    def shown(self, learner: HeadLearner) -> str:
+        """See `Start`."""
+        return f"{learner.model.config.architecture} of {learner.model.config.n_layers} layers"
+
+    def save(self, job: Job, learner: HeadLearner) -> dict[str, Any]:
+        """See `Start`."""
+        model = learner.model.cpu().eval()
+        assert isinstance(model, type(learner._headed))
+        save_headed(model, job.write)
+        config = model.config
+        side = "left" if config.causal else "right"
+        files = transformers_files(
+            self.tokenizer, self.names, max_len=config.max_len, padding_side=side, segments=config.segments > 0
+        )
+        for name, content in files.items():
+            job.write(name, content)
+        theirs = headed_class(model.language_config, model.head_config.kind)
+        if theirs is None:
+            job.warn("transformers has no class for this model: the folder loads in wordpipe only")
+        return {
+            "architecture": config.architecture, "dim": config.dim, "max_len": config.max_len, "n_layers": config.n_layers,
+            "transformers": theirs,
+        }  # fmt: skip
+
+
 @dataclass
 class _Training:
     """What the models of all seeds are trained on.
 
     Attributes:
         job: that reports.
-        settings: how to train.
+        settings: how to train, resolved.
         task: what is learned.
-        base: the model to start from.
-        tokenizer: its tokenizer.
-        names: role → special token.
+        start: what they start from.
         labelled: what was read.
     """
 
     job: Job
     settings: HeadSettings
     task: HeadTask
-    base: LanguageModel
-    tokenizer: Tokenizer
-    names: dict[str, str]
+    start: Start
     labelled: Labelled
     truncated: int = field(default=0, init=False)
     measured: int = field(default=0, init=False)
-
-    @cached_property
-    def max_len(self) -> int:
-        """Tokens of a text that are read."""
-        most = self.base.config.max_len
-        if (wanted := self.settings.seq_len or most) > most:
-            raise ConfigError("the model is shorter", where="seq_len", got=wanted, expected=f"at most {most}")
-        return wanted
 
     @property
     def head(self) -> HeadConfig:
@@ -153,8 +256,8 @@ class _Training:
 
     def write_examples(self) -> tuple[LabelledExamples, LabelledExamples]:
         """Texts to learn from, and those held out, as flat files."""
-        # a copy: cutting is a setting of the tokenizer, and what the folder gets cuts nothing
-        encoder = self.task.encoder(Tokenizer.from_str(self.tokenizer.to_str()), self.max_len)
+        self.start.prepare(self.job, self.labelled, self.task)
+        encoder = self.start.encoder(self.settings, self.task)
         width = self.task.width(self.labelled)
         writers = {held: ExampleWriter(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True)}
         cut = 0
@@ -169,27 +272,22 @@ class _Training:
             writer.close()
         self.job.counts |= {"texts_cut": self.truncated, "tokens_cut": cut} | self.task.counts
         if self.truncated:
-            self.job.warn(self.task.cut_message(self.truncated, cut, self.max_len))
+            self.job.warn(self.task.cut_message(self.truncated, cut, self.settings.seq_len or 0, self.start.unit))
         train, held_out = (open_examples(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True))
         return train, held_out
 
     def train_all(self, examples: LabelledExamples, held_out: LabelledExamples) -> Trainer[HeadLearner]:
         """A model for each seed; the best one."""
-        execution = make_execution(self.settings)
-        self.job.device = str(execution.device)
         best: Trainer[HeadLearner] | None = None
         scores = []
         for number in range(self.settings.seeds):
             seed = self.settings.seed + number
             if self.settings.seeds > 1:
                 self.job.note(f"model {number + 1} of {self.settings.seeds}, seed {seed}")
-            # a start of its own for each seed: the head's weights are drawn by it
-            model = start_headed(self.base, self.head, seed_of(seed, "start"), self.settings.dropout)
-            self.task.prepare(model, self.labelled)
-            trainer = head_trainer(
-                self.settings, model, self.task.objective(self.labelled, execution.device), examples, held_out,
-                figures=lambda found, wanted: self.task.figures(found, wanted, self.labelled), execution=execution,
-                seed=seed, state_dir=self.job.partial / f"seed-{seed}", run_key=f"{self.job.recipe}-{seed}",
+            trainer = self.start.trainer(
+                self.settings, self.head, self.task, self.labelled, examples, held_out,
+                figures=lambda found, wanted: self.task.figures(found, wanted, self.labelled), seed=seed,
+                state_dir=self.job.partial / f"seed-{seed}", run_key=f"{self.job.recipe}-{seed}",
             )  # fmt: skip
             if not number:
                 self._announce(trainer)
@@ -226,40 +324,27 @@ class _Training:
         job.note(f"on {self.measured:,} held-out texts: {shown}")
         if calibrated.note:
             job.note(calibrated.note)
-        model = learner.model.cpu().eval()
-        assert isinstance(model, type(learner._headed))
-        save_headed(model, job.write)
-        config = model.config
-        side = "left" if config.causal else "right"
-        files = transformers_files(
-            self.tokenizer, self.names, max_len=config.max_len, padding_side=side, segments=config.segments > 0
-        )
-        for name, content in files.items():
-            job.write(name, content)
-        theirs = headed_class(model.language_config, model.head_config.kind)
-        if theirs is None:
-            job.warn("transformers has no class for this model: the folder loads in wordpipe only")
         job.facts |= self.task.facts | {
-            "task": self.task.name, "problem": model.head_config.problem, "labels": [*model.head_config.labels],
-            "temperature": calibrated.temperature, "thresholds": calibrated.thresholds, "read_tokens": self.max_len,
-            "pairs": self.labelled.pairs, "architecture": config.architecture, "dim": config.dim, "max_len": config.max_len,
-            "transformers": theirs, "best_of": {"seed": trainer.plan.seed, "validation": learner.best_step},
+            "task": self.task.name, "problem": self.head.problem, "labels": [*self.head.labels],
+            "temperature": calibrated.temperature, "thresholds": calibrated.thresholds,
+            "read_tokens": self.settings.seq_len, "pairs": self.labelled.pairs,
+            "best_of": {"seed": trainer.plan.seed, "validation": learner.best_step},
+            **self.start.save(job, learner),
         }  # fmt: skip
 
     def _announce(self, trainer: Trainer[HeadLearner]) -> None:
-        job, model, plan = self.job, trainer.learner.model, trainer.plan
-        weights = sum(weight.numel() for weight in model.parameters())
-        trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+        job, learner, plan = self.job, trainer.learner, trainer.plan
+        job.device = str(learner.execution.device)
+        weights, trained = self.start.numbers(learner)
         job.counts |= {"steps": plan.steps, "parameters": weights, "parameters_trained": trained}
         job.facts |= {
-            "batch_size": plan.batch_size,
-            "dtype": trainer.execution.facts()["dtype"],
-            "n_layers": model.config.n_layers,
-        }
+            "batch_size": plan.batch_size, "dtype": trainer.execution.facts()["dtype"], "epochs": self.settings.epochs,
+            "lr": self.settings.lr,
+        }  # fmt: skip
         frozen = "" if trained == weights else f", {weights - trained:,} of them frozen"
         job.note(
-            f"{model.config.architecture} of {model.config.n_layers} layers, {weights / 1e6:.1f}M weights{frozen}: "
-            f"{plan.steps:,} steps of {plan.batch_size:,} texts on {job.device} in {job.facts['dtype']}"
+            f"{self.start.shown(learner)}, {weights / 1e6:.1f}M weights{frozen}: {plan.steps:,} steps of "
+            f"{plan.batch_size:,} texts on {job.device} in {job.facts['dtype']}"
         )
 
 
@@ -268,22 +353,15 @@ def _train(corpus: SourceLike, output: Any, settings: HeadSettings, run: RunOpti
         job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
         if settings.init is None:
             raise ConfigError(
-                "a head needs a trained model to start from", where="init", expected="a model of train mlm or train clm",
+                "a head needs a trained model to start from", where="init",
+                expected="a model of train mlm or train clm, or word vectors",
                 hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL; or --init FOLDER of transformers",
             )  # fmt: skip
         source = open_corpus(job, corpus)
-        _, (loaded, tokenizer, names) = open_given(job, settings.init, settings.seed)
-        if isinstance(task, ReaderTask) and loaded.language_model.config.causal:
-            raise ConfigError(
-                "a reader needs an encoder", where="init", got="a decoder, which has read nothing at its first token",
-                expected="a model of train mlm, or a folder of BERT or ModernBERT",
-                hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL",
-            )  # fmt: skip
-        for text in loaded.notes:
-            job.warn(f"{settings.init.name}: {text}")
+        start = _open_start(job, settings.init, settings.seed, task)
         labelled = read_labelled(job, source, task, settings.held_out)
         check_contradictions(job, labelled)
-        training = _Training(job, settings, task, loaded.language_model, tokenizer, names, labelled)
+        training = _Training(job, start.resolved(settings, labelled.n_train), task, start, labelled)
         examples, held_out = training.write_examples()
         with torch.random.fork_rng(devices=[]):
             best = training.train_all(examples, held_out)
@@ -291,15 +369,26 @@ def _train(corpus: SourceLike, output: Any, settings: HeadSettings, run: RunOpti
     return job.made
 
 
+def _open_start(job: Job, init: Path, seed: int, task: HeadTask) -> Start:
+    if names_word_vectors(init):
+        if task.name == ReaderTask.name:
+            raise _no_reader("word vectors, which do not know where they stand")
+        return StaticStart.open(job, init)
+    _, (loaded, tokenizer, names) = open_given(job, init, seed)
+    if task.name == ReaderTask.name and loaded.language_model.config.causal:
+        raise _no_reader("a decoder, which has read nothing at its first token")
+    for text in loaded.notes:
+        job.warn(f"{init.name}: {text}")
+    return _TransformerStart(loaded.language_model, tokenizer, names)
+
+
+def _no_reader(got: str) -> ConfigError:
+    return ConfigError(
+        "a reader needs an encoder", where="init", got=got, expected="a model of train mlm, or a folder of BERT or ModernBERT",
+        hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL",
+    )  # fmt: skip
+
+
 def _note_figures(job: Job, trainer: Trainer[HeadLearner], step: Step) -> None:
     shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in trainer.metrics.items())
     job.note(f"step {step.step:,}: held-out loss {step.loss:.4f}, {shown}")
-
-
-def labels_shown(labels: Sequence[str], most: int = 8) -> str:
-    """The first few of some labels.
-
-    >>> labels_shown(["a", "b", "c"], 2)
-    'a, b …'
-    """
-    return ", ".join(labels[:most]) + (" …" if len(labels) > most else "")

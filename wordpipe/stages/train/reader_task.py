@@ -24,8 +24,8 @@ from wordpipe.heads import (
 )
 from wordpipe.heads.settings import ReaderSettings
 from wordpipe.metrics import answer_f1, exact_match
-from wordpipe.model import HeadConfig, HeadedModel
-from wordpipe.stages.train.head_tasks import Calibrated, Scores, calibration_note
+from wordpipe.model import HeadConfig
+from wordpipe.stages.train.head_tasks import AnyHead, Calibrated, Scores, calibration_note
 from wordpipe.stages.train.labelled import Labelled, Record
 
 if TYPE_CHECKING:
@@ -117,12 +117,12 @@ class ReaderTask:
                 self._held_out.append(_Question(passage, record.label))
             yield [(window.encoded, target) for window, target in zip(passage.windows, targets, strict=True)]
 
-    def cut_message(self, texts: int, tokens: int, max_len: int) -> str:
+    def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
         """See `HeadTask`."""
-        del max_len
+        del max_len, unit
         return (
             f"{texts:,} questions are longer than the tokens of a question that are read, {self.reading.max_query:,} or half "
-            f"of the model's: {tokens:,} tokens at their ends were left out"
+            f"of the model's: {cut:,} tokens at their ends were left out"
         )
 
     def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
@@ -130,7 +130,7 @@ class ReaderTask:
         del labelled, device
         return HeadObjective(per_position=False)
 
-    def prepare(self, model: HeadedModel, labelled: Labelled) -> None:
+    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
         """Nothing to change."""
 
     def _candidates(self, found: Scores) -> list[Candidates]:

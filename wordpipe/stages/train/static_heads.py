@@ -1,0 +1,216 @@
+"""`train classifier` and `train tagger` from word vectors, or from a static encoder: the table, its new rows, its folder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import load
+
+from wordpipe.artifacts import TOKENIZER, VOCABULARY, Artifact, BundledFiles, is_artifact
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.heads import (
+    HeadLearner,
+    LabelledExamples,
+    RowEncoder,
+    StaticHeadConfig,
+    StaticHeadLearner,
+    StaticModel,
+    UnitCounts,
+    UnitRows,
+    bags_of,
+    counted,
+    extended,
+    is_pair,
+    static_head_files,
+    static_trainer,
+)
+from wordpipe.heads.settings import HeadSettings
+from wordpipe.model import HeadConfig, seed_of
+from wordpipe.sentences import TABLE_FILE, TENSOR, listed_words
+from wordpipe.stages.encoders import read_word_vectors, word_splitter
+from wordpipe.stages.job import Job
+from wordpipe.stages.train.head_tasks import HeadTask
+from wordpipe.stages.train.labelled import Labelled
+from wordpipe.tokens import number_of_ids, open_tokenizer, vocabulary_of
+from wordpipe.training import Trainer
+
+Floats = npt.NDArray[np.float32]
+
+_MOST_NEW = 500_000  # units of labelled texts that get a row of their own: of width 100, 200 MB
+_SIZE = 0.3  # root mean square of a table's numbers: word2vec's are about that large, and rates are made for it
+_ONLY_TRANSFORMERS = {"device": ("auto", "cpu"), "dtype": ("auto", "float32")}
+
+
+def names_word_vectors(path: Path) -> bool:
+    """Whether a path is that of a `words` artifact or of a static encoder."""
+    if not is_artifact(path):
+        return False
+    with Artifact(path, verify=False) as artifact:
+        return artifact.kind == "words" or artifact.manifest.facts.get("encoder") == "static"
+
+
+@dataclass
+class StaticStart:
+    """Word vectors, or the table of a static encoder; see `Start`.
+
+    Attributes:
+        rows: the units that have a row; after `prepare` with those of the labelled texts.
+        table: (V, D) float32.
+        split: text to words, as those of the table were made.
+        about: what `split` is made of, JSON values.
+        tokenizer: the tokenizer.json that it needs; None where it needs none.
+        guess: first vectors of words that are not in the table, and which have one.
+    """
+
+    rows: UnitRows
+    table: Floats
+    split: Callable[[str], list[str]]
+    about: dict[str, Any]
+    tokenizer: bytes | None
+    guess: Callable[[Sequence[str]], tuple[Floats, npt.NDArray[np.bool_]]] | None
+    unit = "words"
+    counts: Mapping[str, int] = field(default_factory=dict, init=False)
+    _encoder: RowEncoder | None = field(default=None, init=False)
+    _pairs: bool = field(default=False, init=False)
+
+    @classmethod
+    def open(cls, job: Job, path: Path) -> "StaticStart":
+        """The table that `--init` names, recorded as an input; its numbers brought to the size that rates are made for."""
+        artifact = job.open_input(path, ["words", "model"])
+        files = BundledFiles(artifact)
+        about, data = split_facts(artifact, files)
+        guess = None
+        with artifact.damage_of(artifact.kind, "the word vectors cannot be read"):
+            if artifact.kind == "words":
+                vectors = read_word_vectors(artifact)
+                units: Any = vectors.words
+                table_VD, guess = vectors.vectors, None if vectors.ngrams is None else vectors.ngrams.vectors_of
+            else:
+                table_VD = load(files[TABLE_FILE])[TENSOR]
+                units = _units_of(files[TOKENIZER], len(table_VD))
+            split = word_splitter({} if data is None else {TOKENIZER: data}, about, artifact.path)
+        size = float(np.sqrt(np.mean(np.square(table_VD, dtype=np.float64)))) if table_VD.size else 0.0
+        if not (np.isfinite(size) and size > 0 and table_VD.dtype == np.float32):
+            raise ArtifactError("the vectors are zero or not finite", where=path, hint="train them again")
+        factor = np.float32(_SIZE / size)
+        scaled = None if guess is None else lambda words: _scaled(guess(words), factor)
+        return cls(UnitRows(units), table_VD * factor, split, about, data, scaled)
+
+    def resolved(self, settings: HeadSettings, n_texts: int) -> HeadSettings:
+        """See `Start`."""
+        for name, allowed in _ONLY_TRANSFORMERS.items():
+            if (given := getattr(settings, name)) not in allowed:
+                raise ConfigError(
+                    "a head of word vectors is trained on the CPU, in float32", where=name, got=given,
+                    expected=" or ".join(allowed), hint="leave it out; a step takes a millisecond",
+                )  # fmt: skip
+        return settings.of_words(n_texts)
+
+    def prepare(self, job: Job, labelled: Labelled, task: HeadTask) -> None:
+        """Give rows to the words, and the pairs of words, of the texts that are learned from.
+
+        They begin as zeros, words as what their n-grams say where the table has n-grams. Where the table is frozen, zeros
+        would stay zeros: nothing is added.
+        """
+        settings: Any = job.settings
+        counts, n_rows = UnitCounts(), len(self.rows)
+        for record in labelled.records():
+            if not record.held_out:
+                counts.add(bags_of(record.texts, self.split, words=task.per_word, most=settings.seq_len)[0])
+        self.counts, self._pairs = counts.counts, labelled.pairs
+        if settings.freeze:
+            return
+        new, more = counts.new_units(self.rows, least=1, most=_MOST_NEW)
+        first_ND = np.zeros((len(new), self.table.shape[1]), np.float32)
+        if self.guess is not None and new:
+            words = [place for place, unit in enumerate(new) if not is_pair(unit)]
+            first_ND[words] = self.guess([new[place] for place in words])[0]
+        self.rows, self.table = extended(self.rows, new), np.concatenate([self.table, first_ND])
+        job.counts |= {"rows_of_vectors": n_rows, "rows_new": len(new), "units_dropped": more}
+        if more:
+            job.warn(
+                f"{more:,} rarer words and pairs of words of the labelled texts have no row: {_MOST_NEW:,} are the most"
+            )
+
+    def encoder(self, settings: HeadSettings, task: HeadTask) -> RowEncoder:
+        """See `Start`."""
+        del task
+        self._encoder = RowEncoder(self.rows, self.split, settings.seq_len)
+        return self._encoder
+
+    def trainer(
+        self, settings: HeadSettings, head: HeadConfig, task: HeadTask, labelled: Labelled, examples: LabelledExamples,
+        held_out: LabelledExamples, **given: Any,
+    ) -> Trainer[HeadLearner]:  # fmt: skip
+        """See `Start`."""
+        import torch
+
+        assert self._encoder is not None
+        assert head.kind != "span"
+        config = StaticHeadConfig(head.kind, head.labels, head.problem, labelled.pairs, self.table.shape[1])
+        model = StaticModel(config, head, seed_of(given["seed"], "start"))
+        task.prepare(model, labelled)
+        objective = task.objective(labelled, torch.device("cpu"))
+        return static_trainer(settings, model, self.table, self._encoder.used, objective, examples, held_out, **given)
+
+    def numbers(self, learner: HeadLearner) -> tuple[int, int]:
+        """See `Start`."""
+        assert isinstance(learner, StaticHeadLearner)
+        head = sum(one.numel() for one in learner.model.parameters())
+        return head + self.table.size, head + (learner.rows.size if learner.trains_rows else 0)
+
+    def shown(self, learner: HeadLearner) -> str:
+        """See `Start`."""
+        return f"{len(self.rows):,} vectors of width {self.table.shape[1]}"
+
+    def save(self, job: Job, learner: HeadLearner) -> dict[str, Any]:
+        """See `Start`."""
+        assert isinstance(learner, StaticHeadLearner)
+        assert self._encoder is not None
+        weights = {name: weight.detach().numpy() for name, weight in learner.model.named_parameters()}
+        table_VD = learner.table(self.table)
+        for name, content in static_head_files(learner.static_config, table_VD, weights, self.about):
+            job.write(name, content)
+        if self.tokenizer is not None:
+            job.write(TOKENIZER, self.tokenizer)
+        with job.table("words", VOCABULARY, single=True) as table:
+            for batch in counted(self.rows, self.counts):
+                table.write(batch)
+        share = self._encoder.n_unknown / max(1, self._encoder.n_units)
+        job.facts["unknown_share"] = round(share, 6)
+        job.note(f"{table_VD.nbytes / 1e6:,.0f} MB of vectors; {share:.1%} of the units of the texts have none")
+        return {"architecture": "words", "dim": self.table.shape[1], "n_layers": 1, "transformers": None}
+
+
+def split_facts(artifact: Artifact, files: BundledFiles) -> tuple[dict[str, Any], bytes | None]:
+    """How a table's texts are cut into words, see `word_splitter`, and the tokenizer that this takes."""
+    facts = artifact.manifest.facts
+    if artifact.kind == "words":
+        has = TOKENIZER in files
+        about = {"unit": facts.get("unit", "word"), "keep_case": facts.get("keep_case", False), "tokenizer": has}
+        return about, files[TOKENIZER] if has else None
+    with artifact.damage_of(artifact.kind, "the static encoder cannot be read"):
+        data = files[TOKENIZER]
+        listed = listed_words(data)
+    if listed is None:
+        return {"unit": "token", "keep_case": True, "tokenizer": True}, data
+    return {"unit": "word", "keep_case": listed[1], "tokenizer": False}, None
+
+
+def _units_of(tokenizer_json: bytes, n_rows: int) -> list[str]:
+    """The word or token of each row of a static encoder; of rows that stand for none a name that no text has."""
+    listed = listed_words(tokenizer_json)
+    if listed is not None:
+        names = [*listed[0]]
+    else:
+        tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER)
+        names = [name or "" for name in vocabulary_of(tokenizer).tokens[: number_of_ids(tokenizer)]]
+    names += [""] * (n_rows - len(names))
+    return [name or f"row {place}" for place, name in enumerate(names)]
+
+
+def _scaled(found: tuple[Floats, npt.NDArray[np.bool_]], factor: np.float32) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    return found[0] * factor, found[1]
