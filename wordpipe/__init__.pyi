@@ -968,7 +968,7 @@ def train_classifier(
 
     Settings:
         init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
-        epochs: passes over the labelled texts, else 5, of a tagger 8; of word vectors at least 600 steps (> 0, at most 10000). Default: None.
+        epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
@@ -1398,12 +1398,13 @@ def train_mlm(
 
 def train_reader(
     corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
-    epochs: float = 3, lr: float | None = None, batch_size: int = 32, seeds: int = 1, freeze: int = 0, seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1, layer_decay: float = 0.8,
-    warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0, evaluations: int = 10,
-    seq_len: int | None = None, dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
-    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, max_query: int = 64,
-    max_answer: int = 30, stride: int = 128, n_best: int = 20,
+    epochs: float | None = None, lr: float | None = None, batch_size: int = 32, seeds: int = 1, freeze: int = 0,
+    seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1,
+    layer_decay: float = 0.8, warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0,
+    evaluations: int = 10, seq_len: int | None = None,
+    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0, checkpoint_seconds: float = 60,
+    checkpoint_steps: int = 0, report_every: int = 10, max_query: int = 64, max_answer: int = 30, stride: int = 128,
+    n_best: int = 20,
 ) -> Made:
     """Teach a trained transformer to find the answers of questions in passages.
 
@@ -1417,7 +1418,7 @@ def train_reader(
 
     Settings:
         init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
-        epochs: passes over the questions (> 0, at most 10000). Default: 3.
+        epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
@@ -1565,7 +1566,7 @@ def train_tagger(
 
     Settings:
         init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
-        epochs: passes over the labelled texts, else 5, of a tagger 8; of word vectors at least 600 steps (> 0, at most 10000). Default: None.
+        epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 from wordpipe.settings import Settings, setting
 
 _LR, _WORD_LR = 5e-4, 0.01
-_WORD_STEPS = 600
+_STEPS, _WORD_STEPS = 200, 600
 
 
 class HeadSettings(Settings):
@@ -18,7 +18,7 @@ class HeadSettings(Settings):
     )  # fmt: skip
     epochs: float | None = setting(
         None,
-        "passes over the labelled texts, else 5, of a tagger 8; of word vectors at least 600 steps",
+        "passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600",
         gt=0,
         le=10**4,
     )
@@ -76,15 +76,17 @@ class HeadSettings(Settings):
 
     usual_epochs: ClassVar[float] = 5
 
-    def of_transformer(self) -> Self:
+    def of_transformer(self, n_texts: int) -> Self:
         """With `epochs` and `lr`, where nobody gave them, as a transformer needs them."""
-        return self._with(self.usual_epochs, _LR)
+        return self._with(n_texts, _STEPS, _LR)
 
     def of_words(self, n_texts: int) -> Self:
-        """The same for word vectors. 16 steps, as 100 texts have in 5 passes, are too few for any rate."""
-        return self._with(max(self.usual_epochs, _WORD_STEPS * min(self.batch_size, n_texts) / n_texts), _WORD_LR)
+        """The same for word vectors."""
+        return self._with(n_texts, _WORD_STEPS, _WORD_LR)
 
-    def _with(self, epochs: float, lr: float) -> Self:
+    def _with(self, n_texts: int, steps: int, lr: float) -> Self:
+        """16 steps, as 100 texts have in 5 passes, are too few for any rate."""
+        epochs = max(self.usual_epochs, steps * min(self.batch_size, n_texts) / n_texts)
         return self.model_copy(update={
             "epochs": epochs if self.epochs is None else self.epochs, "lr": lr if self.lr is None else self.lr,
         })  # fmt: skip
@@ -109,7 +111,8 @@ class ReaderSettings(HeadSettings):
 
     command = "train reader"
 
-    epochs: float = setting(3, "passes over the questions", gt=0, le=10**4)
+    usual_epochs = 3
+
     max_query: int = setting(
         64, "tokens of a question that are read, and at most half of the model's", ge=1, le=1024, section="Reading",
         expert=True,

@@ -48,28 +48,6 @@ def confusion(found_N: Sequence[str], wanted_N: Sequence[str], labels: Sequence[
     return table_VV
 
 
-def label_scores(
-    found_N: Sequence[Iterable[object]], wanted_N: Sequence[Iterable[object]], labels: Sequence[str]
-) -> dict[str, LabelScore]:
-    """Each label's, where a text has any number of labels."""
-    found, wanted = ([{*one} for one in some] for some in (found_N, wanted_N))
-    pairs = list(zip(found, wanted, strict=True))
-    return {
-        label: label_score(
-            sum(label in a and label in b for a, b in pairs),
-            sum(label in a for a, _ in pairs),
-            sum(label in b for _, b in pairs),
-        )
-        for label in labels
-    }
-
-
-def macro_f1(scores: Iterable[LabelScore]) -> float:
-    """The mean over labels that come or were given."""
-    values = [one.f1 for one in scores if one.support or one.f1 or one.precision]
-    return sum(values) / max(1, len(values))
-
-
 def micro_score(found_N: Sequence[Iterable[object]], wanted_N: Sequence[Iterable[object]]) -> LabelScore:
     """Over all labels, or spans, of all texts together."""
     right = given = there = 0

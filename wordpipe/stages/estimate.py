@@ -220,7 +220,7 @@ def _headed(settings: Any, inputs: Sequence[Size]) -> _Rule:
     given, begun = inputs[0], next((one for one in inputs[1:] if one.form == "transformer"), Size())
     if vectors := next((one for one in inputs[1:] if one.form in ("words", "static")), None):
         return _headed_words(settings, given, vectors)
-    settings = settings.of_transformer()
+    settings = settings.of_transformer(max(1, int(given.documents)))
     positions, parameters = settings.epochs * settings.seeds * given.tokens * 1.2, begun.parameters or 4e6
     seconds = 4 + positions * 6 * parameters / 1.5e11 + settings.epochs * given.documents / settings.batch_size * 0.05
     memory = 480e6 + 26 * parameters

@@ -1,11 +1,22 @@
 """The inputs of stages: files and folders that settings name, a corpus or text that is ingested on the fly."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from wordpipe.artifacts import TARGET, TOKENIZER, Artifact, HashCache, InputEntry, is_artifact, open_regular_file
+from wordpipe.artifacts import (
+    TARGET,
+    TOKENIZER,
+    Artifact,
+    DocumentStarts,
+    HashCache,
+    InputEntry,
+    is_artifact,
+    open_regular_file,
+    read_batches,
+)
 from wordpipe.errors import InputError
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
 from wordpipe.stages.sources import SourceLike, joint_hash, named_or_rows, refuse_headless
@@ -100,3 +111,26 @@ def _ingest(sources: SourceLike, folder: Path, run: RunOptions) -> Made:
     from wordpipe.stages.text.ingest import ingest
 
     return ingest(sources, output=folder / "corpus", run=RunOptions(report=run.report))
+
+
+def whole_records(
+    corpus: Artifact, columns: Sequence[str], split: str | None = None
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """The records of a corpus, each with the number of rows read so far: its first row, with the whole of its text.
+
+    Args:
+        corpus: is read a few thousand rows at a time.
+        columns: that are wanted; doc_id, sentence_id, text and split are read in any case.
+        split: of which; None: of all.
+    """
+    starts, record, texts, done = DocumentStarts(), dict[str, Any](), list[str](), 0
+    for batch in read_batches(corpus, "corpus", [*{*columns, "doc_id", "sentence_id", "text", "split"}]):
+        for row, is_first in zip(batch.to_pylist(), starts.of(batch) if len(batch) else (), strict=True):
+            if is_first and record and split in (None, record["split"]):
+                yield record | {"text": "".join(texts)}, done
+            if is_first:
+                record, texts = row, []
+            texts.append(row["text"])
+            done += 1
+    if record and split in (None, record["split"]):
+        yield record | {"text": "".join(texts)}, done

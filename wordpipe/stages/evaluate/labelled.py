@@ -20,10 +20,11 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.heads.settings import ClassifierSettings
 from wordpipe.runtime import Progress
 from wordpipe.stages.evaluate.settings import PredictionsEvaluationSettings
+from wordpipe.stages.inputs import whole_records
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.sources import SourceLike, named_or_rows
 from wordpipe.stages.text.ingest import ingest
-from wordpipe.stages.text.predict_corpus import asked, whole_records
+from wordpipe.stages.text.predict_corpus import asked
 from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
 
 Kind = Literal["single", "several", "score", "tags", "answers"]

@@ -18,10 +18,8 @@ import pyarrow as pa
 from wordpipe.artifacts import (
     GOLD,
     Artifact,
-    DocumentStarts,
     is_artifact,
     predictions_schema,
-    read_batches,
     read_schema,
     row_count,
 )
@@ -29,7 +27,7 @@ from wordpipe.errors import InputError
 from wordpipe.heads.settings import PredictSettings
 from wordpipe.runtime import cpu_count, torch_threads
 from wordpipe.stages.calls import public
-from wordpipe.stages.inputs import model_entry, open_corpus
+from wordpipe.stages.inputs import model_entry, open_corpus, whole_records
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import SourceLike
 from wordpipe.stages.text.predict import Predictor, open_predictor, predictor_of
@@ -143,29 +141,6 @@ def _write(job: Job, opened: Predictor, source: Artifact) -> None:
 
 
 # ---- records, also for evaluations
-
-
-def whole_records(
-    corpus: Artifact, columns: Sequence[str], split: str | None = None
-) -> Iterator[tuple[dict[str, Any], int]]:
-    """The records of a corpus, each with the number of rows read so far: its first row, with the whole of its text.
-
-    Args:
-        corpus: is read a few thousand rows at a time.
-        columns: that are wanted; doc_id, sentence_id, text and split are read in any case.
-        split: of which; None: of all.
-    """
-    starts, record, texts, done = DocumentStarts(), dict[str, Any](), list[str](), 0
-    for batch in read_batches(corpus, "corpus", [*{*columns, "doc_id", "sentence_id", "text", "split"}]):
-        for row, is_first in zip(batch.to_pylist(), starts.of(batch) if len(batch) else (), strict=True):
-            if is_first and record and split in (None, record["split"]):
-                yield record | {"text": "".join(texts)}, done
-            if is_first:
-                record, texts = row, []
-            texts.append(row["text"])
-            done += 1
-    if record and split in (None, record["split"]):
-        yield record | {"text": "".join(texts)}, done
 
 
 def reads_pairs(opened: Predictor, columns: Sequence[str], where: Path) -> bool:

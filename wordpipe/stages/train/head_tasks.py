@@ -28,7 +28,7 @@ from wordpipe.heads import (
     words_of,
 )
 from wordpipe.heads.settings import ClassifierSettings
-from wordpipe.metrics import label_scores, macro_f1, micro_score, pearson, spearman
+from wordpipe.metrics import label_statistics, macro_f1_of, micro_score, pearson, spearman
 from wordpipe.model import HeadConfig, HeadedModel, Problem
 from wordpipe.stages.train.labelled import Labelled, LabelReader, Record
 
@@ -237,11 +237,11 @@ class ClassifierTask(_WholeTexts):
                     "rmse": float(np.sqrt(((one - other) ** 2).mean()))}  # fmt: skip
         if self.problem == "single_label":
             given, true = ([[names[int(place)]] for place in some] for some in (scores_NV.argmax(1), wanted_NV[:, 0]))
-            scores = label_scores(given, true, names)
-            return {"accuracy": micro_score(given, true).recall, "macro_f1": macro_f1(scores.values())}
+            macro = float(macro_f1_of(label_statistics(given, true, names).sum(0)))
+            return {"accuracy": micro_score(given, true).recall, "macro_f1": macro}
         given, true = (_named(rows, names) for rows in (scores_NV > 0, wanted_NV > 0.5))
-        scores = label_scores(given, true, names)
-        return {"micro_f1": micro_score(given, true).f1, "macro_f1": macro_f1(scores.values())}
+        macro = float(macro_f1_of(label_statistics(given, true, names).sum(0)))
+        return {"micro_f1": micro_score(given, true).f1, "macro_f1": macro}
 
     def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
         """See `HeadTask`."""

@@ -172,11 +172,10 @@ class _TransformerStart:
 
     def resolved(self, settings: HeadSettings, n_texts: int) -> HeadSettings:
         """See `Start`."""
-        del n_texts
         most = self.base.config.max_len
         if (wanted := settings.seq_len or most) > most:
             raise ConfigError("the model is shorter", where="seq_len", got=wanted, expected=f"at most {most}")
-        return settings.of_transformer().model_copy(update={"seq_len": wanted})
+        return settings.of_transformer(n_texts).model_copy(update={"seq_len": wanted})
 
     def prepare(self, job: Job, labelled: Labelled, task: HeadTask) -> None:
         """See `Start`: the tokenizer knows all texts."""

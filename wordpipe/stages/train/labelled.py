@@ -8,9 +8,10 @@ from typing import Any, Protocol
 from wordpipe.artifacts import Artifact, read_batches, read_schema, row_count
 from wordpipe.errors import InputError
 from wordpipe.heads import Contradictions, LabelCounts, is_held_out
+from wordpipe.stages.inputs import whole_records
 from wordpipe.stages.job import Job
 
-_TEXT = ("doc_id", "text", "split", "source", "line")
+_TEXT = ("source", "line")
 
 
 @dataclass(frozen=True)
@@ -90,17 +91,8 @@ class Labelled:
     def records(self) -> Iterator[Record]:
         """All records of the training and validation splits that have a label, with what is held out."""
         columns = [*_TEXT, self.task.column, *(["text_b"] if self.pairs else [])]
-        texts: list[str] = []
-        last: dict[str, Any] = {}
-        for batch in read_batches(self.source, "corpus", columns):
-            for row in batch.to_pylist():
-                if last and row["doc_id"] != last["doc_id"]:
-                    yield from self._record(last, "".join(texts))
-                    texts = []
-                texts.append(row["text"])
-                last = row
-        if last:
-            yield from self._record(last, "".join(texts))
+        for row, _ in whole_records(self.source, columns):
+            yield from self._record(row)
 
     def batches(self, job: Job, size: int) -> Iterator[list[Record]]:
         """The same, some at a time, without those whose label is unknown; how many are read is reported."""
@@ -111,11 +103,11 @@ class Labelled:
             done += len(some)
             job.report("preparing", done, total, "texts")
 
-    def _record(self, row: dict[str, Any], text: str) -> Iterator[Record]:
+    def _record(self, row: dict[str, Any]) -> Iterator[Record]:
         if row["split"] == "test":
             return
         where = f"{row['source']}:{row['line']}"
-        texts = (text.strip(), *([(row["text_b"] or "").strip()] if self.pairs else []))
+        texts = (row["text"].strip(), *([(row["text_b"] or "").strip()] if self.pairs else []))
         label = self.task.read(row[self.task.column], texts[0], where)
         if label is None:
             self.n_without += 1
