@@ -13,7 +13,7 @@ import torch
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError
 from wordpipe.heads.examples import LabelledExamples
-from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum, scores_of
+from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum, loss_of_scores, scores_of
 from wordpipe.model import HeadedModel
 from wordpipe.training import (
     Execution,
@@ -141,7 +141,7 @@ class HeadLearner(LanguageLearner):
                 batch = HeadTargets(examples.rows(index_B).to(self.execution.device), per_position)
                 with self.execution.autocast():
                     found, packed = scores_of(self._headed, batch)
-                    loss += float(head_loss_sum(self._headed, batch))
+                    loss += float(loss_of_scores(self._headed, batch, found, packed))
                 count += float(batch.n_targets)
                 ends = np.cumsum(batch.given.lengths)
                 rows = _by_text(found, packed, has_rows)

@@ -106,7 +106,13 @@ def head_loss_sum(model: Any, targets: HeadTargets, label_smoothing: float = 0.0
     of its beginning and its end, over the positions of its text.
     """
     assert isinstance(model, HeadedModel)
-    scores, packed = scores_of(model, targets)
+    return loss_of_scores(model, targets, *scores_of(model, targets), label_smoothing)
+
+
+def loss_of_scores(
+    model: HeadedModel, targets: HeadTargets, scores: Tensor, packed: Packed, label_smoothing: float = 0.0
+) -> Tensor:
+    """The same of scores that were computed: see `scores_of`."""
     wanted = targets.labels(packed)
     if model.head_config.kind == "span":
         return _span(scores, wanted.long(), packed)
