@@ -352,7 +352,8 @@ class _JsonText:
                 # twice as much each time: what is long is not read again and again
                 if self._read(held):
                     continue
-                raise self.error("not JSON", at=error.pos, got=f"{error.msg} at column {error.colno}") from None
+                got = f"{error.msg.removesuffix(' at')} at column {error.colno}"
+                raise self.error("not JSON", at=error.pos, got=got) from None
             except (RecursionError, ValueError) as error:
                 raise self.error("JSON that cannot be read", got=str(error)[:_SHOWN]) from None
             if end == len(self._text) and self._read(_AT_ONCE):
