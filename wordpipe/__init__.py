@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         Target,
         TargetWriter,
         Written,
+        attention,
         cluster,
         diff,
         doctor,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Encoded,
         ExampleWriter,
         LabelledExamples,
+        Rows,
         TextEncoder,
         open_examples,
         words_of,

@@ -52,7 +52,8 @@ def join_words(weights_TS: Floats, words_T: Ints, words_S: Ints) -> Floats:
     """
     to_SW = np.eye(int(words_S.max()) + 1)[words_S]
     from_TW = np.eye(int(words_T.max()) + 1)[words_T]
-    return (from_TW / from_TW.sum(axis=0)).T @ weights_TS @ to_SW
+    found: Floats = (from_TW / from_TW.sum(axis=0)).T @ weights_TS @ to_SW
+    return found
 
 
 @dataclass
@@ -102,7 +103,8 @@ class HeadLooks:
     def shares(self) -> dict[str, Floats]:
         """Look → (L, H), the mean weight that goes there; `spread` is the mean entropy."""
         n = max(1, self.queries)
-        return {name: sums / n for name, sums in self.sums.items()} | {"spread": self.spread / n}
+        found: dict[str, Floats] = {name: sums / n for name, sums in self.sums.items()}
+        return found | {"spread": self.spread / n}
 
 
 def name_head(shares: Mapping[str, float]) -> str:

@@ -1,15 +1,15 @@
 """The weights of attention, all of them, by an exact path beside the fast one; and heads and layers left out.
 
-The fast kernels never hold the weights. Here every attention of a model forms them, softmax(Q Kᵀ / sqrt(E) + bias), and gives on
-what they make of the values: the hidden states are computed *from* the weights that are shown, and equal those of the fast
-path. The blocks stay as they are: each attention is called as always, and its result is replaced (hooks of torch).
+The fast kernels never hold the weights. Here every attention forms them, softmax(Q Kᵀ / sqrt(E) + bias), and gives on what
+they make of the values: the hidden states are computed *from* the weights that are shown, and equal those of the fast path.
+The blocks stay as they are: each attention is called as always, and its result is replaced (hooks of torch).
 
-A head is left out by zeros in its part of what goes into the output matrix: its share of the sum is nothing. A layer is left out
-by giving on what came into its block. Both hold for every path: packed texts, beams, heads for labels.
+A head is left out by zeros in its part of what goes into the output matrix: its share of the sum is nothing. A layer is left
+out by giving on what came into its block. Both hold for every path: packed texts, beams, heads for labels.
 
-What a head writes into the residual stream is Σ_s α_ts · f(v_s), with f(v) = v W_O of that head; ‖α_ts f(v_s)‖ weighs a position
-by what it brings, where a weight on a short vector brings little (Kobayashi et al. 2020, "Attention is Not Only a Weight",
-equations 3 to 5).
+What a head writes into the residual stream is Σ_s α_ts · f(v_s), with f(v) = v W_O of that head; ‖α_ts f(v_s)‖ weighs a
+position by what it brings, where a weight on a short vector brings little (Kobayashi et al. 2020, "Attention is Not Only a
+Weight", equations 3 to 5).
 
 Shapes: L layers, H heads, T queries, S keys.
 """
@@ -194,7 +194,7 @@ def _cross_parts(
 
 
 def _weights(module: Attention | CrossAttention, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax of the scores, (1, H, T, S), float32; of additive attention wᵀ tanh(q + k), head by head."""
+    """Softmax of the scores, (1, H, T, S), float32; of additive attention wᵀ tanh(q + k), head by head."""
     k = k.repeat_interleave(module.n_heads // module.n_kv_heads, dim=1)
     if isinstance(module, Attention) and module.score is not None:
         score_HE = module.score.float()
@@ -210,8 +210,8 @@ def _weights(module: Attention | CrossAttention, q: Tensor, k: Tensor, mask: Ten
 
 def _written_length(module: Attention | CrossAttention, values: Tensor) -> Tensor:
     """‖v W_O‖ of each head and position, (1, H, S), of values (1, H, S, E)."""
-    out_DHE = module.out.weight.float().unflatten(1, (module.n_heads, module.head_dim))
-    return torch.einsum("bhse,dhe->bhsd", values, out_DHE).norm(dim=-1)
+    out_DHE = module.out.weight.float().view(-1, module.n_heads, module.head_dim)
+    return torch.linalg.vector_norm(torch.einsum("bhse,dhe->bhsd", values, out_DHE), dim=-1)
 
 
 # ---- heads and layers left out
