@@ -1,4 +1,4 @@
-"""What weights of attention look like: rollout, what a head looks at, how alike two heads are, tokens joined to words.
+"""Weights of attention in figures: rollout, what a head looks at, how alike two heads are, tokens joined to words.
 
 Arrays in, arrays out. A matrix of weights is (T, S): T queries, S keys, rows that sum to 1. L layers, H heads.
 """

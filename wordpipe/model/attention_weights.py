@@ -211,7 +211,8 @@ def _weights(module: Attention | CrossAttention, q: Tensor, k: Tensor, mask: Ten
 def _written_length(module: Attention | CrossAttention, values: Tensor) -> Tensor:
     """‖v W_O‖ of each head and position, (1, H, S), of values (1, H, S, E)."""
     out_DHE = module.out.weight.float().view(-1, module.n_heads, module.head_dim)
-    return torch.linalg.vector_norm(torch.einsum("bhse,dhe->bhsd", values, out_DHE), dim=-1)
+    lengths: Tensor = torch.linalg.vector_norm(torch.einsum("bhse,dhe->bhsd", values, out_DHE), dim=-1)
+    return lengths
 
 
 # ---- heads and layers left out
