@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
+_COMPARED = 1 << 29  # pairs of weights, some 10 s
+
 
 def head_rises(model: "Transformer", sample: HeldOut, before: float, report: Report) -> dict[str, Floats]:
     """How much the loss rises when a head is switched off, kind of attention → (L, H).
@@ -84,31 +86,37 @@ class Looked:
     Attributes:
         distances: kind of attention → (L·H, L·H), the mean distance of each two heads; empty unless wanted.
         n_sequences: that were looked at.
+        n_compared: of these, on which heads were compared with each other.
     """
 
     def __init__(self, model: Inspected, *, compare: bool = False) -> None:
-        self._model, self._compare = model, compare
+        self._model, self._room = model, _COMPARED if compare else 0
         self._looks: dict[str, HeadLooks] = {}
         self._distances: dict[str, Floats] = {}
-        self.n_sequences = 0
+        self.n_sequences = self.n_compared = 0
 
     def add(self, ids: npt.NDArray[Any], target: npt.NDArray[Any] | None, segments: npt.NDArray[Any] | None) -> None:
         """One more sequence; see `attend_exactly`."""
         from wordpipe.model import attend_exactly
 
+        work = 0
         found = attend_exactly(self._model.model, ids, target_ids=target, segments_T=segments)
         for name, maps in found.maps.items():
             keys = target if name == "decoder" and target is not None else ids
             self._looks.setdefault(name, HeadLooks()).add(maps.weights, self._model.separators(keys))
-            if self._compare:
+            n_heads = maps.weights.shape[0] * maps.weights.shape[1]
+            if self._room > 0:  # of large models a few sequences must do
                 distances = head_distances(maps.weights.reshape(-1, *maps.weights.shape[2:]))
                 self._distances[name] = self._distances.get(name, np.zeros_like(distances)) + distances
+                work += n_heads**2 * maps.weights.shape[2] * maps.weights.shape[3]
         self.n_sequences += 1
+        self.n_compared += self._room > 0
+        self._room -= work
 
     @property
     def distances(self) -> dict[str, Floats]:
         """See above."""
-        return {name: total / max(1, self.n_sequences) for name, total in self._distances.items()}
+        return {name: total / max(1, self.n_compared) for name, total in self._distances.items()}
 
     def shares(self) -> dict[str, dict[str, Any]]:
         """Kind of attention → look → (L, H), the mean weight that goes there."""

@@ -223,7 +223,7 @@ def _words(pieces: Sequence[_Piece], shown: Sequence[str]) -> tuple[list[int], l
         while last < len(pieces) and pieces[last].part == pieces[first].part:
             last += 1
         places = [match.span() for match in _WORD.finditer(pieces[first].text)]
-        found = words_of_tokens([piece.solid for piece in pieces[first:last]], places)
+        found = words_of_tokens(_solid_places(pieces[first:last]), places)
         numbers += [number + (numbers[-1] + 1 if numbers else 0) for number in found]
         first = last
     names = []
@@ -233,6 +233,15 @@ def _words(pieces: Sequence[_Piece], shown: Sequence[str]) -> tuple[list[int], l
         text = pieces[parts[0]].text
         names.append(text[min(a for a, _ in spans) : max(b for _, b in spans)] if spans else shown[parts[0]])
     return numbers, names
+
+
+def _solid_places(pieces: Sequence[_Piece]) -> list[tuple[int, int] | None]:
+    """The place of each token; white space by itself goes with the token after it, as it does within tokens."""
+    found = [piece.solid for piece in pieces]
+    for number in range(len(pieces) - 2, -1, -1):
+        if found[number] is None and not pieces[number].special:
+            found[number] = found[number + 1]
+    return found
 
 
 def inspect_model(path: PathLike, *, verify: bool = True) -> Inspected:

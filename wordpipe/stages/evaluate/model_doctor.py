@@ -108,6 +108,8 @@ def findings(found: dict[str, Any]) -> Iterator[dict[str, str]]:
         says = f"{_named(idle)} could be left out: the loss would not rise"
         fewer = len(found["layers"]) - len(idle)
         mend = f"more --steps; or fewer layers (--set n_layers={max(1, fewer)}), which train faster for the same loss"
+        if found["task"] is not None:
+            mend = "more --epochs; or a start of fewer layers (--init), which trains faster for the same loss"
         yield _finding("layers", "sick" if 2 * len(idle) >= len(found["layers"]) else "weak", says, mend)
     n_heads = sum(len(row) for rows in found["heads"].values() for row in rows)
     n_idle = sum(len(some) for some in found["idle_heads"].values())
@@ -224,7 +226,9 @@ def _start(model: Inspected) -> "tuple[Transformer | None, str]":
     if "model" in model.made_of:
         found = next((path for kind, path in model.inputs if kind == "model"), None)
         return (None, "") if found is None else (inspect_model(found, verify=False).model, str(found))
-    began_fresh = model.command.startswith("train ") and {*model.made_of} == {"tokens"}
+    began_fresh = (
+        model.command.startswith("train ") and "tokens" in model.made_of and {*model.made_of} <= {"tokens", "corpus"}
+    )
     if not began_fresh or not isinstance(seed := settings.get("seed"), int):
         return None, ""
     fresh = new_encoder_decoder if config.architecture == "encoder-decoder" else new_model
