@@ -217,9 +217,9 @@ def doctor(
         (kind → groups), findings (list of name, state, says, mend).
 
         Of vectors: path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already),
-        spaces (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None for a
-        space that needs none, and where only more training helps), worse (transform, dense and dense_after, the nDCG@10 of
-        the vectors without and with it: what would mend the figures and finds less; else None), metrics (the
+        spaces (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None
+        for a space that needs none, and where only more training helps), worse (transform, dense and dense_after, the
+        nDCG@10 of the vectors without and with it: what would mend the figures and finds less; else None), metrics (the
         figures as they are), and, of texts, finds: what `_finds` gives.
     """
 

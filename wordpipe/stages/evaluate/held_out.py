@@ -29,7 +29,7 @@ from wordpipe.errors import ArtifactError, InputError
 from wordpipe.heads import IGNORED, HeadTargets, Rows, TextEncoder, head_loss_sum
 from wordpipe.heads.settings import ClassifierSettings
 from wordpipe.model import HeadedModel
-from wordpipe.runtime import Progress
+from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.evaluate.inspected import Inspected
 from wordpipe.stages.evaluate.language_model import task_of
 from wordpipe.stages.evaluate.pairs import read_pairs
@@ -67,6 +67,9 @@ _READ = 4  # times as many tokens are read as are sampled from, so that the samp
 _SEQUENCES = 32  # looked at
 _AT_ONCE = 4_096  # positions of a batch
 _MAX_LEN = 512  # positions of a sequence: attention grows with the square
+_SMALL = (
+    2_000_000  # weights: below, threads wait for each other longer than they compute, and on busy cores many times so
+)
 _PROBLEMS = {"single_label": "single", "multi_label": "several", "regression": "score"}
 
 
@@ -118,7 +121,8 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
         InputError: no text, or no data is named and none is found.
         ArtifactError: a corpus without what the objective needs, or a model without an objective that is measured here.
     """
-    with ExitStack() as stack:
+    small = sum(weight.numel() for weight in model.model.parameters()) < _SMALL
+    with ExitStack() as stack, torch_threads(1 if small else 0):
         if model.opened is None:
             sample = _of_head(model, _corpus(model, data, stack, run), n_tokens, given=data is not None)
         elif model.command == DENOISING:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import alike_groups
-from wordpipe.runtime import Progress, torch_threads
+from wordpipe.runtime import Progress
 from wordpipe.stages.evaluate.ablation import head_rises, layer_rises, look_at, rise_without
 from wordpipe.stages.evaluate.held_out import HeldOut, held_out
 from wordpipe.stages.evaluate.inspected import Inspected, inspect_model
@@ -44,7 +44,7 @@ _ENOUGH = 300  # targets of the loss: below, a rise is lost in what single ones 
 def examine_model(path: PathLike, *, data: SourceLike | None, sample: int, run: RunOptions) -> dict[str, Any]:
     """Examine a transformer; see `doctor`, which says what is given back."""
     model = inspect_model(path, verify=run.verify)
-    with torch_threads(0), held_out(model, data, sample, run) as text:
+    with held_out(model, data, sample, run) as text:
         loss = text.loss()
         layers = layer_rises(model.model, text, loss, run.report)
         heads = head_rises(model.model, text, loss, run.report)
@@ -116,7 +116,7 @@ def findings(found: dict[str, Any]) -> Iterator[dict[str, str]]:
     if 4 * n_idle >= n_heads and n_idle:
         alone = found["idle_together"] <= _NOTHING_LAYER * abs(loss)
         rise = f"{found['idle_together']:+.3f}"
-        says = f"{n_idle} of {n_heads} heads can be switched off one at a time; without all of them the loss is {rise}"
+        says = f"{n_idle} of {n_heads} heads can be switched off one at a time; without all of them the loss changes by {rise}"
         mend = "fewer, wider heads (--set n_heads=N)" if alone else "nothing: they do each other's work"
         yield _finding("heads", "weak" if alone else "healthy", says, mend)
     alike = sum(len(group) for groups in found["alike_heads"].values() for group in groups)

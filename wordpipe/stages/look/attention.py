@@ -203,10 +203,9 @@ def _view(
         first = next(iter(rows.values()))
         looked.add(first.ids, rows["target"].ids if "target" in rows else None, first.segments)
     else:
-        from wordpipe.runtime import torch_threads
         from wordpipe.stages.evaluate.held_out import held_out
 
-        with torch_threads(0), held_out(model, data, sample, run) as text_sample:
+        with held_out(model, data, sample, run) as text_sample:
             looked = look_at(model, text_sample, run.report)
             over = f"over {looked.n_sequences:,} sequences of {text_sample.where}"
             if importance:
