@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         TargetWriter,
         Written,
         ask,
+        attention,
         cluster,
         diff,
         doctor,

@@ -135,6 +135,33 @@ def ask(
         verify: check artifacts' hashes first.
     """
 
+def attention(
+    model: PathLike, text: str, second: str | None = None, *, output: PathLike | None = None,
+    data: PathLike | Iterable[Any] | None = None, importance: bool = False, sample: int = 10000, replace: bool = True,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Look at the attention of a model in a text: all weights of all heads, computed exactly, and where each head looks.
+
+    Args:
+        model: a model artifact, also one with a head, or a folder of transformers.
+        text: to be read; of an encoder-decoder the source.
+        second: the second text of a pair; of an encoder-decoder the target text, else it writes its own.
+        output: an HTML file to write, which needs nothing beside it; None: none.
+        data: a corpus artifact or text: heads are named by what they do over it; None: over this text alone.
+        importance: measure how much the loss on `data` rises when each head is switched off.
+        sample: about so many tokens of `data` are read.
+        replace: false refuses to replace a file.
+        run: progress, verification.
+
+    Returns:
+        path (of the page or None), bytes, model, architecture, said (what the model made of the text), tokens (side → shown,
+        number: the word of each, words), stacks (list of name, rows and columns: sides, weights, norms: ‖α f(v)‖, words:
+        the weights of words, rollout: None of cross-attention, names, shares, importance), over, loss (what importance is the
+        rise of, before; else None), cut (tokens that the model had no room for), notes.
+
+        Weights (layers, heads, queries, keys) are rounded to six digits.
+    """
+
 def cluster(
     sentences: PathLike, *, output: PathLike, run: RunOptions | None = None, k: int | Literal['auto'] = 'auto',
     central: int = 3, label_words: int = 5,
@@ -190,20 +217,29 @@ def diff(
     """
 
 def doctor(
-    artifact: PathLike, *, sample: int = 10000, run: RunOptions | None = None,
+    artifact: PathLike, *, data: PathLike | Iterable[Any] | None = None, sample: int = 10000,
+    run: RunOptions | None = None,
 ) -> dict[str, Any]:
-    """Examine the vectors of an artifact.
+    """Examine the vectors of an artifact, or a trained transformer.
 
     Args:
-        artifact: sentences, words, or an index over either.
-        sample: vectors to sample; transforms are fitted on half of them and evaluated on the other half.
+        artifact: sentences, words, or an index over either; or a model, also one with a head, also a folder of transformers.
+        data: of a model: a corpus artifact or text to measure it on; None: what its manifest names.
+        sample: vectors to sample; transforms are fitted on half of them and evaluated on the other half. Of a model: tokens.
         run: progress, verification.
 
     Returns:
-        path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already), spaces
-        (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None for a
-        space that needs none, and where only more training helps), worse (transform, dense and dense_after, the nDCG@10 of
-        the vectors without and with it: what would mend the figures and finds less; else None), metrics (the
+        Of a model: path, kind, architecture, task (of a head), data, split, objective, counts, metrics (loss,
+        unigram_entropy), layers (of each: stack, layer, rise of the loss without it, moved: how far its matrices are from
+        where training began, dead_units: share), embedding_moved, start (fresh, a model, or "" where it is not known), heads
+        (kind of attention → layers → rise of the loss without the head), names (kind → layers → what it looks at), idle_heads
+        (kind → layer and head of those whose loss does not rise), idle_together (the rise without all of them), alike_heads
+        (kind → groups), findings (list of name, state, says, mend).
+
+        Of vectors: path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already),
+        spaces (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None
+        for a space that needs none, and where only more training helps), worse (transform, dense and dense_after, the
+        nDCG@10 of the vectors without and with it: what would mend the figures and finds less; else None), metrics (the
         figures as they are), and, of texts, finds: what `_finds` gives.
     """
 

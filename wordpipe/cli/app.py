@@ -28,9 +28,10 @@ _USE = {
     "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),
     "show": ("wordpipe.cli.show:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.show:verify", "Check that artifacts are whole and unchanged."),
-    "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy a space of vectors is, and what would mend it."),
+    "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy vectors or a model are, and what would mend it."),
     "duplicates": ("wordpipe.cli.look:duplicates", "Report groups of texts that say nearly the same."),
     "map": ("wordpipe.cli.look:map_", "Draw a map of word vectors as one HTML page."),
+    "attention": ("wordpipe.cli.attention:attention", "Draw what looks where in a text as one HTML page."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
 }
 _PROJECT = {

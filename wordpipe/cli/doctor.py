@@ -1,4 +1,4 @@
-"""`wordpipe doctor`: the health of a space of vectors, whether it finds, what setting mends it; for people, or as JSON."""
+"""`wordpipe doctor`: the health of a space of vectors or of a model, what setting mends it; for people, or as JSON."""
 
 import textwrap
 from collections.abc import Iterator
@@ -18,14 +18,15 @@ _GAP = " " * 9
 
 @click.command(
     cls=ExampleCommand,
-    example="wordpipe doctor run/sentences\nwordpipe doctor run/words --json",
+    example="wordpipe doctor run/sentences\nwordpipe doctor run/words --json\nwordpipe doctor run/model --data run/corpus",
     json="Print one JSON object, with the figures of every transform, and what is found.",
     quiet="Print nothing but the figures and errors.",
     verify="artifact's",
 )
-@click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX")
-@number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are evaluated.")
-def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
+@click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX|MODEL")
+@click.option("--data", multiple=True, metavar="CORPUS", help="Measure a model on this text; may be repeated.")
+@number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are evaluated. Of a model: tokens.")
+def doctor(artifact: Path, data: tuple[str, ...], quiet: bool, as_json: bool, **options: Any) -> None:
     """Examine a space of vectors: is it crowded, flat or ruled by hubs, does it find, and what would mend it.
 
     What is weak or sick is named, and at the end the setting that mends it, or that only more text helps. Where a transform
@@ -33,15 +34,32 @@ def doctor(artifact: Path, quiet: bool, as_json: bool, **options: Any) -> None:
 
     Of texts it is measured how well vectors and words find what they should: the text of a title, the other rows of a row's
     document, or what a cut was taken from. Of an index that is known since it was built.
+
+    Of a model (of train mlm, clm, seq2seq, denoising, classifier or tagger, or a folder of transformers) the loss on
+    held-out text is measured, as it is and without each layer and each head: on what it was made of, or on --data.
     """
     from wordpipe.stages import doctor as examine
 
     quiet |= as_json
-    answer(examine, artifact, show=_show, remarks=_remarks, quiet=quiet, as_json=as_json, **options)
+    answer(
+        examine,
+        artifact,
+        show=_show,
+        remarks=_remarks,
+        quiet=quiet,
+        as_json=as_json,
+        data=list(data) or None,
+        **options,
+    )
 
 
 def _show(found: dict[str, Any]) -> None:
     """A table of the figures, what is not healthy of them, what is found, and what to do."""
+    if found["kind"] == "model":
+        from wordpipe.cli.evaluate.model_health import show_model
+
+        show_model(found)
+        return
     from wordpipe.stages import NORMS
 
     screen, spaces, states = console(), found["spaces"], found["verdicts"]
@@ -143,5 +161,5 @@ def _advice(found: dict[str, Any]) -> Iterator[str]:
 
 def _remarks(found: dict[str, Any]) -> list[str]:
     """What the figures rest on."""
-    was = found["transform"]
+    was = found.get("transform")
     return [] if was in (None, "none") else [f"these vectors went through --transform {was} already"]

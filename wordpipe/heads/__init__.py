@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Encoded,
         ExampleWriter,
         LabelledExamples,
+        Rows,
         TextEncoder,
         open_examples,
     )

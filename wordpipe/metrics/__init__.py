@@ -5,6 +5,16 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
+    from wordpipe.metrics.attention import (
+        LOOKS,
+        HeadLooks,
+        alike_groups,
+        head_distances,
+        join_words,
+        name_head,
+        rollout,
+        words_of_tokens,
+    )
     from wordpipe.metrics.classification import (
         LabelScore,
         accuracy,

@@ -2,7 +2,8 @@
 
 Read in this order: `config` (shape and parts), `positions` (and who sees whom), `layers`, `attention`, `transformer` (the
 whole), `variants` (other kinds of attention), `init` (initial weights, fresh or from word vectors), `generation` (texts
-continued, masks filled), `numpy_model` (the same without torch), `hf` (the folders of Hugging Face transformers and back).
+continued, masks filled), `attention_weights` (what looks where, heads and layers left out), `numpy_model` (the same without
+torch), `hf` (the folders of Hugging Face transformers and back).
 
     ids_BT → embedding → n_layers × [x += attention(norm(x)); x += feedforward(norm(x))] → norm → hidden_BTD → head → logits
 
@@ -20,6 +21,16 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.model.attention import Cache, Source
+    from wordpipe.model.attention_weights import (
+        Attended,
+        AttentionMaps,
+        attend_exactly,
+        attention_of,
+        feedforwards_observed,
+        heads_off,
+        layer_off,
+        refuse_without_weights,
+    )
     from wordpipe.model.config import (
         EMBEDDING_STD,
         MUON_LR,

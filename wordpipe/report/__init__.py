@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
+    from wordpipe.report.attention_page import AttentionView, ShownStack, ShownTokens, draw_attention
     from wordpipe.report.curves import draw_curves, sparkline_of, trend
     from wordpipe.report.word_map import (
         COLOURS,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.words import evaluate_words
     from wordpipe.stages.inputs import file_entry, model_entry
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
+    from wordpipe.stages.look.attention import attention
     from wordpipe.stages.look.diff import diff
     from wordpipe.stages.look.map import map_words
     from wordpipe.stages.look.params import parameters

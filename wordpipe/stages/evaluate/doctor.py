@@ -1,5 +1,7 @@
 """`wordpipe doctor`: the health of a space of vectors, what it finds, and what would mend it; nothing is made.
 
+A trained transformer is examined by `model_doctor`.
+
 Every vector is read once, for what is broken or comes again (8 bytes of memory each). The figures are of a random sample:
 transforms are fitted on one half of it and evaluated on the other, so that none looks better than it is on new texts.
 
@@ -11,12 +13,13 @@ Shapes: N vectors, D numbers each.
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import ENCODER, Artifact, matrix_of, read_batches, read_schema, row_count
+from wordpipe.artifacts import ENCODER, Artifact, is_artifact, matrix_of, read_batches, read_schema, row_count
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import effective_rank, hubs, mean_cosine, unit_rows
 from wordpipe.runtime import Progress, Report, quiet
@@ -24,6 +27,7 @@ from wordpipe.sentences import ENCODER_FILE, MIN_TEXTS, Moments, Transform, Tran
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.search.index_lexical import TOO_ALIKE, measure_some
+from wordpipe.stages.sources import SourceLike
 
 _NEIGHBOURS = 10
 _SEED = 1  # of the sample
@@ -87,24 +91,34 @@ NORMS = (
 
 
 @public()
-def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None = None) -> dict[str, Any]:
-    """Examine the vectors of an artifact.
+def doctor(
+    artifact: PathLike, *, data: SourceLike | None = None, sample: int = 10_000, run: RunOptions | None = None
+) -> dict[str, Any]:
+    """Examine the vectors of an artifact, or a trained transformer.
 
     Args:
-        artifact: sentences, words, or an index over either.
-        sample: vectors to sample; transforms are fitted on half of them and evaluated on the other half.
+        artifact: sentences, words, or an index over either; or a model, also one with a head, also a folder of transformers.
+        data: of a model: a corpus artifact or text to measure it on; None: what its manifest names.
+        sample: vectors to sample; transforms are fitted on half of them and evaluated on the other half. Of a model: tokens.
         run: progress, verification.
 
     Returns:
-        path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already), spaces
-        (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None for a
-        space that needs none, and where only more training helps), worse (transform, dense and dense_after, the nDCG@10 of
-        the vectors without and with it: what would mend the figures and finds less; else None), metrics (the
+        Of a model: path, kind, architecture, task (of a head), data, split, objective, counts, metrics (loss,
+        unigram_entropy), layers (of each: stack, layer, rise of the loss without it, moved: how far its matrices are from
+        where training began, dead_units: share), embedding_moved, start (fresh, a model, or "" where it is not known), heads
+        (kind of attention → layers → rise of the loss without the head), names (kind → layers → what it looks at), idle_heads
+        (kind → layer and head of those whose loss does not rise), idle_together (the rise without all of them), alike_heads
+        (kind → groups), findings (list of name, state, says, mend).
+
+        Of vectors: path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already),
+        spaces (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None
+        for a space that needs none, and where only more training helps), worse (transform, dense and dense_after, the
+        nDCG@10 of the vectors without and with it: what would mend the figures and finds less; else None), metrics (the
         figures as they are), and, of texts, finds: what `_finds` gives.
 
     Raises:
-        ConfigError: a sample too small to evaluate.
-        InputError: fewer than 64 different vectors.
+        ConfigError: a sample too small to evaluate, or data for vectors.
+        InputError: fewer than 64 different vectors; or a model's text is not found.
 
     Example:
         >>> found = wordpipe.doctor("run/sentences")
@@ -114,6 +128,13 @@ def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None =
     if sample < 128:
         raise ConfigError("too small a sample to evaluate", where="sample", got=sample, expected="at least 128")
     run = run or RunOptions()
+    if _is_model(Path(artifact)):
+        from wordpipe.stages.evaluate.model_doctor import examine_model
+
+        with storage_errors():
+            return examine_model(artifact, data=data, sample=sample, run=run)
+    if data is not None:
+        raise ConfigError("only a model is measured on data", where="data", got=str(artifact), expected="a model")
     with storage_errors(), Artifact(artifact, ["sentences", "words", "index"], verify=run.verify) as opened:
         drawn_ND, counts = _read(opened, sample, run.report)
         spaces = diagnose(drawn_ND, report=run.report)
@@ -138,6 +159,14 @@ def doctor(artifact: PathLike, *, sample: int = 10_000, run: RunOptions | None =
             "metrics": spaces["none"],
             **({"finds": finds} if has_texts else {}),
         }  # fmt: skip
+
+
+def _is_model(path: Path) -> bool:
+    """Whether it is a model artifact, or a folder of transformers."""
+    if is_artifact(path):
+        with Artifact(path, verify=False) as artifact:
+            return artifact.kind == "model"
+    return (path / "config.json").is_file()
 
 
 def _read(artifact: Artifact, size: int, report: Report) -> tuple[Vectors, dict[str, int]]:

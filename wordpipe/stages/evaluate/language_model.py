@@ -168,7 +168,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
     if wanted is not None and wanted > config.max_len and config.positions in ("learned", "sinusoidal"):
         expected = f"at most {config.max_len}"
         raise ConfigError("the model has no more positions", where="seq_len", got=wanted, expected=expected)
-    seq_len, task = wanted or min(config.max_len, _MAX_DEFAULT_SEQ_LEN), _task(opened, n_ids)
+    seq_len, task = wanted or min(config.max_len, _MAX_DEFAULT_SEQ_LEN), task_of(opened, n_ids)
     opened.model.to(device)
     # the token stream and the validation of a training, on the text alone
     with TemporaryDirectory(prefix="wordpipe-") as folder:
@@ -214,7 +214,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
     }
 
 
-def _task(opened: OpenModel, n_ids: int) -> Task:
+def task_of(opened: OpenModel, n_ids: int) -> Task:
     """The task that the model was trained for, with its own special ids around documents."""
     settings = CausalSettings() if opened.model.config.causal else MaskedSettings()
     return Task(settings, n_tokens=n_ids, special=SpecialIds(**opened.special))

@@ -1,0 +1,304 @@
+"""The weights of attention, all of them, by an exact path beside the fast one; and heads and layers left out.
+
+The fast kernels never hold the weights. Here every attention forms them, softmax(Q Kᵀ / sqrt(E) + bias), and gives on what
+they make of the values: the hidden states are computed *from* the weights that are shown, and equal those of the fast path.
+The blocks stay as they are: each attention is called as always, and its result is replaced (hooks of torch).
+
+A head is left out by zeros in its part of what goes into the output matrix: its share of the sum is nothing. A layer is left
+out by giving on what came into its block. Both hold for every path: packed texts, beams, heads for labels.
+
+What a head writes into the residual stream is Σ_s α_ts · f(v_s), with f(v) = v W_O of that head; ‖α_ts f(v_s)‖ weighs a
+position by what it brings, where a weight on a short vector brings little (Kobayashi et al. 2020, "Attention is Not Only a
+Weight", equations 3 to 5).
+
+Shapes: L layers, H heads, T queries, S keys.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from wordpipe.errors import ConfigError
+from wordpipe.model.attention import Attention, CrossAttention, SourceLayer, View
+from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer
+from wordpipe.model.positions import rotate, visible_keys, with_bias
+from wordpipe.model.transformer import Block, LanguageModel
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """What one kind of attention of a model did with one text.
+
+    Attributes:
+        weights: α, (L, H, T, S), float32; the rows sum to 1.
+        norms: ‖α f(v)‖, (L, H, T, S), float32, not scaled.
+    """
+
+    weights: Floats
+    norms: Floats
+
+
+@dataclass(frozen=True)
+class Attended:
+    """The attention of a model in one text, or in a source and its target.
+
+    Attributes:
+        maps: encoder, decoder, cross → `AttentionMaps`; a single stack has one.
+        hidden: hidden states (T, D) after the last norm, float32; of an encoder-decoder those of the decoder.
+    """
+
+    maps: Mapping[str, AttentionMaps]
+    hidden: Floats
+
+
+def attention_of(model: "Transformer") -> dict[str, list[Attention | CrossAttention]]:
+    """The attentions of a model by kind (encoder, decoder, cross), one of each layer."""
+    if isinstance(model, EncoderDecoder):
+        return {
+            "encoder": [block.attention for block in _blocks(model.encoder)],
+            "decoder": [block.attention for block in _blocks(model.decoder)],
+            "cross": [block.cross for block in _blocks(model.decoder) if block.cross is not None],
+        }
+    return {model.config.architecture: [block.attention for block in _blocks(model)]}
+
+
+@torch.no_grad()
+def attend_exactly(
+    model: "Transformer", ids_T: npt.NDArray[np.integer[Any]], *, target_ids: npt.NDArray[np.integer[Any]] | None = None,
+    segments_T: npt.NDArray[np.integer[Any]] | None = None,
+) -> Attended:  # fmt: skip
+    """All weights of a text.
+
+    Args:
+        model: in evaluation mode, float32.
+        ids_T: token ids with their frame; of an encoder-decoder those of the source.
+        target_ids: what an encoder-decoder's decoder reads: its start, and the target.
+        segments_T: which text of a pair each token belongs to, for a model with segment embeddings.
+
+    Raises:
+        ConfigError: linear attention, which has no weights; or more positions than the model's table has.
+    """
+    refuse_without_weights(model)
+    model.eval()
+    device = model.embedding.device
+    taken: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in attention_of(model)}
+    ids_1T = torch.as_tensor(np.asarray(ids_T, np.int64), device=device)[None]
+    with ExitStack() as stack:
+        for name, layers in attention_of(model).items():
+            for module in layers:
+                stack.enter_context(_exact(module, taken[name].append))
+        if isinstance(model, EncoderDecoder):
+            assert target_ids is not None
+            target_1T = torch.as_tensor(np.asarray(target_ids, np.int64), device=device)[None]
+            read = _encode(model.encoder, ids_1T)
+            source = model._source(read, (None,))
+            hidden_1TD = _encode(model.decoder, target_1T, source=source)
+        else:
+            segments = (
+                None if segments_T is None else torch.as_tensor(np.asarray(segments_T, np.int64), device=device)[None]
+            )
+            hidden_1TD = _encode(model, ids_1T, segments)
+    maps = {
+        name: AttentionMaps(*(torch.cat(parts).cpu().numpy() for parts in zip(*layers, strict=True)))
+        for name, layers in taken.items()
+    }
+    return Attended(maps, hidden_1TD[0].float().cpu().numpy())
+
+
+def refuse_without_weights(model: "Transformer") -> None:
+    """Refuse linear attention: it never compares a query with a single key.
+
+    Raises:
+        ConfigError: it has no weights.
+    """
+    if model.config.attention == "linear":
+        raise ConfigError(
+            "linear attention has no weights: it sums the keys before a query sees them", where="attention", got="linear",
+            expected="dot or additive",
+        )  # fmt: skip
+
+
+def _blocks(model: LanguageModel) -> list[Block]:
+    return [block for block in model.blocks if isinstance(block, Block)]
+
+
+def _encode(model: LanguageModel, ids_1T: Tensor, segments_1T: Tensor | None = None, source: Any = None) -> Tensor:
+    """`LanguageModel.encode` of one text, with one whole mask for each kind of layer, whatever its window."""
+    n = ids_1T.shape[1]
+    x_1TD = model._embed(ids_1T, segments_1T, 0, n)
+    return model._run_blocks(x_1TD, _whole_views(model, n), source=source)
+
+
+def _whole_views(model: LanguageModel, n: int) -> dict[int, View]:
+    """The views of all layers by their window, each with its mask over all pairs of positions."""
+    config, device, views = model.config, model.embedding.device, dict[int, View]()
+    distance_TS = torch.arange(n, device=device) - torch.arange(n, device=device)[:, None]
+    for window, given in model._views(n, None, 0).items():
+        seen = visible_keys(
+            distance_TS, None, causal=config.causal, window=window if window < n - 1 else 0,
+            global_tokens=config.global_tokens,
+        )  # fmt: skip
+        views[window] = View(given.angles, with_bias(seen, model._distance_bias(distance_TS)), causal=False, real=None)
+    return views
+
+
+@contextmanager
+def _exact(module: Attention | CrossAttention, take: Callable[[tuple[Tensor, Tensor]], None]) -> Iterator[None]:
+    """Let an attention be computed by its weights; weights and norms (1, H, T, S) of each call are handed out."""
+
+    def own(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _: Tensor) -> Tensor:
+        del kwargs
+        assert isinstance(module, Attention | CrossAttention)
+        q, k, v, mask = (
+            _cross_parts(module, *args[:2]) if isinstance(module, CrossAttention) else _parts(module, *args[:2])
+        )
+        weights = _weights(module, q, k, mask)
+        values = v.repeat_interleave(module.n_heads // module.n_kv_heads, dim=1)
+        take((weights, weights * _written_length(module, values)[:, :, None]))
+        mixed_1TD: Tensor = module.out((weights @ values).transpose(1, 2).flatten(2))
+        return mixed_1TD
+
+    hook = module.register_forward_hook(own, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _parts(module: Attention, x_1TD: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Queries, keys and values, (1, heads, T, E), turned; and the mask."""
+    H, G = module.n_heads, module.n_kv_heads
+    heads = module.qkv(x_1TD).unflatten(-1, (H + 2 * G, module.head_dim)).float()
+    turned, v = torch.split(heads, [H + G, G], dim=2)
+    if view.angles is not None:
+        turned = rotate(turned, *view.angles)
+    q, k = torch.split(turned, [H, G], dim=2)
+    return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), view.mask
+
+
+def _cross_parts(
+    module: CrossAttention, x_1TD: Tensor, source: SourceLayer
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    q = module.query(x_1TD).unflatten(-1, (module.n_heads, module.head_dim)).float()
+    k, v = source.keys_values.float()
+    return q.transpose(1, 2), k, v, None
+
+
+def _weights(module: Attention | CrossAttention, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax of the scores, (1, H, T, S), float32; of additive attention wᵀ tanh(q + k), head by head."""
+    k = k.repeat_interleave(module.n_heads // module.n_kv_heads, dim=1)
+    if isinstance(module, Attention) and module.score is not None:
+        score_HE = module.score.float()
+        scores = torch.stack(
+            [torch.tanh(q[:, h, :, None] + k[:, h, None]) @ score_HE[h] for h in range(module.n_heads)], dim=1
+        )
+    else:
+        scores = (q @ k.transpose(2, 3)) / math.sqrt(module.head_dim)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is torch.bool else scores + mask
+    return scores.softmax(dim=-1)
+
+
+def _written_length(module: Attention | CrossAttention, values: Tensor) -> Tensor:
+    """‖v W_O‖ of each head and position, (1, H, S), of values (1, H, S, E)."""
+    out_DHE = module.out.weight.float().view(-1, module.n_heads, module.head_dim)
+    lengths: Tensor = torch.linalg.vector_norm(torch.einsum("bhse,dhe->bhsd", values, out_DHE), dim=-1)
+    return lengths
+
+
+# ---- heads and layers left out
+
+
+@contextmanager
+def heads_off(model: "Transformer", kept: Mapping[str, npt.NDArray[Any]]) -> Iterator[None]:
+    """Let single heads add nothing.
+
+    Args:
+        model: any.
+        kept: encoder, decoder, cross → (L, H), by which the output of each head is multiplied: 0 switches it off. Kinds that
+            are not named keep all theirs.
+
+    Raises:
+        ConfigError: a kind that the model does not have, or another shape.
+    """
+    there = attention_of(model)
+    with ExitStack() as stack:
+        for name, factors in kept.items():
+            layers = there.get(name, [])
+            if not layers or factors.shape != (len(layers), model.config.n_heads):
+                expected = ", ".join(f"{one}: {len(some)} x {model.config.n_heads}" for one, some in there.items())
+                raise ConfigError("no such heads", where=name, got=factors.shape, expected=expected)
+            for module, factors_H in zip(layers, factors, strict=True):
+                if (factors_H != 1).any():
+                    stack.enter_context(_scaled(module, np.asarray(factors_H, np.float32)))
+        yield
+
+
+@contextmanager
+def _scaled(module: Attention | CrossAttention, factors_H: Floats) -> Iterator[None]:
+    factors = torch.from_numpy(factors_H).repeat_interleave(module.head_dim)
+
+    def scale(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (args[0] * factors.to(args[0]), *args[1:])
+
+    hook = module.out.register_forward_pre_hook(scale)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def layer_off(model: "Transformer", name: str, layer: int) -> Iterator[None]:
+    """Let a block give on what it was given.
+
+    Args:
+        model: any.
+        name: encoder or decoder: whose block.
+        layer: its number, from 0.
+    """
+    stack = getattr(model, name) if isinstance(model, EncoderDecoder) else model
+
+    def pass_on(_: nn.Module, args: tuple[Any, ...], __: Any) -> Any:
+        x_BTD, at_BK = args[0], args[3] if len(args) > 3 else None
+        if at_BK is None:
+            return x_BTD
+        return x_BTD.gather(1, at_BK[..., None].expand(-1, -1, x_BTD.shape[-1]))
+
+    hook = stack.blocks[layer].register_forward_hook(pass_on)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def feedforwards_observed(model: "Transformer", take: Callable[[str, int, Tensor], None]) -> Iterator[None]:
+    """Hand out what goes into the second matrix of each feed-forward, (…, F): kind of stack, layer, numbers."""
+    stacks = (
+        {"encoder": model.encoder, "decoder": model.decoder}
+        if isinstance(model, EncoderDecoder)
+        else {model.config.architecture: model}
+    )
+    hooks = []
+    for name, stack in stacks.items():
+        for layer, block in enumerate(_blocks(stack)):
+
+            def hand_out(_: nn.Module, args: tuple[Any, ...], name: str = name, layer: int = layer) -> None:
+                take(name, layer, args[0])
+
+            hooks.append(block.feedforward.down.register_forward_pre_hook(hand_out))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

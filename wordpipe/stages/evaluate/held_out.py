@@ -1,0 +1,469 @@
+"""The loss of a model of any kind on a bounded sample of text, by its own objective; and sequences to look at it with.
+
+    masked, causal      masked or next tokens, as in `evaluate model`
+    pairs               the tokens of the targets, given their sources; of a decoder that answers likewise
+    denoising           what the corruption of the training takes out
+    classifier, tagger  the loss of the labels
+
+The text is that of `data`, or what the model's manifest names: what is held out of it, and all of it where nothing is. The
+sample is the same in every call, masks too, so that two figures differ by what was switched off and by nothing else.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+
+from wordpipe.artifacts import Artifact, read_batches, read_schema
+from wordpipe.errors import ArtifactError, InputError
+from wordpipe.heads import IGNORED, HeadTargets, Rows, TextEncoder, head_loss_sum
+from wordpipe.heads.settings import ClassifierSettings
+from wordpipe.model import HeadedModel
+from wordpipe.runtime import Progress, torch_threads
+from wordpipe.stages.evaluate.inspected import Inspected
+from wordpipe.stages.evaluate.language_model import task_of
+from wordpipe.stages.evaluate.pairs import read_pairs
+from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
+from wordpipe.stages.inputs import corpus_to_evaluate
+from wordpipe.stages.job import RunOptions
+from wordpipe.stages.models import DENOISING, OpenModel
+from wordpipe.stages.sources import SourceLike
+from wordpipe.stages.text.targets import source_ids
+from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
+from wordpipe.stages.train.labelled import Labelled, Record
+from wordpipe.tokens import Encoder, list_array, number_of_ids, sentinel_ids
+from wordpipe.training import (
+    Blocks,
+    Continuations,
+    Denoising,
+    Execution,
+    PairTargets,
+    SpanCorruption,
+    SpecialIds,
+    TextInfilling,
+    Validation,
+    loss_sum,
+    open_ids,
+    open_starts,
+    row_starts,
+    write_streams,
+)
+
+Ints = npt.NDArray[np.int64]
+Flat = tuple[Ints, Ints]
+
+_SPLITS = ("valid", "test", None)  # what is looked for, the first one first; None: all
+_READ = 4  # times as many tokens are read as are sampled from, so that the sample is spread over more documents
+_SEQUENCES = 32  # looked at
+_AT_ONCE = 4_096  # positions of a batch
+_MAX_LEN = 512  # positions of a sequence: attention grows with the square
+_SMALL = (
+    2_000_000  # weights: below, threads wait for each other longer than they compute, and on busy cores many times so
+)
+_PROBLEMS = {"single_label": "single", "multi_label": "several", "regression": "score"}
+
+
+@dataclass(frozen=True)
+class Read:
+    """One sequence as the model reads it; of an encoder-decoder with what its decoder reads."""
+
+    ids: Ints
+    target: Ints | None = None
+    segments: Ints | None = None
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A sample.
+
+    Attributes:
+        what: what the loss is of, in words.
+        where: what was read.
+        split: the part of it; None: all, which the model may have been trained on.
+        n_targets: of the loss.
+        n_positions: that a measurement reads.
+        loss: the loss of the model as it is now, nats per target (of a score: squared error).
+        sequences: some of it.
+        left_out: records that the model cannot say anything of.
+    """
+
+    what: str
+    where: str
+    split: str | None
+    n_targets: int
+    n_positions: int
+    loss: Callable[[], float]
+    sequences: list[Read]
+    left_out: int = 0
+
+
+@contextmanager
+def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunOptions) -> Iterator[HeldOut]:
+    """A sample of about so many tokens, whole sequences; it stays open as long as its loss is measured.
+
+    Args:
+        model: to be measured.
+        data: a corpus artifact or sources of text; None: what the model's manifest names.
+        n_tokens: about so many tokens of it.
+        run: progress, verification.
+
+    Raises:
+        InputError: no text, or no data is named and none is found.
+        ArtifactError: a corpus without what the objective needs, or a model without an objective that is measured here.
+    """
+    small = sum(weight.numel() for weight in model.model.parameters()) < _SMALL
+    with ExitStack() as stack, torch_threads(1 if small else 0):
+        if model.opened is None:
+            sample = _of_head(model, _corpus(model, data, stack, run), n_tokens, given=data is not None)
+        elif model.command == DENOISING:
+            sample = _of_damage(model, _token_rows(model, data, stack, run), n_tokens, stack)
+        elif model.writes_targets or model.opened.answers:
+            sample = _of_pairs(model.opened, data if data is not None else [_named(model, "corpus")], n_tokens, run)
+        else:
+            sample = _of_text(model, _token_rows(model, data, stack, run), n_tokens, stack)
+        if sample.split is None:
+            run.report(
+                Progress(
+                    "note", note=f"nothing of {sample.where} is held out: all of it is used, which flatters the model"
+                )
+            )
+        yield sample
+
+
+# ---- what is read
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Rows of a table of tokens."""
+
+    where: str
+    split: str | None
+    rows: Iterator[pa.RecordBatch]  # doc_id, sentence_id, split, ids
+
+
+def _named(model: Inspected, kind: str) -> str:
+    """The corpus or the tokens that a model was made of, directly or by way of its tokens.
+
+    Raises:
+        InputError: they are not where they were.
+    """
+    for found, path in model.inputs:
+        if found == kind:
+            return str(path)
+        if found == "tokens":
+            with Artifact(path, verify=False) as tokens:
+                for entry in tokens.manifest.inputs:
+                    corpus = path.parent / (entry.path or "")
+                    if entry.kind == kind and corpus.is_dir():
+                        return str(corpus)
+    raise InputError(
+        "the text that the model was trained on is not found", where=model.path, expected=f"its {kind}, where it was",
+        hint="name some text with --data: a corpus artifact, or files",
+    )  # fmt: skip
+
+
+def _corpus(model: Inspected, data: SourceLike | None, stack: ExitStack, run: RunOptions) -> Artifact:
+    return stack.enter_context(corpus_to_evaluate([_named(model, "corpus")] if data is None else data, run))[0]
+
+
+def _split_of(artifact: Artifact, table: str) -> str | None:
+    """Valid, else test; None where nothing is held out."""
+    there = {
+        name for batch in read_batches(artifact, table, ["split"]) for name in pc.unique(batch.column(0)).to_pylist()
+    }
+    return next((split for split in _SPLITS if split in there), None)
+
+
+def _token_rows(model: Inspected, data: SourceLike | None, stack: ExitStack, run: RunOptions) -> _Source:
+    """The ids of the text, one split of it."""
+    names = ["doc_id", "sentence_id", "split"]
+    if data is None and any(kind == "tokens" for kind, _ in model.inputs):
+        tokens = stack.enter_context(Artifact(_named(model, "tokens"), ["tokens"], verify=run.verify))
+        split = _split_of(tokens, "tokens")
+        batches = (_only(batch, split) for batch in read_batches(tokens, "tokens", [*names, "ids"]))
+        return _Source(str(tokens.path), split, batches)
+    corpus = _corpus(model, data, stack, run)
+    split, encoder = _split_of(corpus, "corpus"), Encoder(model.tokenizer)
+    worker, kind = encoder.for_thread(), pa.list_(pa.field("item", encoder.id_type, nullable=False))
+
+    def tokenized() -> Iterator[pa.RecordBatch]:
+        for whole in read_batches(corpus, "corpus", [*names, "text"]):
+            batch = _only(whole, split)
+            ids = list_array(*worker.encode(batch.column("text")), kind)
+            yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in names), ids], names=[*names, "ids"])
+
+    return _Source(str(corpus.path), split, tokenized())
+
+
+def _only(batch: pa.RecordBatch, split: str | None) -> pa.RecordBatch:
+    return batch if split is None else batch.filter(pc.equal(batch.column("split"), split))
+
+
+def _first_rows(source: _Source, n_tokens: int) -> Iterator[pa.RecordBatch]:
+    """The rows until there are several times as many tokens as are wanted, all of one split."""
+    there = 0
+    for batch in source.rows:
+        sizes = np.cumsum(pc.list_value_length(batch.column("ids")).to_numpy(zero_copy_only=False))
+        last = int(np.searchsorted(sizes, _READ * n_tokens - there)) + 1
+        some = batch.slice(0, last)
+        place = some.schema.get_field_index("split")
+        yield some.set_column(place, "split", pa.array(["all"] * len(some), pa.string()))
+        there += int(sizes[-1]) if len(sizes) else 0
+        if there >= _READ * n_tokens:
+            return
+
+
+def _stream(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack, **given: Any) -> tuple[Any, Path]:
+    """The ids in a file that is mapped, and that file."""
+    file = Path(stack.enter_context(TemporaryDirectory(prefix="wordpipe-"))) / "ids"
+    n_ids = number_of_ids(model.tokenizer)
+    stream = write_streams(_first_rows(source, n_tokens), {"all": file}, vocab_size=n_ids, **given)["all"]
+    if not stream.n_ids:
+        raise InputError("there is no text to measure the model on", where=source.where)
+    return open_ids(file, n_ids), file
+
+
+# ---- the objectives
+
+
+def _of_text(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack) -> HeldOut:
+    assert model.opened is not None
+    task = task_of(model.opened, number_of_ids(model.tokenizer))
+    ids, _ = _stream(model, source, n_tokens, stack, before=task.before, after=task.after)
+    seq_len = min(model.max_len, _MAX_LEN, int(model.facts.get("seq_len") or _MAX_LEN))
+    blocks = task.blocks(ids, seq_len)
+    causal = model.model.config.causal
+    what = "next tokens" if causal else "masked tokens"
+    return _validated(model, blocks, task.objective(torch.device("cpu"), valid=True), what, source, n_tokens)
+
+
+def _of_damage(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack) -> HeldOut:
+    """The objective of `train denoising`, by the settings in the manifest."""
+    opened, noise, mean = model.opened, model.settings.get("noise"), model.settings.get("mean_span")
+    assert opened is not None
+    config, special = opened.pair_model.config, SpecialIds(**opened.special)
+    seq_len, starts = int(model.facts.get("seq_len") or config.max_len), None
+    corruption: SpanCorruption | TextInfilling
+    if config.positions == "t5":
+        corruption = SpanCorruption(
+            noise_density=noise or 0.15, mean_span=mean or 3.0, sentinels=sentinel_ids(model.tokenizer),
+            eos_id=special.need("eos"), special_ids=special.present(),
+        )  # fmt: skip
+        width = corruption.lengths_for(seq_len)[0]
+        ids, _ = _stream(model, source, n_tokens, stack)
+    else:
+        corruption = TextInfilling(
+            rate=noise or 0.3, mean_span=mean or 3.5, mask_id=special.need("mask"), bos_id=special.need("bos"),
+            eos_id=special.need("eos"), special_ids=special.present(), n_tokens=number_of_ids(model.tokenizer),
+            max_len=seq_len,
+        )  # fmt: skip
+        width = seq_len * 3 // 4 - 2
+        ids, file = _stream(model, source, n_tokens, stack, after=(special.need("eos"),), find_starts=row_starts)
+        starts = open_starts(file)
+    width = min(width, len(ids))
+    blocks = Blocks(ids, width=width, stride=width, word_starts=starts)
+    assert config.start_id is not None
+    objective = Denoising(corruption, start_id=config.start_id, device=torch.device("cpu"))
+    return _validated(model, blocks, objective, "damaged tokens", source, n_tokens)
+
+
+def _validated(model: Inspected, blocks: Blocks, objective: Any, what: str, source: _Source, n_tokens: int) -> HeldOut:
+    """The loss of a `Validation`, and sequences of what it reads."""
+    cpu = torch.device("cpu")
+    validation = Validation(
+        blocks, objective, Execution(cpu, torch.float32, torch.get_num_threads(), compiled=False, bitwise=True),
+        n_positions=max(n_tokens, blocks.seq_len), micro_batch=max(1, _AT_ONCE // blocks.seq_len),
+    )  # fmt: skip
+    numbers = np.linspace(0, len(blocks) - 1, min(len(blocks), _SEQUENCES)).astype(np.int64)
+    generator = torch.Generator().manual_seed(1)
+    targets = objective.targets(blocks.rows(np.unique(numbers)), generator, 1.0)
+    if isinstance(targets, PairTargets):
+        sequences = _pair_sequences(targets.sources, targets.labels, targets.start_id)
+    else:  # not those with masks: the text itself
+        rows = blocks.rows(np.unique(numbers)).ids_BT.numpy().astype(np.int64)
+        sequences = [Read(ids[: blocks.seq_len]) for ids in rows]
+    total = validation.total(model.model, loss_sum)
+    return HeldOut(
+        what, source.where, source.split, total.n_targets, validation.n_positions,
+        lambda: validation.total(model.model, loss_sum).loss, sequences,
+    )  # fmt: skip
+
+
+def _of_pairs(opened: OpenModel, data: SourceLike, n_tokens: int, run: RunOptions) -> HeldOut:
+    settings = Seq2SeqEvaluationSettings(prefix_field=opened.prefix_field)
+    pairs = read_pairs(data, settings, run)
+    if not len(pairs):
+        raise InputError("there are no pairs to measure the model on", expected="records with text and text_b")
+    end = opened.special["eos"]
+    first = () if (start := opened.model.config.first_id) is None else (start,)
+    sources, labels, size = list[list[int]](), list[list[int]](), 0
+    for number in np.random.default_rng(1).permutation(len(pairs)):
+        prefix = pairs.prefixes[number] if opened.prefix_field else opened.prefix
+        sources.append(source_ids(opened, prefix, pairs.sources[number])[0])
+        labels.append([*first, *opened.encode_target(pairs.references[number][0]), end][: opened.max_len])
+        if opened.answers:  # both are one sequence
+            labels[-1] = labels[-1][: max(1, opened.max_len - len(sources[-1]))]
+        size += len(sources[-1]) + len(labels[-1])
+        if size >= n_tokens:
+            break
+    start_id = opened.model.config.start_id
+    batches: list[Any] = []
+    for some in _runs([len(one) + len(other) for one, other in zip(sources, labels, strict=True)]):
+        flats = _flat([sources[one] for one in some]), _flat([labels[one] for one in some])
+        cpu = torch.device("cpu")
+        batches.append(Continuations(*flats, cpu) if start_id is None else PairTargets(*flats, start_id, cpu))
+    if start_id is None:
+        joined = [np.array(one + other[:-1], np.int64) for one, other in zip(sources, labels, strict=True)]
+        sequences = [Read(ids) for ids in joined[:_SEQUENCES]]
+    else:
+        sequences = _pair_sequences(_flat(sources[:_SEQUENCES]), _flat(labels[:_SEQUENCES]), start_id)
+    return _summed(opened.model, batches, loss_sum, "tokens of targets", str(data), pairs.split, sequences)
+
+
+def _pair_sequences(sources: Flat, labels: Flat, start_id: int) -> list[Read]:
+    """Each source, and what the decoder reads of its labels: all but the last, behind the start."""
+    (ids, sizes), (wanted, more) = sources, labels
+    one, other = np.split(ids, np.cumsum(sizes)[:-1]), np.split(wanted, np.cumsum(more)[:-1])
+    return [
+        Read(np.asarray(a, np.int64), np.concatenate(([start_id], b[:-1])).astype(np.int64))
+        for a, b in zip(one, other, strict=True)
+    ]
+
+
+def _flat(lists: Sequence[list[int]]) -> Flat:
+    return np.concatenate([np.array(one, np.int64) for one in lists]), np.array([len(one) for one in lists], np.int64)
+
+
+def _runs(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Numbers of examples, those of about one size together, about as many positions at a time as a batch has."""
+    batch, total = list[int](), 0
+    for number in np.argsort(sizes, kind="stable").tolist():
+        if batch and total + sizes[number] > _AT_ONCE:
+            yield batch
+            batch, total = [], 0
+        batch.append(number)
+        total += sizes[number]
+    yield batch
+
+
+def _summed(
+    model: Any, batches: Sequence[Any], sum_of: Callable[[Any, Any], torch.Tensor], what: str, where: str, split: str | None,
+    sequences: list[Read], left_out: int = 0,
+) -> HeldOut:  # fmt: skip
+    """The mean loss of batches."""
+    n_targets = sum(float(batch.n_targets) for batch in batches)
+
+    def loss() -> float:
+        with torch.inference_mode():
+            return math.fsum(float(sum_of(model, batch)) for batch in batches) / max(1.0, n_targets)
+
+    positions = sum(batch.n_positions for batch in batches)
+    return HeldOut(what, where, split, round(n_targets), positions, loss, sequences, left_out)
+
+
+def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) -> HeldOut:
+    """The loss of a head's labels; records with a label that it does not know are left out."""
+    headed = model.model
+    assert isinstance(headed, HeadedModel)
+    head = headed.head_config
+    if head.kind == "span":
+        raise ArtifactError(
+            "the loss of a head that finds answers is not measured here", where=model.path,
+            expected="a language model, a classifier or a tagger",
+        )  # fmt: skip
+    task = TaggerTask() if head.kind == "token" else ClassifierTask(
+        ClassifierSettings.make({"problem": _PROBLEMS[head.problem]})
+    )  # fmt: skip
+    if task.column not in (names := read_schema(corpus, "corpus").names):
+        raise InputError(
+            f"the corpus has no column {task.column!r}", where=corpus.path, got=", ".join(names),
+            hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
+        )  # fmt: skip
+    share = 0.0 if given else _share(model, corpus)
+    labelled = Labelled(corpus, task, share, "text_b" in names)
+    kept = any(record.held_out for record in labelled.records())
+    encoder = TextEncoder(model.tokenizer, model.max_len)
+    rows, size, left_out = list[tuple[Any, list[float]]](), 0, 0
+    records = (record for record in labelled.records() if record.held_out or not kept)
+    try:
+        while size < n_tokens and (some := list(islice(records, 256))):
+            encoded = encoder.encode([record.texts for record in some], words=task.per_word)
+            for record, one in zip(some, encoded, strict=True):
+                if (
+                    target := _target(record, head.labels, head.problem, one.firsts, len(one.ids), task.per_word)
+                ) is None:
+                    left_out += 1
+                elif size < n_tokens:
+                    rows.append((one, target))
+                    size += len(one.ids)
+    finally:
+        model.tokenizer.no_truncation()
+    if not rows:
+        raise InputError("no record has a label that the model knows", where=corpus.path, got=f"{left_out} others")
+    batches = [
+        HeadTargets(_rows([rows[one] for one in some], task.per_word), task.per_word)
+        for some in _runs([len(one.ids) for one, _ in rows])
+    ]
+    has_segments = headed.config.segments > 0
+    sequences = [
+        Read(one.ids.astype(np.int64), None,
+                  (np.arange(len(one.ids)) >= one.second).astype(np.int64) if has_segments else None)
+        for one, _ in rows[:_SEQUENCES]
+    ]  # fmt: skip
+    what = {"token": "tags of words", "sequence": "labels of texts"}[head.kind]
+    return _summed(
+        headed, batches, head_loss_sum, "scores of texts" if head.problem == "regression" else what, str(corpus.path),
+        "held out" if kept else None, sequences, left_out,
+    )  # fmt: skip
+
+
+def _share(model: Inspected, corpus: Artifact) -> float:
+    """The share of the records of the training split that were held out in training, as it was there."""
+    splits, last = {"train": 0, "valid": 0, "test": 0}, None
+    for batch in read_batches(corpus, "corpus", ["doc_id", "split"]):
+        for doc_id, split in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            splits[split] += doc_id != last
+            last = doc_id
+    wanted = float(model.settings.get("held_out") or 0.0) * (splits["train"] + splits["valid"]) - splits["valid"]
+    return max(0.0, wanted / max(1, splits["train"]))
+
+
+def _target(
+    record: Record, labels: Sequence[str], problem: str, firsts: npt.NDArray[np.int32], n: int, per_word: bool
+) -> list[float] | None:
+    """The target of a record; None where it has a label that the head does not know."""
+    label = record.label
+    if problem == "regression":
+        return [float(label)]
+    names = list(label) if isinstance(label, tuple | list) else [label]
+    if not {*names} <= {*labels}:
+        return None
+    if per_word:
+        found = [float(IGNORED)] * n
+        for place, name in reversed([*zip(firsts.tolist(), names, strict=True)]):
+            if place >= 0:
+                found[place] = float(labels.index(name))
+        return found
+    if problem == "multi_label":
+        return [float(name in names) for name in labels]
+    return [float(labels.index(names[0]))]
+
+
+def _rows(some: Sequence[tuple[Any, list[float]]], per_word: bool) -> Rows:
+    targets = [np.array(target, np.float32) for _, target in some]
+    return Rows(
+        np.concatenate([one.ids for one, _ in some]), np.array([len(one.ids) for one, _ in some], np.int64),
+        np.array([one.second for one, _ in some], np.int64), np.concatenate(targets) if per_word else np.stack(targets),
+        torch.device("cpu"),
+    )  # fmt: skip

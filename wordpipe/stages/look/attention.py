@@ -1,0 +1,258 @@
+"""`wordpipe attention`: what looks where in a text, in every layer and head of a model, as one page or as numbers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wordpipe.artifacts import atomic_file, check_output
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.metrics import join_words
+from wordpipe.report import AttentionView, ShownStack, ShownTokens, draw_attention
+from wordpipe.runtime import Progress
+from wordpipe.stages.calls import printable, public
+from wordpipe.stages.evaluate.inspected import Inspected, TokenRow, inspect_model
+from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.sources import SourceLike
+
+if TYPE_CHECKING:
+    from wordpipe.model import Attended
+
+_MOST_CELLS = 1 << 21  # weights of a page: 2 MiB, with norms and base64 5.6 MB
+_MOST_LABELS = 5  # of a prediction
+_DIGITS = 6
+
+
+@public()
+def attention(
+    model: PathLike,
+    text: str,
+    second: str | None = None,
+    *,
+    output: PathLike | None = None,
+    data: SourceLike | None = None,
+    importance: bool = False,
+    sample: int = 10_000,
+    replace: bool = True,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Look at the attention of a model in a text: all weights of all heads, computed exactly, and where each head looks.
+
+    Args:
+        model: a model artifact, also one with a head, or a folder of transformers.
+        text: to be read; of an encoder-decoder the source.
+        second: the second text of a pair; of an encoder-decoder the target text, else it writes its own.
+        output: an HTML file to write, which needs nothing beside it; None: none.
+        data: a corpus artifact or text: heads are named by what they do over it; None: over this text alone.
+        importance: measure how much the loss on `data` rises when each head is switched off.
+        sample: about so many tokens of `data` are read.
+        replace: false refuses to replace a file.
+        run: progress, verification.
+
+    Returns:
+        path (of the page or None), bytes, model, architecture, said (what the model made of the text), tokens (side → shown,
+        number: the word of each, words), stacks (list of name, rows and columns: sides, weights, norms: ‖α f(v)‖, words:
+        the weights of words, rollout: None of cross-attention, names, shares, importance), over, loss (what importance is the
+        rise of, before; else None), cut (tokens that the model had no room for), notes.
+
+        Weights (layers, heads, queries, keys) are rounded to six digits.
+
+    Raises:
+        ConfigError: linear attention, which has no weights; importance without data; or the output is no page.
+        InputError: a blank text, or one with more tokens than fit a page.
+        WordpipeError: its class and its hint say what to do.
+
+    Example:
+        >>> found = wordpipe.attention("run/model", "bees find their way", output="attention.html")
+        >>> found["stacks"][0]["name"], found["tokens"]["text"]["words"][1]
+        ('encoder', 'bees')
+    """
+    run = run or RunOptions()
+    if importance and data is None:
+        raise ConfigError("importance is the rise of a loss, and needs text", where="data", hint="--data CORPUS")
+    target = None if output is None else Path(output)
+    if target is not None:
+        _check(target)
+        check_output(target, replace=replace)
+    with storage_errors(target):
+        opened = inspect_model(model, verify=run.verify)
+        notes = list(opened.notes)
+        run.report(Progress("reading the text"))
+        rows, said = _read(opened, printable(text), None if second is None else printable(second), notes)
+        attended = _attend(opened, rows)
+        view, loss, over = _view(opened, rows, attended, text, second, said, data, sample, run, importance=importance)
+        found = _numbers(opened, view, rows, loss, over, notes)
+        for note in notes:
+            run.report(Progress("note", note=note))
+        if target is not None:
+            page = draw_attention(view)
+            with atomic_file(target) as file:
+                file.write(page)
+            found |= {"path": str(target), "bytes": len(page)}
+    return found
+
+
+def _check(output: Path) -> None:
+    if output.is_dir() or str(output) == "-":
+        raise ConfigError("a page is a file", where="output", got=output, hint="name a file with -o, such as page.html")
+    if output.is_file():
+        with output.open("rb") as file:
+            begin = file.read(15)
+        if begin.lower() not in (b"<!doctype html>", b""):
+            hint = "name another file with -o"
+            raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
+
+
+def _read(model: Inspected, text: str, second: str | None, notes: list[str]) -> tuple[dict[str, TokenRow], str]:
+    """The tokens of each side, and what the model says of the text."""
+    if not model.writes_targets:
+        rows = {"text": model.read(text, second)}
+        said = "" if model.opened is not None else _prediction(model, text, second, rows["text"])
+    else:
+        rows, written = {"source": model.read_source(text)}, second if second is not None else _written(model, text)
+        rows["target"] = model.read_target(written)
+        said = f"{'writes' if second is None else 'reads'}: {written}" if written.strip() else "writes nothing"
+    cut = sum(row.cut for row in rows.values())
+    if cut:
+        notes.append(
+            f"the text is longer than the {model.max_len:,} tokens that the model reads: {cut:,} were left out"
+        )
+    config = model.model.config
+    sizes = [len(row.ids) for row in rows.values()]
+    cells = config.n_heads * (
+        config.n_layers * sizes[0] ** 2 + config.n_decoder_layers * sizes[-1] * (sizes[0] + sizes[-1])
+    )
+    if cells > _MOST_CELLS:
+        raise InputError(
+            "the text has more tokens than a page can show", got=f"{sum(sizes):,} tokens, {cells:,} weights",
+            expected=f"at most {_MOST_CELLS:,} weights", hint="give a shorter text",
+        )  # fmt: skip
+    return rows, said
+
+
+def _written(model: Inspected, text: str) -> str:
+    """The target that an encoder-decoder writes."""
+    from wordpipe.model.settings import GenerateSettings
+    from wordpipe.stages.text.targets import TargetWriter
+
+    assert model.opened is not None
+    (written,) = TargetWriter(model.opened, GenerateSettings(device="cpu")).write([text])
+    return written.text
+
+
+def _prediction(model: Inspected, text: str, second: str | None, row: TokenRow) -> str:
+    """What a model with a head says of the text, in words."""
+    from wordpipe.model import HeadedModel
+
+    headed = model.model
+    assert isinstance(headed, HeadedModel)
+    if headed.head_config.kind == "span":
+        return _answer(headed, row)
+    from wordpipe.stages.text.predict import open_predictor
+
+    opened = open_predictor(model.path, device="cpu", verify=False)
+    (found,) = opened.predict([text if second is None else (text, second)])
+    if headed.head_config.kind == "token":
+        spans = [f"{span.label} “{span.text}” ({span.probability:.0%})" for span in found.spans]  # type: ignore[union-attr]
+        return "finds: " + (", ".join(spans) or "nothing")
+    if found.score is not None:  # type: ignore[union-attr]
+        return f"score: {found.score:.4f}"  # type: ignore[union-attr]
+    known = sorted(zip(found.probabilities, opened.labels, strict=True), reverse=True)  # type: ignore[union-attr]
+    return "says: " + ", ".join(f"{label} {share:.1%}" for share, label in known[:_MOST_LABELS])
+
+
+def _answer(model: Any, row: TokenRow) -> str:
+    """The answer that a reader finds: the best begin and end, at most 30 tokens apart, outside of what frames the texts."""
+    import torch
+
+    ids = torch.from_numpy(row.ids)[None]
+    segments = None if row.segments is None else torch.from_numpy(row.segments)[None]
+    with torch.inference_mode():
+        begins, ends = model.scores(ids, None, segments)[0].float().numpy().T
+    pairs = [
+        (begins[first] + ends[last], first, last)
+        for first in range(len(begins)) for last in range(first, min(first + 30, len(ends)))
+        if not row.separators[first : last + 1].any()
+    ]  # fmt: skip
+    _, first, last = max(pairs)
+    words = dict.fromkeys(row.words[first : last + 1])
+    return "answers: " + " ".join(row.word_names[word] for word in words)
+
+
+def _attend(model: Inspected, rows: dict[str, TokenRow]) -> "Attended":
+    from wordpipe.model import attend_exactly
+
+    first = next(iter(rows.values()))
+    target = rows["target"].ids if "target" in rows else None
+    return attend_exactly(model.model, first.ids, target_ids=target, segments_T=first.segments)
+
+
+_SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
+
+
+def _view(
+    model: Inspected, rows: dict[str, TokenRow], attended: "Attended", text: str, second: str | None, said: str,
+    data: SourceLike | None, sample: int, run: RunOptions, *, importance: bool,
+) -> tuple[AttentionView, dict[str, Any] | None, str]:  # fmt: skip
+    """What the page shows; the loss that importance is measured by; and what heads were named over."""
+    from wordpipe.stages.evaluate.ablation import Looked, head_rises, look_at
+
+    loss, rises, over = None, {}, "over this text"
+    if data is None:
+        looked = Looked(model)
+        first = next(iter(rows.values()))
+        looked.add(first.ids, rows["target"].ids if "target" in rows else None, first.segments)
+    else:
+        from wordpipe.stages.evaluate.held_out import held_out
+
+        with held_out(model, data, sample, run) as text_sample:
+            looked = look_at(model, text_sample, run.report)
+            over = f"over {looked.n_sequences:,} sequences of {text_sample.where}"
+            if importance:
+                before = text_sample.loss()
+                rises = head_rises(model.model, text_sample, before, run.report)
+                loss = {"of": text_sample.what, "targets": text_sample.n_targets, "before": round(before, _DIGITS)}
+    shares = looked.shares()
+    stacks = []
+    for name, maps in attended.maps.items():
+        sides = _SIDES[name] if "target" in rows else ("text", "text")
+        stacks.append(ShownStack(name, *sides, maps.weights, maps.norms, shares[name], rises.get(name)))
+    tokens = {name: ShownTokens(row.shown, row.words, row.word_names) for name, row in rows.items()}
+    config = model.model.config
+    layers = f"{config.n_layers} + {config.n_decoder_layers}" if config.n_decoder_layers else str(config.n_layers)
+    cut = sum(row.cut for row in rows.values())
+    figures = f"{config.architecture}, {layers} layers of {config.n_heads} heads; heads are named {over}" + (
+        f"; {cut:,} tokens were left out: the model reads {model.max_len:,}" if cut else ""
+    )
+    named = Path(model.path).name
+    shown_text = text if second is None or model.writes_targets else f"{text}\n{second}"
+    shown_loss = "" if loss is None else f"{loss['before']:.3f} with all heads, over {loss['targets']:,} {loss['of']}"
+    said = f"{named} {said}" if said else ""
+    return (
+        AttentionView(f"The attention of {named}", shown_text, said, figures, tokens, stacks, over, shown_loss), loss, over,
+    )  # fmt: skip
+
+
+def _numbers(
+    model: Inspected, view: AttentionView, rows: dict[str, TokenRow], loss: dict[str, Any] | None, over: str, notes: list[str]
+) -> dict[str, Any]:  # fmt: skip
+    """The view as numbers."""
+
+    def rounded(values: Any) -> Any:
+        return None if values is None else np.round(np.asarray(values, np.float64), _DIGITS).tolist()
+
+    return {
+        "path": None, "bytes": 0, "model": model.path, "architecture": model.model.config.architecture, "said": view.said,
+        "tokens": {name: {"shown": row.shown, "number": row.words, "words": row.word_names, "ids": row.ids.tolist()}
+                   for name, row in rows.items()},
+        "stacks": [
+            {
+                "name": one.name, "rows": one.rows, "columns": one.columns, "weights": rounded(one.weights),
+                "norms": rounded(one.norms), "rollout": rounded(one.rollout), "names": one.names,
+                "words": rounded(join_words(one.weights, np.array(rows[one.rows].words), np.array(rows[one.columns].words))),
+                "shares": {name: rounded(some) for name, some in one.shares.items()}, "importance": rounded(one.importance),
+            }
+            for one in view.stacks
+        ],
+        "over": over, "loss": loss, "cut": sum(row.cut for row in rows.values()), "notes": notes,
+    }  # fmt: skip
