@@ -32,13 +32,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers.head_data import COMMANDS, FIELDS, MEASURES, SETS, read_records, some_of, write_records, write_set
+from peers.head_data import COMMANDS, FIELDS, MEASURES, SETS, is_out, read_records, some_of, write_records, write_set
 from peers.measure import versions
 from peers.model_bench import ModelBench
 from tokens import first_lines, machine
 
 from wordpipe.heads import calibration_error, chunks_of
-from wordpipe.heads.settings import ClassifierSettings, HeadSettings, TaggerSettings
+from wordpipe.heads.settings import ClassifierSettings, HeadSettings, ReaderSettings, TaggerSettings
 from wordpipe.metrics import answer_f1, exact_match, paired_difference, paired_score_difference
 
 Found = dict[str, Any]
@@ -51,7 +51,7 @@ SYSTEMS = {
     "pretrained": "transformer after train mlm",
 }  # fmt: skip
 SETTINGS: dict[str, type[HeadSettings]] = {
-    "classifier": ClassifierSettings, "tagger": TaggerSettings, "reader": TaggerSettings,
+    "classifier": ClassifierSettings, "tagger": TaggerSettings, "reader": ReaderSettings,
 }  # fmt: skip
 DROPOUTS = {
     "modernbert": ["embedding_dropout", "attention_dropout", "mlp_dropout", "classifier_dropout"],
@@ -107,24 +107,25 @@ class HeadBench(ModelBench):
         """The corpus of a file of records."""
         return self.make(f"corpus-{key}", "ingest", self.work / f"{key}.jsonl", "--valid", 0, *FIELDS[name])
 
-    def settings(self, command: str, seed: int, **more: Any) -> Found:
-        """The defaults of a command, for both sides."""
-        chosen = SETTINGS[command].make(
-            {"seed": seed, "threads": self.threads, "device": "cpu", **self.shorter, **more}
-        )
-        return chosen.model_dump(include={*chosen.model_fields_set} | _SHARED)
+    def settings(self, name: str, key: str, seed: int, *, words: bool = False) -> Found:
+        """The defaults of a set's command, for both sides; of a transformer with the epochs and the rate that follow."""
+        given = {"seed": seed, "threads": self.threads, "device": "cpu", **self.shorter}
+        chosen = SETTINGS[COMMANDS[name]].make(given)
+        if not words:
+            records = read_records(self.work / f"{key}.jsonl")
+            chosen = chosen.of_transformer(sum(not is_out(name, one, chosen.held_out) for one in records))
+        return chosen.model_dump(include={*given} | _SHARED)
 
     @property
     def shorter(self) -> Found:
         """What --tiny makes of a training."""
         return {"epochs": 1} if self.given.tiny else {}
 
-    def ours(self, name: str, key: str, init: Path, seed: int, label: str, **more: Any) -> Found:
+    def ours(self, name: str, key: str, init: Path, seed: int, label: str) -> Found:
         """One training of ours on the records of a key."""
-        command = COMMANDS[name]
-        settings = self.settings(command, seed, **more) | {"init": str(init)}
+        settings = self.settings(name, key, seed, words=init == self.words) | {"init": str(init)}
         return self.once(
-            f"{label}-{seed}", "train_ours", command=command, corpus=str(self.corpus(name, key)), settings=settings,
+            f"{label}-{seed}", "train_ours", command=COMMANDS[name], corpus=str(self.corpus(name, key)), settings=settings,
             out=str(self.work / "heads" / f"{label}-{seed}"), test=str(self.work / f"{name}-test.jsonl"),
         )  # fmt: skip
 
@@ -172,9 +173,9 @@ def heads(bench: HeadBench) -> Found:
         runs: dict[str, list[Found]] = {"ours": [], "theirs": []}
         for seed in range(1, bench.given.seeds + 1):
             runs["ours"].append(bench.ours(name, key, bench.model, seed, f"{name}-ours"))
-            settings = bench.settings(command, seed)
+            settings = bench.settings(name, key, seed)
             runs["theirs"].append(bench.once(
-                f"{name}-theirs-{seed}", "train_theirs", command=command, settings=settings, model=str(bench.model),
+                f"{name}-theirs-{seed}", "train_theirs", set=name, command=command, settings=settings, model=str(bench.model),
                 train=str(bench.work / f"{key}.jsonl"), test=str(bench.work / f"{name}-test.jsonl"),
                 max_len=bench.given.max_len, dropouts=DROPOUTS[kind],
             ))  # fmt: skip

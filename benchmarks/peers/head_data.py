@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from wordpipe.heads import is_held_out
+
 Record = dict[str, Any]
 
 _PARTS = 5  # one in five is measured
@@ -109,6 +111,17 @@ def write_records(records: list[Record], path: Path) -> None:
 def read_records(path: Path) -> list[Record]:
     """What `write_records` wrote."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def texts_of(record: Record) -> tuple[str, ...]:
+    """The text, or both of a pair."""
+    return (record["text"], record["text_b"]) if "text_b" in record else (record["text"],)
+
+
+def is_out(name: str, record: Record, share: float) -> bool:
+    """Whether a record to learn from is held out, as our commands do it: by its texts, of answers by the passage alone."""
+    texts = texts_of(record)
+    return is_held_out(texts[:1] if COMMANDS[name] == "reader" else texts, share)
 
 
 def some_of(records: list[Record], number: int, seed: int) -> list[Record]:

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from peers.head_data import Record, read_records
-from wordpipe.heads import best_tags, chunks_of, is_held_out, tag_vocabulary, words_of
+from peers.head_data import Record, is_out, read_records, texts_of
+from wordpipe.heads import best_tags, chunks_of, tag_vocabulary, words_of
 from wordpipe.runtime import peak_memory_bytes
 
 Task = dict[str, Any]
@@ -61,11 +61,6 @@ def _said(found: Any) -> Any:
     if hasattr(found, "tags"):
         return list(found.tags)
     return found.labels[0] if hasattr(found, "labels") else found.answer
-
-
-def texts_of(record: Record) -> tuple[str, ...]:
-    """The text, or both of a pair."""
-    return (record["text"], record["text_b"]) if "text_b" in record else (record["text"],)
 
 
 def fresh_start(task: Task) -> Found:
@@ -145,7 +140,7 @@ def train_theirs(task: Task) -> Found:
     train, test = (read_records(Path(task[part])) for part in ("train", "test"))
     tokenizer = PreTrainedTokenizerFast.from_pretrained(task["model"])
     side: _Side = {"classifier": _Sequences, "tagger": _Tokens, "reader": _Spans}[command](
-        train, tokenizer, task["max_len"]
+        task["set"], train, tokenizer, task["max_len"]
     )
     torch.manual_seed(settings["seed"])
     drop = dict.fromkeys(task["dropouts"], settings["dropout"])
@@ -165,7 +160,7 @@ def train_theirs(task: Task) -> Found:
 
 def _train(model: Any, side: "_Side", records: list[Record], settings: Task) -> dict[str, torch.Tensor]:
     """The weights that were best on held-out texts."""
-    held = [is_held_out(side.hashed(one), settings["held_out"]) for one in records]
+    held = [is_out(side.name, one, settings["held_out"]) for one in records]
     examples = side.examples([one for one, out in zip(records, held, strict=True) if not out])
     held_out = [one for one, out in zip(records, held, strict=True) if out]
     size = min(settings["batch_size"], len(examples))
@@ -213,17 +208,14 @@ class _Side:
 
     kind = ""
 
-    def __init__(self, records: list[Record], tokenizer: Any, max_len: int) -> None:
+    def __init__(self, name: str, records: list[Record], tokenizer: Any, max_len: int) -> None:
+        self.name = name
         self.records, self.tokenizer, self.max_len = records, tokenizer, max_len
 
     @property
     def config(self) -> Found:
         """What the class is told."""
         return {}
-
-    def hashed(self, record: Record) -> tuple[str, ...]:
-        """The texts that say whether a record is held out."""
-        return texts_of(record)
 
     def examples(self, records: list[Record]) -> list[Found]:
         """Token ids and targets."""
@@ -352,9 +344,6 @@ class _Spans(_Side):
     """Answers out of passages, in windows that overlap, as the script run_qa of transformers does."""
 
     kind = "QuestionAnswering"
-
-    def hashed(self, record: Record) -> tuple[str, ...]:
-        return (record["text"],)
 
     def _windows(self, records: list[Record]) -> Any:
         questions = self.tokenizer([one["text_b"] for one in records], truncation=True, max_length=_QUESTION + 2)

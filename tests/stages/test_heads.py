@@ -128,7 +128,8 @@ def test_several_labels_have_thresholds(base, tmp_path):
 
 def test_scores_are_numbers(base, tmp_path):
     rows = [{"text": f"{COLOURS[i % 3]} {i}", "label": (i % 3) + 0.5} for i in range(90)]
-    made = trained(tmp_path, rows, base, problem="score", epochs=10, lr=5e-3)
+    made = trained(tmp_path, rows, base, epochs=10, lr=5e-3)
+    assert json.loads((tmp_path / "head" / "manifest.json").read_text())["facts"]["problem"] == "regression"
     found = wordpipe.predict(tmp_path / "head", "red 5")
     assert found.labels == ()
     assert found.score == pytest.approx(1.5, abs=1.5)

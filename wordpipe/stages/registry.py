@@ -51,11 +51,12 @@ class Command:
     settings: str  # module:class
     example: str
     next: str = ""  # what one does with the result, {output} stands for its path; a second line is what one does then
-    next_with: tuple[str, str] | None = None  # the same for a result that counts these: name of the count, commands
+    next_with: tuple[tuple[str, str], ...] = ()  # the same for a result that counts these: name of counts, commands
 
     def next_of(self, counts: Mapping[str, int]) -> str:
         """What one does with a result that has these counts."""
-        return self.next_with[1] if self.next_with and counts.get(self.next_with[0]) else self.next
+        there = {name.partition(".")[0] for name, count in counts.items() if count}
+        return next((commands for name, commands in self.next_with if name in there), self.next)
 
     def load(self) -> "Callable[..., Made]":
         """The function that does the work. Raises BudgetError: its libraries would not fit into the address space."""
@@ -104,6 +105,10 @@ COMMANDS: dict[str, Command] = {
             settings="wordpipe.corpus.settings:IngestSettings",
             example="wordpipe ingest data/sample -o run/corpus",
             next="wordpipe tokenize {output} -o {parent}/tokens",
+            next_with=(
+                ("labels", "wordpipe train classifier {output} --init MODEL -o {parent}/classifier"),
+                ("tags", "wordpipe train tagger {output} --init MODEL -o {parent}/tagger"),
+            ),
         ),
         Command(
             name="import",
@@ -124,7 +129,7 @@ COMMANDS: dict[str, Command] = {
             settings="wordpipe.tokens.settings:TokenizeSettings",
             example="wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
             next="wordpipe train word2vec {output} -o {parent}/words",
-            next_with=("tokens_b", "wordpipe train seq2seq {output} -o {parent}/seq2seq"),
+            next_with=(("tokens_b", "wordpipe train seq2seq {output} -o {parent}/seq2seq"),),
         ),
         Command(
             name="train word2vec",
@@ -176,7 +181,7 @@ COMMANDS: dict[str, Command] = {
             settings="wordpipe.training.settings:Seq2SeqSettings",
             example="wordpipe train seq2seq run/tokens -o run/translator --preset mini",
             next='wordpipe generate {output} "a source text"',
-            next_with=("prefixes", 'wordpipe generate {output} "a source text" --prefix PREFIX'),
+            next_with=(("prefixes", 'wordpipe generate {output} "a source text" --prefix PREFIX'),),
         ),
         Command(
             name="train classifier",
@@ -247,7 +252,7 @@ COMMANDS: dict[str, Command] = {
             settings="wordpipe.heads.settings:PredictSettings",
             example="wordpipe predict run/topics run/corpus -o run/predicted",
             next="wordpipe show {output} --rows 3",
-            next_with=("labelled", "wordpipe evaluate predictions {output}"),
+            next_with=(("labelled", "wordpipe evaluate predictions {output}"),),
         ),
         Command(
             name="cluster",

@@ -131,6 +131,9 @@ class _WholeTexts:
         for record, one in zip(records, encoded, strict=True):
             yield [(one, self.target(record, labelled))]
 
+    def look(self, value: Any) -> None:
+        """See `LabelReader`."""
+
     def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
         """What a record is to be."""
         raise NotImplementedError
@@ -155,18 +158,35 @@ class ClassifierTask(_WholeTexts):
     def __init__(self, settings: ClassifierSettings) -> None:
         super().__init__()
         self._settings = settings
-        self._kind: str | None = None if settings.problem == "auto" else settings.problem
+        self._looks = {"list": False, "words": False, "fraction": False}
+
+    @property
+    def _kind(self) -> str:
+        if self._settings.problem != "auto":
+            return self._settings.problem
+        is_score = self._looks["fraction"] and not self._looks["words"]
+        return "several" if self._looks["list"] else "score" if is_score else "single"
 
     @property
     def problem(self) -> Problem:
-        """What the labels mean; of the first record, where the settings do not say."""
-        return _PROBLEMS[self._kind or "single"]
+        """What the labels mean: where the settings do not say, as all of them together look."""
+        return _PROBLEMS[self._kind]
+
+    def look(self, value: Any) -> None:
+        """See `LabelReader`: a corpus has labels as strings, or as lists of them."""
+        if isinstance(value, list):
+            self._looks["list"] = True
+        elif value is not None:
+            try:
+                number = float(value)
+            except ValueError:
+                number = math.nan
+            self._looks["words"] |= not math.isfinite(number)
+            self._looks["fraction"] |= number % 1 != 0
 
     def read(self, value: Any, text: str, where: str) -> Any:
         """A name, a tuple of names, or a number."""
         del text
-        if self._kind is None and value is not None:
-            self._kind = "several" if isinstance(value, list) else "score" if isinstance(value, float) else "single"
         if self._kind == "several" and isinstance(value, list | str | None):
             names = [value] if isinstance(value, str) else value or []
             return tuple(sorted({str(name) for name in names if str(name).strip()}))

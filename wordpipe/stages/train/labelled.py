@@ -50,6 +50,10 @@ class LabelReader(Protocol):
     noun: str
     by_passage: bool
 
+    def look(self, value: Any) -> None:
+        """See what a record has in the column, before any is read: what is to be learned may be a question of all."""
+        ...
+
     def read(self, value: Any, text: str, where: str) -> Any:
         """The label of a record as the task keeps it; None: it has none. Raises InputError: it cannot be one."""
         ...
@@ -135,11 +139,11 @@ def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float
             hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
         )  # fmt: skip
     splits = {"train": 0, "valid": 0, "test": 0}
-    last = None
-    for batch in read_batches(source, "corpus", ["doc_id", "split"]):
-        for doc_id, split in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            splits[split] += doc_id != last
-            last = doc_id
+    for batch in read_batches(source, "corpus", ["sentence_id", "split", task.column]):
+        for number, split, value in zip(*(batch.column(at).to_pylist() for at in range(3)), strict=True):
+            if number == 0:
+                splits[split] += 1
+                task.look(value)
     wanted = held_out * (splits["train"] + splits["valid"]) - splits["valid"]
     labelled = Labelled(source, task, max(0.0, wanted / max(1, splits["train"])), "text_b" in names)
     seen: set[str] = set()

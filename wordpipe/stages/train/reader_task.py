@@ -73,6 +73,9 @@ class ReaderTask:
         self.counts = {"windows": 0, "answers_in_no_window": 0}
         self._held_out: list[_Question] = []
 
+    def look(self, value: Any) -> None:
+        """See `LabelReader`: nothing depends on it."""
+
     def read(self, value: Any, text: str, where: str) -> Any:
         """The answers as pairs of characters, none of a question without one; None where nobody wrote them down."""
         if value is None:
