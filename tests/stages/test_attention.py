@@ -11,7 +11,7 @@ import wordpipe
 from tests.conftest import TINY
 from tests.support.map_page import Page
 from wordpipe import RunOptions, doctor
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import join_words
 from wordpipe.runtime import Progress
 
@@ -226,6 +226,20 @@ def test_what_cannot_be_shown_is_refused_and_nothing_is_written(models, tmp_path
     with pytest.raises(kind, match=says):
         wordpipe.attention(models / "encoder", **given)
     assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_encoders_of_texts_are_looked_into_and_their_loss_is_not_measured(models, built, tmp_path):
+    few = {"steps": 1, "false_negatives": "keep", "threads": 1, "batch_size": 8}
+    wordpipe.train_contrastive(built / "tokens", output=tmp_path / "static", **few)
+    with pytest.raises(ArtifactError, match="no attention"):
+        wordpipe.attention(tmp_path / "static", TEXT)
+    wordpipe.train_contrastive(
+        built / "tokens", output=tmp_path / "encoder", encoder="transformer", init=models / "encoder", **few
+    )
+    assert wordpipe.attention(tmp_path / "encoder", TEXT)["stacks"][0]["name"] == "encoder"
+    with pytest.raises(ArtifactError, match="which texts belong together") as caught:
+        doctor(tmp_path / "encoder")
+    assert "wordpipe doctor SENTENCES" in str(caught.value.hint)
 
 
 def test_data_for_vectors_is_refused(built):

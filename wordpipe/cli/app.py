@@ -195,8 +195,7 @@ Example:
   wordpipe init --from records.jsonl && wordpipe run
   wordpipe query run/index "how do bees find their way"
 
-Every stage reads artifacts (folders) and makes one, named by -o. `wordpipe COMMAND --help` shows its options, `wordpipe help
---help` how TAB completes.
+Stages read artifacts (folders) and make one (-o). TAB: see help --help.
 """
 
 

@@ -59,6 +59,7 @@ function drawGrid() {
       parts.push(button);
     }
   }
+  document.getElementById("worth").hidden = !stack.importance || state.view === "rollout";
   grid.replaceChildren(...parts);
   markChosen();
 }

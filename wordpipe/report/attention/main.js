@@ -16,7 +16,7 @@ function aboutHead(stack) {
   const share = (name) => stack.shares[name][state.layer][state.head];
   const parts = ["previous", "next", "same", "first", "separators"].map((name) => `${LOOKS[name]} ${(100 * share(name)).toFixed(0)}%`);
   let text = `Mean weight on ${parts.join(", ")}; entropy ${(100 * share("spread")).toFixed(0)}% of the largest (${DATA.over}).`;
-  if (stack.importance) text += ` Switched off, the held-out loss rises by ${stack.importance[state.layer][state.head].toFixed(4)} (${DATA.loss}).`;
+  if (stack.importance) text += ` Switched off, the loss rises by ${stack.importance[state.layer][state.head].toFixed(4)} (${DATA.loss}).`;
   return text;
 }
 

@@ -30,7 +30,7 @@ from wordpipe.heads import IGNORED, HeadTargets, Rows, TextEncoder, head_loss_su
 from wordpipe.heads.settings import ClassifierSettings
 from wordpipe.model import HeadedModel
 from wordpipe.runtime import Progress, torch_threads
-from wordpipe.stages.evaluate.inspected import Inspected
+from wordpipe.stages.evaluate.inspected import CONTRASTIVE, Inspected, see_its_vectors
 from wordpipe.stages.evaluate.language_model import task_of
 from wordpipe.stages.evaluate.pairs import read_pairs
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
@@ -119,8 +119,14 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
 
     Raises:
         InputError: no text, or no data is named and none is found.
-        ArtifactError: a corpus without what the objective needs, or a model without an objective that is measured here.
+        ArtifactError: a corpus without what the objective needs, or a model without an objective that is measured here:
+            an encoder of texts, a head that finds answers.
     """
+    if model.command == CONTRASTIVE:
+        raise ArtifactError(
+            "the model learned which texts belong together: it has no loss of single texts", where=model.path,
+            expected="a language model, an encoder-decoder, a classifier or a tagger", hint=see_its_vectors(model.path),
+        )  # fmt: skip
     small = sum(weight.numel() for weight in model.model.parameters()) < _SMALL
     with ExitStack() as stack, torch_threads(1 if small else 0):
         if model.opened is None:

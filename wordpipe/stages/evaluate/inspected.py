@@ -23,7 +23,7 @@ from wordpipe.artifacts import (
     parse_json_object,
     read_regular_file,
 )
-from wordpipe.errors import InputError
+from wordpipe.errors import ArtifactError, InputError
 from wordpipe.metrics import words_of_tokens
 from wordpipe.stages.job import PathLike
 from wordpipe.stages.models import OpenModel, open_model
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from wordpipe.model import LoadedHead, Transformer
 
+CONTRASTIVE = "train contrastive"  # the command whose models are encoders of texts
 _CONFIG = "config.json"
 _MAX_FILE = 1 << 40  # bytes
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff"  # Thai, Lao, Burmese, Khmer, kana, Han
@@ -235,6 +236,11 @@ def _words(pieces: Sequence[_Piece], shown: Sequence[str]) -> tuple[list[int], l
     return numbers, names
 
 
+def see_its_vectors(path: PathLike) -> str:
+    """What shows the health of an encoder of texts."""
+    return f"wordpipe embed {path} CORPUS -o SENTENCES, and wordpipe doctor SENTENCES looks at its vectors"
+
+
 def _solid_places(pieces: Sequence[_Piece]) -> list[tuple[int, int] | None]:
     """The place of each token; white space by itself goes with the token after it, as it does within tokens."""
     found = [piece.solid for piece in pieces]
@@ -258,6 +264,11 @@ def inspect_model(path: PathLike, *, verify: bool = True) -> Inspected:
                 "command": manifest.command, "facts": manifest.facts, "settings": manifest.settings,
                 "inputs": _inputs_of(artifact), "made_of": tuple(entry.kind for entry in manifest.inputs),
             }  # fmt: skip
+            if _CONFIG not in files and manifest.command == CONTRASTIVE:
+                raise ArtifactError(
+                    "the model adds up the vectors of words: it has no attention", where=folder, expected="a transformer",
+                    hint=see_its_vectors(folder),
+                )  # fmt: skip
             with files.damage("the model cannot be read"):
                 if _is_headed(files[_CONFIG]):
                     tokenizer = open_tokenizer(files[TOKENIZER], where=str(folder / TOKENIZER))
@@ -280,7 +291,7 @@ def _inputs_of(artifact: Artifact) -> list[tuple[str, Path]]:
     """The artifacts that one was made of, where they are still there and the same."""
     found: list[tuple[str, Path]] = []
     for entry in artifact.manifest.inputs:
-        path = artifact.path.absolute().parent / (entry.path or "")
+        path = artifact.path.parent / (entry.path or "")
         if entry.kind in KINDS and entry.path and is_artifact(path):
             with Artifact(path, verify=False) as other:
                 if other.digest == entry.digest:

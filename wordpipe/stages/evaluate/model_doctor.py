@@ -86,7 +86,8 @@ def examine_model(path: PathLike, *, data: SourceLike | None, sample: int, run: 
 def findings(found: dict[str, Any]) -> Iterator[dict[str, str]]:
     """What is not healthy of the figures (name, state, says), and what would mend it (mend)."""
     loss, entropy, steps = found["metrics"]["loss"], found["metrics"]["unigram_entropy"], found["counts"]["steps"]
-    if entropy and loss > entropy * (1 - _LEARNED) and found["task"] is None:
+    learned = found["task"] is not None or not entropy or loss <= entropy * (1 - _LEARNED)
+    if not learned:
         more = "more --steps" if not steps or steps < _FEW_STEPS else "more --steps, another --lr or more text"
         says = f"it knows next to nothing but how frequent each token is ({loss:.2f} against {entropy:.2f})"
         yield _finding(
@@ -97,6 +98,8 @@ def findings(found: dict[str, Any]) -> Iterator[dict[str, str]]:
         says = f"{_named(still)} hardly left where training began (by less than {_STILL:.0%})"
         mend = "more --steps or a higher --lr"
         yield _finding("weights", "sick" if len(still) == len(found["layers"]) else "weak", says, mend)
+    if not learned:  # then no layer and no head brings anything, and more training mends them all
+        return
     if found["counts"]["targets"] < _ENOUGH:
         says = (
             f"the loss is of {found['counts']['targets']:,} targets: too few to say what single layers and heads bring"
