@@ -878,7 +878,7 @@ def train_classifier(
         run: progress, fresh start, verification.
 
     Settings:
-        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
+        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8; of word vectors at least 600 steps (> 0, at most 10000). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
@@ -1424,7 +1424,7 @@ def train_tagger(
         run: progress, fresh start, verification.
 
     Settings:
-        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
+        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8; of word vectors at least 600 steps (> 0, at most 10000). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.

@@ -186,6 +186,15 @@ def test_what_word_vectors_do_not_have_is_refused(words, tmp_path, settings, say
     assert not (tmp_path / "head").exists()
 
 
+def test_answers_are_not_found_by_word_vectors(words, tmp_path, monkeypatch):
+    from wordpipe.model import HeadConfig
+
+    monkeypatch.setattr("wordpipe.stages.train.head_tasks.ClassifierTask.head", lambda *_: HeadConfig("span"))
+    with pytest.raises(ConfigError, match="no answers") as caught:
+        trained(tmp_path, rows_of(), words)
+    assert "train mlm" in str(caught.value.hint)
+
+
 def test_a_static_encoder_is_a_start_too(encoder, tmp_path):
     made = trained(tmp_path, rows_of(150), encoder)
     assert made.metrics["valid_accuracy"] > 0.9

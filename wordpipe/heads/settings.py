@@ -13,8 +13,8 @@ class HeadSettings(Settings):
     """How to teach a trained transformer, or word vectors, to say something of texts."""
 
     init: Path | None = setting(
-        None, "what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, "
-        "word vectors or a static encoder", metavar="MODEL|WORDS", artifact=("model", "words"),
+        None, "what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word "
+        "vectors or a static encoder", metavar="MODEL|WORDS", artifact=("model", "words"),
     )  # fmt: skip
     epochs: float | None = setting(
         None,
