@@ -897,7 +897,7 @@ def train_classifier(
         evaluations: validations over the run; the best weights of all are kept (1 to 1000). Default: 10.
         seq_len: tokens of a text that are read, special ones included, else as many as the model has (8 to 65536). Default: None.
         dtype: numbers in matrix products; auto: the fastest of the device. Default: 'auto'.
-        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        threads: CPU threads, 0 = one per core, of word vectors one; another number gives slightly other weights (0 to 1024). Default: 0.
         checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
         checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
         report_every: steps between two rows of the log. Default: 10.
@@ -1443,7 +1443,7 @@ def train_tagger(
         evaluations: validations over the run; the best weights of all are kept (1 to 1000). Default: 10.
         seq_len: tokens of a text that are read, special ones included, else as many as the model has (8 to 65536). Default: None.
         dtype: numbers in matrix products; auto: the fastest of the device. Default: 'auto'.
-        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        threads: CPU threads, 0 = one per core, of word vectors one; another number gives slightly other weights (0 to 1024). Default: 0.
         checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
         checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
         report_every: steps between two rows of the log. Default: 10.
