@@ -1003,7 +1003,7 @@ def train_classifier(
         run: progress, fresh start, verification.
 
     Settings:
-        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
+        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
@@ -1022,7 +1022,7 @@ def train_classifier(
         evaluations: validations over the run; the best weights of all are kept (1 to 1000). Default: 10.
         seq_len: tokens of a text that are read, special ones included, else as many as the model has (8 to 65536). Default: None.
         dtype: numbers in matrix products; auto: the fastest of the device. Default: 'auto'.
-        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        threads: CPU threads, 0 = one per core, of word vectors one; another number gives slightly other weights (0 to 1024). Default: 0.
         checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
         checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
         report_every: steps between two rows of the log. Default: 10.
@@ -1453,7 +1453,7 @@ def train_reader(
         run: progress, fresh start, verification.
 
     Settings:
-        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
+        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
@@ -1472,7 +1472,7 @@ def train_reader(
         evaluations: validations over the run; the best weights of all are kept (1 to 1000). Default: 10.
         seq_len: tokens of a text that are read, special ones included, else as many as the model has (8 to 65536). Default: None.
         dtype: numbers in matrix products; auto: the fastest of the device. Default: 'auto'.
-        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        threads: CPU threads, 0 = one per core, of word vectors one; another number gives slightly other weights (0 to 1024). Default: 0.
         checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
         checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
         report_every: steps between two rows of the log. Default: 10.
@@ -1601,7 +1601,7 @@ def train_tagger(
         run: progress, fresh start, verification.
 
     Settings:
-        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, word vectors or a static encoder. Default: None.
+        init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
@@ -1620,7 +1620,7 @@ def train_tagger(
         evaluations: validations over the run; the best weights of all are kept (1 to 1000). Default: 10.
         seq_len: tokens of a text that are read, special ones included, else as many as the model has (8 to 65536). Default: None.
         dtype: numbers in matrix products; auto: the fastest of the device. Default: 'auto'.
-        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        threads: CPU threads, 0 = one per core, of word vectors one; another number gives slightly other weights (0 to 1024). Default: 0.
         checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
         checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
         report_every: steps between two rows of the log. Default: 10.

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
+import wordpipe.heads.static_units as static_units
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.heads import (
     ExampleWriter,
@@ -262,6 +263,14 @@ def test_new_units_are_the_most_frequent_ones():
     found, more = counts.new_units(UnitRows(["c"]), least=1, most=3)
     assert (found, more) == (["b", "a", "b a"], 1)
     assert counts.new_units(UnitRows(["c"]), least=2, most=9)[0] == ["b", "a", "b a"]
+
+
+def test_too_many_different_units_lose_those_of_one_occurrence(monkeypatch):
+    monkeypatch.setattr(static_units, "_MOST_COUNTED", 4)
+    counts = UnitCounts()
+    counts.add([["a", "a", "b", "c", "d", "e"]])
+    assert (counts.counts, counts.dropped) == ({"a": 2}, 4)
+    assert counts.new_units(UnitRows(["x"]), least=1, most=9) == (["a"], 4)
 
 
 def test_texts_without_known_words_get_the_offsets(tmp_path):

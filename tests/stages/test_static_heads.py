@@ -186,6 +186,15 @@ def test_what_word_vectors_do_not_have_is_refused(words, tmp_path, settings, say
     assert not (tmp_path / "head").exists()
 
 
+def test_answers_are_not_found_by_word_vectors(words, tmp_path, monkeypatch):
+    from wordpipe.model import HeadConfig
+
+    monkeypatch.setattr("wordpipe.stages.train.head_tasks.ClassifierTask.head", lambda *_: HeadConfig("span"))
+    with pytest.raises(ConfigError, match="no answers") as caught:
+        trained(tmp_path, rows_of(), words)
+    assert "train mlm" in str(caught.value.hint)
+
+
 def test_a_static_encoder_is_a_start_too(encoder, tmp_path):
     made = trained(tmp_path, rows_of(150), encoder)
     assert made.metrics["valid_accuracy"] > 0.9
@@ -244,7 +253,7 @@ def test_predict_needs_neither_torch_nor_numba(coloured, named):
         "import sys, wordpipe\n"
         f"print(wordpipe.predict({str(coloured[0])!r}, 'number 7 is red').labels)\n"
         f"print(wordpipe.predict({str(named[0])!r}, 'Anna met 7 friends').tags)\n"
-        "print([name for name in ('torch', 'numba') if name in sys.modules])"
+        "print([name for name in ('torch', 'numba', 'pandas') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[0] == "('red',)"

@@ -13,8 +13,8 @@ class HeadSettings(Settings):
     """How to teach a trained transformer, or word vectors, to say something of texts."""
 
     init: Path | None = setting(
-        None, "what to start from: a model of train mlm or clm, or a folder of transformers; or, a hundred times as fast, "
-        "word vectors or a static encoder", metavar="MODEL|WORDS", artifact=("model", "words"),
+        None, "what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word "
+        "vectors or a static encoder", metavar="MODEL|WORDS", artifact=("model", "words"),
     )  # fmt: skip
     epochs: float | None = setting(
         None,
@@ -66,7 +66,11 @@ class HeadSettings(Settings):
         "auto", "numbers in matrix products; auto: the fastest of the device", expert=True
     )
     threads: int = setting(
-        0, "CPU threads, 0 = one per core; another number gives slightly other weights", ge=0, le=1024, expert=True
+        0,
+        "CPU threads, 0 = one per core, of word vectors one; another number gives slightly other weights",
+        ge=0,
+        le=1024,
+        expert=True,
     )
     checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False, option=False)
     checkpoint_steps: int = setting(

@@ -22,7 +22,6 @@ from wordpipe.heads.static_model import REACH, StaticHeadConfig, divisors, pair_
 from wordpipe.heads.static_units import WORD_UNITS, Split, UnitRows, bags_of, windows_of
 from wordpipe.heads.targets import HeadObjective, HeadTargets, loss_of_rows
 from wordpipe.model import HeadConfig, seed_of
-from wordpipe.runtime import cpu_count
 from wordpipe.training import Execution, Gradients, Plan, Trainer, load_snapshot
 from wordpipe.training.contrastive import RowAdam
 
@@ -312,5 +311,8 @@ def static_trainer(
 
 
 def static_execution(threads: int) -> Execution:
-    """On the CPU, in float32."""
-    return Execution(torch.device("cpu"), torch.float32, threads or cpu_count(), compiled=False, bitwise=True)
+    """On the CPU, in float32; by one thread, unless more are asked for.
+
+    A step is too short to be shared: two threads wait for each other, on a busy machine for most of the time.
+    """
+    return Execution(torch.device("cpu"), torch.float32, threads or 1, compiled=False, bitwise=True)

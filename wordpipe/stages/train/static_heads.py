@@ -114,7 +114,15 @@ class StaticStart:
 
         They begin as zeros, words as what their n-grams say where the table has n-grams. Where the table is frozen, zeros
         would stay zeros: nothing is added.
+
+        Raises:
+            ConfigError: a task that no static head can learn.
         """
+        if task.head(labelled, 0.0).kind == "span":
+            raise ConfigError(
+                "word vectors find no answers in passages", where="init", expected="a model of train mlm",
+                hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL",
+            )  # fmt: skip
         settings: Any = job.settings
         counts, n_rows = UnitCounts(), len(self.rows)
         for record in labelled.records():
@@ -149,7 +157,7 @@ class StaticStart:
         import torch
 
         assert self._encoder is not None
-        assert head.kind != "span"
+        assert head.kind != "span"  # `prepare` has refused it
         config = StaticHeadConfig(head.kind, head.labels, head.problem, labelled.pairs, self.table.shape[1])
         model = StaticModel(config, head, seed_of(given["seed"], "start"))
         task.prepare(model, labelled)
