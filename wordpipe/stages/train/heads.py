@@ -326,7 +326,8 @@ class _Training:
         job.facts |= self.task.facts | {
             "task": self.task.name, "problem": self.head.problem, "labels": [*self.head.labels],
             "temperature": calibrated.temperature, "thresholds": calibrated.thresholds,
-            "read_tokens": self.settings.seq_len, "pairs": self.labelled.pairs,
+            "read_tokens": self.settings.seq_len, "epochs": self.settings.epochs, "lr": self.settings.lr,
+            "pairs": self.labelled.pairs,
             "best_of": {"seed": trainer.plan.seed, "validation": learner.best_step},
             **self.start.save(job, learner),
         }  # fmt: skip

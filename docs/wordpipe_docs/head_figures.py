@@ -1,0 +1,79 @@
+"""Tables of heads, from benchmarks/results/heads.json."""
+
+from collections.abc import Callable
+from statistics import fmean
+from typing import Any
+
+from wordpipe_docs.figures import result, source, table
+
+_SETS = {
+    "sst": "SST, positive or negative", "sick": "SICK, entailment of pairs", "trec": "TREC, six kinds of questions",
+    "wnut": "WNUT-17, names in posts", "xquad": "XQuAD, answers out of passages",
+}  # fmt: skip
+_SYSTEMS = {
+    "bags": "TF-IDF, logistic regression; of names a gazetteer", "words": "word vectors",
+    "fresh": "transformer, first weights", "pretrained": "transformer after `train mlm`",
+}  # fmt: skip
+_GAINED = ("sst", "trec", "wnut")
+
+
+def _part(name: str) -> Any:
+    return result("heads")["parts"][name]
+
+
+def heads() -> str:
+    """Heads beside those of transformers, from the same folder with the same settings."""
+    found, rows = _part("heads"), []
+    for name, says in _SETS.items():
+        if one := found.get(name):
+            low, high = (100 * bound for bound in one["difference"]["interval"])
+            apart = f"{100 * one['difference']['mean']:+.1f} ({low:+.1f} to {high:+.1f})"
+            means = (f"{100 * one[side]['mean']:.1f}" for side in ("ours", "theirs"))
+            rows.append([says, one["measure"], *means, apart, f"{one['times_as_fast']:.2f}"])
+    seeds = len(next(found[name] for name in _SETS if name in found)["ours"]["scores"])
+    text = (
+        f"Means of {seeds} trainings each; in brackets the 95 % interval of the difference, text by text. The last column: "
+        f"the seconds of a training by transformers over ours, validation included. {source('heads', found=found)}"
+    )
+    head = ["set", "measure", "wordpipe", "transformers", "difference", "times as fast"]
+    return f"{table(head, rows)}\n\n{text}"
+
+
+def head_gain() -> str:
+    """What pre-training brings, by how many labels there are."""
+    found, rows = _part("gain"), []
+    for name in _GAINED:
+        for number in ("100", "1000", "all"):
+            if one := found.get(f"{name}-{number}"):
+                cells = (f"{100 * one[system]['mean']:.1f}" for system in _SYSTEMS)
+                rows.append([_SETS[name].partition(",")[0], number, *cells])
+    before = _part("pretrain")
+    text = (
+        f"Accuracy, of WNUT-17 F1 of spans; means of three draws of so many labels. The model: {before['figures']['steps']:,} "
+        f"steps on {before['mb']:.0f} MB of Wikipedia, {before['seconds'] / 60:.0f} minutes of two cores. "
+        f"{source('heads', found=found)}"
+    )
+    return f"{table(['set', 'labels', *_SYSTEMS.values()], rows)}\n\n{text}"
+
+
+def head_adapting() -> str:
+    """A BERT of transformers with and without more of its own kind of text."""
+    found, rows = _part("adapt"), []
+    for name, one in found["sets"].items():
+        low, high = (100 * bound for bound in one["difference"]["interval"])
+        means = (f"{100 * fmean(one[says]):.1f}" for says in ("as it was", "adapted"))
+        rows.append(
+            [
+                _SETS[name].partition(",")[0],
+                *means,
+                f"{100 * one['difference']['mean']:+.1f} ({low:+.1f} to {high:+.1f})",
+            ]
+        )
+    text = (
+        "A folder that transformers has written, with its own tokenizer: `train classifier` or `train tagger` at once, and "
+        f"after `train mlm --init` on the texts of the set without their labels. {source('heads', found=found)}"
+    )
+    return f"{table(['set', 'as it was', 'adapted', 'difference'], rows)}\n\n{text}"
+
+
+HEAD_FIGURES: dict[str, Callable[[], str]] = {"heads": heads, "head-gain": head_gain, "head-adapting": head_adapting}
