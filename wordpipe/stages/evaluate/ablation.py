@@ -15,7 +15,7 @@ import numpy.typing as npt
 from wordpipe.metrics import HeadLooks, head_distances, name_head
 from wordpipe.runtime import Progress, Report
 from wordpipe.stages.evaluate.held_out import HeldOut
-from wordpipe.stages.evaluate.inspected import Inspected
+from wordpipe.stages.inspected import Inspected
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer

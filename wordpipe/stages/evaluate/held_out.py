@@ -30,11 +30,11 @@ from wordpipe.heads import IGNORED, HeadTargets, Rows, TextEncoder, head_loss_su
 from wordpipe.heads.settings import ClassifierSettings
 from wordpipe.model import HeadedModel
 from wordpipe.runtime import Progress, torch_threads
-from wordpipe.stages.evaluate.inspected import CONTRASTIVE, Inspected, see_its_vectors
 from wordpipe.stages.evaluate.language_model import task_of
 from wordpipe.stages.evaluate.pairs import read_pairs
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.inputs import corpus_to_evaluate
+from wordpipe.stages.inspected import CONTRASTIVE, Inspected, see_its_vectors
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.models import DENOISING, OpenModel
 from wordpipe.stages.sources import SourceLike

@@ -19,7 +19,7 @@ from wordpipe.metrics import alike_groups
 from wordpipe.runtime import Progress
 from wordpipe.stages.evaluate.ablation import head_rises, layer_rises, look_at, rise_without
 from wordpipe.stages.evaluate.held_out import HeldOut, held_out
-from wordpipe.stages.evaluate.inspected import Inspected, inspect_model
+from wordpipe.stages.inspected import Inspected, inspect_model
 from wordpipe.stages.job import PathLike, RunOptions
 from wordpipe.stages.sources import SourceLike
 

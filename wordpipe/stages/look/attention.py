@@ -11,7 +11,7 @@ from wordpipe.metrics import join_words
 from wordpipe.report import AttentionView, ShownStack, ShownTokens, draw_attention
 from wordpipe.runtime import Progress
 from wordpipe.stages.calls import printable, public
-from wordpipe.stages.evaluate.inspected import Inspected, TokenRow, inspect_model
+from wordpipe.stages.inspected import Inspected, TokenRow, inspect_model
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import SourceLike
 
