@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int32]
 
+_IDS_AT_ONCE = 1 << 20
 IGNORED = -100
 """The label of a position that is no target, as in torch and transformers."""
 
@@ -184,6 +185,11 @@ class LabelledExamples:
         )
         targets = self._targets.reshape(-1, self._width)[index_B] if self._width else self._targets[places]
         return Rows(self._ids[places], self.lengths[index_B], self.seconds[index_B], targets, torch.device("cpu"))
+
+    def mark(self, seen_V: npt.NDArray[np.bool_]) -> None:
+        """Set true whatever id occurs; a bounded piece of the file at a time."""
+        for first in range(0, len(self._ids), _IDS_AT_ONCE):
+            seen_V[self._ids[first : first + _IDS_AT_ONCE]] = True
 
     def batches(self, n_ids: int) -> Iterator[npt.NDArray[np.int64]]:
         """All numbers, those of about one length together, at most about so many ids at once."""

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,8 +90,10 @@ class HeadLearner(LanguageLearner):
         held_out: texts on which the best weights are found.
         figures: what is measured on them.
         patience: validations without a better one after which the training ends; 0: none.
+        seen: see `SeenRows`; None: the embedding table is whole.
 
     Attributes:
+        seen: as given.
         best: the first of the figures of the best weights; None before the first validation.
         best_step: the step that they are of.
     """
@@ -98,8 +101,10 @@ class HeadLearner(LanguageLearner):
     def __init__(
         self, model: HeadedModel, optimiser: torch.optim.Optimizer, objective: HeadObjective, blocks: LabelledExamples,
         plan: Plan, execution: Execution, *, held_out: LabelledExamples, figures: Figures, patience: int,
+        seen: "SeenRows | None" = None,
     ) -> None:  # fmt: skip
         super().__init__(model, optimiser, objective, blocks, plan, execution, World(execution.device))
+        self.seen = seen
         self._loss_sum = head_loss_sum
         self._headed, self._held_out, self._figures, self._patience = model, held_out, figures, patience
         self._head_objective = objective
@@ -138,7 +143,7 @@ class HeadLearner(LanguageLearner):
         loss = count = 0.0
         with self.execution.attention_kernels():
             for index_B in examples.batches(_IDS_AT_ONCE):
-                batch = HeadTargets(examples.rows(index_B).to(self.execution.device), per_position)
+                batch = HeadTargets(self._numbered(examples.rows(index_B)).to(self.execution.device), per_position)
                 with self.execution.autocast():
                     found, packed = scores_of(self._headed, batch)
                     loss += float(loss_of_scores(found, packed, self._headed.head_config, batch))
@@ -161,6 +166,21 @@ class HeadLearner(LanguageLearner):
         """Let the weights be the best ones."""
         for name, weight in self._best.items():
             self._weights[name].copy_(weight)
+
+    def whole(self) -> HeadedModel:
+        """The model with its whole table, on the CPU: at the end, for nothing is learned from then on."""
+        model = self._headed.cpu().eval()
+        if self.seen is not None:
+            model.embedding = torch.nn.Parameter(self.seen.with_rows(model.embedding))
+            self.seen = None
+        return model
+
+    def _rows(self, step: int) -> Any:
+        order_B = self.blocks.order(step, batch_size=self._plan.batch_size, seed=self._plan.seed)
+        return self._numbered(self.blocks.rows(order_B)).to(self.execution.device)
+
+    def _numbered(self, rows: Any) -> Any:
+        return rows if self.seen is None else replace(rows, ids=self.seen.place_V[rows.ids])
 
     def state(self) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, Any]]:
         """See `Learner.state`."""
@@ -186,6 +206,43 @@ def _by_text(scores: torch.Tensor, packed: Any, has_rows: bool) -> list[Floats]:
     return [row for run in packed.runs(scores) for row in run.cpu().numpy()]
 
 
+class SeenRows:
+    """The rows of an embedding table whose tokens occur: a training computes with these alone, and is the same training.
+
+    A row of which no text has the token gets no gradient, and rows do not decay, so it never moves. With 16,000 rows of 256,
+    on two cores, a step of 500 tokens takes 110 ms with all of them.
+
+    Args:
+        table_VD: all rows; they stay as they are.
+        examples: the texts in which the tokens occur.
+
+    Attributes:
+        numbers: of these rows, ascending, int64.
+        place_V: where each token's row stands among them, int32; 0 of those that do not occur.
+    """
+
+    def __init__(self, table_VD: torch.Tensor, examples: Sequence[LabelledExamples]) -> None:
+        seen_V = np.zeros(len(table_VD), bool)
+        for some in examples:
+            some.mark(seen_V)
+        seen_V[0] |= not seen_V.any()
+        self._table_VD, self.numbers = table_VD.detach().cpu(), torch.from_numpy(np.flatnonzero(seen_V))
+        self.place_V = np.maximum(np.cumsum(seen_V, dtype=np.int32) - 1, 0).astype(np.int32)
+
+    @property
+    def n_left_out(self) -> int:
+        """Numbers of the rows that are not there."""
+        return (len(self._table_VD) - len(self.numbers)) * self._table_VD.shape[1]
+
+    def rows(self) -> torch.Tensor:
+        """A copy of those that occur."""
+        return self._table_VD[self.numbers]
+
+    def with_rows(self, rows_UD: torch.Tensor) -> torch.Tensor:
+        """The whole table with these in their places."""
+        return self._table_VD.clone().index_copy_(0, self.numbers, rows_UD.detach())
+
+
 def head_plan(settings: "HeadSettings", n_examples: int, seed: int) -> Plan:
     """The plan of a training on so many examples: a line down to nothing after the warm-up, as heads are usually trained."""
     assert settings.epochs is not None, "of_transformer, of_words"
@@ -207,7 +264,7 @@ def head_trainer(
 
     Args:
         settings: how to train.
-        model: with its first weights; trained in place.
+        model: with its first weights; trained in place, with the rows of its embeddings that occur: see `HeadLearner.whole`.
         objective: what is learned.
         examples: to learn from.
         held_out: see `HeadLearner`.
@@ -218,6 +275,8 @@ def head_trainer(
         run_key: what is trained, on what.
     """
     plan = head_plan(settings, len(examples), seed)
+    seen = SeenRows(model.embedding, (examples, held_out))
+    model.embedding = torch.nn.Parameter(seen.rows())
     model.to(execution.device)
     optimiser = layered_optimiser(
         model, lr=plan.lr, layer_decay=settings.layer_decay, weight_decay=settings.weight_decay, freeze=settings.freeze
@@ -225,7 +284,7 @@ def head_trainer(
     state = Checkpoints(state_dir, run_key)
     learner = HeadLearner(
         model, optimiser, objective, examples, plan, execution, held_out=held_out, figures=figures,
-        patience=settings.patience,
+        patience=settings.patience, seen=seen,
     )  # fmt: skip
     return Trainer(
         learner, plan, state=state, found=state.restore(load_snapshot), checkpoint_seconds=settings.checkpoint_seconds,

@@ -54,11 +54,11 @@ class HeadTargets:
         part = Rows(given.ids[begin:end], given.lengths[first:last], given.seconds[first:last], targets, given.device)
         return HeadTargets(part, self.per_position, self.weights)
 
-    def packed(self, *, segments: bool, pad_id: int) -> "tuple[Packed, Tensor | None]":
+    def packed(self, *, segments: bool) -> "tuple[Packed, Tensor | None]":
         """The ids, packed, and which text of a pair each belongs to, where a model has segments."""
         given = self.given
         multiple = 1 if given.device.type == "cpu" else 8
-        ids = pack(given.ids, given.lengths, multiple=multiple, pad_id=pad_id).to(given.device)
+        ids = pack(given.ids, given.lengths, multiple=multiple).to(given.device)
         if not segments:
             return ids, None
         which = pack(segments_of(given.lengths, given.seconds).numpy(), given.lengths, multiple=multiple)
@@ -94,7 +94,7 @@ class HeadObjective:
 
 def scores_of(model: HeadedModel, targets: HeadTargets) -> tuple[Tensor, "Packed"]:
     """The scores of a batch, float32, and how it is packed."""
-    packed, segments_N = targets.packed(segments=model.config.segments > 0, pad_id=model.config.pad_id or 0)
+    packed, segments_N = targets.packed(segments=model.config.segments > 0)
     return model.scores_packed(packed, segments_N).float(), packed
 
 

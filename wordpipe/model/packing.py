@@ -17,7 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-_ABOUT = 8  # positions: lengths of a group differ by fewer
+_ABOUT, _ABOUT_OF_FEW = 8, 16  # positions: lengths of a group differ by fewer
+_FEW = 2048  # positions, of which 32 short texts are: each further group costs them more than padding
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,8 @@ def pack(
     rounded_S = -(-lengths_S // multiple) * multiple
     order_S = np.argsort(rounded_S, kind="stable")
     widths, counts = np.unique(rounded_S, return_counts=True)
-    together = tuple(np.unique(widths // _ABOUT, return_counts=True)[1].tolist())
+    about = _ABOUT if int(lengths_S.sum()) > _FEW else _ABOUT_OF_FEW
+    together = tuple(np.unique(widths // about, return_counts=True)[1].tolist())
     return _packed(ids, lengths_S, order_S, widths, counts, together, pad_id=None if multiple == 1 else pad_id)
 
 

@@ -200,8 +200,10 @@ class _TransformerStart:
 
     def numbers(self, learner: HeadLearner) -> tuple[int, int]:
         """See `Start`."""
-        weights = [*learner.model.parameters()]
-        return sum(one.numel() for one in weights), sum(one.numel() for one in weights if one.requires_grad)
+        left_out = 0 if learner.seen is None else learner.seen.n_left_out
+        weights, table = [*learner.model.parameters()], learner.model.embedding
+        trained = sum(one.numel() for one in weights if one.requires_grad) + left_out * table.requires_grad
+        return sum(one.numel() for one in weights) + left_out, trained
 
     def shown(self, learner: HeadLearner) -> str:
         """See `Start`."""
@@ -209,8 +211,7 @@ class _TransformerStart:
 
     def save(self, job: Job, learner: HeadLearner) -> dict[str, Any]:
         """See `Start`."""
-        model = learner.model.cpu().eval()
-        assert isinstance(model, type(learner._headed))
+        model = learner.whole()
         save_headed(model, job.write)
         config = model.config
         side = "left" if config.causal else "right"
