@@ -18,7 +18,7 @@ def test_a_temperature_is_found_again(true):
     assert found == pytest.approx(true, rel=0.06)
     assert log_loss(logits, labels, found, "single") <= min(
         log_loss(logits, labels, one, "single") for one in np.linspace(0.1, 5, 200)
-    ) + 1e-6  # fmt: skip
+    ) + 1e-5  # fmt: skip
     sure = probabilities_of(logits, found, "single")
     assert calibration_error(sure.max(1), sure.argmax(1) == labels) < 0.02
 
@@ -28,6 +28,17 @@ def test_a_temperature_of_several_labels():
     logits = random.normal(0, 2, (5_000, 3))
     labels = (random.random((5_000, 3)) < probabilities_of(logits, 1.7, "several")).astype(int)
     assert choose_temperature(logits, labels, "several") == pytest.approx(1.7, rel=0.1)
+
+
+def test_few_texts_that_are_right_are_no_reason_to_be_certain():
+    """Their loss alone is the smallest at the coldest temperature."""
+    logits, labels = np.array([[2.0, 0.0], [0.0, 2.0]] * 3), np.array([0, 1] * 3)
+    found = choose_temperature(logits, labels, "single")
+    assert 0.4 < found < 0.9
+    prior = [log_loss(logits, labels, t, "single") + np.log(t) ** 2 / 12 for t in np.linspace(0.1, 3, 2000)]
+    assert found == pytest.approx(np.linspace(0.1, 3, 2000)[int(np.argmin(prior))], abs=2e-3)
+    many = choose_temperature(np.repeat(logits, 400, axis=0), np.repeat(labels, 400), "single")
+    assert many < found / 2
 
 
 def test_log_loss_equals_that_of_scikit_learn():

@@ -50,17 +50,22 @@ def log_loss(logits_NV: Floats, labels: npt.NDArray[np.integer], temperature: fl
 def choose_temperature(logits_NV: Floats, labels: npt.NDArray[np.integer], kind: Kind) -> float:
     """The temperature of the smallest log-loss, between 0.05 and 20; the loss has one valley in 1 / T, which is searched.
 
+    A few texts that are all right would ask for the coldest one, and with it for certainty. So log T is expected to be about
+    0, normal with deviation 1: to six texts that says much, to a hundred little.
+
     Args:
         logits_NV: of held-out texts.
         labels: see `log_loss`.
         kind: likewise.
     """
+
+    def loss_at(log_t: float) -> float:
+        return log_loss(logits_NV, labels, float(np.exp(log_t)), kind) + log_t**2 / (2.0 * len(logits_NV))
+
     low, high, golden = np.log(_COLDEST), np.log(_HOTTEST), (np.sqrt(5.0) - 1.0) / 2.0
     for _ in range(_ROUNDS):
         left, right = high - golden * (high - low), low + golden * (high - low)
-        if log_loss(logits_NV, labels, float(np.exp(left)), kind) <= log_loss(
-            logits_NV, labels, float(np.exp(right)), kind
-        ):
+        if loss_at(left) <= loss_at(right):
             high = right
         else:
             low = left
