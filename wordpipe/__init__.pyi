@@ -805,7 +805,7 @@ def ingest(
         bad_records: stop at a record that cannot be read, or leave it out; such records are counted, the first five named. Default: 'fail'.
         text_b: field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and TSV without a header its number, from 1. Default: ''.
         parallel: pair the lines of two files; each line of the first SOURCE with the same line of the second. Default: False.
-        label_field: field that holds what the record is labelled as: a string, an integer or a list of strings. Default: ''.
+        label_field: field that holds what the record is labelled as: a string, a number or a list of strings. Default: ''.
         tags_field: field that holds a list of tags. Default: ''.
         spans_field: field that holds stretches of the text: a list of objects with start, end (in characters) and label. Default: ''.
 

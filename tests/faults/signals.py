@@ -19,6 +19,8 @@ _ENDLESS = {
     "seq2seq": ["--steps", "1000000"],
     "static": ["--steps", "1000000"],
     "contrastive": ["--steps", "1000000"],
+    "classifier": ["--epochs", "10000"],
+    "tagger": ["--epochs", "10000"],
 }
 _OURS = str(ROOT / "wordpipe")
 _SOON = 10.0  # seconds: the promise is two on a machine that has nothing else to do
@@ -32,7 +34,7 @@ def _stopped_in_training(stage: str, number: signal.Signals, times: int) -> Act:
         command = [*room.world.command(stage), *_ENDLESS[stage], "-o", room.target]
         child = room.world.nursery.command(*command)
         pointer = room.work / ".out.partial" / "LATEST.json"
-        child.wait_until(lambda: pointer.exists() or any(room.work.glob(".out.partial*/LATEST.json")))
+        child.wait_until(lambda: pointer.exists() or any(room.work.glob(".out.partial*/**/LATEST.json")))
         begin = time.monotonic()
         for _ in range(times - 1):
             os.kill(child.pid, number)
@@ -86,7 +88,7 @@ def _held(stop: Callable[[subprocess.Popen[bytes]], None], *, frees: bool) -> Ac
     def act(room: Room) -> None:
         room.lay_older("mlm")
         child = room.world.nursery.command(*room.world.command("mlm"), *_ENDLESS["mlm"], "-o", room.target)
-        child.wait_until(lambda: any(room.work.glob(".out.partial*/LATEST.json")))
+        child.wait_until(lambda: any(room.work.glob(".out.partial*/**/LATEST.json")))
         if frees:
             child.signal(signal.SIGKILL)
             room.fired += 1

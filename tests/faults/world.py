@@ -42,6 +42,7 @@ _PAIRS = [
     "--set",
     "checkpoint_steps=1",
 ]
+_HEAD = ["--epochs", "1", "--batch-size", "8", "--threads", "1", "--set", "checkpoint_steps=1", "--set", "held_out=0.3"]
 _WORDS = ["--dim", "16", "--epochs", "2", "--min-count", "2", "--threads", "1", "--deterministic"]
 
 
@@ -107,6 +108,15 @@ STAGES = {
         "contrastive",
         trains=True,
     ),
+    "classifier": Stage(
+        ("train", "classifier", "{world}/labelled", "--init", "{world}/mlm", "--device", "cpu", *_HEAD),
+        "model",
+        "mlm",
+        trains=True,
+    ),
+    "tagger": Stage(
+        ("train", "tagger", "{world}/labelled", "--init", "{world}/word2vec", *_HEAD), "model", "clm", trains=True
+    ),
     "embed": Stage(
         ("embed", "{world}/mlm", "{world}/ingest", "--unit", "document", "--device", "cpu", "--threads", "1"),
         "sentences",
@@ -121,7 +131,10 @@ STAGES = {
 _OF_PAIRS = {
     "pairs": ("ingest", "{world}/pairs.jsonl", "--text-b", "text_b", "--valid", "0.1"),
     "pair-tokens": ("tokenize", "{world}/pairs", "--vocab-size", "400"),
-}
+    "labelled": (
+        "ingest", "{world}/labelled.jsonl", "--label-field", "label", "--tags-field", "tags", "--valid", "0.1",
+    ),
+}  # fmt: skip
 """Inputs of stages that are made before these, and not tried themselves: they are what `ingest` and `tokenize` always do."""
 
 EXPORTS = {
@@ -164,6 +177,11 @@ class World:
         words = [line.split()[:6] for line in paragraphs if line.split()]
         pairs = [{"text": " ".join(some), "text_b": " ".join(some[::-1]), "task": "turn: "} for some in words]
         (self.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+        labelled = [
+            {"text": " ".join(some), "label": "long" if len(some[0]) > 3 else "short",
+             "tags": ["B-x" if len(word) > 4 else "O" for word in some]} for some in words
+        ]  # fmt: skip
+        (self.folder / "labelled.jsonl").write_text("".join(json.dumps(one) + "\n" for one in labelled))
         for name, arguments in {**_OF_PAIRS, **{name: row.arguments for name, row in STAGES.items()}}.items():
             command = [part.format(world=self.folder) for part in arguments]
             done = self.nursery.run(*command, "-o", self.folder / name)

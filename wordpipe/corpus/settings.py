@@ -93,7 +93,7 @@ class IngestSettings(Settings):
     )
     label_field: str = setting(
         "",
-        "field that holds what the record is labelled as: a string, an integer or a list of strings",
+        "field that holds what the record is labelled as: a string, a number or a list of strings",
         metavar="NAME",
         expert=True,
     )

@@ -90,17 +90,17 @@ def first_tokens(found: "Encoding", words: Sequence[tuple[int, int]]) -> Ints:
 
 
 class ExampleWriter:
-    """Writes examples to a folder.
+    """Writes examples to three files.
 
     Args:
-        folder: is made.
+        path: their names begin so; its folder is made.
         width: numbers of a target; 0: one for each id.
     """
 
-    def __init__(self, folder: Path, width: int) -> None:
-        folder.mkdir(parents=True)
-        self._folder, self._width = folder, width
-        self._ids, self._targets = (folder / "ids").open("wb"), (folder / "targets").open("wb")
+    def __init__(self, path: Path, width: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._width = path, width
+        self._ids, self._targets = (_file_of(path, name).open("wb") for name in ("ids", "targets"))
         self._lengths: list[int] = []
         self._seconds: list[int] = []
 
@@ -122,7 +122,7 @@ class ExampleWriter:
         """All is on disk."""
         self._ids.close()
         self._targets.close()
-        (self._folder / "lengths").write_bytes(np.array([self._lengths, self._seconds], np.int64).tobytes())
+        _file_of(self._path, "lengths").write_bytes(np.array([self._lengths, self._seconds], np.int64).tobytes())
 
 
 @dataclass(frozen=True)
@@ -149,20 +149,20 @@ class Rows:
 
 
 class LabelledExamples:
-    """The examples of a folder, numbered; the numbers lie on disk and are mapped into memory.
+    """The examples of three files, numbered; the numbers lie on disk and are mapped into memory.
 
     Args:
-        folder: that an `ExampleWriter` wrote.
+        path: as an `ExampleWriter` had it.
         width: numbers of a target; 0: one for each id.
     """
 
     n_repeated = 0
 
-    def __init__(self, folder: Path, width: int) -> None:
-        self.lengths, self.seconds = np.fromfile(folder / "lengths", np.int64).reshape(2, -1)
+    def __init__(self, path: Path, width: int) -> None:
+        self.lengths, self.seconds = np.fromfile(_file_of(path, "lengths"), np.int64).reshape(2, -1)
         self._starts, self._width = np.cumsum(self.lengths) - self.lengths, width
         self._ids, self._targets = (
-            _mapped(folder / name, kind) for name, kind in (("ids", np.int32), ("targets", np.float32))
+            _mapped(_file_of(path, name), kind) for name, kind in (("ids", np.int32), ("targets", np.float32))
         )
 
     def __len__(self) -> int:
@@ -204,9 +204,13 @@ class LabelledExamples:
             yield order[first:]
 
 
-def open_examples(folder: Path, width: int) -> LabelledExamples:
+def open_examples(path: Path, width: int) -> LabelledExamples:
     """What an `ExampleWriter` wrote."""
-    return LabelledExamples(folder, width)
+    return LabelledExamples(path, width)
+
+
+def _file_of(path: Path, name: str) -> Path:
+    return path.with_name(f"{path.name}.{name}")
 
 
 def _mapped(path: Path, kind: Any) -> npt.NDArray[Any]:

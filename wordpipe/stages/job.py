@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 
+_SPARE = 4  # what the removal of a folder with one below it opens at once
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -141,6 +143,8 @@ class Job:
         path = self.output.parent / f".{self.output.name}.{secrets.token_hex(8)}.scratch.tmp"
         path.mkdir()
         self._stack.callback(shutil.rmtree, path, ignore_errors=True)
+        for _ in range(_SPARE):  # descriptors for that, where a run ends because there are no more
+            self._stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
         return path
 
     def open_input(self, path: PathLike, kinds: Iterable[Kind]) -> Artifact:

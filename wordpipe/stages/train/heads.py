@@ -18,6 +18,7 @@ from wordpipe.heads import (
 )
 from wordpipe.heads.settings import ClassifierSettings, HeadSettings, ReaderSettings, TaggerSettings
 from wordpipe.model import HeadConfig, LanguageModel, headed_class, save_headed, seed_of, start_headed
+from wordpipe.runtime import keep_torch_cache
 from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, RunOptions, open_job
@@ -261,15 +262,17 @@ class _Training:
         width = self.task.width(self.labelled)
         writers = {held: ExampleWriter(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True)}
         cut = 0
-        for records in self.labelled.batches(self.job, _AT_ONCE):
-            for record, examples in zip(records, self.task.examples(records, encoder, self.labelled), strict=True):
-                for one, target in examples:
-                    writers[record.held_out].add(one, target)
-                    self.truncated += one.cut > 0
-                    cut += one.cut
-                self.measured += record.held_out
-        for writer in writers.values():
-            writer.close()
+        try:
+            for records in self.labelled.batches(self.job, _AT_ONCE):
+                for record, examples in zip(records, self.task.examples(records, encoder, self.labelled), strict=True):
+                    for one, target in examples:
+                        writers[record.held_out].add(one, target)
+                        self.truncated += one.cut > 0
+                        cut += one.cut
+                    self.measured += record.held_out
+        finally:  # of a run that fails, too: what tidies up needs descriptors
+            for writer in writers.values():
+                writer.close()
         self.job.counts |= {"texts_cut": self.truncated, "tokens_cut": cut} | self.task.counts
         if self.truncated:
             self.job.warn(self.task.cut_message(self.truncated, cut, self.settings.seq_len or 0, self.start.unit))
@@ -350,6 +353,7 @@ class _Training:
 
 
 def _train(corpus: SourceLike, output: Any, settings: HeadSettings, run: RunOptions | None, task: HeadTask) -> Made:
+    keep_torch_cache()
     with open_job("model", output, settings, run) as job:
         job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
         if settings.init is None:
