@@ -7,6 +7,7 @@
     learn, resume, encode    what must hold on any device (peers/model_checks.py)
     pairs                    likewise of encoder-decoders: a step in float32 and bfloat16, learning, beams, denoising
                              (peers/pair_checks.py)
+    heads                    and of heads for texts, tokens and answers: a step, learning, scores (peers/head_checks.py)
     speed                    tokens/s of our training loop: compiled with Muon (our default) and with AdamW, and eager
     trainer                  the same by transformers' Trainer, with and without torch_compile (pip install accelerate): bf16,
                              fused AdamW, sdpa, the head on the targets only, the same tokens per step, the largest
@@ -38,11 +39,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from peers.head_checks import check_heads
 from peers.model_bench import ModelBench
 from peers.model_checks import check_encode, check_learning, check_resume, text
 from peers.pair_checks import check_pairs
 
-PARTS = ("learn", "resume", "encode", "pairs", "speed", "trainer")
+PARTS = ("learn", "resume", "encode", "pairs", "heads", "speed", "trainer")
 SMALL = {"preset": "tiny", "seq_len": 64, "batch_size": 64, "lr": 3e-3, "compile": "off"}
 TINY = SMALL | {
     "dim": 32,
@@ -197,6 +199,7 @@ def everything(arguments: argparse.Namespace, bench: ModelBench) -> Iterator[dic
         "resume": check_resume(base, 20 if is_cuda else 6),
         "encode": check_encode(base, torch.device(arguments.device)),
         "pairs": check_pairs(base, 300 if is_cuda else 60, torch.device(arguments.device)),
+        "heads": check_heads(base, 6 if is_cuda else 8, torch.device(arguments.device)),
         "speed": speeds(bench, shapes, arguments.device),
         "trainer": trainers(bench, shapes, arguments.device),
     }

@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from peers.model_checks import N_TOKENS, Line, run, text
 from peers.model_ours import special_of
-from wordpipe.model import EncoderDecoder, Rules, beam_search, new_encoder_decoder
+from wordpipe.model import EncoderDecoder, HeadedModel, Rules, beam_search, new_encoder_decoder
 from wordpipe.training import (
     Denoising,
     PairBlocks,
@@ -30,6 +30,8 @@ from wordpipe.training import (
     open_pairs,
 )
 from wordpipe.training.settings import CausalSettings, DenoisingSettings, PairSettings, Seq2SeqSettings
+
+Loss = Callable[[Any, Any], torch.Tensor]
 
 STYLES = ("t5", "vaswani")
 SPECIAL = special_of()
@@ -59,32 +61,35 @@ def new_pair_model(settings: PairSettings) -> EncoderDecoder:
 
 def copied(model: Any, device: torch.device) -> Any:
     """The same weights on a device, in evaluation mode."""
-    other = type(model)(model.config)
+    shape = (model.language_config, model.head_config) if isinstance(model, HeadedModel) else (model.config,)
+    other = type(model)(*shape)
     other.load_state_dict(model.state_dict())
     return other.to(device).eval()
 
 
 def step_of(
-    model: Any, objective: Any, rows: Any, device: torch.device, dtype: torch.dtype
+    model: Any, objective: Any, rows: Any, device: torch.device, dtype: torch.dtype, loss_of: Loss = loss_sum
 ) -> tuple[float, torch.Tensor]:
     """Loss per label and all gradients, of the model on the device, as float32 on the CPU."""
     model = copied(model, device)
     targets = objective(device).targets(rows.to(device), torch.Generator(device).manual_seed(5), 0.0)
     with torch.autocast(device.type, dtype=dtype, enabled=dtype is not torch.float32):
-        loss = loss_sum(model, targets) / targets.n_targets
+        loss = loss_of(model, targets) / targets.n_targets
     loss.backward()
     gradients = [weight.grad.flatten().float().cpu() for weight in model.parameters() if weight.grad is not None]
     return float(loss.detach()), torch.cat(gradients)
 
 
-def check_step(name: str, model: Any, objective: Any, rows: Any, device: torch.device) -> Line:
+def check_step(
+    name: str, model: Any, objective: Any, rows: Any, device: torch.device, *, loss: Loss = loss_sum
+) -> Line:
     """A step on the device, in float32 and in bfloat16, beside that of a CPU in float32."""
-    want, wanted = step_of(model, objective, rows, torch.device("cpu"), torch.float32)
+    want, wanted = step_of(model, objective, rows, torch.device("cpu"), torch.float32, loss)
     gaps, cosines = dict[str, float](), dict[str, float]()
     for dtype in (torch.float32, torch.bfloat16):
         short = str(dtype).removeprefix("torch.")
-        loss, found = step_of(model, objective, rows, device, dtype)
-        gaps[short], cosines[short] = abs(loss - want), float(F.cosine_similarity(found, wanted, dim=0))
+        value, found = step_of(model, objective, rows, device, dtype, loss)
+        gaps[short], cosines[short] = abs(value - want), float(F.cosine_similarity(found, wanted, dim=0))
     ok = all(gaps[one] < LOSS_GAPS[one] and cosines[one] > COSINES[one] for one in gaps)
     return {"check": f"{name} steps", "ok": ok, "loss": want, "loss_gaps": gaps, "cosines_of_gradients": cosines}
 

@@ -52,6 +52,16 @@ def test_encoder_decoders_hold_on_a_cpu(script, tmp_path, capsys):
     assert [line["sources"] for line in beams] == [64, 64]
 
 
+@pytest.mark.slow
+def test_heads_hold_on_a_cpu(script, tmp_path, capsys):
+    options = ["--device", "cpu", "--only", "heads"]
+    assert script.main(["--out", str(tmp_path / "out.json"), *options]) == 0, capsys.readouterr().out
+    lines = json.loads((tmp_path / "out.json").read_text())["lines"]
+    assert [line["check"] for line in lines] == [
+        f"{kind} head {what}" for kind in ("sequence", "token", "span") for what in ("steps", "learns", "scores")
+    ]
+
+
 def test_a_step_of_another_model_is_found(script):
     """The checks can fail: weights that a device would get wrong."""
     checks = import_module("peers.pair_checks")
@@ -116,6 +126,6 @@ def test_without_cuda_it_says_so(script, tmp_path, capsys):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("part", ["learn", "resume", "encode", "pairs"])
+@pytest.mark.parametrize("part", ["learn", "resume", "encode", "pairs", "heads"])
 def test_every_check_holds_on_a_gpu(script, part, tmp_path, capsys):
     assert script.main(["--out", str(tmp_path / "out.json"), "--only", part]) == 0, capsys.readouterr().out
