@@ -29,7 +29,7 @@ class Said(list):
 
 @pytest.fixture(scope="module")
 def models(built, tmp_path_factory):
-    """A model of each kind, hardly trained: encoder, decoder, pairs, denoiser, classifier, tagger."""
+    """A model of each kind, hardly trained: encoder, decoder, pairs, denoiser, classifier, tagger, reader."""
     folder = tmp_path_factory.mktemp("models")
     wordpipe.train_mlm(built / "tokens", output=folder / "encoder", steps=2, **SMALL)
     wordpipe.train_clm(built / "tokens", output=folder / "decoder", steps=2, **SMALL)
@@ -47,6 +47,11 @@ def models(built, tmp_path_factory):
     head = {"init": folder / "encoder", "epochs": 1, "device": "cpu", "dtype": "float32", "threads": 1}
     wordpipe.train_classifier(folder / "labelled", output=folder / "classifier", **head)
     wordpipe.train_tagger(folder / "labelled", output=folder / "tagger", **head)
+    asked = [
+        {"text": row["text"], "text_b": "which colour", "spans": [[6, 6 + len(row["label"]), None]]} for row in rows
+    ]
+    wordpipe.ingest(asked, output=folder / "asked", text_b="text_b", spans_field="spans", valid=0.2)
+    wordpipe.train_reader(folder / "asked", output=folder / "reader", **head)
     return folder
 
 
@@ -110,20 +115,21 @@ def test_models_with_a_head_show_their_body_and_what_they_say(models, name, says
         ("seq2seq", "pairs", "tokens of targets"),
         ("classifier", "labelled", "labels of texts"),
         ("tagger", "labelled", "tags of words"),
+        ("reader", "asked", "ends of answers"),
     ],
 )
 def test_importance_is_the_rise_of_the_models_own_loss(models, built, name, corpus, of):
     """The slow twin cuts the head's columns out of the output matrix of a copy of the model's folder."""
     data = built / "corpus" if corpus is None else models / corpus
-    source = "bees fly home" if corpus is None else "it is red 7"
-    found = wordpipe.attention(models / name, source, data=data, importance=True, sample=600)
+    source = {None: ("bees fly home",), "asked": ("which colour", "it is red 7")}.get(corpus, ("it is red 7",))
+    found = wordpipe.attention(models / name, *source, data=data, importance=True, sample=600)
     assert found["loss"]["of"] == of
     assert found["loss"]["targets"] > 0
     for stack in found["stacks"]:
         assert np.isfinite(stack["importance"]).all()
         assert np.array(stack["importance"]).shape == np.array(stack["weights"]).shape[:2]
     assert np.abs(np.concatenate([np.ravel(one["importance"]) for one in found["stacks"]])).max() > 0
-    again = wordpipe.attention(models / name, source, data=data, importance=True, sample=600)
+    again = wordpipe.attention(models / name, *source, data=data, importance=True, sample=600)
     assert again["stacks"] == found["stacks"]
 
 
@@ -147,7 +153,7 @@ def test_the_rise_is_the_difference_to_a_model_without_the_head(models, built, t
     assert found["heads"]["encoder"][1][1] == pytest.approx(rise, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["encoder", "decoder", "denoiser", "seq2seq", "classifier", "tagger"])
+@pytest.mark.parametrize("name", ["encoder", "decoder", "denoiser", "seq2seq", "classifier", "tagger", "reader"])
 def test_doctor_examines_a_model_by_what_it_was_made_of(models, name):
     found = doctor(models / name, sample=600)
     layers = {(one["stack"], one["layer"]) for one in found["layers"]}
@@ -155,7 +161,7 @@ def test_doctor_examines_a_model_by_what_it_was_made_of(models, name):
     assert layers == {(stack, layer) for stack in stacks for layer in range(2)}
     assert all(np.isfinite(one["rise"]) and 0 <= one["dead_units"] <= 1 for one in found["layers"])
     assert found["metrics"]["loss"] > 0
-    assert found["start"] == ("fresh" if name not in ("classifier", "tagger") else str(models / "encoder"))
+    assert found["start"] == ("fresh" if name not in ("classifier", "tagger", "reader") else str(models / "encoder"))
     assert all(0 < one["moved"] < 0.5 for one in found["layers"]), [one["moved"] for one in found["layers"]]
     assert {one["state"] for one in found["findings"]} <= {"healthy", "weak", "sick", "unknown"}
 
@@ -176,13 +182,12 @@ def test_a_model_that_has_learned_nothing_is_sick_and_mended_by_steps(models):
 
 
 def test_dead_units_are_counted(models, tmp_path):
-    from wordpipe.stages.evaluate import inspected
+    from wordpipe.stages import inspected
+    from wordpipe.stages.evaluate import held_out, model_doctor
 
     opened = inspected.inspect_model(models / "encoder")
     with torch.no_grad():
         opened.model.blocks[0].feedforward.up.weight[:16] = 0  # a quarter of the gated half
-    from wordpipe.stages.evaluate import held_out, model_doctor
-
     with held_out.held_out(opened, None, 300, RunOptions()) as text:
         shares = model_doctor._dead_units(opened, text, RunOptions())
     assert shares["encoder", 0] == pytest.approx(0.25)

@@ -26,9 +26,9 @@ import torch
 
 from wordpipe.artifacts import Artifact, read_batches, read_schema
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.heads import IGNORED, HeadTargets, Rows, TextEncoder, head_loss_sum
-from wordpipe.heads.settings import ClassifierSettings
-from wordpipe.model import HeadedModel
+from wordpipe.heads import IGNORED, HeadTargets, Rows, head_loss_sum
+from wordpipe.heads.settings import ClassifierSettings, ReaderSettings
+from wordpipe.model import HeadConfig, HeadedModel
 from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.evaluate.language_model import task_of
 from wordpipe.stages.evaluate.pairs import read_pairs
@@ -41,6 +41,7 @@ from wordpipe.stages.sources import SourceLike
 from wordpipe.stages.text.targets import source_ids
 from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
 from wordpipe.stages.train.labelled import Labelled, Record
+from wordpipe.stages.train.reader_task import ReaderTask
 from wordpipe.tokens import Encoder, list_array, number_of_ids, sentinel_ids
 from wordpipe.training import (
     Blocks,
@@ -70,6 +71,7 @@ _MAX_LEN = 512  # positions of a sequence: attention grows with the square
 _SMALL = (
     2_000_000  # weights: below, threads wait for each other longer than they compute, and on busy cores many times so
 )
+_READING = ("max_query", "max_answer", "stride", "n_best")
 _PROBLEMS = {"single_label": "single", "multi_label": "several", "regression": "score"}
 
 
@@ -120,7 +122,7 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
     Raises:
         InputError: no text, or no data is named and none is found.
         ArtifactError: a corpus without what the objective needs, or a model without an objective that is measured here:
-            an encoder of texts, a head that finds answers.
+            an encoder of texts.
     """
     if model.command == CONTRASTIVE:
         raise ArtifactError(
@@ -383,32 +385,30 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
     headed = model.model
     assert isinstance(headed, HeadedModel)
     head = headed.head_config
+    task: ReaderTask | TaggerTask | ClassifierTask
     if head.kind == "span":
-        raise ArtifactError(
-            "the loss of a head that finds answers is not measured here", where=model.path,
-            expected="a language model, a classifier or a tagger",
-        )  # fmt: skip
-    task = TaggerTask() if head.kind == "token" else ClassifierTask(
-        ClassifierSettings.make({"problem": _PROBLEMS[head.problem]})
-    )  # fmt: skip
-    if task.column not in (names := read_schema(corpus, "corpus").names):
+        own = {name: model.settings[name] for name in _READING if name in model.settings}
+        task = ReaderTask(ReaderSettings.make(own))
+    elif head.kind == "token":
+        task = TaggerTask()
+    else:
+        task = ClassifierTask(ClassifierSettings.make({"problem": _PROBLEMS[head.problem]}))
+    names = read_schema(corpus, "corpus").names
+    if missing := [column for column in (task.column, *task.also) if column not in names]:
         raise InputError(
-            f"the corpus has no column {task.column!r}", where=corpus.path, got=", ".join(names),
+            f"the corpus has no column {missing[0]!r}", where=corpus.path, got=", ".join(names),
             hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
         )  # fmt: skip
     share = 0.0 if given else _share(model, corpus)
     labelled = Labelled(corpus, task, share, "text_b" in names)
     kept = any(record.held_out for record in labelled.records())
-    encoder = TextEncoder(model.tokenizer, model.max_len)
+    encoder = task.encoder(model.tokenizer, model.max_len)
     rows, size, left_out = list[tuple[Any, list[float]]](), 0, 0
     records = (record for record in labelled.records() if record.held_out or not kept)
     try:
         while size < n_tokens and (some := list(islice(records, 256))):
-            encoded = encoder.encode([record.texts for record in some], words=task.per_word)
-            for record, one in zip(some, encoded, strict=True):
-                if (
-                    target := _target(record, head.labels, head.problem, one.firsts, len(one.ids), task.per_word)
-                ) is None:
+            for one, target in _examples(task, some, encoder, labelled, head):
+                if target is None:
                     left_out += 1
                 elif size < n_tokens:
                     rows.append((one, target))
@@ -427,7 +427,7 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
                   (np.arange(len(one.ids)) >= one.second).astype(np.int64) if has_segments else None)
         for one, _ in rows[:_SEQUENCES]
     ]  # fmt: skip
-    what = {"token": "tags of words", "sequence": "labels of texts"}[head.kind]
+    what = {"token": "tags of words", "sequence": "labels of texts", "span": "ends of answers"}[head.kind]
     return _summed(
         headed, batches, head_loss_sum, "scores of texts" if head.problem == "regression" else what, str(corpus.path),
         "held out" if kept else None, sequences, left_out,
@@ -443,6 +443,19 @@ def _share(model: Inspected, corpus: Artifact) -> float:
             last = doc_id
     wanted = float(model.settings.get("held_out") or 0.0) * (splits["train"] + splits["valid"]) - splits["valid"]
     return max(0.0, wanted / max(1, splits["train"]))
+
+
+def _examples(
+    task: Any, records: Sequence[Record], encoder: Any, labelled: Labelled, head: HeadConfig
+) -> Iterator[tuple[Any, list[float] | None]]:
+    """What the model reads of some records, and what that is to be; None: it does not know it."""
+    if head.kind == "span":
+        for windows in task.examples(records, encoder, labelled):
+            yield from ((one, [*target]) for one, target in windows)
+        return
+    encoded = encoder.encode([record.texts for record in records], words=task.per_word)
+    for record, one in zip(records, encoded, strict=True):
+        yield one, _target(record, head.labels, head.problem, one.firsts, len(one.ids), task.per_word)
 
 
 def _target(
