@@ -40,7 +40,7 @@ from wordpipe.stages.models import DENOISING, OpenModel
 from wordpipe.stages.sources import SourceLike
 from wordpipe.stages.text.targets import source_ids
 from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
-from wordpipe.stages.train.labelled import Labelled, Record
+from wordpipe.stages.train.labelled import Labelled, Record, share_held_out
 from wordpipe.stages.train.reader_task import ReaderTask
 from wordpipe.tokens import Encoder, list_array, number_of_ids, sentinel_ids
 from wordpipe.training import (
@@ -399,7 +399,7 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
             f"the corpus has no column {missing[0]!r}", where=corpus.path, got=", ".join(names),
             hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
         )  # fmt: skip
-    share = 0.0 if given else _share(model, corpus)
+    share = 0.0 if given else share_held_out(corpus, task, float(model.settings.get("held_out") or 0.0))[0]
     labelled = Labelled(corpus, task, share, "text_b" in names)
     kept = any(record.held_out for record in labelled.records())
     encoder = task.encoder(model.tokenizer, model.max_len)
@@ -432,17 +432,6 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
         headed, batches, head_loss_sum, "scores of texts" if head.problem == "regression" else what, str(corpus.path),
         "held out" if kept else None, sequences, left_out,
     )  # fmt: skip
-
-
-def _share(model: Inspected, corpus: Artifact) -> float:
-    """The share of the records of the training split that were held out in training, as it was there."""
-    splits, last = {"train": 0, "valid": 0, "test": 0}, None
-    for batch in read_batches(corpus, "corpus", ["doc_id", "split"]):
-        for doc_id, split in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            splits[split] += doc_id != last
-            last = doc_id
-    wanted = float(model.settings.get("held_out") or 0.0) * (splits["train"] + splits["valid"]) - splits["valid"]
-    return max(0.0, wanted / max(1, splits["train"]))
 
 
 def _examples(

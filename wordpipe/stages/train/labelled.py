@@ -120,6 +120,24 @@ class Labelled:
         yield Record(texts, label, where, held_out)
 
 
+def share_held_out(source: Artifact, task: LabelReader, held_out: float) -> tuple[float, dict[str, int]]:
+    """The share of the training split that is held out, so that with the validation split it is `held_out` of both.
+
+    The task looks at the column of each record on the way.
+
+    Returns:
+        the share, and how many records each split has.
+    """
+    splits = {"train": 0, "valid": 0, "test": 0}
+    for batch in read_batches(source, "corpus", ["sentence_id", "split", task.column]):
+        for number, split, value in zip(*(batch.column(at).to_pylist() for at in range(3)), strict=True):
+            if number == 0:
+                splits[split] += 1
+                task.look(value)
+    wanted = held_out * (splits["train"] + splits["valid"]) - splits["valid"]
+    return max(0.0, wanted / max(1, splits["train"])), splits
+
+
 def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float) -> Labelled:
     """Read a corpus once, and count what it holds.
 
@@ -138,14 +156,8 @@ def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float
             f"the corpus has no column {missing[0]!r}", where=source.path, got=", ".join(names),
             hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
         )  # fmt: skip
-    splits = {"train": 0, "valid": 0, "test": 0}
-    for batch in read_batches(source, "corpus", ["sentence_id", "split", task.column]):
-        for number, split, value in zip(*(batch.column(at).to_pylist() for at in range(3)), strict=True):
-            if number == 0:
-                splits[split] += 1
-                task.look(value)
-    wanted = held_out * (splits["train"] + splits["valid"]) - splits["valid"]
-    labelled = Labelled(source, task, max(0.0, wanted / max(1, splits["train"])), "text_b" in names)
+    share, splits = share_held_out(source, task, held_out)
+    labelled = Labelled(source, task, share, "text_b" in names)
     seen: set[str] = set()
     for record in labelled.records():
         found = task.names_of(record.label)
