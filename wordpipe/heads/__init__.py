@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.heads.answers import Candidates, Reader, answered, best_candidates, span_table
+    from wordpipe.heads.answers import Candidates, Reader, answered, best_candidates
     from wordpipe.heads.baselines import Gazetteer, TfidfModel, best_sentence, commonest
     from wordpipe.heads.calibration import (
         calibration_error,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         RowEncoder,
         StaticHeadLearner,
         StaticModel,
-        static_execution,
         static_trainer,
     )
     from wordpipe.heads.static_model import (
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
         extended,
         is_pair,
         text_units,
-        windows_of,
         word_units,
     )
     from wordpipe.heads.tags import Chunk, best_tags, chunks_of, tag_vocabulary, words_of

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from wordpipe.artifacts import Artifact, read_batches, read_schema
+from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.heads import IGNORED, HeadTargets, Rows, head_loss_sum
 from wordpipe.heads.settings import ClassifierSettings, ReaderSettings
@@ -40,7 +40,7 @@ from wordpipe.stages.models import DENOISING, OpenModel
 from wordpipe.stages.sources import SourceLike
 from wordpipe.stages.text.targets import source_ids
 from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
-from wordpipe.stages.train.labelled import Labelled, Record, share_held_out
+from wordpipe.stages.train.labelled import Labelled, Record, require_columns, share_held_out
 from wordpipe.stages.train.reader_task import ReaderTask
 from wordpipe.tokens import Encoder, list_array, number_of_ids, sentinel_ids
 from wordpipe.training import (
@@ -393,12 +393,7 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
         task = TaggerTask()
     else:
         task = ClassifierTask(ClassifierSettings.make({"problem": _PROBLEMS[head.problem]}))
-    names = read_schema(corpus, "corpus").names
-    if missing := [column for column in (task.column, *task.also) if column not in names]:
-        raise InputError(
-            f"the corpus has no column {missing[0]!r}", where=corpus.path, got=", ".join(names),
-            hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
-        )  # fmt: skip
+    names = require_columns(corpus, task)
     share = 0.0 if given else share_held_out(corpus, task, float(model.settings.get("held_out") or 0.0))[0]
     labelled = Labelled(corpus, task, share, "text_b" in names)
     kept = any(record.held_out for record in labelled.records())

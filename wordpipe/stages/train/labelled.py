@@ -120,6 +120,17 @@ class Labelled:
         yield Record(texts, label, where, held_out)
 
 
+def require_columns(source: Artifact, task: LabelReader) -> list[str]:
+    """The names of a corpus's columns. Raises InputError: one that the task needs is not among them."""
+    names: list[str] = read_schema(source, "corpus").names
+    if missing := [column for column in (task.column, *task.also) if column not in names]:
+        raise InputError(
+            f"the corpus has no column {missing[0]!r}", where=source.path, got=", ".join(names),
+            hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
+        )  # fmt: skip
+    return names
+
+
 def share_held_out(source: Artifact, task: LabelReader, held_out: float) -> tuple[float, dict[str, int]]:
     """The share of the training split that is held out, so that with the validation split it is `held_out` of both.
 
@@ -150,12 +161,7 @@ def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float
     Raises:
         InputError: no column of labels, fewer than two labels, or nothing to learn from or to hold out.
     """
-    names = read_schema(source, "corpus").names
-    if missing := [column for column in (task.column, *task.also) if column not in names]:
-        raise InputError(
-            f"the corpus has no column {missing[0]!r}", where=source.path, got=", ".join(names),
-            hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
-        )  # fmt: skip
+    names = require_columns(source, task)
     share, splits = share_held_out(source, task, held_out)
     labelled = Labelled(source, task, share, "text_b" in names)
     seen: set[str] = set()
