@@ -12,12 +12,13 @@ from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
 from wordpipe_docs import figures
+from wordpipe_docs.head_figures import HEAD_FIGURES
 from wordpipe_docs.pair_figures import PAIR_FIGURES
 from wordpipe_docs.reference import REFERENCE
 
 MARK = re.compile(r"^<!-- generate: (?P<name>[\w-]+)(?: (?P<args>.+?))? -->$", re.MULTILINE)
 DATA = re.compile(r"^<!-- data: (?P<name>.+?) -->$", re.MULTILINE)
-FIGURES = {**figures.FIGURES, **PAIR_FIGURES}
+FIGURES = {**figures.FIGURES, **PAIR_FIGURES, **HEAD_FIGURES}
 
 
 def generated(name: str, args: str = "") -> str:
