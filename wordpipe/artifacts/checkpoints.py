@@ -247,13 +247,16 @@ class ResumeCache:
     Args:
         path: the folder; made when the first file is put there.
         recipe: of what is being made. Whatever else lies in the folder is removed.
+        shared: another process has opened it, and removes what is left; this one only puts files there.
     """
 
-    def __init__(self, path: Path, recipe: str) -> None:
-        self.path = path
-        self._recipe = recipe
+    def __init__(self, path: Path, recipe: str, *, shared: bool = False) -> None:
+        self.path, self.recipe = path, recipe
+        self._shared = shared
         self._lock = threading.Lock()
         self._being_written = 0
+        if shared:
+            return
         if path.exists() and not self._has_our_recipe():
             shutil.rmtree(path, ignore_errors=True)
         for left in path.glob(".*.tmp"):  # of a run that was killed while it wrote
@@ -285,7 +288,7 @@ class ResumeCache:
             with self._lock:
                 self.path.mkdir(parents=True, exist_ok=True)
                 if not (self.path / _RECIPE).exists():
-                    self._write_small(_RECIPE, self._recipe.encode())
+                    self._write_small(_RECIPE, self.recipe.encode())
             for old in (self._note(name), self.path / name):
                 old.unlink(missing_ok=True)
             with atomic_file(self.path / name) as file:
@@ -294,7 +297,7 @@ class ResumeCache:
             self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
         except BaseException:
             with self._lock:  # leave no folder without a finished file
-                if self._being_written == 1 and not any(self.path.glob("*.json")):
+                if not self._shared and self._being_written == 1 and not any(self.path.glob("*.json")):
                     shutil.rmtree(self.path, ignore_errors=True)
             raise
         finally:
@@ -327,7 +330,7 @@ class ResumeCache:
 
     def _has_our_recipe(self) -> bool:
         try:
-            return (self.path / _RECIPE).read_text() == self._recipe
+            return (self.path / _RECIPE).read_text() == self.recipe
         except _UNUSABLE:
             return False
 

@@ -13,7 +13,7 @@ import glob
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -36,7 +36,7 @@ from wordpipe.artifacts import (
     recipe_of,
     refuse_inside_artifact,
 )
-from wordpipe.errors import ArtifactError, BudgetError, StorageError
+from wordpipe.errors import ArtifactError, BudgetError, ConfigError, StorageError
 from wordpipe.runtime import (
     Progress,
     Report,
@@ -49,12 +49,13 @@ from wordpipe.runtime import (
 )
 from wordpipe.settings import Settings
 from wordpipe.stages.estimate import remember
-from wordpipe.stages.registry import load_named
+from wordpipe.stages.registry import COMMANDS, load_named
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from wordpipe.artifacts import TableWriter
+    from wordpipe.engines import Engine, EngineName, EngineOptions, ShardWork
 
 PathLike = str | os.PathLike[str]
 
@@ -68,6 +69,9 @@ class RunOptions:
     report: Report = automatic  # called with the progress of the work; runtime.quiet says nothing
     fresh: bool = False  # start over, even where a stopped run of the same recipe could be continued
     verify: bool = True  # check the inputs' hashes before use
+    engine: "EngineName" = "local"  # what makes the shards of stages that have some: this process, or a Ray cluster
+    address: str | None = None  # of a running Ray cluster; None: one is started on this machine, and ends with the work
+    workers: int | None = None  # threads, or processes of Ray; None: one for each processor
 
 
 @dataclass(repr=False)
@@ -126,6 +130,31 @@ class Job:
         self.clock = Stopwatch()
         self._stack = stack
         self.writer = stack.enter_context(ArtifactWriter(output))
+
+    @cached_property
+    def engine_options(self) -> "EngineOptions":
+        """What makes the shards. Raises ConfigError: what was asked for does not go together."""
+        from wordpipe.engines import EngineOptions
+
+        return EngineOptions(self.run.engine, self.run.address, self.run.workers)
+
+    def make_shards(self, work: "ShardWork", numbers: Sequence[int], total: int) -> None:
+        """Make shards by the engine that was asked for, which is started for the first of them.
+
+        Args:
+            work: what is done with them.
+            numbers: of those that are missing.
+            total: units of all shards, those included that are there.
+        """
+        if numbers:
+            before = total - sum(work.size_of(number) for number in numbers)
+            self._engine.make(work, numbers, self.run.report, before, total)
+
+    @cached_property
+    def _engine(self) -> "Engine":
+        from wordpipe.engines import open_engine
+
+        return self._stack.enter_context(open_engine(self.engine_options, self.run.report))
 
     @property
     def recipe(self) -> str:
@@ -257,6 +286,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
     """
     target, run = Path(output), run or RunOptions()
     with storage_errors(target), ExitStack() as stack:
+        _refuse_whole(settings.command, run)
         refuse_inside_artifact(target)
         check_replaceable(target, kind)  # before anything is touched, and again under the lock
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -278,6 +308,14 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
                 stopped.saved = "what is saved"
             raise
         job.publish()
+
+
+def _refuse_whole(command: str, run: RunOptions) -> None:
+    """Refuse to send to other machines what has no shards."""
+    if (run.engine, run.workers) != ("local", None) and not COMMANDS[command].parted:
+        parted = ", ".join(name for name, one in COMMANDS.items() if one.parted)
+        raise ConfigError(f"{command} is made as a whole, in this process", where="engine", got=run.engine, expected="local",
+                          hint=f"an engine and workers are for what has shards: {parted}")  # fmt: skip
 
 
 @contextmanager
