@@ -3,7 +3,7 @@
 import json
 
 import wordpipe
-from wordpipe.artifacts import tables
+from wordpipe.stages.text import token_shards
 
 SMALL = 8_000
 """Bytes of a shard."""
@@ -11,5 +11,5 @@ SMALL = 8_000
 
 def tokenize(corpus: str, output: str, settings: str) -> None:
     """The settings are JSON."""
-    tables.SHARD_BYTES = SMALL
+    token_shards.SHARD_BYTES = SMALL
     wordpipe.tokenize(corpus, output=output, **json.loads(settings))

@@ -221,9 +221,6 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-SHARD_BYTES = 256 << 20
-
-
 @dataclass(frozen=True)
 class Shard:
     """Some row groups of a table, one after the other."""
@@ -233,12 +230,11 @@ class Shard:
     rows: int  # rows in them
 
 
-def shards_of(artifact: Artifact, stem: str, shard_bytes: int | None = None) -> list[Shard]:
-    """Part a table at row groups into shards of about `shard_bytes` of uncompressed data (256 MiB).
+def shards_of(artifact: Artifact, stem: str, shard_bytes: int) -> list[Shard]:
+    """Part a table at row groups into shards of about `shard_bytes` of uncompressed data.
 
     The shards depend on the table alone, not on the machine or the number of threads.
     """
-    limit = SHARD_BYTES if shard_bytes is None else shard_bytes
     shards: list[Shard] = []
     groups: list[tuple[str, int]] = []
     rows = size = 0
@@ -248,7 +244,7 @@ def shards_of(artifact: Artifact, stem: str, shard_bytes: int | None = None) -> 
         for number, group in enumerate(found):
             groups.append((name, number))
             rows, size = rows + group.num_rows, size + group.total_byte_size
-            if size >= limit:
+            if size >= shard_bytes:
                 shards.append(Shard(len(shards), tuple(groups), rows))
                 groups, rows, size = [], 0, 0
     if groups or not shards:
