@@ -1,8 +1,9 @@
-"""`wordpipe tokenize` in shards so small that a few pages make many, for processes that are killed."""
+"""`wordpipe tokenize` and `embed` in shards so small that a few pages make many, for processes that are killed."""
 
 import json
 
 import wordpipe
+from wordpipe.stages.search import embed_shards
 from wordpipe.stages.text import token_shards
 
 SMALL = 8_000
@@ -13,3 +14,9 @@ def tokenize(corpus: str, output: str, settings: str) -> None:
     """The settings are JSON."""
     token_shards.SHARD_BYTES = SMALL
     wordpipe.tokenize(corpus, output=output, **json.loads(settings))
+
+
+def embed(encoder: str, corpus: str, output: str, settings: str) -> None:
+    """Likewise, a thousand units in a shard."""
+    embed_shards.LEAST_UNITS = dict.fromkeys(embed_shards.LEAST_UNITS, 1000)
+    wordpipe.embed(encoder, corpus, output=output, **json.loads(settings))

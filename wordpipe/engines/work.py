@@ -109,8 +109,10 @@ class EngineOptions:
 
     @property
     def threads(self) -> int:
-        """How many threads work in this process."""
-        return cpu_count() if self.engine == "ray" or self.workers is None else self.workers
+        """How many threads work on a shard."""
+        if self.engine == "ray":
+            return 1
+        return self.workers or cpu_count()
 
 
 @contextmanager

@@ -223,16 +223,11 @@ def plan_vectors(previous: NDArray[np.uint64], texts: NDArray[np.uint64]) -> Vec
     )
 
 
-def chunks_of(texts: Iterable[pa.StringArray], skip: int) -> Iterator[list[str]]:
-    """The texts after the first `skip` in lists of a few thousand; of long texts, fewer.
-
-    What is encoded together depends on the texts alone, so the vectors do not tell where a run was killed.
-    """
+def chunks_of(texts: Iterable[pa.StringArray]) -> Iterator[list[str]]:
+    """The texts in lists of a few thousand; of long texts, fewer."""
     chunk, size = list[str](), 0  # bytes in the chunk
     for array in texts:
-        left = array.slice(skip)
-        skip = max(0, skip - len(array))
-        for text, length in zip(left.to_pylist(), pc.binary_length(left).to_pylist(), strict=True):
+        for text, length in zip(array.to_pylist(), pc.binary_length(array).to_pylist(), strict=True):
             if chunk and (len(chunk) == _CHUNK or size + length > _CHUNK_BYTES):
                 yield chunk
                 chunk, size = [], 0

@@ -57,9 +57,6 @@ class EmbedSettings(Settings):
         "take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new",
         recipe=False,
     )
-    checkpoint_seconds: float = setting(
-        30.0, "a killed run loses at most about this much embedding, in seconds", gt=0, recipe=False, expert=True
-    )
 
     def bundled(self) -> dict[str, Any]:
         """The settings that an encoder is saved with, as JSON values: not those of a machine or of one run."""

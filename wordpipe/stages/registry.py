@@ -232,6 +232,7 @@ COMMANDS: dict[str, Command] = {
             arguments=(_ENCODER, _CORPUS),
             function="wordpipe.stages:embed",
             settings="wordpipe.sentences.settings:EmbedSettings",
+            parted=True,
             example="wordpipe embed run/model run/corpus -o run/sentences --unit sentence",
             next="wordpipe index {output} -o {parent}/index",
         ),
