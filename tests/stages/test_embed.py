@@ -69,6 +69,7 @@ def encoded(monkeypatch):
         monkeypatch.setattr(encoder, "encode", noting, raising=False)
         return encoder
 
+    embed_shards._OPEN.clear()  # of a test before this one, until its frames are collected
     monkeypatch.setattr(embed_shards, "open_encoder", opened)
     return seen
 
