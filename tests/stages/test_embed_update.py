@@ -76,12 +76,10 @@ def test_a_transformer_claims_no_bytes_for_texts_that_were_encoded_with_others(b
     assert (counts["units_reused"], updated.bitwise) == (20, False)
 
 
-@pytest.mark.parametrize(("cores", "goes_on"), [(2, True), (1, False)])
-def test_pieces_of_a_run_on_other_threads_are_not_mixed_in(built, tmp_path, texts, monkeypatch, cores, goes_on):
+def test_a_run_on_other_threads_goes_on_to_the_same_bytes(built, tmp_path, texts, monkeypatch):
     corpus_of(tmp_path, texts)
     monkeypatch.setattr(tables, "BATCH_ROWS", 100)
     monkeypatch.setitem(embed_shards.LEAST_UNITS, "words", 100)
-    monkeypatch.setattr(work, "cpu_count", lambda: 2)
     plain, chunks = embed_shards.figures_of, []
 
     def dying(chunk):
@@ -90,12 +88,14 @@ def test_pieces_of_a_run_on_other_threads_are_not_mixed_in(built, tmp_path, text
             raise KeyboardInterrupt
         return plain(chunk)
 
-    settings = {"threads": 0}
     monkeypatch.setattr(embed_shards, "figures_of", dying)
+    monkeypatch.setattr(work, "cpu_count", lambda: 1)
     with pytest.raises(KeyboardInterrupt):
-        embedded(built / "words", tmp_path, **settings)
-    monkeypatch.setattr(work, "cpu_count", lambda: cores)
-    assert ("continuing a stopped run" in embedded(built / "words", tmp_path, **settings)[2]) == goes_on
+        embedded(built / "words", tmp_path, threads=0)
+    monkeypatch.setattr(work, "cpu_count", lambda: 2)
+    _, made, notes = embedded(built / "words", tmp_path, threads=0)
+    assert "continuing a stopped run" in notes
+    assert made.digest == embedded(built / "words", tmp_path, "whole", threads=0)[1].digest
 
 
 # ---- what is not taken over

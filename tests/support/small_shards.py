@@ -18,5 +18,5 @@ def tokenize(corpus: str, output: str, settings: str) -> None:
 
 def embed(encoder: str, corpus: str, output: str, settings: str) -> None:
     """Likewise, a thousand units in a shard."""
-    embed_shards.LEAST_UNITS = dict.fromkeys(embed_shards.LEAST_UNITS, 1000)
+    embed_shards.LEAST_UNITS.update(dict.fromkeys(embed_shards.LEAST_UNITS, 1000))
     wordpipe.embed(encoder, corpus, output=output, **json.loads(settings))

@@ -132,6 +132,8 @@ def ray_engine(options: EngineOptions, report: Report) -> Iterator[RayEngine]:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report its use to its makers
     ray = _ray()
+    # it prints on stdout, where answers go, that a process died, which the engine says on its own
+    import_module("ray._private.worker").print_to_stdstream = lambda *_, **__: None
     if ray.is_initialized():  # by the program that calls us, which ends it, too
         yield RayEngine(_workers(options, ray))
         return

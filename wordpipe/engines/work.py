@@ -20,6 +20,8 @@ class ShardWork(Protocol):
         phase: what progress calls it.
         unit: what progress counts.
         memory_bytes: the peak memory of a process with one thread that does it, measured.
+        side_by_side: in one process every thread makes a shard of its own, as the bytes or the speed ask for it; else all
+            threads make one shard together.
     """
 
     @property
@@ -37,12 +39,17 @@ class ShardWork(Protocol):
         """See the class."""
         ...
 
+    @property
+    def side_by_side(self) -> bool:
+        """See the class."""
+        ...
+
     def size_of(self, number: int) -> int:
         """How many units a shard has."""
         ...
 
     def prepare(self, threads: int, stack: ExitStack) -> Any:
-        """What all shards need: made once in each process, used by one shard at a time, and closed with the stack."""
+        """What all shards need: made once in each process or thread, used by one shard at a time, closed with the stack."""
         ...
 
     def make(self, number: int, state: Any, on_units: "OnUnits") -> None:
@@ -51,7 +58,7 @@ class ShardWork(Protocol):
         Args:
             number: of the shard.
             state: what `prepare` gave.
-            on_units: called with how many units of the shard are done.
+            on_units: called with how many units of the shard are done; what it raises ends the work.
         """
         ...
 

@@ -136,7 +136,10 @@ class Job:
         """What makes the shards. Raises ConfigError: what was asked for does not go together."""
         from wordpipe.engines import EngineOptions
 
-        return EngineOptions(self.run.engine, self.run.address, self.run.workers)
+        threads = getattr(self.settings, "threads", 0) if self.run.engine == "local" else 0
+        return EngineOptions(
+            self.run.engine, self.run.address, (threads or None) if self.run.workers is None else self.run.workers
+        )
 
     def make_shards(self, work: "ShardWork", numbers: Sequence[int], total: int) -> None:
         """Make shards by the engine that was asked for, which is started for the first of them.

@@ -73,7 +73,6 @@ from wordpipe.stages.search.embed_shards import (
     ShardCutter,
     encoder_of,
     vectors_name,
-    with_threads,
 )
 from wordpipe.stages.sources import SourceLike
 
@@ -112,9 +111,9 @@ def embed(
     chosen = EmbedSettings.make(settings)
     with open_job("sentences", output, chosen, run) as job:
         job.libraries = ("torch", "numpy", "pyarrow", "tokenizers")
-        job.threads = chosen.threads or job.engine_options.threads
+        job.threads = job.engine_options.threads
         origin = job.open_input(encoder, ["model", "words"])
-        raw = encoder_of(origin, with_threads(chosen, job.threads))
+        raw = encoder_of(origin, chosen)
         components = chosen.components if chosen.transform == "remove-components" else 0
         check_directions(raw.dim, components=components, dims=chosen.dims)
         texts = open_corpus(job, corpus)  # text that is no corpus is read now
@@ -123,12 +122,15 @@ def embed(
         job.device = getattr(raw, "device", "cpu")
         made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}
         previous = _open_previous(job, made_by, chosen) if chosen.update and not job.run.fresh else None
-        cutter = ShardCutter(LEAST_UNITS[raw.kind], row_count(texts, "corpus"))
+        least = LEAST_UNITS[raw.kind]
+        cutter = ShardCutter(least, row_count(texts, "corpus"))
         plan, previous = _compare(source, previous, cutter)
         after = "" if previous is None else f" after {previous.artifact.digest}"
-        recipe = f"{job.recipe} {job.device} {job.threads} threads {library_versions(*job.libraries)}{after}"
+        recipe = f"{job.recipe} {job.device} {library_versions(*job.libraries)}{after} {least} units"
         cache = ResumeCache(job.partial, recipe)
-        encoded = _encode(job, cache, EmbedShards.of(origin, texts, cache, chosen, cutter, plan.encode), raw.dim)
+        encoded = _encode(
+            job, cache, EmbedShards.of(origin, texts, cache, chosen, cutter, plan.encode, job.device), raw.dim
+        )
         vectors = _UnitVectors.of(job, plan, encoded, previous)
         transform, fit = _fit(job, vectors, raw, chosen)
         _write(source, vectors, transform)

@@ -5,6 +5,7 @@
 A shard is a run of whole documents; of sentences any run of rows.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,28 +19,24 @@ import pyarrow as pa
 from wordpipe.artifacts import CORPUS, Artifact, ResumeCache, read_rows, row_count
 from wordpipe.engines import OnUnits
 from wordpipe.errors import ArtifactError
+from wordpipe.runtime import torch_threads
 from wordpipe.sentences import EncodedBatch, TextEncoder, UnitCutter, check_finite, chunks_of
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.encoders import open_encoder
 
-LEAST_UNITS = {"transformer": 4096, "static": 1 << 16, "words": 1 << 16}
-"""Kind of encoder → units of a shard at least: what one thread does in some seconds, and a killed run may lose."""
+LEAST_UNITS = {"transformer": 512, "static": 1 << 14, "words": 1 << 14}
+"""Kind of encoder → units of a shard at least: what one thread does in a second or so, and a killed run may lose."""
 _MOST_SHARDS = 4096
 
 _OPEN: "WeakValueDictionary[tuple[str, str, EmbedSettings], TextEncoder]" = WeakValueDictionary()
 
 
 def encoder_of(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
-    """The encoder in an artifact, without a transform; what this process has open already is not read again."""
+    """The encoder in an artifact, without a transform, at work with one thread; what is open already is not read again."""
     key = (str(origin.path.absolute()), origin.digest, settings)
     if (found := _OPEN.get(key)) is None:
-        _OPEN[key] = found = open_encoder(origin, settings)
+        _OPEN[key] = found = open_encoder(origin, settings.model_copy(update={"threads": 1}))
     return found
-
-
-def with_threads(settings: EmbedSettings, threads: int) -> EmbedSettings:
-    """The settings with so many threads, where they leave it open."""
-    return settings if settings.threads else settings.model_copy(update={"threads": threads})
 
 
 class ShardCutter:
@@ -116,6 +113,7 @@ class EmbedShards:
         units: likewise its first unit.
         wanted: a bit for each unit: whether it is encoded.
         texts: how many of each shard are.
+        device: where the encoder computes.
         model_bytes: of the files of the encoder.
     """
 
@@ -128,6 +126,7 @@ class EmbedShards:
     units: tuple[int, ...]
     wanted: bytes
     texts: tuple[int, ...]
+    device: str
     model_bytes: int
 
     phase, unit = "embedding", "texts"
@@ -135,7 +134,7 @@ class EmbedShards:
     @classmethod
     def of(
         cls, origin: Artifact, corpus: Artifact, cache: ResumeCache, settings: EmbedSettings, cutter: ShardCutter,
-        encode_U: np.ndarray[tuple[int], np.dtype[np.bool_]],
+        encode_U: np.ndarray[tuple[int], np.dtype[np.bool_]], device: str,
     ) -> "EmbedShards":  # fmt: skip
         """The shards of a corpus of which these units are encoded."""
         rows, units = cutter.bounds()
@@ -144,12 +143,17 @@ class EmbedShards:
         opened = [(one.path.absolute(), one.digest) for one in (origin, corpus)]
         size = sum(entry.bytes for entry in origin.manifest.outputs)
         wanted = np.packbits(encode_U).tobytes()
-        return cls(*opened, cache.path.absolute(), cache.recipe, settings, rows, units, wanted, texts, size)
+        return cls(*opened, cache.path.absolute(), cache.recipe, settings, rows, units, wanted, texts, device, size)
 
     @property
     def memory_bytes(self) -> int:
         """See `ShardWork`: libraries, the encoder as it is read and as it is kept, a chunk of texts at work."""
         return 900_000_000 + 3 * self.model_bytes
+
+    @property
+    def side_by_side(self) -> bool:
+        """See `ShardWork`: more threads of a product add up in another order, and small ones wait for each other."""
+        return self.device == "cpu"
 
     def size_of(self, number: int) -> int:
         """See `ShardWork`."""
@@ -165,9 +169,12 @@ class EmbedShards:
             if artifact.digest != digest:
                 what = "another artifact than the one that is being used"
                 raise ArtifactError(what, where=path, got=artifact.digest, expected=digest)
+        encoder = encoder_of(origin, self.settings)
         wanted = np.unpackbits(np.frombuffer(self.wanted, np.uint8), count=self.units[-1]).astype(np.bool_)
         cache = ResumeCache(self.cache, self.recipe, shared=True)
-        return _Opened(encoder_of(origin, with_threads(self.settings, threads)), _Rows(corpus), cache, wanted)
+        if "torch" in sys.modules:  # which has one number of threads for all of the process
+            stack.enter_context(torch_threads(1))
+        return _Opened(encoder, _Rows(corpus), cache, wanted)
 
     def make(self, number: int, state: _Opened, on_units: OnUnits) -> None:
         """See `ShardWork`."""

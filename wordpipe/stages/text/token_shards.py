@@ -119,7 +119,7 @@ class CountShards:
     sample: float
     table_memory: int
 
-    phase, unit = "counting", "sentences"
+    phase, unit, side_by_side = "counting", "sentences", False
 
     @property
     def memory_bytes(self) -> int:
@@ -201,7 +201,7 @@ class EncodeShards:
     tokenizers: tuple[str, ...]
     keep_case: bool
 
-    phase, unit = "encoding", "sentences"
+    phase, unit, side_by_side = "encoding", "sentences", False
 
     @property
     def memory_bytes(self) -> int:

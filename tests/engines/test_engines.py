@@ -1,0 +1,195 @@
+"""Engines make all shards, whatever becomes of the processes, and say what went wrong."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+import wordpipe
+from tests.support.shard_work import NumberShards
+from tests.support.small_shards import SMALL
+from wordpipe import RunOptions
+from wordpipe.artifacts import tables
+from wordpipe.engines import EngineOptions, open_engine
+from wordpipe.errors import BudgetError, ConfigError, InputError, PeerError
+from wordpipe.runtime import Progress
+from wordpipe.stages.search import embed, embed_shards
+from wordpipe.stages.text import token_shards
+
+
+@pytest.fixture(scope="module")
+def ray_here():
+    """A Ray of two processes, for all tests of this file; they find it running."""
+    ray = pytest.importorskip("ray")
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), before]))  # noqa: PTH109
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+
+
+@pytest.fixture(params=["local", "ray"])
+def options(request):
+    if request.param == "ray":
+        request.getfixturevalue("ray_here")
+    return EngineOptions(request.param, workers=2)
+
+
+def made(options, work, numbers=range(5), total=15):
+    """What was reported."""
+    told: list[Progress] = []
+    with open_engine(options, told.append) as engine:
+        engine.make(work, numbers, told.append, total - sum(map(work.size_of, numbers)), total)
+    return told
+
+
+def test_all_shards_are_made_and_counted(options, tmp_path):
+    told = made(options, NumberShards(tmp_path), [1, 3, 4])
+    assert sorted(path.name for path in tmp_path.glob("*.txt")) == ["1.txt", "3.txt", "4.txt"]
+    done = [one.done for one in told if one.phase == "numbering"]
+    assert done == sorted(done)
+    assert (done[-1], {one.total for one in told}, {one.unit for one in told}) == (15, {15}, {"numbers"})
+
+
+def test_a_process_prepares_once(options, tmp_path):
+    made(options, NumberShards(tmp_path))
+    prepared = (tmp_path / "prepared").read_text().split()
+    assert len(prepared) == len({*prepared}) <= 2
+
+
+def test_an_error_of_a_shard_is_the_users(options, tmp_path):
+    with pytest.raises(InputError) as caught:
+        made(options, NumberShards(tmp_path, wrong=2))
+    error = caught.value
+    assert (error.what, error.where, error.got, error.hint) == ("no text", "a.txt, line 7", "nothing", "write some")
+
+
+def test_a_shard_whose_process_dies_is_made_again(ray_here, tmp_path, capfd):
+    told = made(EngineOptions("ray"), NumberShards(tmp_path, deaths=2))
+    assert {path.name: path.read_text() for path in tmp_path.glob("*.txt")} == {f"{n}.txt": str(n) for n in range(5)}
+    notes = [one.note for one in told if one.note]
+    assert notes == ["the process with shard 2 of numbering died (WorkerCrashedError): the shard is made again"] * 2
+    time.sleep(1.0)  # for what Ray would print of it
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_shard_that_kills_three_processes_ends_the_work(ray_here, tmp_path):
+    with pytest.raises(PeerError, match="the process with shard 2 of numbering died 3 times") as caught:
+        made(EngineOptions("ray"), NumberShards(tmp_path, deaths=3))
+    assert caught.value.exit_code == 8
+
+
+def test_what_no_machine_has_the_memory_for_is_refused(ray_here, tmp_path):
+    with pytest.raises(BudgetError, match="no machine of the cluster has the memory"):
+        made(EngineOptions("ray"), NumberShards(tmp_path, memory_bytes=10**15))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_without_ray_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match="Ray is not installed") as caught, open_engine(EngineOptions("ray"), print):
+        pass
+    assert caught.value.hint == "pip install 'wordpipe[ray]'"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"engine": "spark"}, "no such engine"),
+        ({"workers": 0}, "too few workers"),
+        ({"address": "auto"}, "only Ray has"),
+    ],
+)
+def test_options_that_do_not_fit(given, says):
+    with pytest.raises(ConfigError, match=says):
+        EngineOptions(**given)
+
+
+def test_what_has_no_shards_has_no_engine(built, tmp_path, cli):
+    with pytest.raises(ConfigError, match="train word2vec is made as a whole"):
+        wordpipe.train_word2vec(built / "tokens", output=tmp_path / "w", run=RunOptions(workers=2))
+    assert "no such option" in cli("train", "word2vec", built / "tokens", "-o", tmp_path / "w", "--engine", "ray").err
+
+
+def engines():
+    return [RunOptions(workers=1), RunOptions(workers=3), RunOptions(engine="ray")]
+
+
+def test_tokens_have_the_same_bytes(ray_here, handbook, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "ROW_GROUP_BYTES", SMALL)
+        wordpipe.ingest(handbook, output=tmp_path / "c", documents="block")
+    monkeypatch.setattr(token_shards, "SHARD_BYTES", SMALL)
+    digests = {
+        wordpipe.tokenize(tmp_path / "c", output=tmp_path / f"t{n}", vocab_size=700, run=run).digest
+        for n, run in enumerate(engines())
+    }
+    assert len(digests) == 1
+    assert len([*(tmp_path / "t0").glob("tokens-*.parquet")]) > 3
+
+
+def test_threads_have_a_shard_each_or_make_one_together(tmp_path):
+    for side_by_side, expected in ((True, 3), (False, 1)):
+        folder = tmp_path / str(side_by_side)
+        folder.mkdir()
+        told = made(EngineOptions(workers=3), NumberShards(folder, side_by_side=side_by_side))
+        assert len((folder / "prepared").read_text().split()) == expected
+        assert told[-1].done == 15
+        assert len([*folder.glob("*.txt")]) == 5
+
+
+def test_an_error_beside_other_shards_ends_them_soon(tmp_path):
+    begun = time.monotonic()
+    with pytest.raises(InputError):
+        made(EngineOptions(workers=2), NumberShards(tmp_path, wrong=0, side_by_side=True, seconds=0.2), range(50))
+    assert time.monotonic() - begun < 3
+    assert len([*tmp_path.glob("begun-*")]) < 10
+
+
+@pytest.mark.parametrize("encoder", ["words", "model"])
+@pytest.mark.parametrize("unit", ["sentence", "window"])
+def test_vectors_have_the_same_bytes(ray_here, built, tmp_path, monkeypatch, encoder, unit):
+    monkeypatch.setattr(tables, "BATCH_ROWS", 20)
+    monkeypatch.setattr(embed, "LEAST_UNITS", dict.fromkeys(embed_shards.LEAST_UNITS, 20))
+    digests = {
+        wordpipe.embed(
+            built / encoder, built / "corpus", output=tmp_path / f"s{n}", unit=unit, device="cpu", run=run
+        ).digest
+        for n, run in enumerate(engines())
+    }
+    assert len(digests) == 1
+
+
+def test_a_killed_driver_goes_on_with_another_engine(built, tmp_path, nursery, monkeypatch, ray_here):
+    corpus = wordpipe.ingest([{"text": f"bees {n} bread {n % 7} water"} for n in range(5000)], output=tmp_path / "c")
+    call = (
+        "tests.support.small_shards:embed",
+        str(built / "words"),
+        str(corpus),
+        str(tmp_path / "s"),
+        '{"threads": 1}',
+    )
+    killed = nursery.start(*call, WORDPIPE_FAILPOINT="resume_cache.file_finished:kill")
+    assert killed.wait() == -signal.SIGKILL
+    monkeypatch.setattr(embed, "LEAST_UNITS", {"words": 1000})
+    told: list[Progress] = []
+    run = RunOptions(engine="ray", report=told.append)
+    again = wordpipe.embed(built / "words", corpus, output=tmp_path / "s", threads=1, run=run)
+    assert any("continuing a stopped run: 4,096 of 5,000" in (one.note or "") for one in told)
+    assert again.digest == wordpipe.embed(built / "words", corpus, output=tmp_path / "whole", threads=1).digest
+
+
+@pytest.mark.slow
+def test_a_stop_signal_leaves_no_process(nursery, tmp_path):
+    child = nursery.start("tests.support.shard_work:run_on_ray", str(tmp_path), "5")
+    child.wait_until(lambda: len([*tmp_path.glob("begun-*")]) == 2)
+    pids = [int(one) for one in (tmp_path / "prepared").read_text().split()]
+    child.signal(signal.SIGINT)
+    child.wait()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
