@@ -11,11 +11,11 @@ import wordpipe
 from tests.support.shard_work import NumberShards
 from tests.support.small_shards import SMALL
 from wordpipe import RunOptions
-from wordpipe.artifacts import tables
-from wordpipe.engines import EngineOptions, open_engine
-from wordpipe.errors import BudgetError, ConfigError, InputError, PeerError
+from wordpipe.artifacts import ResumeCache, tables
+from wordpipe.engines import EngineOptions, Said, on_ray, open_engine
+from wordpipe.errors import BudgetError, ConfigError, InputError, PeerError, StorageError
 from wordpipe.runtime import Progress
-from wordpipe.stages.search import embed, embed_shards
+from wordpipe.stages.search import embed_shards
 from wordpipe.stages.text import token_shards
 
 
@@ -43,7 +43,7 @@ def made(options, work, numbers=range(5), total=15):
     """What was reported."""
     told: list[Progress] = []
     with open_engine(options, told.append) as engine:
-        engine.make(work, numbers, told.append, total - sum(map(work.size_of, numbers)), total)
+        engine.make(work, numbers, Said(work, told.append, total - sum(map(work.size_of, numbers)), total))
     return told
 
 
@@ -91,8 +91,8 @@ def test_what_no_machine_has_the_memory_for_is_refused(ray_here, tmp_path):
 
 def test_without_ray_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match="Ray is not installed") as caught, open_engine(EngineOptions("ray"), print):
-        pass
+    with pytest.raises(ConfigError, match="Ray is not installed") as caught:
+        EngineOptions("ray")
     assert caught.value.hint == "pip install 'wordpipe[ray]'"
 
 
@@ -154,12 +154,13 @@ def test_an_error_beside_other_shards_ends_them_soon(tmp_path):
 @pytest.mark.parametrize("unit", ["sentence", "window"])
 def test_vectors_have_the_same_bytes(ray_here, built, tmp_path, monkeypatch, encoder, unit):
     monkeypatch.setattr(tables, "BATCH_ROWS", 20)
-    monkeypatch.setattr(embed, "LEAST_UNITS", dict.fromkeys(embed_shards.LEAST_UNITS, 20))
+    monkeypatch.setattr(embed_shards, "LEAST_UNITS", dict.fromkeys(embed_shards.LEAST_UNITS, 20))
+    runs = engines() if encoder == "words" else [RunOptions(workers=1), RunOptions(engine="ray")]
     digests = {
         wordpipe.embed(
             built / encoder, built / "corpus", output=tmp_path / f"s{n}", unit=unit, device="cpu", run=run
         ).digest
-        for n, run in enumerate(engines())
+        for n, run in enumerate(runs)
     }
     assert len(digests) == 1
 
@@ -175,7 +176,7 @@ def test_a_killed_driver_goes_on_with_another_engine(built, tmp_path, nursery, m
     )
     killed = nursery.start(*call, WORDPIPE_FAILPOINT="resume_cache.file_finished:kill")
     assert killed.wait() == -signal.SIGKILL
-    monkeypatch.setattr(embed, "LEAST_UNITS", {"words": 1000})
+    monkeypatch.setattr(embed_shards, "LEAST_UNITS", {"words": 1000})
     told: list[Progress] = []
     run = RunOptions(engine="ray", report=told.append)
     again = wordpipe.embed(built / "words", corpus, output=tmp_path / "s", threads=1, run=run)
@@ -183,12 +184,47 @@ def test_a_killed_driver_goes_on_with_another_engine(built, tmp_path, nursery, m
     assert again.digest == wordpipe.embed(built / "words", corpus, output=tmp_path / "whole", threads=1).digest
 
 
+def test_other_versions_make_no_shard(ray_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(on_ray, "_versions", lambda work: {"wordpipe": "0.0", "numpy": "1.0"})
+    with pytest.raises(ConfigError, match="a machine of the cluster has other versions") as caught:
+        made(EngineOptions("ray"), NumberShards(tmp_path))
+    assert "numpy 1.0" in str(caught.value.expected)
+    assert not [*tmp_path.glob("*.txt")]
+
+
+def test_another_cluster_is_refused_where_one_is_at_work(ray_here, tmp_path):
+    with pytest.raises(ConfigError, match="works with another Ray cluster"):
+        made(EngineOptions("ray", address="127.0.0.1:1"), NumberShards(tmp_path))
+
+
+def test_a_folder_that_another_run_has_by_now_gets_no_file(tmp_path):
+    ours = ResumeCache(tmp_path / "c", "one")
+    with ours.shared_with_others():
+        late = ResumeCache(tmp_path / "c", "one", shared=True)
+        late.put("a", b"1", {"n": 1})
+        assert ours.made_figures("a") == {"n": 1}
+        ResumeCache(tmp_path / "c", "two").put("b", b"2")
+        with pytest.raises(StorageError, match="belongs to another run"):
+            late.put("a", b"1")
+    assert ResumeCache(tmp_path / "c", "two").figures("a") is None
+    with pytest.raises(StorageError, match="is not seen by"):
+        ResumeCache(tmp_path / "elsewhere", "one", shared=True).put("a", b"1")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_shared_folder_without_a_finished_file_goes(tmp_path):
+    with pytest.raises(KeyError), ResumeCache(tmp_path / "c", "one").shared_with_others():
+        raise KeyError
+    assert not (tmp_path / "c").exists()
+
+
 @pytest.mark.slow
-def test_a_stop_signal_leaves_no_process(nursery, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_signal_leaves_no_process(nursery, tmp_path, number):
     child = nursery.start("tests.support.shard_work:run_on_ray", str(tmp_path), "5")
     child.wait_until(lambda: len([*tmp_path.glob("begun-*")]) == 2)
     pids = [int(one) for one in (tmp_path / "prepared").read_text().split()]
-    child.signal(signal.SIGINT)
+    child.signal(number)
     child.wait()
     for pid in pids:
         with pytest.raises(ProcessLookupError):

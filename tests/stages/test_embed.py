@@ -21,6 +21,7 @@ from wordpipe.runtime import Progress, Stopped
 from wordpipe.sentences import EncodedBatch, encode_corpus
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import open_encoder
+from wordpipe.stages.search import embed as stage
 from wordpipe.stages.search import embed_shards
 
 SAID = ["the bread", "bees and water", "a bridge of stone", "the boat is late"]
@@ -69,8 +70,7 @@ def encoded(monkeypatch):
         monkeypatch.setattr(encoder, "encode", noting, raising=False)
         return encoder
 
-    embed_shards._OPEN.clear()  # of a test before this one, until its frames are collected
-    monkeypatch.setattr(embed_shards, "open_encoder", opened)
+    monkeypatch.setattr(stage, "open_encoder", opened)
     return seen
 
 
@@ -336,7 +336,7 @@ def test_a_vector_that_is_not_finite_names_its_text_and_keeps_the_old_artifact(
         monkeypatch.setattr(encoder, "encode", planted, raising=False)
         return encoder
 
-    monkeypatch.setattr(embed_shards, "open_encoder", opened)
+    monkeypatch.setattr(stage, "open_encoder", opened)
     result = cli(*args, "--update")
     assert result.code == DivergedError.exit_code
     assert "bread of nan" in result.err

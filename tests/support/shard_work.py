@@ -33,11 +33,12 @@ class NumberShards:
     side_by_side: bool = False
 
     phase, unit = "numbering", "numbers"
+    gpus, libraries = 0, ("numpy",)
 
     def size_of(self, number: int) -> int:
         return number + 1
 
-    def prepare(self, threads: int, stack: ExitStack) -> int:
+    def prepare(self, threads: int, stack: ExitStack, opened: None = None) -> int:
         with (self.folder / "prepared").open("a") as file:
             file.write(f"{os.getpid()}\n")
         return threads
@@ -57,8 +58,9 @@ class NumberShards:
 
 def run_on_ray(folder: str, seconds: str) -> None:
     """Ten shards of so many seconds each on a Ray of its own, for a process that is stopped."""
-    from wordpipe.engines import EngineOptions, open_engine
+    from wordpipe.engines import EngineOptions, Said, open_engine
     from wordpipe.runtime import quiet
 
+    work = NumberShards(Path(folder), seconds=float(seconds))
     with open_engine(EngineOptions("ray", workers=2), quiet) as engine:
-        engine.make(NumberShards(Path(folder), seconds=float(seconds)), range(10), quiet)
+        engine.make(work, range(10), Said(work, quiet, 0, 55))

@@ -21,8 +21,9 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -36,6 +37,7 @@ from wordpipe.artifacts.hashing import hash_bytes, hash_fd
 from wordpipe.artifacts.manifest import OutputEntry
 from wordpipe.artifacts.publish import failpoint
 from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, sync_folder
+from wordpipe.errors import StorageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +48,7 @@ _BLOCK = 1 << 20  # bytes; so few that they are still in the processor's cache w
 _POINTER = "LATEST.json"
 _RECIPE = "recipe"
 _CHECKPOINTS_KEPT = 2
+_LATE_S = 60  # that a file of another machine may come late
 _UNUSABLE = (OSError, ValueError, KeyError, TypeError)
 
 T = TypeVar("T")
@@ -260,7 +263,50 @@ class ResumeCache:
         if path.exists() and not self._has_our_recipe():
             shutil.rmtree(path, ignore_errors=True)
         for left in path.glob(".*.tmp"):  # of a run that was killed while it wrote
-            left.unlink()
+            left.unlink(missing_ok=True)
+
+    @contextmanager
+    def shared_with_others(self) -> Iterator[None]:
+        """Others, who open it as `shared`, may put files there in the block; without a finished file no folder stays."""
+        self._make_folder()
+        try:
+            yield
+        finally:
+            if not any(self.path.glob("*.json")):
+                shutil.rmtree(self.path, ignore_errors=True)
+
+    def _make_folder(self) -> None:
+        with self._lock:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (self.path / _RECIPE).exists():
+                self._write_small(_RECIPE, self.recipe.encode())
+
+    def _refuse_strange(self) -> None:
+        """Refuse to put a file among those of another run, or into a folder that only this machine sees.
+
+        Raises:
+            StorageError: the folder is not that of the run that shares it.
+        """
+        if not self._has_our_recipe():
+            what = f"the folder of this work is not seen by {os.uname().nodename}, or belongs to another run by now"
+            raise StorageError(
+                what, where=self.path, hint="all machines need the folder of the output under the same path"
+            )
+
+    def made_figures(self, name: str) -> dict[str, Any]:
+        """What was noted of a file that was finished just now, perhaps by another machine: a shared disk may show it late.
+
+        Raises:
+            StorageError: it does not come.
+        """
+        for _ in range(_LATE_S):
+            if (found := self.figures(name)) is not None:
+                return found
+            with suppress(OSError):
+                os.listdir(self.path)  # noqa: PTH208  (which makes NFS look again)
+            time.sleep(1.0)
+        what = "a file that was finished is not there"
+        raise StorageError(what, where=self.path / name, hint="run the same command again: what is there is kept")
 
     def figures(self, name: str) -> dict[str, Any] | None:
         """What was noted of a finished file; None where there is none, or where its bytes have changed since."""
@@ -285,14 +331,16 @@ class ResumeCache:
         with self._lock:
             self._being_written += 1
         try:
-            with self._lock:
-                self.path.mkdir(parents=True, exist_ok=True)
-                if not (self.path / _RECIPE).exists():
-                    self._write_small(_RECIPE, self.recipe.encode())
+            if self._shared:
+                self._refuse_strange()
+            else:
+                self._make_folder()
             for old in (self._note(name), self.path / name):
                 old.unlink(missing_ok=True)
             with atomic_file(self.path / name) as file:
                 yield file
+            if self._shared:
+                self._refuse_strange()
             note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
             self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
         except BaseException:

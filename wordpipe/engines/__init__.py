@@ -11,6 +11,6 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.engines.work import Engine, EngineName, EngineOptions, OnUnits, ShardWork, open_engine
+    from wordpipe.engines.work import Engine, EngineName, EngineOptions, OnUnits, Said, ShardWork, open_engine
 else:
     __getattr__, __dir__ = face(__name__, __file__)

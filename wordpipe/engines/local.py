@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
-from wordpipe.engines.work import ShardWork
-from wordpipe.runtime import Progress, Report
+from wordpipe.engines.work import Said, ShardWork
 
 _WAIT_S = 0.2  # between looks at what is done
 
@@ -28,32 +27,25 @@ class LocalEngine:
 
     threads: int
 
-    def make(self, work: ShardWork, numbers: Sequence[int], report: Report, before: int = 0, total: int = 0) -> None:
+    def make(self, work: ShardWork, numbers: Sequence[int], said: Said, opened: Any = None) -> None:
         """See `Engine.make`."""
-
-        def say(done: int) -> None:
-            report(Progress(work.phase, done, total or None, work.unit))
-
-        if not numbers:
-            return
         with ExitStack() as stack:
             if work.side_by_side:
-                _make_side_by_side(
-                    work, numbers, min(self.threads, len(numbers)), stack, lambda done: say(before + done)
-                )
+                n_threads = min(self.threads, len(numbers))
+                _make_side_by_side(work, numbers, [work.prepare(1, stack, opened) for _ in range(n_threads)], said)
                 return
-            state, done = work.prepare(self.threads, stack), before
+            state, done = work.prepare(self.threads, stack, opened), 0
             for number in numbers:
-                work.make(number, state, lambda units, first=done: say(first + units))
+                work.make(number, state, lambda units, first=done: said.units(first + units))
                 done += work.size_of(number)
-                say(done)
+                said.units(done)
 
 
-def _make_side_by_side(work: ShardWork, numbers: Sequence[int], n_threads: int, stack: ExitStack, say: Any) -> None:
-    """Each thread makes one shard after the other."""
-    states: SimpleQueue[Any] = SimpleQueue()
-    for _ in range(n_threads):
-        states.put(work.prepare(1, stack))
+def _make_side_by_side(work: ShardWork, numbers: Sequence[int], states: Sequence[Any], said: Said) -> None:
+    """Each thread makes one shard after the other, with a state of its own."""
+    free: SimpleQueue[Any] = SimpleQueue()
+    for state in states:
+        free.put(state)
     done, leaving = dict.fromkeys(numbers, 0), threading.Event()
 
     def make(number: int) -> None:
@@ -62,21 +54,21 @@ def _make_side_by_side(work: ShardWork, numbers: Sequence[int], n_threads: int, 
             if leaving.is_set():
                 raise _LeftError
 
-        state = states.get()
+        state = free.get()
         try:
             work.make(number, state, on_units)
         finally:
-            states.put(state)
+            free.put(state)
         done[number] = work.size_of(number)
 
-    with ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPoolExecutor(len(states)) as pool:
         waiting: set[Future[None]] = {pool.submit(make, number) for number in numbers}
         try:
             while waiting:
                 ended, waiting = wait(waiting, _WAIT_S, FIRST_COMPLETED)
                 for one in ended:
                     one.result()
-                say(sum(done.values()))
+                said.units(sum(done.values()))
         finally:
             leaving.set()
             for one in waiting:

@@ -1,24 +1,31 @@
 """The engine of a Ray cluster: shards as tasks of one processor each, wherever there is room (Moritz et al. 2018).
 
-The driver keeps a few tasks for each processor under way and hears of each that ends. One whose process died is sent again, to
-another process: twice, as what kills a process three times is the work itself. A task leaves files and gives back nothing but
-the error that it met, if it met one. Ray's own retries are off, as they would be silent.
+The driver keeps some tasks under way and hears of each that ends. One whose process died is sent again, to another process:
+twice, as what kills a process three times is the work itself. A task leaves files and gives back nothing but the error that it
+met, if it met one. Ray's own retries are off, as they would be silent.
 """
 
 import os
+import signal
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from wordpipe.engines.work import EngineOptions, ShardWork
+from wordpipe.engines.work import EngineOptions, Said, ShardWork
 from wordpipe.errors import BudgetError, ConfigError, PeerError, WordpipeError
 from wordpipe.runtime import Progress, Report, cpu_count
 
 _TRIES = 3
 _UNDER_WAY = 2  # tasks for each processor, so that none waits for the driver
 _WAIT_S = 0.5  # between looks at a stop signal
+_STILL_S = 60.0  # without a shard, after which it is looked whether there is a machine for them
+_PAUSE_S = 2.0  # before a shard is sent again: what killed its process may take a moment to end
+_NOT_OURS = ("NodeDiedError", "TaskUnschedulableError")  # a machine went; the shard is not to blame
+_DEATHS = ("WorkerCrashedError", "OutOfMemoryError")
 
 
 @dataclass(frozen=True)
@@ -26,28 +33,34 @@ class RayEngine:
     """See `Engine`.
 
     Attributes:
-        workers: processors that are used.
+        workers: tasks at once; None: as many as there are processors, and more that wait.
     """
 
-    workers: int
+    workers: int | None
 
-    def make(self, work: ShardWork, numbers: Sequence[int], report: Report, before: int = 0, total: int = 0) -> None:
+    def make(self, work: ShardWork, numbers: Sequence[int], said: Said, opened: Any = None) -> None:
         """See `Engine.make`."""
         ray = _ray()
         _refuse_too_large(work, ray.nodes())
         task = ray.remote(_made).options(
-            num_cpus=1, memory=work.memory_bytes, max_retries=0, name=f"wordpipe {work.phase}"
+            num_cpus=1, num_gpus=work.gpus, memory=work.memory_bytes, max_retries=0, name=f"wordpipe {work.phase}"
         )
-        shared = ray.put(work)
-        waiting, tries, done = [*reversed(numbers)], dict.fromkeys(numbers, 0), before
+        shared, versions = ray.put(work), _versions(work)
+        waiting, tries, done, heard = [*reversed(numbers)], dict.fromkeys(numbers, 0), 0, time.monotonic()
         under_way: dict[Any, int] = {}
-        report(Progress(work.phase, done, total or None, work.unit))
+        said.units(0)
         try:
             while waiting or under_way:
-                while waiting and len(under_way) < _UNDER_WAY * self.workers:
+                while waiting and len(under_way) < (self.workers or _UNDER_WAY * _processors(ray)):
                     number = waiting.pop()
-                    under_way[task.remote(shared, number)] = number
+                    under_way[task.remote(shared, number, versions)] = number
                 ended, _ = ray.wait([*under_way], timeout=_WAIT_S)
+                if ended:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > _STILL_S:
+                    _refuse_too_large(work, ray.nodes())
+                    said.note(f"no shard of {work.phase} has ended for {_STILL_S:.0f} s; `ray status` says what runs")
+                    heard = time.monotonic()
                 for one in ended:
                     number = under_way.pop(one)
                     error = _error_of(one)
@@ -55,14 +68,17 @@ class RayEngine:
                         raise error
                     if error is None:
                         done += work.size_of(number)
-                        report(Progress(work.phase, done, total or None, work.unit))
+                        said.units(done)
                         continue
-                    tries[number] += 1
-                    said = f"the process with shard {number} of {work.phase} died"
+                    where = f"the process with shard {number} of {work.phase}"
+                    if error not in (*_DEATHS, *_NOT_OURS):
+                        raise PeerError(f"{where} could not work", got=error, hint="`ray logs` has what it wrote last")
+                    tries[number] += error in _DEATHS
                     if tries[number] == _TRIES:
                         hint = "its machine may lack memory: fewer --workers; `ray logs` has what it wrote last"
-                        raise PeerError(f"{said} {_TRIES} times", got=error, hint=hint)
-                    report(Progress("note", note=f"{said} ({error}): the shard is made again"))
+                        raise PeerError(f"{where} died {_TRIES} times", got=error, hint=hint)
+                    said.note(f"{where} died ({error}): the shard is made again")
+                    time.sleep(_PAUSE_S)
                     waiting.append(number)
         finally:
             for one in under_way:
@@ -72,15 +88,15 @@ class RayEngine:
 _KEPT: list[tuple[ShardWork, Any, ExitStack]] = []  # the work that this process did last, and what it prepared for that
 
 
-def _made(work: ShardWork, number: int) -> dict[str, Any] | None:
+def _made(work: ShardWork, number: int, versions: dict[str, str]) -> dict[str, Any] | None:
     """Make a shard in a process of Ray's; the parts of the error that it met."""
     from wordpipe import errors
 
     try:
+        _refuse_other_versions(work, versions)
         if not _KEPT or _KEPT[0][0] != work:
-            for _, _, before in _KEPT:
-                before.close()
-            _KEPT.clear()
+            while _KEPT:
+                _KEPT.pop()[2].close()
             stack = ExitStack()
             _KEPT.append((work, work.prepare(1, stack), stack))
         work.make(number, _KEPT[0][1], lambda _: None)
@@ -91,8 +107,26 @@ def _made(work: ShardWork, number: int) -> dict[str, Any] | None:
     return None
 
 
+def _versions(work: ShardWork) -> dict[str, str]:
+    """Versions of everything that the bytes depend on, in this process."""
+    from wordpipe import __version__
+    from wordpipe.artifacts import library_versions
+
+    return {"wordpipe": __version__, **library_versions(*work.libraries)}
+
+
+def _refuse_other_versions(work: ShardWork, expected: dict[str, str]) -> None:
+    """Refuse to make a shard with other versions than those that the artifact is made with."""
+    found = _versions(work)
+    if other := {name: version for name, version in found.items() if version != expected.get(name)}:
+        names = ", ".join(f"{name} {version}" for name, version in other.items())
+        wanted = ", ".join(f"{name} {expected.get(name)}" for name in other)
+        raise ConfigError("a machine of the cluster has other versions", where=os.uname().nodename, got=names,
+                          expected=wanted, hint="install the same versions on all machines")  # fmt: skip
+
+
 def _error_of(one: Any) -> WordpipeError | str | None:
-    """What became of a task: nothing wrong; an error of ours; or what killed its process.
+    """What became of a task: nothing wrong; an error of ours; or the name of what Ray says.
 
     Raises:
         OSError, MemoryError, …: what the task raised, if it is none of ours.
@@ -103,7 +137,10 @@ def _error_of(one: Any) -> WordpipeError | str | None:
     try:
         found = ray.get(one)
     except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
+        if "failed to import" in str(error.cause):
+            hint = "install the same versions of wordpipe and its libraries on all machines"
+            return ConfigError("a machine of the cluster cannot import wordpipe", where="--address", hint=hint)
+        raise error.cause from error
     except ray.exceptions.RayError as error:
         return type(error).__name__
     if found is None:
@@ -115,11 +152,13 @@ def _error_of(one: Any) -> WordpipeError | str | None:
 
 def _refuse_too_large(work: ShardWork, nodes: Sequence[dict[str, Any]]) -> None:
     """Refuse what no machine has the memory for: Ray would wait for one for ever."""
-    most = max((node["Resources"].get("memory", 0) for node in nodes if node["Alive"]), default=0)
+    there = [node["Resources"] for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
+    most = max((one.get("memory", 0) for one in there if one.get("GPU", 0) >= work.gpus), default=0)
     if work.memory_bytes > most:
+        what = f"no machine of the cluster has the memory{' and the GPU' * bool(work.gpus)} for a shard of {work.phase}"
         raise BudgetError(
-            f"no machine of the cluster has the memory for a shard of {work.phase}", got=f"{most / 1e6:,.0f} MB",
-            expected=f"{work.memory_bytes / 1e6:,.0f} MB", hint="add a machine, or use --engine local",
+            what, got=f"{most / 1e6:,.0f} MB", expected=f"{work.memory_bytes / 1e6:,.0f} MB",
+            hint="add a machine, or use --engine local",
         )  # fmt: skip
 
 
@@ -128,46 +167,63 @@ def ray_engine(options: EngineOptions, report: Report) -> Iterator[RayEngine]:
     """An engine on the cluster at the address, or on one of this machine that ends with the block.
 
     Raises:
-        ConfigError: Ray is not installed, or no cluster answers at the address.
+        ConfigError: no cluster answers at the address, or this process is at work with another one.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report its use to its makers
     ray = _ray()
-    # it prints on stdout, where answers go, that a process died, which the engine says on its own
-    import_module("ray._private.worker").print_to_stdstream = lambda *_, **__: None
     if ray.is_initialized():  # by the program that calls us, which ends it, too
-        yield RayEngine(_workers(options, ray))
+        own = ray.get_runtime_context().gcs_address
+        if options.address not in (None, "auto", own):
+            hint = "leave the address out, or call ray.shutdown() first"
+            raise ConfigError("this process works with another Ray cluster", where="address", got=options.address,
+                              expected=own, hint=hint)  # fmt: skip
+        yield RayEngine(options.workers)
         return
-    workers = options.workers or cpu_count()
-    own: dict[str, Any] = {} if options.address else {"num_cpus": workers, "include_dashboard": False}
+    with _quiet_prints():
+        _start(ray, options, report)
+        try:
+            yield RayEngine(options.workers)
+        finally:
+            ray.shutdown()
+
+
+def _start(ray: Any, options: EngineOptions, report: Report) -> None:
+    own: dict[str, Any] = {}
     if options.address is None:
+        own = {"num_cpus": options.workers or cpu_count(), "include_dashboard": False}
         report(Progress("note", note="starting Ray on this machine"))
+    before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
             address=options.address or "local", log_to_driver=False, logging_level="ERROR", namespace="wordpipe", **own
         )
     except (ConnectionError, ValueError, RuntimeError) as error:
         said = str(error).strip().partition("\n")[0]
+        if options.address is None:
+            raise ConfigError("Ray cannot be started here", where="--engine", got=said) from None
         hint = "`ray status` says whether a cluster runs; `ray start --head` starts one"
         raise ConfigError("no Ray cluster answers", where="--address", got=said, hint=hint) from None
-    try:
-        yield RayEngine(_workers(options, ray))
     finally:
-        ray.shutdown()
+        if threading.current_thread() is threading.main_thread():  # Ray would end the process without a word
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _quiet_prints() -> Iterator[None]:
+    """Ray prints on stdout, where answers go, that a process died; the engine says it on its own."""
+    module = import_module("ray._private.worker")
+    before = module.print_to_stdstream
+    module.print_to_stdstream = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        module.print_to_stdstream = before
 
 
 def _ray() -> Any:
-    """The library, which has types for few of its calls.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
-    try:
-        return import_module("ray")
-    except ImportError:
-        hint = "pip install 'wordpipe[ray]'"
-        raise ConfigError("Ray is not installed", where="--engine", got="ray", hint=hint) from None
+    """The library, which has types for few of its calls."""
+    return import_module("ray")
 
 
-def _workers(options: EngineOptions, ray: Any) -> int:
-    there = max(1, int(ray.cluster_resources().get("CPU", 1)))
-    return there if options.workers is None else min(options.workers, there)
+def _processors(ray: Any) -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
+from time import monotonic
 from typing import Any, Literal, Protocol
 
 from wordpipe.errors import ConfigError
-from wordpipe.runtime import Report, cpu_count
+from wordpipe.runtime import Progress, Report, cpu_count
 
 EngineName = Literal["local", "ray"]
 
@@ -20,8 +22,9 @@ class ShardWork(Protocol):
         phase: what progress calls it.
         unit: what progress counts.
         memory_bytes: the peak memory of a process with one thread that does it, measured.
-        side_by_side: in one process every thread makes a shard of its own, as the bytes or the speed ask for it; else all
-            threads make one shard together.
+        side_by_side: in one process every thread makes a shard of its own; else all threads make one shard together.
+        gpus: of a machine, that a process needs: 0 or 1.
+        libraries: what has to have the same versions everywhere, for the same bytes.
     """
 
     @property
@@ -44,12 +47,28 @@ class ShardWork(Protocol):
         """See the class."""
         ...
 
+    @property
+    def gpus(self) -> int:
+        """See the class."""
+        ...
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """See the class."""
+        ...
+
     def size_of(self, number: int) -> int:
         """How many units a shard has."""
         ...
 
-    def prepare(self, threads: int, stack: ExitStack) -> Any:
-        """What all shards need: made once in each process or thread, used by one shard at a time, closed with the stack."""
+    def prepare(self, threads: int, stack: ExitStack, opened: Any = None) -> Any:
+        """What all shards need: made once in each process or thread, and used by one shard at a time.
+
+        Args:
+            threads: that make a shard together.
+            stack: closes it.
+            opened: what this process has open already, where it is the one that was started.
+        """
         ...
 
     def make(self, number: int, state: Any, on_units: "OnUnits") -> None:
@@ -73,15 +92,14 @@ class OnUnits(Protocol):
 class Engine(Protocol):
     """Makes shards."""
 
-    def make(self, work: ShardWork, numbers: Sequence[int], report: Report, before: int = 0, total: int = 0) -> None:
+    def make(self, work: ShardWork, numbers: Sequence[int], said: "Said", opened: Any = None) -> None:
         """Make the files of all these shards, in no promised order.
 
         Args:
             work: what is done.
             numbers: of the shards.
-            report: hears of the progress.
-            before: units that were done before.
-            total: units of all.
+            said: hears of the progress.
+            opened: see `ShardWork.prepare`; for shards that are made in this process.
 
         Raises:
             PeerError: a process that makes a shard died three times.
@@ -89,6 +107,31 @@ class Engine(Protocol):
             WordpipeError: what a shard raised.
         """
         ...
+
+
+class Said:
+    """The progress of some shards.
+
+    Args:
+        work: what is done.
+        report: hears of it.
+        before: units that were done before.
+        total: units of all.
+    """
+
+    def __init__(self, work: ShardWork, report: Report, before: int, total: int) -> None:
+        self._work, self._before, self._total = work, before, total
+        self._report, self._begun = report, monotonic()
+
+    def units(self, done: int) -> None:
+        """So many are done since it began."""
+        rate = done / max(monotonic() - self._begun, 1e-9)
+        values = {f"{self._work.unit}/s": f"{rate:,.0f}"} if done else {}
+        self._report(Progress(self._work.phase, self._before + done, self._total or None, self._work.unit, values))
+
+    def note(self, text: str) -> None:
+        """A line for the screen."""
+        self._report(Progress("note", note=text))
 
 
 @dataclass(frozen=True)
@@ -113,6 +156,9 @@ class EngineOptions:
         if self.address is not None and self.engine != "ray":
             hint = "add --engine ray, or leave the address out"
             raise ConfigError("only Ray has an address", where="--address", got=self.address, hint=hint)
+        if self.engine == "ray" and not _is_installed("ray"):
+            hint = "pip install 'wordpipe[ray]'"
+            raise ConfigError("Ray is not installed", where="--engine", got="ray", hint=hint)
 
     @property
     def threads(self) -> int:
@@ -120,6 +166,13 @@ class EngineOptions:
         if self.engine == "ray":
             return 1
         return self.workers or cpu_count()
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:  # something stands in its place
+        return False
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 
 from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact, recipe_of
 from wordpipe.corpus import Sources, expand
+from wordpipe.engines import EngineOptions
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
 from wordpipe.pipeline.config import (
     CONFIG,
@@ -190,6 +191,7 @@ class Pipeline:
             WordpipeError: before anything is made, where an input is missing or of a wrong kind; or as from a stage.
         """
         chosen = self._chosen(first, last)
+        EngineOptions(run.engine, run.address, run.workers)  # before the first stage is made
         with self._at_home():
             self._check_inputs(chosen)
         for stage in chosen:

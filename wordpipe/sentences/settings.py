@@ -51,7 +51,7 @@ class EmbedSettings(Settings):
         "times as fast, and no number of a vector was more than 3e-4 off",
         expert=True,
     )
-    threads: int = setting(0, "threads of a model on the CPU, 0 = one per core", ge=0, expert=True)
+    threads: int = setting(0, "threads on the CPU, 0 = one per core", ge=0, expert=True)
     update: bool = setting(
         False,
         "take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new",

@@ -5,7 +5,6 @@ wait for the import of torch) or `TorchStates` (packed without padding on a CPU,
 computes.
 """
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -210,13 +209,7 @@ def _first_input(model: "nn.Module", pooling: Pooling) -> "Iterator[list[Tensor]
         return
     if not isinstance(model, LanguageModel):
         raise ConfigError("not a pooling of this model", where="pooling", got=pooling, expected="mean, cls or max")
-    caller = threading.get_ident()  # others may encode with the same model
-
-    def keep(_: "nn.Module", inputs: "tuple[Tensor, ...]") -> None:
-        if threading.get_ident() == caller:
-            kept.append(inputs[0])
-
-    hook = model.blocks[0].register_forward_pre_hook(keep)
+    hook = model.blocks[0].register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]))
     try:
         yield kept
     finally:

@@ -28,6 +28,7 @@ from wordpipe.artifacts import (
     Kind,
     Manifest,
     OutputLock,
+    ResumeCache,
     check_replaceable,
     clear_leftovers,
     digest_of,
@@ -141,17 +142,24 @@ class Job:
             self.run.engine, self.run.address, (threads or None) if self.run.workers is None else self.run.workers
         )
 
-    def make_shards(self, work: "ShardWork", numbers: Sequence[int], total: int) -> None:
+    def make_shards(
+        self, work: "ShardWork", numbers: Sequence[int], total: int, cache: ResumeCache, opened: Any = None
+    ) -> None:
         """Make shards by the engine that was asked for, which is started for the first of them.
 
         Args:
             work: what is done with them.
             numbers: of those that are missing.
             total: units of all shards, those included that are there.
+            cache: where their files go.
+            opened: what this process has open already; see `ShardWork.prepare`.
         """
+        from wordpipe.engines import Said
+
         if numbers:
             before = total - sum(work.size_of(number) for number in numbers)
-            self._engine.make(work, numbers, self.run.report, before, total)
+            with cache.shared_with_others():
+                self._engine.make(work, numbers, Said(work, self.run.report, before, total), opened)
 
     @cached_property
     def _engine(self) -> "Engine":
@@ -315,7 +323,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
 
 def _refuse_whole(command: str, run: RunOptions) -> None:
     """Refuse to send to other machines what has no shards."""
-    if (run.engine, run.workers) != ("local", None) and not COMMANDS[command].parted:
+    if (run.engine, run.address, run.workers) != ("local", None, None) and not COMMANDS[command].parted:
         parted = ", ".join(name for name, one in COMMANDS.items() if one.parted)
         raise ConfigError(f"{command} is made as a whole, in this process", where="engine", got=run.engine, expected="local",
                           hint=f"an engine and workers are for what has shards: {parted}")  # fmt: skip

@@ -64,14 +64,14 @@ from wordpipe.sentences import (
 )
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import public
-from wordpipe.stages.encoders import bundle_encoder
+from wordpipe.stages.encoders import bundle_encoder, open_encoder
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.search.embed_shards import (
-    LEAST_UNITS,
+    LIBRARIES,
     EmbedShards,
+    Opened,
     ShardCutter,
-    encoder_of,
     vectors_name,
 )
 from wordpipe.stages.sources import SourceLike
@@ -110,10 +110,12 @@ def embed(
     """
     chosen = EmbedSettings.make(settings)
     with open_job("sentences", output, chosen, run) as job:
-        job.libraries = ("torch", "numpy", "pyarrow", "tokenizers")
+        job.libraries = LIBRARIES
         job.threads = job.engine_options.threads
         origin = job.open_input(encoder, ["model", "words"])
-        raw = encoder_of(origin, chosen)
+        # the threads of static encoders and of words have a shard each
+        own = 1 if origin.kind == "words" or origin.manifest.facts.get("encoder") == "static" else job.threads
+        raw = open_encoder(origin, chosen.model_copy(update={"threads": own}))
         components = chosen.components if chosen.transform == "remove-components" else 0
         check_directions(raw.dim, components=components, dims=chosen.dims)
         texts = open_corpus(job, corpus)  # text that is no corpus is read now
@@ -122,15 +124,13 @@ def embed(
         job.device = getattr(raw, "device", "cpu")
         made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}
         previous = _open_previous(job, made_by, chosen) if chosen.update and not job.run.fresh else None
-        least = LEAST_UNITS[raw.kind]
-        cutter = ShardCutter(least, row_count(texts, "corpus"))
+        cutter = ShardCutter(raw, job.device, row_count(texts, "corpus"))
         plan, previous = _compare(source, previous, cutter)
         after = "" if previous is None else f" after {previous.artifact.digest}"
-        recipe = f"{job.recipe} {job.device} {library_versions(*job.libraries)}{after} {least} units"
-        cache = ResumeCache(job.partial, recipe)
-        encoded = _encode(
-            job, cache, EmbedShards.of(origin, texts, cache, chosen, cutter, plan.encode, job.device), raw.dim
-        )
+        way = f"{job.device} {own} threads {library_versions(*job.libraries)}{after} {cutter.least} units"
+        cache, opened = ResumeCache(job.partial, f"{job.recipe} {way}"), Opened(raw, texts)
+        shards = EmbedShards.of(origin, opened, cache, chosen, cutter, plan.encode, source.cutter.windows)
+        encoded = _encode(job, cache, shards, opened)
         vectors = _UnitVectors.of(job, plan, encoded, previous)
         transform, fit = _fit(job, vectors, raw, chosen)
         _write(source, vectors, transform)
@@ -261,7 +261,7 @@ def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -
     return plan, previous
 
 
-def _encode(job: Job, cache: ResumeCache, shards: EmbedShards, dim: int) -> StoredVectors:
+def _encode(job: Job, cache: ResumeCache, shards: EmbedShards, opened: Opened) -> StoredVectors:
     """A raw vector for each text that is to be encoded, zero where it has none, after those of a killed run.
 
     The vectors go through files of the job's resume cache: a killed run goes on from them, a text that comes again finds its
@@ -271,7 +271,7 @@ def _encode(job: Job, cache: ResumeCache, shards: EmbedShards, dim: int) -> Stor
         job: whose engine encodes.
         cache: where the files are.
         shards: the texts.
-        dim: numbers of a vector.
+        opened: the encoder and the corpus, as this process has them.
 
     Raises:
         DivergedError: a vector is not finite.
@@ -282,16 +282,18 @@ def _encode(job: Job, cache: ResumeCache, shards: EmbedShards, dim: int) -> Stor
     to_do = sum(shards.texts[number] for number in missing)
     if before := total - to_do:
         job.note(f"continuing a stopped run: {before:,} of {total:,} texts were embedded before")
-    job.make_shards(shards, missing, total)
+    job.make_shards(shards, missing, total, cache, opened)
     if to_do:
         job.rates = {"sentences_per_s": round(to_do / max(clock.seconds, 1e-9), 1)}
     totals = Counter[str]()
     for number in numbers:
-        totals.update(cache.figures(vectors_name(number)))
+        totals.update(cache.made_figures(vectors_name(number)))
     assert totals["texts"] == total, "there were fewer texts than were counted"
     job.counts |= {"units_read_in_windows": totals["in_windows"], "words_unknown": totals["words_unknown"]}
     paths = [cache.path / vectors_name(number) for number in numbers]
-    return StoredVectors(paths, [shards.texts[number] for number in numbers], dim, totals["without_vector"])
+    return StoredVectors(
+        paths, [shards.texts[number] for number in numbers], opened.encoder.dim, totals["without_vector"]
+    )
 
 
 @dataclass(frozen=True)

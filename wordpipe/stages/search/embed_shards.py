@@ -5,57 +5,52 @@
 A shard is a run of whole documents; of sentences any run of rows.
 """
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from wordpipe.artifacts import CORPUS, Artifact, ResumeCache, read_rows, row_count
 from wordpipe.engines import OnUnits
 from wordpipe.errors import ArtifactError
-from wordpipe.runtime import torch_threads
 from wordpipe.sentences import EncodedBatch, TextEncoder, UnitCutter, check_finite, chunks_of
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.encoders import open_encoder
 
-LEAST_UNITS = {"transformer": 512, "static": 1 << 14, "words": 1 << 14}
-"""Kind of encoder → units of a shard at least: what one thread does in a second or so, and a killed run may lose."""
+LIBRARIES = ("torch", "numpy", "pyarrow", "tokenizers")
+LEAST_UNITS = {"transformer": 4096, "static": 1 << 14, "words": 1 << 14}
+"""Kind of encoder → units of a shard at least; on a GPU many times as many, so that it seldom waits for the disk."""
+_GPU_SHARDS = 16
 _MOST_SHARDS = 4096
-
-_OPEN: "WeakValueDictionary[tuple[str, str, EmbedSettings], TextEncoder]" = WeakValueDictionary()
-
-
-def encoder_of(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
-    """The encoder in an artifact, without a transform, at work with one thread; what is open already is not read again."""
-    key = (str(origin.path.absolute()), origin.digest, settings)
-    if (found := _OPEN.get(key)) is None:
-        _OPEN[key] = found = open_encoder(origin, settings.model_copy(update={"threads": 1}))
-    return found
 
 
 class ShardCutter:
     """Where shards begin, found while the units of a corpus are read for the first time.
 
     Args:
-        least: units of a shard, at least.
+        encoder: of this kind are they.
+        device: where it computes.
         n_rows: rows of the corpus, of which there are as many units at most.
+
+    Attributes:
+        least: units of a shard, at least.
     """
 
-    def __init__(self, least: int, n_rows: int) -> None:
-        self._least = max(least, -(-n_rows // _MOST_SHARDS))
+    def __init__(self, encoder: TextEncoder, device: str, n_rows: int) -> None:
+        least = LEAST_UNITS[encoder.kind] * (1 if device == "cpu" else _GPU_SHARDS)
+        self.least = max(least, -(-n_rows // _MOST_SHARDS))
         self._rows, self._units = [0], [0]
         self._row = self._unit = 0
 
     def add(self, n_rows: int, n_units: int) -> None:
         """So many rows of whole documents follow, with so many units."""
         self._row, self._unit = self._row + n_rows, self._unit + n_units
-        if self._unit - self._units[-1] >= self._least:
+        if self._unit - self._units[-1] >= self.least:
             self._rows.append(self._row)
             self._units.append(self._unit)
 
@@ -90,13 +85,21 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Opened:
-    """What encoding needs in a process."""
+class Opened:
+    """What encoding needs in a process: the encoder and the corpus."""
+
+    encoder: TextEncoder
+    corpus: Artifact
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a thread, or threads together, work with."""
 
     encoder: TextEncoder
     rows: _Rows
     cache: ResumeCache
-    wanted: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    wanted: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,10 @@ class EmbedShards:
         units: likewise its first unit.
         wanted: a bit for each unit: whether it is encoded.
         texts: how many of each shard are.
-        device: where the encoder computes.
-        model_bytes: of the files of the encoder.
+        kind: of the encoder.
+        device: where it computes.
+        model_bytes: of its files.
+        windows: the rows of each unit, where units are windows; see `UnitCutter`.
     """
 
     encoder: tuple[Path, str]
@@ -126,24 +131,29 @@ class EmbedShards:
     units: tuple[int, ...]
     wanted: bytes
     texts: tuple[int, ...]
+    kind: str
     device: str
     model_bytes: int
+    windows: NDArray[np.int64] | None = field(default=None, compare=False)  # which follow from all else
 
     phase, unit = "embedding", "texts"
+    libraries = LIBRARIES
 
     @classmethod
     def of(
-        cls, origin: Artifact, corpus: Artifact, cache: ResumeCache, settings: EmbedSettings, cutter: ShardCutter,
-        encode_U: np.ndarray[tuple[int], np.dtype[np.bool_]], device: str,
+        cls, origin: Artifact, opened: Opened, cache: ResumeCache, settings: EmbedSettings, cutter: ShardCutter,
+        encode_U: NDArray[np.bool_], windows: NDArray[np.int64] | None,
     ) -> "EmbedShards":  # fmt: skip
         """The shards of a corpus of which these units are encoded."""
         rows, units = cutter.bounds()
         before = np.concatenate([[0], np.cumsum(encode_U)])
-        texts = tuple(np.diff(before[list(units)]).tolist())
-        opened = [(one.path.absolute(), one.digest) for one in (origin, corpus)]
-        size = sum(entry.bytes for entry in origin.manifest.outputs)
-        wanted = np.packbits(encode_U).tobytes()
-        return cls(*opened, cache.path.absolute(), cache.recipe, settings, rows, units, wanted, texts, device, size)
+        artifacts = [(one.path.absolute(), one.digest) for one in (origin, opened.corpus)]
+        device = getattr(opened.encoder, "device", "cpu")
+        return cls(
+            *artifacts, cache.path.absolute(), cache.recipe, settings.model_copy(update={"device": device}), rows, units,
+            np.packbits(encode_U).tobytes(), tuple(np.diff(before[list(units)]).tolist()), opened.encoder.kind, device,
+            sum(entry.bytes for entry in origin.manifest.outputs), windows,
+        )  # fmt: skip
 
     @property
     def memory_bytes(self) -> int:
@@ -152,15 +162,30 @@ class EmbedShards:
 
     @property
     def side_by_side(self) -> bool:
-        """See `ShardWork`: more threads of a product add up in another order, and small ones wait for each other."""
-        return self.device == "cpu"
+        """See `ShardWork`. Torch has one number of threads, and one way to multiply, for all of a process."""
+        return self.kind != "transformer"
+
+    @property
+    def gpus(self) -> int:
+        """See `ShardWork`."""
+        return int(self.device == "cuda")
 
     def size_of(self, number: int) -> int:
         """See `ShardWork`."""
         return self.texts[number]
 
-    def prepare(self, threads: int, stack: ExitStack) -> _Opened:
-        """See `ShardWork`."""
+    def prepare(self, threads: int, stack: ExitStack, opened: Opened | None = None) -> _State:
+        """See `ShardWork`.
+
+        Raises:
+            ArtifactError: another artifact stands there by now.
+        """
+        found = opened or self._open(threads, stack)
+        wanted = np.unpackbits(np.frombuffer(self.wanted, np.uint8), count=self.units[-1]).astype(np.bool_)
+        cache = ResumeCache(self.cache, self.recipe, shared=True)
+        return _State(found.encoder, _Rows(found.corpus), cache, wanted)
+
+    def _open(self, threads: int, stack: ExitStack) -> Opened:
         origin, corpus = (
             stack.enter_context(Artifact(path, kinds, verify=False))
             for (path, _), kinds in ((self.encoder, ("model", "words")), (self.corpus, ("corpus",)))
@@ -169,14 +194,9 @@ class EmbedShards:
             if artifact.digest != digest:
                 what = "another artifact than the one that is being used"
                 raise ArtifactError(what, where=path, got=artifact.digest, expected=digest)
-        encoder = encoder_of(origin, self.settings)
-        wanted = np.unpackbits(np.frombuffer(self.wanted, np.uint8), count=self.units[-1]).astype(np.bool_)
-        cache = ResumeCache(self.cache, self.recipe, shared=True)
-        if "torch" in sys.modules:  # which has one number of threads for all of the process
-            stack.enter_context(torch_threads(1))
-        return _Opened(encoder, _Rows(corpus), cache, wanted)
+        return Opened(open_encoder(origin, self.settings.model_copy(update={"threads": threads})), corpus)
 
-    def make(self, number: int, state: _Opened, on_units: OnUnits) -> None:
+    def make(self, number: int, state: _State, on_units: OnUnits) -> None:
         """See `ShardWork`."""
         done, figures = 0, dict.fromkeys(("texts", *figures_of(None)), 0)
         with state.cache.create(vectors_name(number), figures) as file:
@@ -189,12 +209,12 @@ class EmbedShards:
                 figures["texts"] = done = done + len(chunk)
                 on_units(done)
 
-    def _texts(self, number: int, state: _Opened) -> Iterator[pa.StringArray]:
+    def _texts(self, number: int, state: _State) -> Iterator[pa.StringArray]:
         """The texts of a shard that are encoded."""
-        cutter = UnitCutter(self.settings, state.encoder)
+        cutter = UnitCutter(self.settings, state.encoder, self.windows)
         first, last = self.rows[number : number + 2]
         at = self.units[number]
-        for units in cutter.read(state.rows.read(first, last, cutter.columns)):
+        for units in cutter.read(state.rows.read(first, last, cutter.columns), first):
             yield units.embedded.filter(pa.array(state.wanted[at : at + len(units)]))
             at += len(units)
 

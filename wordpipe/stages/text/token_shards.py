@@ -38,6 +38,7 @@ from wordpipe.tokens import (
 )
 from wordpipe.tokens.settings import TokenizeSettings
 
+LIBRARIES = ("tokenizers", "regex", "pyarrow", "numba")
 SHARD_BYTES = 64 << 20  # of uncompressed rows: some seconds of work, so that the last ones do not keep others waiting
 WORDS = "words.parquet"  # the list of words, in the cache and in the artifact
 
@@ -119,7 +120,8 @@ class CountShards:
     sample: float
     table_memory: int
 
-    phase, unit, side_by_side = "counting", "sentences", False
+    phase, unit = "counting", "sentences"
+    side_by_side, gpus, libraries = False, 0, LIBRARIES
 
     @property
     def memory_bytes(self) -> int:
@@ -135,7 +137,7 @@ class CountShards:
         """See `ShardWork`."""
         return self.source.rows[number]
 
-    def prepare(self, threads: int, stack: ExitStack) -> _Counting:
+    def prepare(self, threads: int, stack: ExitStack, opened: None = None) -> _Counting:
         """See `ShardWork`."""
         cuts = {side: cutter_of(way) for side, way in self.ways}
         cutters = {column: (side.pretokens, cut) for side, cut in cuts.items() for column in side.columns}
@@ -201,7 +203,8 @@ class EncodeShards:
     tokenizers: tuple[str, ...]
     keep_case: bool
 
-    phase, unit, side_by_side = "encoding", "sentences", False
+    phase, unit = "encoding", "sentences"
+    side_by_side, gpus, libraries = False, 0, LIBRARIES
 
     @property
     def memory_bytes(self) -> int:
@@ -218,7 +221,7 @@ class EncodeShards:
         """See `ShardWork`."""
         return self.source.rows[number]
 
-    def prepare(self, threads: int, stack: ExitStack) -> tuple[OpenShards, CorpusEncoder]:
+    def prepare(self, threads: int, stack: ExitStack, opened: None = None) -> tuple[OpenShards, CorpusEncoder]:
         """See `ShardWork`."""
         source = self.source.open(stack)
         tokenizers = [open_tokenizer(text.encode(), where=str(source.cache.path)) for text in self.tokenizers]

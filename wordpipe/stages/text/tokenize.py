@@ -26,6 +26,7 @@ from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import SourceLike
 from wordpipe.stages.text.token_shards import (
+    LIBRARIES,
     SHARD_BYTES,
     WORDS,
     CorpusShards,
@@ -91,7 +92,7 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
     """
     chosen = TokenizeSettings.make(settings)
     with open_job("tokens", output, chosen, run) as job, job.announce_compilation():
-        job.libraries = ("tokenizers", "regex", "pyarrow", "numba")
+        job.libraries = LIBRARIES
         job.threads = job.engine_options.threads
         # Inputs: the corpus, and a tokenizer or the counts of another artifact.
         source = open_corpus(job, corpus)
@@ -195,16 +196,15 @@ def _write_words(
 
 def _count_shards(job: Job, cache: ResumeCache, work: CountShards) -> _Counted:
     """Count what a stopped run has not, and open the runs of all shards."""
+    names = [counted_name(number) for number in range(len(work.source.rows))]
     counted = _Counted({kind: [] for kind in work.kinds})
 
-    def found(number: int) -> dict[str, Any] | None:
-        figures = cache.figures(counted_name(number))
-        is_whole = figures is not None and all(
-            cache.figures(name) is not None for kind in work.kinds for name in figures[kind]
-        )
-        return figures if is_whole else None
+    def is_missing(name: str) -> bool:
+        figures = cache.figures(name)
+        return figures is None or any(cache.figures(run) is None for kind in work.kinds for run in figures[kind])
 
-    for figures in _made(job, work, found, "counted"):
+    _make_missing(job, cache, work, [number for number, name in enumerate(names) if is_missing(name)], "counted")
+    for figures in map(cache.made_figures, names):
         for kind in work.kinds:
             counted.runs[kind] += [partial(cache.open, name) for name in figures[kind]]
         for name, value in figures["counts"].items():
@@ -212,37 +212,26 @@ def _count_shards(job: Job, cache: ResumeCache, work: CountShards) -> _Counted:
     return counted
 
 
-def _made(
-    job: Job, work: CountShards | EncodeShards, found: Callable[[int], dict[str, Any] | None], done: str
-) -> list[dict[str, Any]]:
-    """The figures of all shards, after those were made that no stopped run has finished.
-
-    Args:
-        job: whose engine makes them.
-        work: what is done with them.
-        found: the figures of a finished shard.
-        done: what happened to those, for the note.
-    """
-    numbers = range(len(work.source.rows))
-    missing = [number for number in numbers if found(number) is None]
-    if before := len(numbers) - len(missing):
-        job.note(f"continuing a stopped run: {before} of {len(numbers)} shards were {done} before")
-    job.make_shards(work, missing, total=sum(work.source.rows))
-    figures = [found(number) for number in numbers]
-    assert all(one is not None for one in figures), "a shard was not made"
-    return [one for one in figures if one is not None]
+def _make_missing(
+    job: Job, cache: ResumeCache, work: CountShards | EncodeShards, missing: list[int], done: str
+) -> None:
+    """Make these shards; what a stopped run has `done` is said."""
+    shards = len(work.source.rows)
+    if before := shards - len(missing):
+        job.note(f"continuing a stopped run: {before} of {shards} shards were {done} before")
+    job.make_shards(work, missing, sum(work.source.rows), cache)
 
 
 def _encode_shards(job: Job, cache: ResumeCache, work: EncodeShards) -> None:
     """Encode a corpus: every shard becomes a part of the table of tokens."""
-    before = {number for number in range(len(work.source.rows)) if cache.figures(tokens_name(number)) is not None}
-    figures = _made(job, work, lambda number: cache.figures(tokens_name(number)), "encoded")
-    counts, encoded_bytes = dict.fromkeys(work.figures, 0), 0
-    for number, one in enumerate(figures):
-        cache.adopt(tokens_name(number), job.writer)
-        for name in counts:
-            counts[name] += one[name]
-        encoded_bytes += 0 if number in before else one["bytes"] + one.get("bytes_b", 0)
+    names = [tokens_name(number) for number in range(len(work.source.rows))]
+    missing = [number for number, name in enumerate(names) if cache.figures(name) is None]
+    _make_missing(job, cache, work, missing, "encoded")
+    figures = [cache.made_figures(name) for name in names]
+    counts = {name: sum(one[name] for one in figures) for name in work.figures}
+    encoded_bytes = sum(figures[number]["bytes"] + figures[number].get("bytes_b", 0) for number in missing)
+    for name in names:
+        cache.adopt(name, job.writer)
     job.facts["exact_by"] = figures[0]["exact_by"]
     size, size_b = counts.pop("bytes"), counts.pop("bytes_b", 0)
     job.counts |= counts
