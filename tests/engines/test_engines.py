@@ -68,13 +68,11 @@ def test_an_error_of_a_shard_is_the_users(options, tmp_path):
     assert (error.what, error.where, error.got, error.hint) == ("no text", "a.txt, line 7", "nothing", "write some")
 
 
-def test_a_shard_whose_process_dies_is_made_again(ray_here, tmp_path, capfd):
+def test_a_shard_whose_process_dies_is_made_again(ray_here, tmp_path):
     told = made(EngineOptions("ray"), NumberShards(tmp_path, deaths=2))
     assert {path.name: path.read_text() for path in tmp_path.glob("*.txt")} == {f"{n}.txt": str(n) for n in range(5)}
     notes = [one.note for one in told if one.note]
     assert notes == ["the process with shard 2 of numbering died (WorkerCrashedError): the shard is made again"] * 2
-    time.sleep(1.0)  # for what Ray would print of it
-    assert capfd.readouterr() == ("", "")
 
 
 def test_a_shard_that_kills_three_processes_ends_the_work(ray_here, tmp_path):
@@ -216,6 +214,13 @@ def test_a_shared_folder_without_a_finished_file_goes(tmp_path):
     with pytest.raises(KeyError), ResumeCache(tmp_path / "c", "one").shared_with_others():
         raise KeyError
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.slow
+def test_nothing_is_printed_of_what_dies(nursery, tmp_path):
+    child = nursery.start("tests.support.shard_work:run_on_ray", str(tmp_path), "1", "2")
+    assert child.wait() == 0
+    assert (child.out.read_text(), child.err.read_text()) == ("", "")
 
 
 @pytest.mark.slow
