@@ -30,11 +30,11 @@ class LocalEngine:
     def make(self, work: ShardWork, numbers: Sequence[int], said: Said, opened: Any = None) -> None:
         """See `Engine.make`."""
         with ExitStack() as stack:
-            if work.side_by_side:
-                n_threads = min(self.threads, len(numbers))
+            n_threads = min(self.threads, len(numbers))
+            if work.side_by_side and n_threads > 1:
                 _make_side_by_side(work, numbers, [work.prepare(1, stack, opened) for _ in range(n_threads)], said)
                 return
-            state, done = work.prepare(self.threads, stack, opened), 0
+            state, done = work.prepare(1 if work.side_by_side else self.threads, stack, opened), 0
             for number in numbers:
                 work.make(number, state, lambda units, first=done: said.units(first + units))
                 done += work.size_of(number)
