@@ -1,10 +1,13 @@
 """Engines make all shards, whatever becomes of the processes, and say what went wrong."""
 
+import json
 import os
+import random
 import signal
 import sys
 import time
 
+import pyarrow.parquet as pq
 import pytest
 
 import wordpipe
@@ -16,7 +19,7 @@ from wordpipe.engines import EngineOptions, Said, on_ray, open_engine
 from wordpipe.errors import BudgetError, ConfigError, InputError, PeerError, StorageError
 from wordpipe.runtime import Progress
 from wordpipe.stages.search import embed_shards
-from wordpipe.stages.text import token_shards
+from wordpipe.stages.text import ingest, token_shards
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +118,65 @@ def test_what_has_no_shards_has_no_engine(built, tmp_path, cli):
 
 def engines():
     return [RunOptions(workers=1), RunOptions(workers=3), RunOptions(engine="ray")]
+
+
+def written_records(folder, seed, *, ids=False, doubles=0.3, columns=True):
+    """Files of records of many kinds; some texts are there before, some fields come late or change their type."""
+    draw = random.Random(seed)
+    folder.mkdir()
+    texts = [f"bees {n} dance. They are {n % 5} and sing." for n in range(60)]
+    for number in range(8):
+        lines = []
+        for line in range(10):
+            text = draw.choice(texts) if draw.random() < doubles else f"{number} {line} {draw.random()}. So it is."
+            record = {"text": text, "title": f"t{line}"}
+            if columns:
+                record |= {"year": draw.choice([1, 2, 2.5, "x"] if number > 4 else [1, 2]), "tag": ["a", number]}
+            if columns and number == 6:
+                record["late"] = {"deep": draw.random()}
+            if ids:
+                record["id"] = f"{number}-{line}" if text not in texts else f"of {text[:9]}"
+            lines.append(json.dumps(record))
+        (folder / f"{number}.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "given"),
+    [
+        ({}, {}), ({"documents": "line"}, {"columns": False}), ({"deduplicate": False}, {"ids": True, "doubles": 0.0}),
+        ({}, {"ids": True, "doubles": 0.0}), ({"metadata": "year"}, {"doubles": 0.0}),
+    ],
+)  # fmt: skip
+def test_corpora_have_the_same_bytes(ray_here, tmp_path, monkeypatch, settings, given):
+    monkeypatch.setattr(ingest, "PART_BYTES", 1500)
+    found = {}
+    for seed in range(3):
+        source = written_records(tmp_path / f"r{seed}", seed, **given)
+        (source / "plain.txt").write_text("Bees dance.\n\nBees sing.\n" * (seed + 1))
+        for name, run in (("local", RunOptions()), ("ray", RunOptions(engine="ray"))):
+            made = wordpipe.ingest(source, output=tmp_path / f"{name}{seed}", run=run, **settings)
+            rows = [one["told"] for one in pq.read_table(tmp_path / f"{name}{seed}" / "sources.parquet").to_pylist()]
+            found[name] = made.digest, made.counts, rows
+        assert found["local"] == found["ray"]
+        assert len([*(tmp_path / f"ray{seed}").glob("corpus-*.parquet")]) > 2
+
+
+def test_ids_that_come_twice_are_read_in_one_process(ray_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(ingest, "PART_BYTES", 100)
+    for name, text in (("a", "bees"), ("b", "wasps")):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"id": "1", "text": f"{text} {'x' * 100}"}))
+    said = []
+    for run in (RunOptions(report=lambda one: said.append(one.note)), RunOptions(engine="ray")):
+        with pytest.raises(InputError, match="two records have the same id") as caught:
+            wordpipe.ingest(tmp_path / "*.jsonl", output=tmp_path / "c", run=run)
+        said.append(caught.value.message)
+    assert said[-1] == said[-2]
+    made = [
+        wordpipe.ingest(tmp_path / "*.jsonl", output=tmp_path / "c", bad_records="skip", run=run).digest
+        for run in (RunOptions(), RunOptions(engine="ray"))
+    ]
+    assert made[0] == made[1]
 
 
 def test_tokens_have_the_same_bytes(ray_here, handbook, tmp_path, monkeypatch):

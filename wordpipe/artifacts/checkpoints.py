@@ -23,10 +23,10 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 from blake3 import blake3
@@ -244,6 +244,44 @@ class _OneFile:
         file.close()
 
 
+class CachedFiles:
+    """The files of a table in a resume cache, for a `TableWriter`; leaving the context by an error forgets the open ones.
+
+    Args:
+        cache: where they go.
+        prefix: of their names.
+
+    Attributes:
+        names: of the finished files.
+    """
+
+    def __init__(self, cache: "ResumeCache", prefix: str) -> None:
+        self._cache, self._prefix = cache, prefix
+        self._open: dict[str, tuple[ExitStack, dict[str, Any]]] = {}
+        self.names: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for stack, _ in self._open.values():
+            stack.__exit__(*error)
+
+    def open(self, name: str) -> HashedFile:
+        """A new file."""
+        stack, figures = ExitStack(), dict[str, Any]()
+        file = stack.enter_context(self._cache.create(self._prefix + name, figures))
+        self._open[file.name] = stack, figures
+        return file
+
+    def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
+        """Take back a finished file."""
+        stack, figures = self._open.pop(file.name)
+        figures["rows"] = rows
+        stack.close()
+        self.names.append(file.name)
+
+
 class ResumeCache:
     """The folder of one job's finished files. Threads may share it, each with files of its own.
 
@@ -372,9 +410,10 @@ class ResumeCache:
         """Open a finished file for reading."""
         return (self.path / name).open("rb")
 
-    def adopt(self, name: str, writer: ArtifactWriter) -> None:
-        """Make a finished file one of an artifact that is about to be published; it stays here until then."""
-        writer.adopt(self.path / name, OutputEntry(**json.loads(self._note(name).read_bytes())["entry"]))
+    def adopt(self, name: str, writer: ArtifactWriter, *, called: str = "") -> None:
+        """Make a finished file one of an artifact that is about to be published, perhaps `called` otherwise; it stays here."""
+        entry = OutputEntry(**json.loads(self._note(name).read_bytes())["entry"])
+        writer.adopt(self.path / name, entry.model_copy(update={"path": called or name}))
 
     def _has_our_recipe(self) -> bool:
         try:

@@ -104,6 +104,7 @@ COMMANDS: dict[str, Command] = {
             arguments=(_SOURCES,),
             function="wordpipe.stages:ingest",
             settings="wordpipe.corpus.settings:IngestSettings",
+            parted=True,
             example="wordpipe ingest data/sample -o run/corpus",
             next="wordpipe tokenize {output} -o {parent}/tokens",
             next_with=(
