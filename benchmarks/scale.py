@@ -43,7 +43,7 @@ _WORKERS_OF_RAY = "ray::wordpipe"  # what Ray calls a process that is at work fo
 
 
 def salted(source: Path, folder: Path, mb: float) -> None:
-    """Write texts of so many megabytes, some in each file: the source, and again with other digits, so that none comes twice."""
+    """Write so many megabytes into files of some: the source, and again with other digits, so that no document comes twice."""
     wanted, turn, written, number = round(mb * 1e6), 0, 0, 0
     folder.mkdir()
     out = (folder / "0000.txt").open("wb")
@@ -93,10 +93,12 @@ def prepared(data: Path, work: Path, mb: float) -> Path:
 def command_of(stage: str, corpus: Path, work: Path) -> list[object]:
     """The words of a stage's command, output included."""
     text = corpus.with_name(corpus.name.replace("corpus", "text"))
-    inputs = {
-        "ingest": [text, "--documents", "block", "--first-line-title"], "tokenize": [corpus], "embed": [work / "words", corpus],
-    }[stage]  # fmt: skip
-    return [stage, *inputs, "-o", work / f"made-{stage}", "--fresh"]
+    inputs: dict[str, list[object]] = {
+        "ingest": [text, "--documents", "block", "--first-line-title"],
+        "tokenize": [corpus],
+        "embed": [work / "words", corpus],
+    }
+    return [stage, *inputs[stage], "-o", work / f"made-{stage}", "--fresh"]
 
 
 def one_run(stage: str, corpus: Path, work: Path, engine: str, workers: int) -> Found:

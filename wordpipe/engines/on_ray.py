@@ -211,7 +211,7 @@ def _start(ray: Any, options: EngineOptions, report: Report) -> None:
 @contextmanager
 def _quiet_prints() -> Iterator[None]:
     """Ray prints on stdout, where answers go, that a process died; the engine says it on its own."""
-    module = import_module("ray._private.worker")
+    module: Any = import_module("ray._private.worker")
     before = module.print_to_stdstream
     module.print_to_stdstream = lambda *_, **__: None
     try:

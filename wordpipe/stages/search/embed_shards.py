@@ -147,10 +147,10 @@ class EmbedShards:
         """The shards of a corpus of which these units are encoded."""
         rows, units = cutter.bounds()
         before = np.concatenate([[0], np.cumsum(encode_U)])
-        artifacts = [(one.path.absolute(), one.digest) for one in (origin, opened.corpus)]
+        encoder, corpus = ((one.path.absolute(), one.digest) for one in (origin, opened.corpus))
         device = getattr(opened.encoder, "device", "cpu")
         return cls(
-            *artifacts, cache.path.absolute(), cache.recipe, settings.model_copy(update={"device": device}), rows, units,
+            encoder, corpus, cache.path.absolute(), cache.recipe, settings.model_copy(update={"device": device}), rows, units,
             np.packbits(encode_U).tobytes(), tuple(np.diff(before[list(units)]).tolist()), opened.encoder.kind, device,
             sum(entry.bytes for entry in origin.manifest.outputs), windows,
         )  # fmt: skip
@@ -186,10 +186,8 @@ class EmbedShards:
         return _State(found.encoder, _Rows(found.corpus), cache, wanted)
 
     def _open(self, threads: int, stack: ExitStack) -> Opened:
-        origin, corpus = (
-            stack.enter_context(Artifact(path, kinds, verify=False))
-            for (path, _), kinds in ((self.encoder, ("model", "words")), (self.corpus, ("corpus",)))
-        )
+        origin = stack.enter_context(Artifact(self.encoder[0], ["model", "words"], verify=False))
+        corpus = stack.enter_context(Artifact(self.corpus[0], ["corpus"], verify=False))
         for artifact, (path, digest) in ((origin, self.encoder), (corpus, self.corpus)):
             if artifact.digest != digest:
                 what = "another artifact than the one that is being used"
