@@ -295,7 +295,7 @@ def embed(
         batch_tokens: tokens per batch, padding included. Default: 16384.
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
-        threads: threads of a model on the CPU, 0 = one per core. Default: 0.
+        threads: threads on the CPU, 0 = one per core. Default: 0.
         update: take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new. Default: False.
     """
 
@@ -442,7 +442,7 @@ def evaluate_retrieval(
         batch_tokens: tokens per batch, padding included. Default: 16384.
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
-        threads: threads of a model on the CPU, 0 = one per core. Default: 0.
+        threads: threads on the CPU, 0 = one per core. Default: 0.
         update: take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new. Default: False.
     """
 
@@ -565,7 +565,7 @@ def evaluate_sts(
         batch_tokens: tokens per batch, padding included. Default: 16384.
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
-        threads: threads of a model on the CPU, 0 = one per core. Default: 0.
+        threads: threads on the CPU, 0 = one per core. Default: 0.
         update: take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new. Default: False.
     """
 

@@ -9,7 +9,7 @@ import pytest
 import wordpipe
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, tables
-from wordpipe.engines import work
+from wordpipe.engines import options
 from wordpipe.model.settings import FillSettings
 from wordpipe.sentences import WordEncoder, static_files, word_tokenizer
 from wordpipe.stages import open_job
@@ -89,10 +89,10 @@ def test_a_run_on_other_threads_goes_on_to_the_same_bytes(built, tmp_path, texts
         return plain(chunk)
 
     monkeypatch.setattr(embed_shards, "figures_of", dying)
-    monkeypatch.setattr(work, "cpu_count", lambda: 1)
+    monkeypatch.setattr(options, "cpu_count", lambda: 1)
     with pytest.raises(KeyboardInterrupt):
         embedded(built / "words", tmp_path, threads=0)
-    monkeypatch.setattr(work, "cpu_count", lambda: 2)
+    monkeypatch.setattr(options, "cpu_count", lambda: 2)
     _, made, notes = embedded(built / "words", tmp_path, threads=0)
     assert "continuing a stopped run" in notes
     assert made.digest == embedded(built / "words", tmp_path, "whole", threads=0)[1].digest

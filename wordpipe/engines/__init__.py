@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.engines.work import Engine, EngineName, EngineOptions, OnUnits, Said, ShardWork, open_engine
+    from wordpipe.engines.options import EngineName, EngineOptions, open_engine
+    from wordpipe.engines.work import Engine, OnUnits, Said, ShardWork
 else:
     __getattr__, __dir__ = face(__name__, __file__)

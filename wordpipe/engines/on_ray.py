@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
-from wordpipe.engines.work import EngineOptions, Said, ShardWork
+from wordpipe.engines.work import Said, ShardWork
 from wordpipe.errors import BudgetError, ConfigError, PeerError, WordpipeError
 from wordpipe.runtime import Progress, Report, cpu_count
 
@@ -110,16 +111,15 @@ def _made(work: ShardWork, number: int, versions: dict[str, str]) -> dict[str, A
 def _versions(work: ShardWork) -> dict[str, str]:
     """Versions of everything that the bytes depend on, in this process."""
     from wordpipe import __version__
-    from wordpipe.artifacts import library_versions
 
-    return {"wordpipe": __version__, **library_versions(*work.libraries)}
+    return {"wordpipe": __version__} | {name: version(name) for name in work.libraries}
 
 
 def _refuse_other_versions(work: ShardWork, expected: dict[str, str]) -> None:
     """Refuse to make a shard with other versions than those that the artifact is made with."""
     found = _versions(work)
-    if other := {name: version for name, version in found.items() if version != expected.get(name)}:
-        names = ", ".join(f"{name} {version}" for name, version in other.items())
+    if other := {name: one for name, one in found.items() if one != expected.get(name)}:
+        names = ", ".join(f"{name} {one}" for name, one in other.items())
         wanted = ", ".join(f"{name} {expected.get(name)}" for name in other)
         raise ConfigError("a machine of the cluster has other versions", where=os.uname().nodename, got=names,
                           expected=wanted, hint="install the same versions on all machines")  # fmt: skip
@@ -163,8 +163,13 @@ def _refuse_too_large(work: ShardWork, nodes: Sequence[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def ray_engine(options: EngineOptions, report: Report) -> Iterator[RayEngine]:
+def ray_engine(address: str | None, workers: int | None, report: Report) -> Iterator[RayEngine]:
     """An engine on the cluster at the address, or on one of this machine that ends with the block.
+
+    Args:
+        address: of the cluster; None: one is started.
+        workers: tasks at once; None: as many as there are processors.
+        report: hears that one is started.
 
     Raises:
         ConfigError: no cluster answers at the address, or this process is at work with another one.
@@ -173,33 +178,31 @@ def ray_engine(options: EngineOptions, report: Report) -> Iterator[RayEngine]:
     ray = _ray()
     if ray.is_initialized():  # by the program that calls us, which ends it, too
         own = ray.get_runtime_context().gcs_address
-        if options.address not in (None, "auto", own):
+        if address not in (None, "auto", own):
             hint = "leave the address out, or call ray.shutdown() first"
-            raise ConfigError("this process works with another Ray cluster", where="address", got=options.address,
+            raise ConfigError("this process works with another Ray cluster", where="address", got=address,
                               expected=own, hint=hint)  # fmt: skip
-        yield RayEngine(options.workers)
+        yield RayEngine(workers)
         return
     with _quiet_prints():
-        _start(ray, options, report)
+        _start(ray, address, workers, report)
         try:
-            yield RayEngine(options.workers)
+            yield RayEngine(workers)
         finally:
             ray.shutdown()
 
 
-def _start(ray: Any, options: EngineOptions, report: Report) -> None:
+def _start(ray: Any, address: str | None, workers: int | None, report: Report) -> None:
     own: dict[str, Any] = {}
-    if options.address is None:
-        own = {"num_cpus": options.workers or cpu_count(), "include_dashboard": False}
+    if address is None:
+        own = {"num_cpus": workers or cpu_count(), "include_dashboard": False}
         report(Progress("note", note="starting Ray on this machine"))
     before = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(
-            address=options.address or "local", log_to_driver=False, logging_level="ERROR", namespace="wordpipe", **own
-        )
+        ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", namespace="wordpipe", **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
         said = str(error).strip().partition("\n")[0]
-        if options.address is None:
+        if address is None:
             raise ConfigError("Ray cannot be started here", where="--engine", got=said) from None
         hint = "`ray status` says whether a cluster runs; `ray start --head` starts one"
         raise ConfigError("no Ray cluster answers", where="--address", got=said, hint=hint) from None
