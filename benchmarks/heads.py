@@ -9,7 +9,10 @@ DIR holds wiki/, labelled/ and sts/. What is in FOLDER already is not done again
                 --minutes; --model MODEL takes another artifact of train mlm, and --words its word vectors
     heads       SST (binary), SICK's entailment (pairs), TREC (coarse), WNUT-17 (names), XQuAD (answers): `train classifier |
                 tagger | reader` from that model and the same by transformers, three seeds each; scores of every measured text
-                compared in pairs, and the seconds of both
+                compared in pairs
+    speed       the same trainings for one epoch, ours and theirs in turn, --rounds times; for a quiet machine. The other parts
+                may run side by side, each with some of --sets, an --out and --threads 1 of its own: what is kept in FOLDER is
+                found by the next run over all sets
     gain        SST, TREC and WNUT-17 with 100, 1,000 and all labels: TF-IDF and logistic regression (of names: a gazetteer),
                 word vectors, a transformer with its first weights, and the pre-trained one; three draws each
     adapt       a BERT that transformers has written, with a tokenizer of its own, taught SST, TREC and WNUT-17 with and
@@ -121,12 +124,22 @@ class HeadBench(ModelBench):
         """What --tiny makes of a training."""
         return {"epochs": 1} if self.given.tiny else {}
 
-    def ours(self, name: str, key: str, init: Path, seed: int, label: str) -> Found:
+    def ours(self, name: str, key: str, init: Path, seed: int, label: str, **more: Any) -> Found:
         """One training of ours on the records of a key."""
-        settings = self.settings(name, key, seed, words=init == self.words) | {"init": str(init)}
+        settings = self.settings(name, key, seed, words=init == self.words) | {"init": str(init)} | more
         return self.once(
             f"{label}-{seed}", "train_ours", command=COMMANDS[name], corpus=str(self.corpus(name, key)), settings=settings,
             out=str(self.work / "heads" / f"{label}-{seed}"), test=str(self.work / f"{name}-test.jsonl"),
+        )  # fmt: skip
+
+    def theirs(self, name: str, key: str, seed: int, label: str, **more: Any) -> Found:
+        """The same training by transformers."""
+        kind = json.loads((self.model / "config.json").read_text())["model_type"]
+        settings = self.settings(name, key, seed) | more
+        return self.once(
+            f"{label}-{seed}", "train_theirs", set=name, command=COMMANDS[name], settings=settings,
+            model=str(self.model), train=str(self.work / f"{key}.jsonl"), test=str(self.work / f"{name}-test.jsonl"),
+            max_len=self.given.max_len, dropouts=DROPOUTS[kind],
         )  # fmt: skip
 
     def write(self, name: str) -> dict[str, int]:
@@ -167,18 +180,13 @@ def pretrain(bench: HeadBench) -> Found:
 def heads(bench: HeadBench) -> Found:
     """All sets by both sides."""
     found: Found = {}
-    kind = json.loads((bench.model / "config.json").read_text())["model_type"]
     for name in bench.given.sets:
-        counts, command, key = bench.write(name), COMMANDS[name], f"{name}-train"
-        runs: dict[str, list[Found]] = {"ours": [], "theirs": []}
-        for seed in range(1, bench.given.seeds + 1):
-            runs["ours"].append(bench.ours(name, key, bench.model, seed, f"{name}-ours"))
-            settings = bench.settings(name, key, seed)
-            runs["theirs"].append(bench.once(
-                f"{name}-theirs-{seed}", "train_theirs", set=name, command=command, settings=settings, model=str(bench.model),
-                train=str(bench.work / f"{key}.jsonl"), test=str(bench.work / f"{name}-test.jsonl"),
-                max_len=bench.given.max_len, dropouts=DROPOUTS[kind],
-            ))  # fmt: skip
+        counts, key = bench.write(name), f"{name}-train"
+        seeds = range(1, bench.given.seeds + 1)
+        runs = {
+            "ours": [bench.ours(name, key, bench.model, seed, f"{name}-ours") for seed in seeds],
+            "theirs": [bench.theirs(name, key, seed, f"{name}-theirs") for seed in seeds],
+        }
         test = read_records(bench.work / f"{name}-test.jsonl")
         found[name] = {"texts": counts, "measure": MEASURES[name]} | compared(name, runs, test)
         print(f"{name}: {json.dumps(found[name])}", file=sys.stderr)
@@ -186,14 +194,13 @@ def heads(bench: HeadBench) -> Found:
 
 
 def compared(name: str, runs: dict[str, list[Found]], test: list[Found]) -> Found:
-    """Scores and seconds of both sides, and how far apart they are."""
+    """Scores of both sides, and how far apart they are."""
     parts = {side: [statistics_of(name, one["said"], test) for one in some] for side, some in runs.items()}
     found: Found = {}
     for side, some in runs.items():
         scores = [score_of(name, one) for one in parts[side]]
         found[side] = {
             "scores": [round(one, 4) for one in scores], "mean": round(statistics.fmean(scores), 4),
-            "seconds": [round(one["seconds"], 1) for one in some], "predicting": [round(one["predicting"], 2) for one in some],
             "peak_memory_bytes": max(one["peak_memory_bytes"] for one in some),
         }  # fmt: skip
         if name == "xquad":
@@ -206,13 +213,31 @@ def compared(name: str, runs: dict[str, list[Found]], test: list[Found]) -> Foun
         apart = paired_difference(one[:, 0] / len(runs["ours"]), other[:, 0] / len(runs["theirs"]))
     assert apart is not None
     found["difference"] = {"mean": round(apart.mean, 4), "interval": [round(bound, 4) for bound in apart.interval]}
-    seconds = (statistics.median(one["seconds"] for one in runs[side]) for side in ("theirs", "ours"))
-    found["times_as_fast"] = round(next(seconds) / next(seconds), 2)
     if sure := [one["sure"] for one in runs["ours"] if one.get("sure")]:
         right = [statistics_of(name, one["said"], test)[:, 0] for one in runs["ours"]]
         found["ours"]["calibration_error"] = round(
             float(np.mean([calibration_error(np.array(a), b > 0) for a, b in zip(sure, right, strict=True)])), 4
         )
+    return found
+
+
+def speed(bench: HeadBench) -> Found:
+    """Seconds of an epoch by both sides, held-out texts included."""
+    found: Found = {}
+    for name in bench.given.sets:
+        bench.write(name)
+        key, runs = f"{name}-train", dict[str, list[Found]](ours=[], theirs=[])
+        for turn in range(1, bench.given.rounds + 1):
+            runs["ours"].append(bench.ours(name, key, bench.model, turn, f"{name}-speed-ours", epochs=1))
+            runs["theirs"].append(bench.theirs(name, key, turn, f"{name}-speed-theirs", epochs=1))
+        found[name] = {
+            side: {kind: [round(one[kind], 2) for one in some] for kind in ("seconds", "predicting")}
+            for side, some in runs.items()
+        }
+        for kind, says in (("seconds", "times_as_fast"), ("predicting", "predicting_times_as_fast")):
+            middle = {side: statistics.median(one[kind] for one in some) for side, some in runs.items()}
+            found[name][says] = round(middle["theirs"] / middle["ours"], 2)
+        print(f"{name}: {json.dumps(found[name])}", file=sys.stderr)
     return found
 
 
@@ -332,21 +357,30 @@ def adapt(bench: HeadBench) -> Found:
     return {"sets": found, "steps": bench.given.bert_steps}
 
 
-PARTS: dict[str, Callable[[HeadBench], Found]] = {"pretrain": pretrain, "heads": heads, "gain": gain, "adapt": adapt}
+PARTS: dict[str, Callable[[HeadBench], Found]] = {
+    "pretrain": pretrain, "heads": heads, "speed": speed, "gain": gain, "adapt": adapt,
+}  # fmt: skip
 
 
 def rows(parts: dict[str, Found]) -> Iterator[str]:
     """The tables in Markdown."""
     if part := parts.get("heads"):
-        yield "| set | measure | ours | transformers | difference, 95 % | training, times as fast |"
-        yield "|---|---|---:|---:|---:|---:|"
+        yield "| set | measure | ours | transformers | difference, 95 % |"
+        yield "|---|---|---:|---:|---:|"
         for name in [one for one in SETS if one in part]:
             one = part[name]
             low, high = (100 * bound for bound in one["difference"]["interval"])
             yield (
                 f"| {name} | {one['measure']} | {100 * one['ours']['mean']:.1f} | {100 * one['theirs']['mean']:.1f} | "
-                f"{100 * one['difference']['mean']:+.1f} ({low:+.1f} to {high:+.1f}) | {one['times_as_fast']} |"
+                f"{100 * one['difference']['mean']:+.1f} ({low:+.1f} to {high:+.1f}) |"
             )
+    if part := parts.get("speed"):
+        yield "| set | seconds of an epoch, ours | transformers | times as fast | predicting, times as fast |"
+        yield "|---|---:|---:|---:|---:|"
+        for name in [one for one in SETS if one in part]:
+            seconds = (f"{statistics.median(part[name][side]['seconds']):.1f}" for side in ("ours", "theirs"))
+            both = (str(part[name][one]) for one in ("times_as_fast", "predicting_times_as_fast"))
+            yield f"| {name} | {' | '.join((*seconds, *both))} |"
     if part := parts.get("gain"):
         yield f"| set, labels | {' | '.join(SYSTEMS.values())} |"
         yield f"|---|{'---:|' * len(SYSTEMS)}"
@@ -370,7 +404,8 @@ def faults(parts: dict[str, Found]) -> Iterator[str]:
             continue
         if one["difference"]["interval"][1] < 0 and one["difference"]["mean"] < -ALLOWED:
             yield f"{name}: {100 * one['difference']['mean']:+.1f} points against transformers"
-        if one["times_as_fast"] < FASTER:
+    for name, one in parts.get("speed", {}).items():
+        if name in SETS and one["times_as_fast"] < FASTER:
             yield f"{name}: {one['times_as_fast']} times as fast, less than {FASTER:g}"
     for name, one in parts.get("gain", {}).items():
         if isinstance(one, dict) and "fresh" in one and one["pretrained"]["mean"] <= one["fresh"]["mean"]:
@@ -390,6 +425,7 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--parts", default=",".join(PARTS), help="some of them (default all)")
     parser.add_argument("--sets", default=",".join(SETS), help="some of them (default all)")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="of the part speed (default 3)")
     parser.add_argument("--mb", type=float, default=100, help="of Wikipedia to learn from first (default 100)")
     parser.add_argument("--minutes", type=float, default=120, help="of training the masked model (default 120)")
     parser.add_argument("--bert-steps", type=int, default=1500, help="of the BERT that is adapted (default 1500)")

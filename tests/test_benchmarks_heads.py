@@ -99,7 +99,6 @@ def test_both_sides_learn_what_a_word_says(kind, folder, tmp_path, cli):
     apart = heads.compared(task["set"], {"ours": [ours], "theirs": [theirs]}, test)
     low, high = apart["difference"]["interval"]
     assert low <= apart["difference"]["mean"] <= high
-    assert apart["times_as_fast"] == pytest.approx(theirs["seconds"] / ours["seconds"], abs=0.01)
 
 
 def test_layers_have_the_same_rates_on_both_sides(folder):
@@ -162,12 +161,14 @@ def test_sets_are_parted_by_their_files_and_by_hashes(tmp_path):
 
 
 def test_what_is_not_as_it_should_be_is_said():
-    good = {"difference": {"mean": 0.0, "interval": [-0.01, 0.01]}, "times_as_fast": 2.5}
-    worse = {"difference": {"mean": -0.02, "interval": [-0.03, -0.01]}, "times_as_fast": 1.5}
+    good = {"difference": {"mean": 0.0, "interval": [-0.01, 0.01]}}
+    worse = {"difference": {"mean": -0.02, "interval": [-0.03, -0.01]}}
     gain = {
         "sst-all": {"fresh": {"mean": 0.7}, "pretrained": {"mean": 0.75}, "bags": {"mean": 0.8}, "words": {"mean": 0.8}}
     }
     faults = import_module("heads").faults
     assert list(faults({"heads": {"sst": good}})) == []
-    assert [one.split(":")[0] for one in faults({"heads": {"trec": worse}})] == ["trec", "trec"]
+    assert [one.split(":")[0] for one in faults({"heads": {"trec": worse}})] == ["trec"]
+    slow = {"sst": {"times_as_fast": 2.5}, "trec": {"times_as_fast": 1.5}, "threads": 2}
+    assert list(faults({"speed": slow})) == ["trec: 1.5 times as fast, less than 2"]
     assert list(faults({"gain": gain})) == ["sst-all: not ahead of TF-IDF"]

@@ -69,7 +69,7 @@ def fresh_start(task: Task) -> Found:
     from wordpipe.stages.models import open_model
 
     source, target = Path(task["model"]), Path(task["out"])
-    left_out = shutil.ignore_patterns("manifest.json", "steps.parquet", "*.safetensors")
+    left_out = shutil.ignore_patterns("manifest.json", "training.json", "*.parquet", "*.safetensors")
     shutil.copytree(source, target, ignore=left_out, dirs_exist_ok=True)
     config = open_model(source).model.config
     model = new_model(config, task["seed"])
