@@ -71,7 +71,7 @@ def test_an_engine_is_for_the_stages_that_have_shards(project):
         if result is not None
     }
     assert [*made] == ["corpus", "tokens", "words"]
-    with Artifact(project / "tokens") as tokens:
+    with Artifact(made["tokens"].path) as tokens:
         assert tokens.manifest.threads == 3
     for wrong in (RunOptions(address="auto"), RunOptions(engine="ray", workers=0)):
         with pytest.raises(ConfigError):
