@@ -268,7 +268,7 @@ def embed(
     overlap: int = 16, transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
     components: int = 1, dims: int = 0, sif_a: float = 0.0001, batch_tokens: int = 16384,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
-    threads: int = 0, update: bool = False, checkpoint_seconds: float = 30.0,
+    threads: int = 0, update: bool = False,
 ) -> Made:
     """Turn the sentences, documents or windows of a corpus into unit vectors.
 
@@ -295,9 +295,8 @@ def embed(
         batch_tokens: tokens per batch, padding included. Default: 16384.
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
-        threads: threads of a model on the CPU, 0 = one per core. Default: 0.
+        threads: threads on the CPU, 0 = one per core. Default: 0.
         update: take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new. Default: False.
-        checkpoint_seconds: a killed run loses at most about this much embedding, in seconds (> 0). Default: 30.0.
     """
 
 def evaluate_model(
@@ -392,7 +391,7 @@ def evaluate_retrieval(
     overlap: int = 16, transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
     components: int = 1, dims: int = 0, sif_a: float = 0.0001, batch_tokens: int = 16384,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
-    threads: int = 0, update: bool = False, checkpoint_seconds: float = 30.0,
+    threads: int = 0, update: bool = False,
 ) -> dict[str, Any]:
     """Evaluate encoders on a collection of documents, queries and judgements, beside BM25, RM3, TF-IDF and LSI.
 
@@ -443,9 +442,8 @@ def evaluate_retrieval(
         batch_tokens: tokens per batch, padding included. Default: 16384.
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
-        threads: threads of a model on the CPU, 0 = one per core. Default: 0.
+        threads: threads on the CPU, 0 = one per core. Default: 0.
         update: take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new. Default: False.
-        checkpoint_seconds: a killed run loses at most about this much embedding, in seconds (> 0). Default: 30.0.
     """
 
 def evaluate_seq2seq(
@@ -521,7 +519,7 @@ def evaluate_sts(
     overlap: int = 16, transform: Literal['auto', 'none', 'centre', 'remove-components', 'whiten'] = 'auto',
     components: int = 1, dims: int = 0, sif_a: float = 0.0001, batch_tokens: int = 16384,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
-    threads: int = 0, update: bool = False, checkpoint_seconds: float = 30.0,
+    threads: int = 0, update: bool = False,
 ) -> dict[str, Any]:
     """Evaluate encoders of texts on pairs of sentences that people have scored, beside baselines that need no training.
 
@@ -567,9 +565,8 @@ def evaluate_sts(
         batch_tokens: tokens per batch, padding included. Default: 16384.
         device: where a model runs. Default: 'auto'.
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
-        threads: threads of a model on the CPU, 0 = one per core. Default: 0.
+        threads: threads on the CPU, 0 = one per core. Default: 0.
         update: take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new. Default: False.
-        checkpoint_seconds: a killed run loses at most about this much embedding, in seconds (> 0). Default: 30.0.
     """
 
 def evaluate_tokenizer(

@@ -10,7 +10,7 @@ next step, and each owns the exit code that the command line returns:
     ├── StorageError      5   the disk said no: free space, change permissions
     ├── BudgetError       6   more memory than allowed: raise the budget or lower a setting
     ├── LockedError       7   another run writes the same output: wait
-    ├── PeerError         8   another process of the same training failed: its own message says why
+    ├── PeerError         8   another process of the same work failed: its own message says why
     └── DivergedError     9   training left the numbers: lower the learning rate
 
 Exit code 1 is left for a bug of ours, which shows as a traceback.
@@ -126,7 +126,7 @@ class LockedError(WordpipeError):
 
 
 class PeerError(WordpipeError):
-    """Another process of the same training failed."""
+    """Another process of the same work failed."""
 
     exit_code = 8
 

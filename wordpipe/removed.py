@@ -48,6 +48,7 @@ OPTIONS: dict[str, dict[str, Removed]] = {
         "mlm_weight": Removed("train the model longer by train mlm first, or with a lower --lr here", was=0.0),
         "mask_rate": Removed("it belonged to mlm_weight; train mlm has its own --mask-rate", was=0.3),
     },
+    "embed": {"checkpoint_seconds": Removed("vectors are saved shard by shard, a few thousand texts each")},
     "index": {
         "rabitq_bits": Removed("indexes of rabitq codes are built no more; use --type ivf-pq", was=1),
         "nsg_degree": Removed("nsg graphs are built no more; use --type hnsw and --hnsw-m", was=32),

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from wordpipe import RunOptions
+from wordpipe.artifacts import Artifact
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pipeline import Pipeline, pipeline_status, run_pipeline, settings_from_file
 
@@ -61,6 +62,20 @@ def test_stages_are_made_in_order_and_once(project):
     assert make(project) == ["corpus", "tokens", "words"]
     assert set(reasons(project).values()) == {()}
     assert make(project) == []
+
+
+def test_an_engine_is_for_the_stages_that_have_shards(project):
+    made = {
+        state.stage.name: result
+        for state, result in Pipeline(project / "p.toml").run(RunOptions(workers=3))
+        if result is not None
+    }
+    assert [*made] == ["corpus", "tokens", "words"]
+    with Artifact(made["tokens"].path) as tokens:
+        assert tokens.manifest.threads == 3
+    for wrong in (RunOptions(address="auto"), RunOptions(engine="ray", workers=0)):
+        with pytest.raises(ConfigError):
+            next(Pipeline(project / "p.toml").run(wrong))
 
 
 def test_a_touched_file_makes_nothing(project):

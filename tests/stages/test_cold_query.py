@@ -96,7 +96,7 @@ def test_an_encoder_that_learned_titles_is_weighed_by_them_with_care(models, bui
 
 
 def test_what_an_encoder_carries_is_not_of_a_machine_or_a_run(models, built, tmp_path):
-    index = indexed(models["static"], built, tmp_path, checkpoint_seconds=7.0)
+    index = indexed(models["static"], built, tmp_path)
     settings = json.loads((index / "encoder" / "encoder.json").read_text())["settings"]
-    assert not {"device", "threads", "update", "checkpoint_seconds"} & set(settings)
+    assert not {"device", "threads", "update"} & set(settings)
     assert settings["pooling"] == "auto"

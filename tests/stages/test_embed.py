@@ -1,11 +1,11 @@
 """`embed`: every text embedded once, a killed run continued, what has not changed taken over, and hostile texts."""
 
 import json
-import os
 import random
 import shutil
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +15,14 @@ import pytest
 import wordpipe
 from tests.support.made_vectors import made_words
 from wordpipe import RunOptions
-from wordpipe.artifacts import Artifact
+from wordpipe.artifacts import Artifact, tables
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import Progress, Stopped
 from wordpipe.sentences import EncodedBatch, encode_corpus
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import open_encoder
 from wordpipe.stages.search import embed as stage
+from wordpipe.stages.search import embed_shards
 
 SAID = ["the bread", "bees and water", "a bridge of stone", "the boat is late"]
 
@@ -52,9 +53,11 @@ def texts():
 
 @pytest.fixture
 def encoded(monkeypatch):
-    """The texts that are encoded from now on, ten at a time."""
+    """The texts that are encoded from now on, ten at a time, in shards of ten units."""
     seen: list[str] = []
     monkeypatch.setattr(encode_corpus, "_CHUNK", 10)
+    monkeypatch.setattr(tables, "BATCH_ROWS", 10)
+    monkeypatch.setitem(embed_shards.LEAST_UNITS, "words", 10)
 
     def opened(origin, settings):
         encoder = open_encoder(origin, settings)
@@ -73,7 +76,7 @@ def encoded(monkeypatch):
 
 def test_the_vectors_are_the_encoders(built, tmp_path, texts, encoded):
     made = wordpipe.embed(built / "words", corpus_of(tmp_path / "c", texts), output=tmp_path / "s")
-    assert encoded == list(dict.fromkeys(texts))
+    assert sorted(encoded) == sorted({*texts})
     assert made.counts["texts_embedded"] + made.counts["texts_repeated"] == made.counts["units"] == 200
     with Artifact(built / "words") as origin:
         encoder = open_encoder(origin, EmbedSettings())
@@ -93,27 +96,37 @@ def test_the_transform_is_fitted_on_each_text_once(built, tmp_path, texts):
 
 
 @pytest.mark.parametrize("unit", ["sentence", "document", "window"])
-def test_what_a_stopped_run_embedded_is_not_embedded_again(built, tmp_path, texts, encoded, monkeypatch, unit):
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, partial(Stopped, signal.SIGTERM)])
+def test_what_a_stopped_run_embedded_is_not_embedded_again(built, tmp_path, texts, encoded, monkeypatch, unit, stop):
     corpus = corpus_of(tmp_path / "c", texts)
-    settings = {"unit": unit, "checkpoint_seconds": 1e-9, "transform": "centre"}
+    settings = {"unit": unit, "transform": "centre", "threads": 1}  # shard after shard
     whole = wordpipe.embed(built / "words", corpus, output=tmp_path / "whole", **settings)
     alone = encoded[:]
     encoded.clear()
-    chunks, plain = 0, stage._figures_of
+    shards, plain = 0, embed_shards.figures_of
 
-    def dying(chunk: EncodedBatch):
-        nonlocal chunks
-        chunks += 1
-        if chunks == 4:
-            raise KeyboardInterrupt
-        return plain(chunk)
+    def dying(batch: EncodedBatch | None):
+        nonlocal shards
+        shards += batch is None
+        if shards == 4 and batch is not None:
+            raise stop()
+        return plain(batch)
 
-    monkeypatch.setattr(stage, "_figures_of", dying)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(embed_shards, "figures_of", dying)
+    with pytest.raises((KeyboardInterrupt, Stopped)) as caught:
         wordpipe.embed(built / "words", corpus, output=tmp_path / "s", **settings)
+    assert getattr(caught.value, "saved", None) in (None, "what is saved")
     assert not (tmp_path / "s").exists()
-    made = wordpipe.embed(built / "words", corpus, output=tmp_path / "s", **settings)
-    assert [text for text in encoded if encoded.count(text) > 1] == alone[30:40] * 2
+    before = len(encoded)
+    told: list[Progress] = []
+    made = wordpipe.embed(
+        built / "words", corpus, output=tmp_path / "s", run=RunOptions(report=told.append), **settings
+    )
+    again = encoded[before:]  # the shard that was lost, and those after it
+    assert alone == encoded[: len(alone) - len(again)] + again
+    assert 0 < before - (len(alone) - len(again)) <= 10
+    kept = f"continuing a stopped run: {len(alone) - len(again)} of {len(alone)} texts were embedded before"
+    assert kept in [one.note for one in told]
     assert (made.digest, made.counts) == (whole.digest, whole.counts)
     assert not (tmp_path / ".s.partial").exists()
 
@@ -125,15 +138,20 @@ def test_fresh_embeds_all_again(built, tmp_path, texts, cli):
     assert json.loads(cli(*args).out)["counts"]["sentences"] == 200
 
 
+def embedding(*arguments: object, **settings: object) -> tuple[str, ...]:
+    """What the nursery starts: `embed` in shards of a thousand units."""
+    return ("tests.support.small_shards:embed", *map(str, arguments), json.dumps({"threads": 1} | settings))
+
+
 def test_a_killed_run_goes_on_to_the_same_bytes(built, nursery, tmp_path):
     corpus = corpus_of(tmp_path / "c", [f"{SAID[n % 4]} {n} bread {n % 7} water" for n in range(5000)])
-    command = ["embed", built / "words", corpus, "-o", tmp_path / "s", "--checkpoint-seconds", "0.0001"]
-    killed = nursery.run(*command, WORDPIPE_FAILPOINT="resume_cache.file_finished:kill")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    told: list[Progress] = []
-    again = wordpipe.embed(built / "words", corpus, output=tmp_path / "s", run=RunOptions(report=told.append))
-    assert "continuing a stopped run: 4,096 of 5,000 texts were embedded before" in [one.note for one in told]
-    assert again.digest == wordpipe.embed(built / "words", corpus, output=tmp_path / "whole").digest
+    call = embedding(built / "words", corpus, tmp_path / "s")
+    killed = nursery.start(*call, WORDPIPE_FAILPOINT="resume_cache.file_finished:kill")
+    assert killed.wait() == -signal.SIGKILL
+    assert [path.name for path in (tmp_path / ".s.partial").glob("*.f32")] == ["vectors-00000.f32"]
+    assert nursery.start(*call).wait() == 0
+    whole = wordpipe.embed(built / "words", corpus, output=tmp_path / "whole", threads=3)
+    assert wordpipe.verify(tmp_path / "s")["digest"] == whole.digest
     assert sorted(path.name for path in tmp_path.glob(".s.*")) == [".s.lock"]
 
 
@@ -142,9 +160,8 @@ def test_a_killed_run_goes_on_to_the_same_bytes(built, nursery, tmp_path):
 def test_killed_at_any_moment_of_an_update(built, nursery, tmp_path, seed):
     said = [f"{SAID[n % 4]} {n} bread {n % 7} water" for n in range(9000)]
     corpus_of(tmp_path / "c", said[:5000])
-    base = ["embed", built / "words", tmp_path / "c", "-o", tmp_path / "s"]
-    command = [*base, "--update", "--checkpoint-seconds", "0.0001"]
-    assert nursery.run(*command).returncode == 0
+    call = embedding(built / "words", tmp_path / "c", tmp_path / "s", update=True)
+    assert nursery.start(*call).wait() == 0
     before = wordpipe.verify(tmp_path / "s")
     corpus_of(tmp_path / "c", said[500:])
     shutil.copytree(tmp_path / "s", tmp_path / "other")
@@ -153,63 +170,15 @@ def test_killed_at_any_moment_of_an_update(built, nursery, tmp_path, seed):
     seconds = time.monotonic() - start + 1
     rng = random.Random(seed)
     for _ in range(3):
-        child = nursery.command(*command)
+        child = nursery.start(*call)
         time.sleep(rng.random() * seconds)
         child.signal(signal.SIGKILL)
         now = wordpipe.verify(tmp_path / "s")
         assert now["ok"]
         assert before["ok"]
-    assert nursery.run(*command).returncode == 0
+    assert nursery.start(*call).wait() == 0
     with Artifact(tmp_path / "s") as made:
         assert made.digest == whole.digest
-
-
-def test_a_stop_signal_keeps_what_is_embedded(built, tmp_path, texts, encoded, monkeypatch):
-    corpus = corpus_of(tmp_path / "c", texts)
-    plain = stage._figures_of
-
-    def stopping(chunk: EncodedBatch):
-        if len(encoded) == 30:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return plain(chunk)
-
-    monkeypatch.setattr(stage, "_figures_of", stopping)
-    with pytest.raises(Stopped, match="SIGTERM") as caught:
-        wordpipe.embed(built / "words", corpus, output=tmp_path / "s")
-    assert "30 of" in str(caught.value.saved)
-    wordpipe.embed(built / "words", corpus, output=tmp_path / "s")
-    assert len(encoded) == len(set(texts))
-
-
-def test_a_stop_signal_leaves_what_would_take_long(built, tmp_path, texts, encoded, monkeypatch):
-    """What is encoded together is kept together; the bytes are those of a run that was not stopped."""
-    corpus = corpus_of(tmp_path / "c", texts)
-    whole = wordpipe.embed(built / "words", corpus, output=tmp_path / "whole")
-    opened, seen = stage.open_encoder, []
-    monkeypatch.setattr(stage, "_PATIENCE_S", 0)
-
-    def slow(origin, settings):
-        encoder = opened(origin, settings)
-        plain = encoder.encode
-
-        def watched(some, watch=None):
-            seen.append(len(some))
-            watch(0.5)
-            if len(seen) in (1, 4):
-                os.kill(os.getpid(), signal.SIGTERM)
-            watch(0.75)
-            return plain(some)
-
-        monkeypatch.setattr(encoder, "encode", watched, raising=False)
-        return encoder
-
-    monkeypatch.setattr(stage, "open_encoder", slow)
-    for saved in (None, "20 of"):
-        with pytest.raises(Stopped) as caught:
-            wordpipe.embed(built / "words", corpus, output=tmp_path / "s")
-        assert caught.value.saved is None if saved is None else caught.value.saved.startswith(saved)
-    assert len(seen) == 4
-    assert wordpipe.embed(built / "words", corpus, output=tmp_path / "s").digest == whole.digest
 
 
 # ---- updates

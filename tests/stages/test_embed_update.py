@@ -8,11 +8,12 @@ import pytest
 
 import wordpipe
 from wordpipe import RunOptions
-from wordpipe.artifacts import Artifact
+from wordpipe.artifacts import Artifact, tables
+from wordpipe.engines import options
 from wordpipe.model.settings import FillSettings
-from wordpipe.sentences import WordEncoder, encode_corpus, static_files, word_tokenizer
+from wordpipe.sentences import WordEncoder, static_files, word_tokenizer
 from wordpipe.stages import open_job
-from wordpipe.stages.search import embed as stage
+from wordpipe.stages.search import embed_shards
 
 WORDS = ["bread", "water", "bridge", "boat", "bees", "stone", "the", "a", "of", "and", "sea", "light", "salt"]
 
@@ -75,25 +76,26 @@ def test_a_transformer_claims_no_bytes_for_texts_that_were_encoded_with_others(b
     assert (counts["units_reused"], updated.bitwise) == (20, False)
 
 
-@pytest.mark.parametrize(("cores", "goes_on"), [(2, True), (1, False)])
-def test_pieces_of_a_run_on_other_threads_are_not_mixed_in(built, tmp_path, texts, monkeypatch, cores, goes_on):
+def test_a_run_on_other_threads_goes_on_to_the_same_bytes(built, tmp_path, texts, monkeypatch):
     corpus_of(tmp_path, texts)
-    monkeypatch.setattr(encode_corpus, "_CHUNK", 100)
-    monkeypatch.setattr(stage, "cpu_count", lambda: 2)
-    plain, chunks = stage._figures_of, []
+    monkeypatch.setattr(tables, "BATCH_ROWS", 100)
+    monkeypatch.setitem(embed_shards.LEAST_UNITS, "words", 100)
+    plain, chunks = embed_shards.figures_of, []
 
     def dying(chunk):
-        chunks.append(chunk)
-        if len(chunks) == 3:
+        chunks.extend([] if chunk is None else [chunk])
+        if chunk is not None and len(chunks) == 3:
             raise KeyboardInterrupt
         return plain(chunk)
 
-    settings = {"threads": 0, "checkpoint_seconds": 1e-9}
-    monkeypatch.setattr(stage, "_figures_of", dying)
+    monkeypatch.setattr(embed_shards, "figures_of", dying)
+    monkeypatch.setattr(options, "cpu_count", lambda: 1)
     with pytest.raises(KeyboardInterrupt):
-        embedded(built / "words", tmp_path, **settings)
-    monkeypatch.setattr(stage, "cpu_count", lambda: cores)
-    assert ("continuing a stopped run" in embedded(built / "words", tmp_path, **settings)[2]) == goes_on
+        embedded(built / "words", tmp_path, threads=0)
+    monkeypatch.setattr(options, "cpu_count", lambda: 2)
+    _, made, notes = embedded(built / "words", tmp_path, threads=0)
+    assert "continuing a stopped run" in notes
+    assert made.digest == embedded(built / "words", tmp_path, "whole", threads=0)[1].digest
 
 
 # ---- what is not taken over

@@ -17,6 +17,7 @@ from tests.support.small_shards import SMALL
 from wordpipe.artifacts import TOKENS_16, Artifact, read_batches, read_schema, tables, tokens_schema
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.pipeline import Pipeline
+from wordpipe.stages.text import token_shards
 
 WORDS = "der hund die katze ein mann läuft schläft über straße und sieht den see".split()  # noqa: SIM905
 PAIRS = [
@@ -67,7 +68,7 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tokens(corpus):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "SHARD_BYTES", SMALL)
+        patch.setattr(token_shards, "SHARD_BYTES", SMALL)
         wordpipe.tokenize(corpus, output=corpus.parent / "tokens", vocab_size=400)
     return corpus.parent / "tokens"
 

@@ -14,6 +14,7 @@ import wordpipe
 from tests.support.small_shards import SMALL
 from wordpipe.artifacts import tables
 from wordpipe.errors import BudgetError, ConfigError, InputError
+from wordpipe.stages.text import token_shards
 from wordpipe.tokens import WordSplitter, run_splitter
 
 SETTINGS = {"vocab_size": 600}
@@ -37,14 +38,14 @@ def corpus(tmp_path_factory, handbook):
 
 @pytest.fixture
 def in_shards(monkeypatch):
-    monkeypatch.setattr(tables, "SHARD_BYTES", SMALL)
+    monkeypatch.setattr(token_shards, "SHARD_BYTES", SMALL)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(corpus, tmp_path_factory):
     root = tmp_path_factory.mktemp("undisturbed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "SHARD_BYTES", SMALL)
+        patch.setattr(token_shards, "SHARD_BYTES", SMALL)
         wordpipe.tokenize(corpus, output=root / "tokens", **SETTINGS)
     return root / "tokens"
 
@@ -76,13 +77,11 @@ def test_words_are_counted(undisturbed):
     assert [row["count"] for row in rows_of(undisturbed, "words")] == counts.tolist()
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("memory", ["1GB", "70MB"])
-def test_the_bytes_do_not_depend_on_threads_or_memory(
-    corpus, undisturbed, in_shards, tmp_path, monkeypatch, threads, memory
-):
-    monkeypatch.setattr("wordpipe.stages.text.tokenize.cpu_count", lambda: threads)
-    wordpipe.tokenize(corpus, output=tmp_path / "tokens", memory=memory, **SETTINGS)
+def test_the_bytes_do_not_depend_on_workers_or_memory(corpus, undisturbed, in_shards, tmp_path, workers, memory):
+    run = wordpipe.RunOptions(workers=workers)
+    wordpipe.tokenize(corpus, output=tmp_path / "tokens", run=run, memory=memory, **SETTINGS)
     assert digest_of(tmp_path / "tokens") == digest_of(undisturbed)
 
 

@@ -18,6 +18,7 @@ from tests.support.small_shards import SMALL
 from wordpipe.artifacts import Artifact, read_batches, tables
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pipeline import Pipeline
+from wordpipe.stages.text import token_shards
 from wordpipe.tokens.settings import TokenizeSettings
 
 QUICK = TINY | {"threads": 1, "dtype": "float32", "batch_size": 8, "steps": 3, "device": "cpu", "seq_len": 48}
@@ -49,7 +50,7 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tokens(corpus):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "SHARD_BYTES", SMALL)
+        patch.setattr(token_shards, "SHARD_BYTES", SMALL)
         wordpipe.tokenize(corpus, output=corpus.parent / "tokens", **SEPARATE)
     return corpus.parent / "tokens"
 
@@ -146,11 +147,11 @@ def test_killed_runs_continue_to_the_same_bytes(corpus, tokens, nursery, tmp_pat
     assert not (tmp_path / ".tokens.partial").exists()
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_the_bytes_do_not_depend_on_threads_or_memory(corpus, tokens, tmp_path, monkeypatch, threads):
-    monkeypatch.setattr(tables, "SHARD_BYTES", SMALL)
-    monkeypatch.setattr("wordpipe.stages.text.tokenize.cpu_count", lambda: threads)
-    made = wordpipe.tokenize(corpus, output=tmp_path / "t", memory="70MB", **SEPARATE)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_bytes_do_not_depend_on_workers_or_memory(corpus, tokens, tmp_path, monkeypatch, workers):
+    run = wordpipe.RunOptions(workers=workers)
+    monkeypatch.setattr(token_shards, "SHARD_BYTES", SMALL)
+    made = wordpipe.tokenize(corpus, output=tmp_path / "t", run=run, memory="70MB", **SEPARATE)
     assert wordpipe.verify(made)["digest"] == wordpipe.verify(tokens)["digest"]
 
 

@@ -1,9 +1,10 @@
-"""`wordpipe tokenize` in shards so small that a few pages make many, for processes that are killed."""
+"""`wordpipe tokenize` and `embed` in shards so small that a few pages make many, for processes that are killed."""
 
 import json
 
 import wordpipe
-from wordpipe.artifacts import tables
+from wordpipe.stages.search import embed_shards
+from wordpipe.stages.text import token_shards
 
 SMALL = 8_000
 """Bytes of a shard."""
@@ -11,5 +12,11 @@ SMALL = 8_000
 
 def tokenize(corpus: str, output: str, settings: str) -> None:
     """The settings are JSON."""
-    tables.SHARD_BYTES = SMALL
+    token_shards.SHARD_BYTES = SMALL
     wordpipe.tokenize(corpus, output=output, **json.loads(settings))
+
+
+def embed(encoder: str, corpus: str, output: str, settings: str) -> None:
+    """Likewise, a thousand units in a shard."""
+    embed_shards.LEAST_UNITS.update(dict.fromkeys(embed_shards.LEAST_UNITS, 1000))
+    wordpipe.embed(encoder, corpus, output=output, **json.loads(settings))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.artifacts.checkpoints import Checkpoint, Checkpoints, ResumeCache, array_blocks
+    from wordpipe.artifacts.checkpoints import CachedFiles, Checkpoint, Checkpoints, ResumeCache, array_blocks
     from wordpipe.artifacts.hashing import HashCache, hash_bytes, hash_fd
     from wordpipe.artifacts.layout import (
         CORPUS,
@@ -74,11 +74,13 @@ if TYPE_CHECKING:
     from wordpipe.artifacts.reader import Artifact, BundledFiles, is_artifact, refuse_inside_artifact
     from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors
     from wordpipe.artifacts.tables import (
+        PartFiles,
         Shard,
         TableWriter,
         open_part,
         part_names,
         read_batches,
+        read_rows,
         read_schema,
         read_shard,
         row_count,

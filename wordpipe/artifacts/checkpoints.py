@@ -21,11 +21,12 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 from blake3 import blake3
@@ -36,6 +37,7 @@ from wordpipe.artifacts.hashing import hash_bytes, hash_fd
 from wordpipe.artifacts.manifest import OutputEntry
 from wordpipe.artifacts.publish import failpoint
 from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, sync_folder
+from wordpipe.errors import StorageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +48,7 @@ _BLOCK = 1 << 20  # bytes; so few that they are still in the processor's cache w
 _POINTER = "LATEST.json"
 _RECIPE = "recipe"
 _CHECKPOINTS_KEPT = 2
+_LATE_S = 60  # that a file of another machine may come late
 _UNUSABLE = (OSError, ValueError, KeyError, TypeError)
 
 T = TypeVar("T")
@@ -241,23 +244,107 @@ class _OneFile:
         file.close()
 
 
+class CachedFiles:
+    """The files of a table in a resume cache, for a `TableWriter`; leaving the context by an error forgets the open ones.
+
+    Args:
+        cache: where they go.
+        prefix: of their names.
+
+    Attributes:
+        names: of the finished files.
+    """
+
+    def __init__(self, cache: "ResumeCache", prefix: str) -> None:
+        self._cache, self._prefix = cache, prefix
+        self._open: dict[str, tuple[ExitStack, dict[str, Any]]] = {}
+        self.names: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for stack, _ in self._open.values():
+            stack.__exit__(*error)
+
+    def open(self, name: str) -> HashedFile:
+        """A new file."""
+        stack, figures = ExitStack(), dict[str, Any]()
+        file = stack.enter_context(self._cache.create(self._prefix + name, figures))
+        self._open[file.name] = stack, figures
+        return file
+
+    def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
+        """Take back a finished file."""
+        stack, figures = self._open.pop(file.name)
+        figures["rows"] = rows
+        stack.close()
+        self.names.append(file.name)
+
+
 class ResumeCache:
     """The folder of one job's finished files. Threads may share it, each with files of its own.
 
     Args:
         path: the folder; made when the first file is put there.
         recipe: of what is being made. Whatever else lies in the folder is removed.
+        shared: another process has opened it, and removes what is left; this one only puts files there.
     """
 
-    def __init__(self, path: Path, recipe: str) -> None:
-        self.path = path
-        self._recipe = recipe
+    def __init__(self, path: Path, recipe: str, *, shared: bool = False) -> None:
+        self.path, self.recipe = path, recipe
+        self._shared = shared
         self._lock = threading.Lock()
         self._being_written = 0
+        if shared:
+            return
         if path.exists() and not self._has_our_recipe():
             shutil.rmtree(path, ignore_errors=True)
         for left in path.glob(".*.tmp"):  # of a run that was killed while it wrote
-            left.unlink()
+            left.unlink(missing_ok=True)
+
+    @contextmanager
+    def shared_with_others(self) -> Iterator[None]:
+        """Others, who open it as `shared`, may put files there in the block; without a finished file no folder stays."""
+        self._make_folder()
+        try:
+            yield
+        finally:
+            if not any(self.path.glob("*.json")):
+                shutil.rmtree(self.path, ignore_errors=True)
+
+    def _make_folder(self) -> None:
+        with self._lock:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (self.path / _RECIPE).exists():
+                self._write_small(_RECIPE, self.recipe.encode())
+
+    def _refuse_strange(self) -> None:
+        """Refuse to put a file among those of another run, or into a folder that only this machine sees.
+
+        Raises:
+            StorageError: the folder is not that of the run that shares it.
+        """
+        if not self._has_our_recipe():
+            what = f"the folder of this work is not seen by {os.uname().nodename}, or belongs to another run by now"
+            raise StorageError(
+                what, where=self.path, hint="all machines need the folder of the output under the same path"
+            )
+
+    def made_figures(self, name: str) -> dict[str, Any]:
+        """What was noted of a file that was finished just now, perhaps by another machine: a shared disk may show it late.
+
+        Raises:
+            StorageError: it does not come.
+        """
+        for _ in range(_LATE_S):
+            if (found := self.figures(name)) is not None:
+                return found
+            with suppress(OSError):
+                os.listdir(self.path)  # noqa: PTH208  (which makes NFS look again)
+            time.sleep(1.0)
+        what = "a file that was finished is not there"
+        raise StorageError(what, where=self.path / name, hint="run the same command again: what is there is kept")
 
     def figures(self, name: str) -> dict[str, Any] | None:
         """What was noted of a finished file; None where there is none, or where its bytes have changed since."""
@@ -282,19 +369,21 @@ class ResumeCache:
         with self._lock:
             self._being_written += 1
         try:
-            with self._lock:
-                self.path.mkdir(parents=True, exist_ok=True)
-                if not (self.path / _RECIPE).exists():
-                    self._write_small(_RECIPE, self._recipe.encode())
+            if self._shared:
+                self._refuse_strange()
+            else:
+                self._make_folder()
             for old in (self._note(name), self.path / name):
                 old.unlink(missing_ok=True)
             with atomic_file(self.path / name) as file:
                 yield file
+            if self._shared:
+                self._refuse_strange()
             note = {"entry": file.entry(rows=figures.get("rows")).model_dump(), "figures": figures}
             self._write_small(f"{name}.json", json.dumps(note, sort_keys=True).encode())
         except BaseException:
             with self._lock:  # leave no folder without a finished file
-                if self._being_written == 1 and not any(self.path.glob("*.json")):
+                if not self._shared and self._being_written == 1 and not any(self.path.glob("*.json")):
                     shutil.rmtree(self.path, ignore_errors=True)
             raise
         finally:
@@ -321,13 +410,14 @@ class ResumeCache:
         """Open a finished file for reading."""
         return (self.path / name).open("rb")
 
-    def adopt(self, name: str, writer: ArtifactWriter) -> None:
-        """Make a finished file one of an artifact that is about to be published; it stays here until then."""
-        writer.adopt(self.path / name, OutputEntry(**json.loads(self._note(name).read_bytes())["entry"]))
+    def adopt(self, name: str, writer: ArtifactWriter, *, called: str = "") -> None:
+        """Make a finished file one of an artifact that is about to be published, perhaps `called` otherwise; it stays here."""
+        entry = OutputEntry(**json.loads(self._note(name).read_bytes())["entry"])
+        writer.adopt(self.path / name, entry.model_copy(update={"path": called or name}))
 
     def _has_our_recipe(self) -> bool:
         try:
-            return (self.path / _RECIPE).read_text() == self._recipe
+            return (self.path / _RECIPE).read_text() == self.recipe
         except _UNUSABLE:
             return False
 

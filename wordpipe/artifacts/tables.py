@@ -180,6 +180,28 @@ def read_batches(
             yield from part.iter_batches(BATCH_ROWS, columns=columns, use_threads=False)
 
 
+def read_rows(
+    artifact: Artifact, stem: str, first: int, last: int, columns: Sequence[str], *, expected: pa.Schema | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Stream the rows `first` to `last - 1` of a table, a few thousand at a time; what is before them is not decoded."""
+    read_schema(artifact, stem, expected)
+    done = 0
+    for name in part_names(artifact, stem):
+        with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
+            for group in range(part.metadata.num_row_groups):
+                rows = part.metadata.row_group(group).num_rows
+                if done < last and first < done + rows:
+                    at = done
+                    for batch in part.iter_batches(
+                        BATCH_ROWS, row_groups=[group], columns=list(columns), use_threads=False
+                    ):
+                        begin, end = max(first - at, 0), min(last - at, len(batch))
+                        if begin < end:
+                            yield batch.slice(begin, end - begin)
+                        at += len(batch)
+                done += rows
+
+
 def row_count(artifact: Artifact, stem: str) -> int:
     """The number of rows of a table, from the manifest; `read_batches` compares it with the files."""
     parts = set(part_names(artifact, stem))
@@ -221,9 +243,6 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-SHARD_BYTES = 256 << 20
-
-
 @dataclass(frozen=True)
 class Shard:
     """Some row groups of a table, one after the other."""
@@ -233,12 +252,11 @@ class Shard:
     rows: int  # rows in them
 
 
-def shards_of(artifact: Artifact, stem: str, shard_bytes: int | None = None) -> list[Shard]:
-    """Part a table at row groups into shards of about `shard_bytes` of uncompressed data (256 MiB).
+def shards_of(artifact: Artifact, stem: str, shard_bytes: int) -> list[Shard]:
+    """Part a table at row groups into shards of about `shard_bytes` of uncompressed data.
 
     The shards depend on the table alone, not on the machine or the number of threads.
     """
-    limit = SHARD_BYTES if shard_bytes is None else shard_bytes
     shards: list[Shard] = []
     groups: list[tuple[str, int]] = []
     rows = size = 0
@@ -248,7 +266,7 @@ def shards_of(artifact: Artifact, stem: str, shard_bytes: int | None = None) -> 
         for number, group in enumerate(found):
             groups.append((name, number))
             rows, size = rows + group.num_rows, size + group.total_byte_size
-            if size >= limit:
+            if size >= shard_bytes:
                 shards.append(Shard(len(shards), tuple(groups), rows))
                 groups, rows, size = [], 0, 0
     if groups or not shards:

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -46,6 +47,7 @@ def stage_command(command: Command) -> click.Command:
         _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
         _common("--set", metavar="NAME=VALUE", multiple=True, help="Any setting by name, as in TOML; may be repeated."),
         _common("--fresh", is_flag=True, help="Start over, even where a stopped run could be continued."),
+        *(_engine_options() if command.parted else ()),
         _common("-v", "--verbose", is_flag=True, help="Say which settings are used and where they come from."),
     ]
     inputs = "\n".join(f"{argument.name}: {argument.text}." for argument in command.arguments)
@@ -64,6 +66,27 @@ def stage_command(command: Command) -> click.Command:
 
 def _common(*names: str, expert: bool = True, **attrs: Any) -> Option:
     return Option(names, section=COMMON, expert=expert, **attrs)
+
+
+def _engine_options() -> list[Option]:
+    """The options that say where shards are made."""
+    return [
+        _common("--engine", type=click.Choice(["local", "ray"]), default="local",
+                help="Where shards are made: in this process, or as tasks of Ray. The bytes are the same.  [default: local]"),
+        _common("--address", help="The Ray cluster that runs already: HOST:PORT, or auto. Without, one starts here."),
+        _common("--workers", type=int, help="Threads, or processes of Ray.  [default: one for each processor]"),
+    ]  # fmt: skip
+
+
+def _with_engine_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The function of a command with these options."""
+    function.__click_params__ = [*_engine_options()[::-1], *getattr(function, "__click_params__", [])]  # type: ignore[attr-defined]
+    return function
+
+
+def _chosen_engine(given: dict[str, Any]) -> dict[str, Any]:
+    """The run options of these, from what the command line gives."""
+    return {name: given[name] for name in ("engine", "address", "workers") if given.get(name) is not None}
 
 
 def _argument(argument: Argument) -> click.Argument:
@@ -105,7 +128,7 @@ def make(command: Command, given: dict[str, Any]) -> None:
             origin = "flag" if name in flags else given["config"] if name in values else "default"
             say(f"  {name} = {value}  ({origin})")
     with ProgressDrawer(quiet=given["quiet"]) as draw:
-        run = RunOptions(report=draw, fresh=given["fresh"], verify=given["verify"])
+        run = RunOptions(report=draw, fresh=given["fresh"], verify=given["verify"], **_chosen_engine(given))
         if pipeline and stage and of_stage:  # as `run` makes it, so that it is fresh for `run` and `status`
             named = {
                 name: str(Path(values[name]).absolute())
@@ -274,7 +297,8 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
 @click.option("--to", "last", metavar="STAGE", help="End with this stage.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be made, why, and how long it takes.")
 @click.option("--fresh", is_flag=True, help="Make every stage, fresh or not.")
-def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, quiet: bool, **ends: Any) -> None:
+@_with_engine_options
+def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, quiet: bool, **more: Any) -> None:
     """Make what is missing or stale in a pipeline, in order, and say why.
 
     CONFIG is ./wordpipe.toml where none is named. The inputs of all stages are looked for before the first is made.
@@ -283,13 +307,15 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
     from wordpipe.runtime import Stopwatch
     from wordpipe.stages import RunOptions
 
-    pipeline = Pipeline(config)
+    pipeline, ends = Pipeline(config), {name: more[name] for name in ("first", "last")}
     if dry_run:
         _print_states(pipeline, pipeline.states(fresh=fresh, **ends), as_json=as_json)
         return
     made, clock = 0, Stopwatch()
     with ProgressDrawer(quiet=quiet) as draw:
-        for state, result in pipeline.run(RunOptions(report=draw, fresh=fresh, verify=verify), **ends):
+        for state, result in pipeline.run(
+            RunOptions(report=draw, fresh=fresh, verify=verify, **_chosen_engine(more)), **ends
+        ):
             if result is not None:
                 made += 1
                 _print_made(state.stage.command, result, as_json=as_json, quiet=quiet, hint=False)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         split_record,
     )
     from wordpipe.corpus.fields import Fields
-    from wordpipe.corpus.ingest import Ingest
+    from wordpipe.corpus.ingest import Ingest, source_parts
     from wordpipe.corpus.labelled import labelled_records
     from wordpipe.corpus.looks import looks_like
     from wordpipe.corpus.markup.sections import markup_records, to_utf8

@@ -6,7 +6,7 @@ for batch in ingest.batches():
 ingest.counts["documents_kept"]
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -40,21 +40,34 @@ _SHOWN_NAMES = 12
 _MANY_LINES = 20  # two files of as many are rarely that by chance
 
 
-def _merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that are not tiny: a thousand copied files of two sentences are one batch, not a thousand."""
+def _merged(batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The same rows of each part in batches that are not tiny: a thousand copied files of two sentences are one batch."""
     waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if waiting and not batch.schema.equals(waiting[0].schema, check_metadata=True):
-            yield pa.concat_batches(waiting)
+    part = rows = size = 0
+    for number, batch in batches:
+        if waiting and (number != part or not batch.schema.equals(waiting[0].schema, check_metadata=True)):
+            yield part, pa.concat_batches(waiting)
             waiting, rows, size = [], 0, 0
         waiting.append(batch)
-        rows, size = rows + len(batch), size + batch.nbytes
+        part, rows, size = number, rows + len(batch), size + batch.nbytes
         if rows >= _MERGED_ROWS or size >= _MERGED_BYTES:
-            yield pa.concat_batches(waiting)
+            yield part, pa.concat_batches(waiting)
             waiting, rows, size = [], 0, 0
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield part, pa.concat_batches(waiting)
+
+
+def source_parts(sources: Sequence[Source], least_bytes: int) -> list[list[Source]]:
+    """The sources in runs of at least so many bytes on disk: the parts of a corpus, whoever reads them."""
+    parts: list[list[Source]] = [[]]
+    size = 0
+    for source in sources:
+        if size >= least_bytes:
+            parts.append([])
+            size = 0
+        parts[-1].append(source)
+        size += source.bytes
+    return parts
 
 
 class _Rows:
@@ -130,8 +143,12 @@ class Ingest:
         on_bytes: called, as reading goes on, with how many bytes of all sources on disk have been read.
         on_source: called, after each source, with what it gave.
         previous: the corpus made before with the same settings; the sources that have not changed are copied from it.
+        known: digests of texts that sources before these have; see `Digests`.
+        is_first: no source before these has fields.
 
     Attributes:
+        seen: the digests of the documents that were kept.
+        ids: the ids of their records.
         changes: with a previous corpus, how many sources were copied, read again, are new, and are gone.
         bytes_copied: bytes of sources that were not read, as `counts` has them among `bytes_read`.
         missing: messages about fields that settings name and no record has; they are among the warnings too.
@@ -145,6 +162,8 @@ class Ingest:
         on_bytes: Callable[[int], object] = lambda done: None,
         on_source: Callable[[SourceSummary], object] = lambda summary: None,
         previous: PreviousCorpus | None = None,
+        known: Iterable[bytes] = (),
+        is_first: bool = True,
     ) -> None:
         self.sources = tuple(sources)
         self.settings = settings
@@ -152,7 +171,10 @@ class Ingest:
         self._columns = Columns(settings, see_also=any(source.kind == "package" for source in self.sources))
         self._ledger = Ledger()
         self._on_bytes, self._on_source, self._previous = on_bytes, on_source, previous
-        self._seen, self._ids = Digests(), RecordIds()
+        self._is_first = is_first
+        self.seen, self.ids = Digests(), RecordIds()
+        for digest in known:
+            self.seen.add(digest)
         self.bytes_copied = 0
         self.changes = dict.fromkeys(_CHANGES, 0)
         self._done = 0
@@ -187,9 +209,14 @@ class Ingest:
         return list(self._ledger.warned.values())
 
     @property
+    def source_notes(self) -> list[str]:
+        """Lines for the screen about single sources."""
+        return list(self._ledger.notes)
+
+    @property
     def notes(self) -> list[str]:
         """Lines for the screen: what a source looked like, where ids come from, what of folders was not read."""
-        found = list(self._ledger.notes)
+        found = self.source_notes
         for heading in _NAMED:
             if counts := [*self._ledger.named(heading).items()]:
                 more = " …" if len(counts) > _SHOWN_NAMES else ""
@@ -207,18 +234,30 @@ class Ingest:
             InputError: a source is missing, binary, damaged or malformed; two records have one id; nothing was kept of all.
             StorageError: reading failed.
         """
-        yield from _merged(self._batches())
-        self._ledger.add("sources", len(self.sources))
-        self._conclude()
+        yield from (batch for _, batch in self.parts([self.sources]))
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def parts(self, parts: Sequence[Sequence[Source]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The same, each batch with the number of the part of which its rows are; `parts` are runs of all sources."""
+        yield from self.rows(parts)
+        self.conclude()
+
+    def rows(self, parts: Sequence[Sequence[Source]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The same, without looking at what was read in the end: it is a part of what another one reads."""
+        return _merged(self._batches(parts))
+
+    def _batches(self, parts: Sequence[Sequence[Source]]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The same, those of copied sources as small as the sources are."""
+        for number, sources in enumerate(parts):
+            for batch in self._batches_of(sources[:1] if self.settings.parallel else sources):
+                yield number, batch
+
+    def _batches_of(self, sources: Iterable[Source]) -> Iterator[pa.RecordBatch]:
         rows = _Rows(self._columns)
-        for source in self.sources[:1] if self.settings.parallel else self.sources:
+        for source in sources:
             copied = None
             if self._previous is not None:
-                seen = self._seen if self.settings.deduplicate else None
-                copied = self._previous.copy(source.name, seen, self._ids, self._columns.has_room)
+                seen = self.seen if self.settings.deduplicate else None
+                copied = self._previous.copy(source.name, seen, self.ids, self._columns.has_room)
                 self.changes["sources_deleted"] = self._previous.deleted
                 change = "read_again" if self._previous.is_known(source.name) else "added"
                 self.changes[f"sources_{'copied' if copied is not None else change}"] += 1
@@ -239,8 +278,7 @@ class Ingest:
         for batch in batches:
             yield self._columns.converted(batch, ledger)
         self.bytes_copied += ledger["bytes_read"]
-        self._ledger.take_over(ledger, self._wanted)
-        self._on_source(summary)
+        self._take(summary, ledger)
         self._progress(sum(one.bytes for one in self.sources) if self.settings.parallel else source.bytes)
 
     def _read(self, source: Source, rows: _Rows) -> Iterator[pa.RecordBatch]:
@@ -248,7 +286,7 @@ class Ingest:
         if self.settings.parallel:
             records = parallel_records(source, self.sources[1], self.settings, ledger, self._progress)
         else:
-            is_first = not self._ledger.fields_seen
+            is_first = self._is_first and not self._ledger.fields_seen
             records = read_records(source, self.settings, ledger, self._progress, needs_id=is_first)
         for record in records:
             if len(rows) and not rows.has_fields and (record.metadata or record.own):
@@ -259,8 +297,27 @@ class Ingest:
                     yield from self._add(document, rows, ledger)
         if rows.has_fields:
             yield rows.take(ledger)
+        self._take(SourceSummary.of(source.name, ledger), ledger)
+
+    def take_over(self, summary: SourceSummary, schema: pa.Schema, notes: Iterable[str]) -> bool:
+        """Count what another reading of a source gave, and take its fields; False where they are not as this would have them.
+
+        Args:
+            summary: of the source.
+            schema: of its rows.
+            notes: of the reading.
+        """
+        ledger = summary.open_ledger()
+        ledger.notes.update(dict.fromkeys(notes))
+        if not self._columns.has_room(ledger, schema):
+            return False
+        self._columns.adopt(ledger, summary.name)
+        self._take(summary, ledger)
+        return True
+
+    def _take(self, summary: SourceSummary, ledger: Ledger) -> None:
         self._ledger.take_over(ledger, self._wanted)
-        self._on_source(SourceSummary.of(source.name, ledger))
+        self._on_source(summary)
 
     def _document(self, record: Record, ledger: Ledger) -> Document | None:
         """The document of a record, if it is kept.
@@ -269,7 +326,7 @@ class Ingest:
             InputError: another record has its id.
         """
         try:
-            return document_of(record, self.settings, ledger, self._seen, self._ids)
+            return document_of(record, self.settings, ledger, self.seen, self.ids)
         except SameIdError as error:
             own_id = str(record.own["record_id"])
             got = f"{own_id[:60]!r}, as in {error.args[0]}"
@@ -298,7 +355,13 @@ class Ingest:
         self._done += number
         self._on_bytes(self._done)
 
-    def _conclude(self) -> None:
+    def conclude(self) -> None:
+        """Say what is to be said once all has been read.
+
+        Raises:
+            InputError: nothing was kept.
+        """
+        self._ledger.add("sources", len(self.sources))
         counts, ledger = self.counts, self._ledger
         if not counts.get("documents_kept"):
             found = ", ".join(f"{name} {number}" for name, number in counts.items())

@@ -15,6 +15,7 @@ from typing import Any
 
 from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact, recipe_of
 from wordpipe.corpus import Sources, expand
+from wordpipe.engines import EngineOptions
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
 from wordpipe.pipeline.config import (
     CONFIG,
@@ -190,6 +191,7 @@ class Pipeline:
             WordpipeError: before anything is made, where an input is missing or of a wrong kind; or as from a stage.
         """
         chosen = self._chosen(first, last)
+        EngineOptions(run.engine, run.address, run.workers)  # before the first stage is made
         with self._at_home():
             self._check_inputs(chosen)
         for stage in chosen:
@@ -212,6 +214,8 @@ class Pipeline:
             settings: instead of the stage's; the artifacts that they name are paths that are valid everywhere.
         """
         target = stage.output if output is None else output.absolute()
+        if not stage.command.parted:
+            run = replace(run, engine="local", address=None, workers=None)
         with self._at_home():
             arguments = stage.by_argument([self._resolve(name) for name in stage.inputs])
             chosen = self._settings(stage) if settings is None else dict(settings)

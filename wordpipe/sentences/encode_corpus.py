@@ -63,33 +63,38 @@ class UnitCutter:
     Args:
         settings: `unit` and `with_title`.
         encoder: tells how long sentences are, and how long a window is.
+        windows: the first row of each window and one more than its last, int64 (2, U), where they are known.
+
+    Attributes:
+        windows: likewise, once all has been read.
     """
 
-    def __init__(self, settings: EmbedSettings, encoder: TextEncoder) -> None:
+    def __init__(self, settings: EmbedSettings, encoder: TextEncoder, windows: Ids | None = None) -> None:
         self._unit, self._encoder = settings.unit, encoder
         self._with_title = settings.with_title and settings.unit != "sentence"
-        self._windows: Ids | None = None
+        self.windows = windows
 
     @property
     def columns(self) -> list[str]:
         """What it must see of the corpus."""
         return ["text"] if self._unit == "sentence" else ["doc_id", "sentence_id", "title", "text"]
 
-    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[UnitBatch]:
-        """The units of the whole corpus in order.
+    def read(self, batches: Iterable[pa.RecordBatch], first_row: int = 0) -> Iterator[UnitBatch]:
+        """The units of the whole corpus in order, or of some of its documents.
 
         Args:
             batches: corpus rows with `columns` at least, the sentences of a document together and in order. The same
                 rows must come each time; how they are cut into batches, and further columns, are free.
+            first_row: the number of the first of them; windows are known where it is not 0.
         """
         if self._unit == "sentence":
             for rows in batches:
                 yield self._batch(rows, np.arange(len(rows)), np.arange(1, len(rows) + 1))
             return
-        done, found = 0, list[Ids]()
+        done, found = first_row, list[Ids]()
         for rows in _whole_documents(batches):
             bounds = np.append(np.flatnonzero(DocumentStarts().of(rows)), len(rows))
-            if self._unit == "window" and self._windows is None:
+            if self._unit == "window" and self.windows is None:
                 first, stop = self._cut_windows(rows, bounds)
                 found.append(np.stack([first + done, stop + done]))
             elif self._unit == "window":
@@ -99,7 +104,7 @@ class UnitCutter:
             yield self._batch(rows, first, stop)
             done += len(rows)
         if found:
-            self._windows = np.concatenate(found, axis=1)
+            self.windows = np.concatenate(found, axis=1)
 
     def _cut_windows(self, rows: pa.RecordBatch, bounds: Ids) -> tuple[Ids, Ids]:
         """First and last row (exclusive) of each passage of whole sentences that fits a window; `bounds` part documents."""
@@ -114,9 +119,9 @@ class UnitCutter:
 
     def _cut_before(self, start: int, stop: int) -> tuple[Ids, Ids]:
         """The windows of the corpus rows start … stop, as they were cut the first time."""
-        assert self._windows is not None
-        one, end = np.searchsorted(self._windows[0], [start, stop])
-        first_U, stop_U = self._windows[:, one:end] - start
+        assert self.windows is not None
+        one, end = np.searchsorted(self.windows[0], [start, stop])
+        first_U, stop_U = self.windows[:, one:end] - start
         return first_U, stop_U
 
     def _batch(self, rows: pa.RecordBatch, first: Ids, stop: Ids) -> UnitBatch:
@@ -223,16 +228,11 @@ def plan_vectors(previous: NDArray[np.uint64], texts: NDArray[np.uint64]) -> Vec
     )
 
 
-def chunks_of(texts: Iterable[pa.StringArray], skip: int) -> Iterator[list[str]]:
-    """The texts after the first `skip` in lists of a few thousand; of long texts, fewer.
-
-    What is encoded together depends on the texts alone, so the vectors do not tell where a run was killed.
-    """
+def chunks_of(texts: Iterable[pa.StringArray]) -> Iterator[list[str]]:
+    """The texts in lists of a few thousand; of long texts, fewer."""
     chunk, size = list[str](), 0  # bytes in the chunk
     for array in texts:
-        left = array.slice(skip)
-        skip = max(0, skip - len(array))
-        for text, length in zip(left.to_pylist(), pc.binary_length(left).to_pylist(), strict=True):
+        for text, length in zip(array.to_pylist(), pc.binary_length(array).to_pylist(), strict=True):
             if chunk and (len(chunk) == _CHUNK or size + length > _CHUNK_BYTES):
                 yield chunk
                 chunk, size = [], 0

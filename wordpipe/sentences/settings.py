@@ -51,14 +51,11 @@ class EmbedSettings(Settings):
         "times as fast, and no number of a vector was more than 3e-4 off",
         expert=True,
     )
-    threads: int = setting(0, "threads of a model on the CPU, 0 = one per core", ge=0, expert=True)
+    threads: int = setting(0, "threads on the CPU, 0 = one per core", ge=0, expert=True)
     update: bool = setting(
         False,
         "take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new",
         recipe=False,
-    )
-    checkpoint_seconds: float = setting(
-        30.0, "a killed run loses at most about this much embedding, in seconds", gt=0, recipe=False, expert=True
     )
 
     def bundled(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import glob
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -28,6 +28,7 @@ from wordpipe.artifacts import (
     Kind,
     Manifest,
     OutputLock,
+    ResumeCache,
     check_replaceable,
     clear_leftovers,
     digest_of,
@@ -36,7 +37,7 @@ from wordpipe.artifacts import (
     recipe_of,
     refuse_inside_artifact,
 )
-from wordpipe.errors import ArtifactError, BudgetError, StorageError
+from wordpipe.errors import ArtifactError, BudgetError, ConfigError, StorageError
 from wordpipe.runtime import (
     Progress,
     Report,
@@ -49,12 +50,13 @@ from wordpipe.runtime import (
 )
 from wordpipe.settings import Settings
 from wordpipe.stages.estimate import remember
-from wordpipe.stages.registry import load_named
+from wordpipe.stages.registry import COMMANDS, load_named
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from wordpipe.artifacts import TableWriter
+    from wordpipe.engines import Engine, EngineName, EngineOptions, ShardWork
 
 PathLike = str | os.PathLike[str]
 
@@ -68,6 +70,9 @@ class RunOptions:
     report: Report = automatic  # called with the progress of the work; runtime.quiet says nothing
     fresh: bool = False  # start over, even where a stopped run of the same recipe could be continued
     verify: bool = True  # check the inputs' hashes before use
+    engine: "EngineName" = "local"  # what makes the shards of stages that have some: this process, or a Ray cluster
+    address: str | None = None  # of a running Ray cluster; None: one is started on this machine, and ends with the work
+    workers: int | None = None  # threads, or processes of Ray; None: one for each processor
 
 
 @dataclass(repr=False)
@@ -126,6 +131,41 @@ class Job:
         self.clock = Stopwatch()
         self._stack = stack
         self.writer = stack.enter_context(ArtifactWriter(output))
+
+    @cached_property
+    def engine_options(self) -> "EngineOptions":
+        """What makes the shards. Raises ConfigError: what was asked for does not go together."""
+        from wordpipe.engines import EngineOptions
+
+        threads = getattr(self.settings, "threads", 0) if self.run.engine == "local" else 0
+        return EngineOptions(
+            self.run.engine, self.run.address, (threads or None) if self.run.workers is None else self.run.workers
+        )
+
+    def make_shards(
+        self, work: "ShardWork", numbers: Sequence[int], total: int, cache: ResumeCache, opened: Any = None
+    ) -> None:
+        """Make shards by the engine that was asked for, which is started for the first of them.
+
+        Args:
+            work: what is done with them.
+            numbers: of those that are missing.
+            total: units of all shards, those included that are there.
+            cache: where their files go.
+            opened: what this process has open already; see `ShardWork.prepare`.
+        """
+        from wordpipe.engines import Said
+
+        if numbers:
+            before = total - sum(work.size_of(number) for number in numbers)
+            with cache.shared_with_others():
+                self._engine.make(work, numbers, Said(work, self.run.report, before, total), opened)
+
+    @cached_property
+    def _engine(self) -> "Engine":
+        from wordpipe.engines import open_engine
+
+        return self._stack.enter_context(open_engine(self.engine_options, self.run.report))
 
     @property
     def recipe(self) -> str:
@@ -257,6 +297,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
     """
     target, run = Path(output), run or RunOptions()
     with storage_errors(target), ExitStack() as stack:
+        _refuse_whole(settings.command, run)
         refuse_inside_artifact(target)
         check_replaceable(target, kind)  # before anything is touched, and again under the lock
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -278,6 +319,14 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
                 stopped.saved = "what is saved"
             raise
         job.publish()
+
+
+def _refuse_whole(command: str, run: RunOptions) -> None:
+    """Refuse to send to other machines what has no shards."""
+    if (run.engine, run.address, run.workers) != ("local", None, None) and not COMMANDS[command].parted:
+        parted = ", ".join(name for name, one in COMMANDS.items() if one.parted)
+        raise ConfigError(f"{command} is made as a whole, in this process", where="engine", got=run.engine, expected="local",
+                          hint=f"an engine and workers are for what has shards: {parted}")  # fmt: skip
 
 
 @contextmanager

@@ -51,6 +51,7 @@ class Command:
     settings: str  # module:class
     example: str
     next: str = ""  # what one does with the result, {output} stands for its path; a second line is what one does then
+    parted: bool = False  # its work has shards, which `--engine ray` makes on several machines
     next_with: tuple[tuple[str, str], ...] = ()  # the same for a result that counts these: name of counts, commands
 
     def next_of(self, counts: Mapping[str, int]) -> str:
@@ -103,6 +104,7 @@ COMMANDS: dict[str, Command] = {
             arguments=(_SOURCES,),
             function="wordpipe.stages:ingest",
             settings="wordpipe.corpus.settings:IngestSettings",
+            parted=True,
             example="wordpipe ingest data/sample -o run/corpus",
             next="wordpipe tokenize {output} -o {parent}/tokens",
             next_with=(
@@ -127,6 +129,7 @@ COMMANDS: dict[str, Command] = {
             arguments=(_CORPUS,),
             function="wordpipe.stages:tokenize",
             settings="wordpipe.tokens.settings:TokenizeSettings",
+            parted=True,
             example="wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
             next="wordpipe train word2vec {output} -o {parent}/words",
             next_with=(("tokens_b", "wordpipe train seq2seq {output} -o {parent}/seq2seq"),),
@@ -230,6 +233,7 @@ COMMANDS: dict[str, Command] = {
             arguments=(_ENCODER, _CORPUS),
             function="wordpipe.stages:embed",
             settings="wordpipe.sentences.settings:EmbedSettings",
+            parted=True,
             example="wordpipe embed run/model run/corpus -o run/sentences --unit sentence",
             next="wordpipe index {output} -o {parent}/index",
         ),

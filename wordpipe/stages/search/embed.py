@@ -1,7 +1,7 @@
 """`wordpipe embed`: model or words, and a corpus → sentences.
 
     compare   the texts are hashed: each is encoded once, and with `--update` none whose vector is there already
-    encode    those left over become raw vectors, in files that a killed run finds again
+    encode    those left over become raw vectors, shard by shard, in files that a killed run finds again
     fit       the transform, on the vectors in these files
     write     the vectors, transformed, beside their texts
 
@@ -42,12 +42,11 @@ from wordpipe.artifacts import (
     vector_column,
 )
 from wordpipe.errors import InputError
-from wordpipe.runtime import Stopwatch, cpu_count, stop_signal
+from wordpipe.runtime import Stopwatch
 from wordpipe.sentences import (
     MAX_MEAN_COSINE,
     MIN_TEXTS,
     TRANSFORM_FILE,
-    EncodedBatch,
     Moments,
     StoredVectors,
     TextEncoder,
@@ -56,8 +55,6 @@ from wordpipe.sentences import (
     UnitCutter,
     VectorPlan,
     check_directions,
-    check_finite,
-    chunks_of,
     mean_cosine_of_sum,
     no_keys,
     plan_vectors,
@@ -70,18 +67,19 @@ from wordpipe.stages.calls import public
 from wordpipe.stages.encoders import bundle_encoder, open_encoder
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.search.embed_shards import (
+    LIBRARIES,
+    EmbedShards,
+    Opened,
+    ShardCutter,
+    vectors_name,
+)
 from wordpipe.stages.sources import SourceLike
 
-_FILE_NAME = "vectors-{:05d}.f32"
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
 _OF_TRANSFORM = ("transform", "components", "dims")
 _NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device"}  # untransformed ones
 _MANY_DROPPED = 0.05  # of the units
-_PATIENCE_S = 1.0  # that a stop waits for the texts that are being encoded
-
-
-class _LeftError(Exception):
-    """A stop signal came, and what is being encoded takes too long."""
 
 
 @public(EmbedSettings)
@@ -112,19 +110,27 @@ def embed(
     """
     chosen = EmbedSettings.make(settings)
     with open_job("sentences", output, chosen, run) as job:
-        job.libraries = ("torch", "numpy", "pyarrow", "tokenizers")
+        job.libraries = LIBRARIES
+        job.threads = job.engine_options.threads
         origin = job.open_input(encoder, ["model", "words"])
-        raw = open_encoder(origin, chosen)
+        # the threads of static encoders and of words have a shard each
+        own = 1 if origin.kind == "words" or origin.manifest.facts.get("encoder") == "static" else job.threads
+        raw = open_encoder(origin, chosen.model_copy(update={"threads": own}))
         components = chosen.components if chosen.transform == "remove-components" else 0
         check_directions(raw.dim, components=components, dims=chosen.dims)
         texts = open_corpus(job, corpus)  # text that is no corpus is read now
         job.note_first_texts(texts)
         source = _Source(job, texts, UnitCutter(chosen, raw))
-        job.device, job.threads = getattr(raw, "device", "cpu"), chosen.threads or cpu_count()
+        job.device = getattr(raw, "device", "cpu")
         made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}
         previous = _open_previous(job, made_by, chosen) if chosen.update and not job.run.fresh else None
-        plan, previous = _compare(source, previous)
-        encoded = _encode(source, raw, plan, previous, chosen.checkpoint_seconds)
+        cutter = ShardCutter(raw, job.device, row_count(texts, "corpus"))
+        plan, previous = _compare(source, previous, cutter)
+        after = "" if previous is None else f" after {previous.artifact.digest}"
+        way = f"{job.device} {own} threads {library_versions(*job.libraries)}{after} {cutter.least} units"
+        cache, opened = ResumeCache(job.partial, f"{job.recipe} {way}"), Opened(raw, texts)
+        shards = EmbedShards.of(origin, opened, cache, chosen, cutter, plan.encode, source.cutter.windows)
+        encoded = _encode(job, cache, shards, opened)
         vectors = _UnitVectors.of(job, plan, encoded, previous)
         transform, fit = _fit(job, vectors, raw, chosen)
         _write(source, vectors, transform)
@@ -231,10 +237,13 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
     )
 
 
-def _compare(source: _Source, previous: _Previous | None) -> tuple[VectorPlan, _Previous | None]:
-    """Which texts are encoded, and what is taken from the previous artifact, if anything still is."""
-    job = source.job
-    keys_U2 = np.concatenate([no_keys(), *(text_keys(units.embedded) for _, units in source.units("comparing"))])
+def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -> tuple[VectorPlan, _Previous | None]:
+    """Which texts are encoded, and what is taken from the previous artifact, if anything still is; shards are cut, too."""
+    job, keys = source.job, [no_keys()]
+    for _, units in source.units("comparing"):
+        keys.append(text_keys(units.embedded))
+        cutter.add(len(units.rows), len(units))
+    keys_U2 = np.concatenate(keys)
     plan = plan_vectors(no_keys() if previous is None else previous.keys, keys_U2)
     if previous is not None:
         previous = previous.changed_by(plan)
@@ -252,82 +261,39 @@ def _compare(source: _Source, previous: _Previous | None) -> tuple[VectorPlan, _
     return plan, previous
 
 
-def _encode(
-    source: _Source, raw: TextEncoder, plan: VectorPlan, previous: _Previous | None, seconds: float
-) -> StoredVectors:
-    """A raw vector for each text of the plan, zero where it has none, after those of a killed run of the same recipe.
+def _encode(job: Job, cache: ResumeCache, shards: EmbedShards, opened: Opened) -> StoredVectors:
+    """A raw vector for each text that is to be encoded, zero where it has none, after those of a killed run.
 
     The vectors go through files of the job's resume cache: a killed run goes on from them, a text that comes again finds its
     vector there, and a transform is fitted on them before the first is written.
 
-    `raw` is the encoder without a transform, `seconds` the work in a file.
+    Args:
+        job: whose engine encodes.
+        cache: where the files are.
+        shards: the texts.
+        opened: the encoder and the corpus, as this process has them.
 
     Raises:
         DivergedError: a vector is not finite.
-        Stopped: a stop signal came; finished files are kept.
     """
-    job, total, clock = source.job, plan.to_encode, Stopwatch()
-    after = "" if previous is None else f" after {previous.artifact.digest}"
-    recipe = f"{job.recipe} {job.device} {job.threads} threads {library_versions(*job.libraries)}{after}"
-    cache = ResumeCache(job.partial, recipe)
-    counts, totals = list[int](), Counter[str]()  # texts of each file; figures of all
-    while (found := cache.figures(_FILE_NAME.format(len(counts)))) is not None:
-        counts.append(found["texts"])
-        totals.update(found)
-    if before := totals["texts"]:
+    total, clock = sum(shards.texts), Stopwatch()
+    numbers = [number for number, texts in enumerate(shards.texts) if texts]
+    missing = [number for number in numbers if cache.figures(vectors_name(number)) is None]
+    to_do = sum(shards.texts[number] for number in missing)
+    if before := total - to_do:
         job.note(f"continuing a stopped run: {before:,} of {total:,} texts were embedded before")
-    done = before
-    texts = (units.embedded.filter(pa.array(plan.encode[at])) for at, units in source.units(None))
-    chunks = chunks_of(texts, before)
-    with stop_signal(lambda _: job.note("stopping, saving (press again to stop now)")) as flag:
-        while done < total:
-            file_clock, found = Stopwatch(), Counter[str]()
-            with cache.create(_FILE_NAME.format(len(counts)), found) as file:
-                for chunk in chunks:
-                    began = Stopwatch()
-
-                    def watch(
-                        share: float, texts: int = len(chunk), first: int = done, began: Stopwatch = began
-                    ) -> None:
-                        """What is encoded together is kept together: a stop that would wait long for the rest leaves it."""
-                        at = first + share * texts
-                        rate = (at - before) / max(clock.seconds, 1e-9)
-                        job.report("embedding", int(at), total, "texts", **{"texts/s": f"{rate:,.0f}"})
-                        if flag.signum is not None and began.seconds * (1 / share - 1) > _PATIENCE_S:
-                            raise _LeftError
-
-                    try:
-                        batch = raw.encode(chunk, watch)
-                    except _LeftError:
-                        if not found:  # a file of nothing is none
-                            flag.raise_if_set(saved=f"{done:,} of {total:,} texts" if done else None)
-                        break
-                    check_finite(batch.vectors, chunk, "encoder", "train it again")
-                    file.write(np.ascontiguousarray(batch.vectors, dtype=np.float32).data)
-                    found.update(_figures_of(batch))
-                    done += len(chunk)
-                    speed = (done - before) / max(clock.seconds, 1e-9)
-                    job.report("embedding", done, total, "texts", **{"texts/s": f"{speed:,.0f}"})
-                    job.rates = {"sentences_per_s": round(speed, 1)}
-                    if file_clock.seconds >= seconds or flag.signum is not None:
-                        break
-            assert found, "there were fewer texts than were counted"
-            counts.append(found["texts"])
-            totals.update(found)
-            flag.raise_if_set(saved=f"{done:,} of {total:,} texts")
+    job.make_shards(shards, missing, total, cache, opened)
+    if to_do:
+        job.rates = {"sentences_per_s": round(to_do / max(clock.seconds, 1e-9), 1)}
+    totals = Counter[str]()
+    for number in numbers:
+        totals.update(cache.made_figures(vectors_name(number)))
+    assert totals["texts"] == total, "there were fewer texts than were counted"
     job.counts |= {"units_read_in_windows": totals["in_windows"], "words_unknown": totals["words_unknown"]}
-    paths = [cache.path / _FILE_NAME.format(number) for number in range(len(counts))]
-    return StoredVectors(paths, counts, raw.dim, totals["without_vector"])
-
-
-def _figures_of(batch: EncodedBatch) -> dict[str, int]:
-    """What is counted of every file of vectors."""
-    return {
-        "texts": len(batch.vectors),
-        "without_vector": int(batch.empty.sum()),
-        "in_windows": int((batch.windows > 1).sum()),
-        "words_unknown": sum(map(len, batch.unknown)),
-    }
+    paths = [cache.path / vectors_name(number) for number in numbers]
+    return StoredVectors(
+        paths, [shards.texts[number] for number in numbers], opened.encoder.dim, totals["without_vector"]
+    )
 
 
 @dataclass(frozen=True)

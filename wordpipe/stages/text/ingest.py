@@ -1,32 +1,40 @@
 """`wordpipe ingest`: sources → corpus.
 
-The columns of the table are known only when the last record has been read. Rows are written as they come, in files beside the
-artifact. Where the columns were the same from the first row to the last, as they are of plain text and of records that are all
-alike, these files are the table: they are adopted as they are. Where a field came late or changed its type, each stretch of
-rows with the same columns lies in files of its own, and all are written once more, in the columns that hold them all.
+The sources are parted into runs of some size (`corpus_parts`), each with files of its own. One reading takes them one after
+the other; `--engine ray` reads them apart and puts them together (`ingest_shards`), with the same bytes.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from wordpipe import __version__
 from wordpipe.artifacts import (
     CORPUS,
     SOURCES,
     Artifact,
-    HashedFile,
-    OutputEntry,
-    TableWriter,
+    ResumeCache,
+    library_versions,
     read_batches,
     read_schema,
     row_count,
 )
-from wordpipe.corpus import Ingest, PreviousCorpus, SourceSummary, expand, from_memory
+from wordpipe.corpus import (
+    Digests,
+    Ingest,
+    PreviousCorpus,
+    RecordIds,
+    Source,
+    Sources,
+    SourceSummary,
+    expand,
+    from_memory,
+    source_parts,
+)
 from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, WHOLE_PAIRS, IngestSettings
 from wordpipe.errors import ConfigError
 from wordpipe.stages.calls import public
@@ -40,9 +48,18 @@ from wordpipe.stages.sources import (
     named_or_rows,
     refuse_artifacts,
 )
+from wordpipe.stages.text.corpus_parts import (
+    PART_BYTES,
+    ScratchFiles,
+    adopt_parts,
+    part_names,
+    read_file,
+    write_again,
+    write_parts,
+)
+from wordpipe.stages.text.ingest_shards import LIBRARIES, IngestShards, ids_in, keys_in, schema_of
 
 _MANY_SENTENCES = 500  # too many for one document
-_ROWS = 4096  # read at a time, where rows are written again
 _SOURCES_AT_ONCE = 1000  # rows of sources.parquet written at a time
 
 
@@ -80,7 +97,8 @@ def ingest(
     names, rows = named_or_rows(sources)
     refuse_artifacts(names)
     with open_job("corpus", output, chosen, run) as job:
-        job.libraries = ("pyarrow", "zstandard")
+        job.libraries = LIBRARIES
+        job.threads = 1
         if chosen.parallel and rows is not None:
             hint = 'give pairs as {"text": …, "text_b": …} with text_b="text_b"'
             raise ConfigError("parallel reads two files of lines", got="records", hint=hint)
@@ -114,31 +132,43 @@ def ingest(
                 if len(given) == _SOURCES_AT_ONCE:
                     write_given()
 
-            reader = Ingest(found, chosen, on_bytes=report, on_source=add_source, previous=previous)
-            _write_corpus(job, reader)
+            parts, summaries = source_parts(found, PART_BYTES), list[SourceSummary]()
+            if previous is None and _can_part(job, parts, chosen):
+                job.inputs = listed_entries(prints)
+                reader, summaries = _read_apart(job, found, parts, chosen)
+                for summary in summaries:
+                    add_source(summary)
+            if not summaries:
+                reader = Ingest(found, chosen, on_bytes=report, on_source=add_source, previous=previous)
+                _read_in_order(job, reader, parts)
             write_given()
         job.inputs = entries_of(found) if streams else listed_entries(prints)
-        job.counts = {**reader.counts, **(reader.changes if previous is not None else {})}
-        job.facts = {
-            "fields": ALL_FIELDS,
-            "duplicates": ALL_EQUAL,
-            **({"not_read": found.skipped} if found.skipped else {}),
-        }
-        if chosen.is_pairs or job.counts.get("pairs"):  # of some formats all records are
-            job.facts["pairs"] = WHOLE_PAIRS
-            job.counts = {"pairs": job.counts.get("sentences", 0)} | job.counts
-        for text in reader.notes:
-            job.note(text)
-        for text in reader.warnings:
-            job.warn(text, always=text in reader.missing)
-        if job.counts.get("documents_kept") == 1 and (sentences := job.counts.get("sentences", 0)) >= _MANY_SENTENCES:
-            job.warn(  # a whole book is one document: what compares documents then has nothing to compare
-                f"all {sentences:,} sentences are one document: none is held out, train contrastive has no negatives, and a "
-                "search per document has one answer; --documents block parts text at blank lines, line at every line"
-            )
-        read = job.counts.get("bytes_read", 0) - reader.bytes_copied
-        job.rates = {"mb_per_s": round(read / 1e6 / job.clock.seconds, 3)}
+        _record(job, reader, found, chosen, is_update=previous is not None)
     return job.made
+
+
+def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *, is_update: bool) -> None:
+    """Counts, facts, notes and warnings of what was read."""
+    job.counts = {**reader.counts, **(reader.changes if is_update else {})}
+    job.facts = {
+        "fields": ALL_FIELDS,
+        "duplicates": ALL_EQUAL,
+        **({"not_read": found.skipped} if found.skipped else {}),
+    }
+    if chosen.is_pairs or job.counts.get("pairs"):  # of some formats all records are
+        job.facts["pairs"] = WHOLE_PAIRS
+        job.counts = {"pairs": job.counts.get("sentences", 0)} | job.counts
+    for text in reader.notes:
+        job.note(text)
+    for text in reader.warnings:
+        job.warn(text, always=text in reader.missing)
+    if job.counts.get("documents_kept") == 1 and (sentences := job.counts.get("sentences", 0)) >= _MANY_SENTENCES:
+        job.warn(  # a whole book is one document: what compares documents then has nothing to compare
+            f"all {sentences:,} sentences are one document: none is held out, train contrastive has no negatives, and a "
+            "search per document has one answer; --documents block parts text at blank lines, line at every line"
+        )
+    read = job.counts.get("bytes_read", 0) - reader.bytes_copied
+    job.rates = {"mb_per_s": round(read / 1e6 / job.clock.seconds, 3)}
 
 
 def _open_previous(job: Job, settings: IngestSettings, digests: Mapping[str, str]) -> PreviousCorpus | None:
@@ -189,52 +219,115 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
     return None
 
 
-class _Files:
-    """The files of one stretch of rows, in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.entries: list[OutputEntry] = []
-        folder.mkdir()
-
-    def open(self, name: str) -> HashedFile:
-        """A new file."""
-        return HashedFile(self.folder / name, name)
-
-    def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
-        """Take back a finished file."""
-        file.close()
-        file.raise_error()
-        self.entries.append(file.entry(rows=rows, log=log))
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in order."""
-        for entry in self.entries:
-            with pq.ParquetFile(self.folder / entry.path, memory_map=False, pre_buffer=False) as part:
-                yield from part.iter_batches(_ROWS, use_threads=False)
+def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bool:
+    """Whether other processes read the sources: files, and enough of them."""
+    if job.engine_options.engine == "local":
+        if job.run.workers not in (None, 1):
+            job.note("one process reads the sources: --workers is for --engine ray")
+        return False
+    are_files = all(source.kind == "file" for sources in parts for source in sources)
+    return are_files and not chosen.parallel and len(parts) > 1
 
 
-def _write_corpus(job: Job, reader: Ingest) -> None:
-    """Read all that the reader gives into the table `corpus` of the artifact that the job makes."""
-    stretches: list[_Files] = []
-    with ExitStack() as stack:
-        table, schema = None, None
-        for batch in reader.batches():
-            if table is None or schema is None or not batch.schema.equals(schema, check_metadata=True):
-                if table is not None:
-                    table.finish()
-                schema = batch.schema
-                stretches.append(_Files(job.scratch / f"rows-{len(stretches)}"))
-                table = stack.enter_context(TableWriter(stretches[-1], "corpus", schema))
-            table.write(batch)
-    if len(stretches) == 1:
-        for entry in stretches[0].entries:
-            job.writer.adopt(stretches[0].folder / entry.path, entry)
-        return
+def _read_in_order(job: Job, reader: Ingest, parts: list[list[Source]]) -> None:
+    """One reading of all sources."""
+    written = write_parts(reader.parts(parts), job.scratch)
     done = 0
-    with job.table("corpus", reader.schema) as whole:
-        for stretch in stretches:
-            for batch in stretch.batches():
-                whole.write(reader.converted(batch))
-                done += len(batch)
-                job.report("writing", done, None, "sentences")
+
+    def on_rows(number: int) -> None:
+        nonlocal done
+        done += number
+        job.report("writing", done, None, "sentences")
+
+    adopt_parts(written, job.writer, reader.schema, reader.converted, job.scratch, on_rows)
+
+
+def _read_apart(
+    job: Job, found: Sources, parts: list[list[Source]], chosen: IngestSettings
+) -> tuple[Ingest, list[SourceSummary]]:
+    """Each part by itself, wherever the engine likes.
+
+    Args:
+        job: its inputs are known.
+        found: the sources.
+        parts: the same, parted.
+        chosen: how they are read.
+
+    Returns:
+        What knows all that was read, and what each source gave; nothing where only one reading knows what to do.
+    """
+    summaries: list[SourceSummary] = []
+    reader = Ingest(found, chosen, on_source=summaries.append)
+    way = f"{job.recipe} {library_versions(*LIBRARIES)} {__version__} {PART_BYTES} bytes"
+    cache = ResumeCache(job.partial, way)
+    work = IngestShards(tuple(map(tuple, parts)), Path.cwd(), chosen, cache.path.absolute(), cache.recipe)
+    names = _make(job, work, cache, range(len(parts)))
+    known = _known_before(cache, names)
+    if known:
+        again = replace(work, known=known)
+        names |= _make(job, again, cache, known)
+    figures = [cache.made_figures(names[number]) for number in range(len(parts))]
+    schemas = [schema_of(one) for one in figures]
+    if _has_double_ids(cache, names.values()):
+        job.note("ids of records come twice: all sources are read in one process")
+        return reader, []
+    for sources, one, schema in zip(parts, figures, schemas, strict=True):
+        notes = one["notes"]
+        for source, given, lines in zip(sources, one["sources"], one["lines"], strict=True):
+            source.seen.lines = lines
+            summary = SourceSummary(given["name"], given["rows"], given["ledger"])
+            if not reader.take_over(summary, schema, notes):
+                job.note("there are more fields than columns: all sources are read in one process")
+                return reader, []
+            notes = ()
+    reader.conclude()
+    called = part_names()
+    for number, (one, schema) in enumerate(zip(figures, schemas, strict=True)):
+        if schema.equals(reader.schema, check_metadata=True):
+            for name in one["files"]:
+                cache.adopt(name, job.writer, called=next(called))
+        elif one["files"]:
+            files = ScratchFiles(job.scratch / f"again-{number}")
+            rows = chain.from_iterable(read_file(cache.path / name) for name in one["files"])
+            write_again(rows, files, reader.schema, reader.converted)
+            files.adopt(job.writer, called)
+    return reader, summaries
+
+
+def _make(job: Job, work: IngestShards, cache: ResumeCache, numbers: Iterable[int]) -> dict[int, str]:
+    """Make the shards that no stopped run has finished; the names of their figures."""
+    names = {number: work.name_of(number) for number in numbers}
+
+    def is_missing(name: str) -> bool:
+        figures = cache.figures(name)
+        files = () if figures is None else (*figures["files"], f"{name}-keys.parquet", f"{name}-ids.parquet")
+        return figures is None or any(cache.figures(file) is None for file in files)
+
+    missing = [number for number, name in names.items() if is_missing(name)]
+    if before := len(names) - len(missing):
+        job.note(f"continuing a stopped run: {before} of {len(names)} shards were read before")
+    job.make_shards(work, missing, sum(map(work.size_of, names)), cache)
+    for name in names.values():
+        cache.made_figures(name)
+    return names
+
+
+def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, tuple[bytes, ...]]:
+    """Number of a shard → what some of its documents are known by, which sources before it have."""
+    seen, found = Digests(), dict[int, tuple[bytes, ...]]()
+    for number, name in names.items():
+        double = []
+        for key, digest in keys_in(cache, name):
+            if key in seen:
+                double.append(key)
+            else:
+                seen.add(key)
+                seen.add(digest)
+        if double:
+            found[number] = tuple(double)
+    return found
+
+
+def _has_double_ids(cache: ResumeCache, names: Iterable[str]) -> bool:
+    ids = RecordIds()
+    return any(ids.claim(*claimed) is not None for name in names for claimed in ids_in(cache, name))

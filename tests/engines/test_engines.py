@@ -1,0 +1,296 @@
+"""Engines make all shards, whatever becomes of the processes, and say what went wrong."""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+import wordpipe
+from tests.support.shard_work import NumberShards
+from tests.support.small_shards import SMALL
+from wordpipe import RunOptions
+from wordpipe.artifacts import ResumeCache, tables
+from wordpipe.engines import EngineOptions, Said, on_ray, open_engine
+from wordpipe.errors import BudgetError, ConfigError, InputError, PeerError, StorageError
+from wordpipe.runtime import Progress
+from wordpipe.stages.search import embed_shards
+from wordpipe.stages.text import ingest, token_shards
+
+
+@pytest.fixture(scope="module")
+def ray_here():
+    """A Ray of two processes, for all tests of this file; they find it running."""
+    ray = pytest.importorskip("ray")
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), before]))  # noqa: PTH109
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+
+
+@pytest.fixture(params=["local", "ray"])
+def options(request):
+    if request.param == "ray":
+        request.getfixturevalue("ray_here")
+    return EngineOptions(request.param, workers=2)
+
+
+def made(options, work, numbers=range(5), total=15):
+    """What was reported."""
+    told: list[Progress] = []
+    with open_engine(options, told.append) as engine:
+        engine.make(work, numbers, Said(work, told.append, total - sum(map(work.size_of, numbers)), total))
+    return told
+
+
+def test_all_shards_are_made_and_counted(options, tmp_path):
+    told = made(options, NumberShards(tmp_path), [1, 3, 4])
+    assert sorted(path.name for path in tmp_path.glob("*.txt")) == ["1.txt", "3.txt", "4.txt"]
+    done = [one.done for one in told if one.phase == "numbering"]
+    assert done == sorted(done)
+    assert (done[-1], {one.total for one in told}, {one.unit for one in told}) == (15, {15}, {"numbers"})
+
+
+def test_a_process_prepares_once(options, tmp_path):
+    made(options, NumberShards(tmp_path))
+    prepared = (tmp_path / "prepared").read_text().split()
+    assert len(prepared) == len({*prepared}) <= 2
+
+
+def test_an_error_of_a_shard_is_the_users(options, tmp_path):
+    with pytest.raises(InputError) as caught:
+        made(options, NumberShards(tmp_path, wrong=2))
+    error = caught.value
+    assert (error.what, error.where, error.got, error.hint) == ("no text", "a.txt, line 7", "nothing", "write some")
+
+
+def test_a_shard_whose_process_dies_is_made_again(ray_here, tmp_path):
+    told = made(EngineOptions("ray"), NumberShards(tmp_path, deaths=2))
+    assert {path.name: path.read_text() for path in tmp_path.glob("*.txt")} == {f"{n}.txt": str(n) for n in range(5)}
+    notes = [one.note for one in told if one.note]
+    assert notes == ["the process with shard 2 of numbering died (WorkerCrashedError): the shard is made again"] * 2
+
+
+def test_a_shard_that_kills_three_processes_ends_the_work(ray_here, tmp_path):
+    with pytest.raises(PeerError, match="the process with shard 2 of numbering died 3 times") as caught:
+        made(EngineOptions("ray"), NumberShards(tmp_path, deaths=3))
+    assert caught.value.exit_code == 8
+
+
+def test_what_no_machine_has_the_memory_for_is_refused(ray_here, tmp_path):
+    with pytest.raises(BudgetError, match="no machine of the cluster has the memory"):
+        made(EngineOptions("ray"), NumberShards(tmp_path, memory_bytes=10**15))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_without_ray_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match="Ray is not installed") as caught:
+        EngineOptions("ray")
+    assert caught.value.hint == "pip install 'wordpipe[ray]'"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"engine": "spark"}, "no such engine"),
+        ({"workers": 0}, "too few workers"),
+        ({"address": "auto"}, "only Ray has"),
+    ],
+)
+def test_options_that_do_not_fit(given, says):
+    with pytest.raises(ConfigError, match=says):
+        EngineOptions(**given)
+
+
+def test_what_has_no_shards_has_no_engine(built, tmp_path, cli):
+    with pytest.raises(ConfigError, match="train word2vec is made as a whole"):
+        wordpipe.train_word2vec(built / "tokens", output=tmp_path / "w", run=RunOptions(workers=2))
+    assert "no such option" in cli("train", "word2vec", built / "tokens", "-o", tmp_path / "w", "--engine", "ray").err
+
+
+def engines():
+    return [RunOptions(workers=1), RunOptions(workers=3), RunOptions(engine="ray")]
+
+
+def written_records(folder, seed, *, ids=False, doubles=0.3, columns=True):
+    """Files of records of many kinds; some texts are there before, some fields come late or change their type."""
+    draw = random.Random(seed)
+    folder.mkdir()
+    texts = [f"bees {n} dance. They are {n % 5} and sing." for n in range(60)]
+    for number in range(8):
+        lines = []
+        for line in range(10):
+            text = draw.choice(texts) if draw.random() < doubles else f"{number} {line} {draw.random()}. So it is."
+            record = {"text": text, "title": f"t{line}"}
+            if columns:
+                record |= {"year": draw.choice([1, 2, 2.5, "x"] if number > 4 else [1, 2]), "tag": ["a", number]}
+            if columns and number == 6:
+                record["late"] = {"deep": draw.random()}
+            if ids:
+                record["id"] = f"{number}-{line}" if text not in texts else f"of {text[:9]}"
+            lines.append(json.dumps(record))
+        (folder / f"{number}.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "given"),
+    [
+        ({}, {}), ({"documents": "line"}, {"columns": False}), ({}, {"ids": True, "doubles": 0.0}),
+    ],
+)  # fmt: skip
+def test_corpora_have_the_same_bytes(ray_here, tmp_path, monkeypatch, settings, given):
+    monkeypatch.setattr(ingest, "PART_BYTES", 1500)
+    found = {}
+    for seed in range(2):
+        source = written_records(tmp_path / f"r{seed}", seed, **given)
+        (source / "plain.txt").write_text("Bees dance.\n\nBees sing.\n" * (seed + 1))
+        for name, run in (("local", RunOptions()), ("ray", RunOptions(engine="ray"))):
+            made = wordpipe.ingest(source, output=tmp_path / f"{name}{seed}", run=run, **settings)
+            rows = [one["told"] for one in pq.read_table(tmp_path / f"{name}{seed}" / "sources.parquet").to_pylist()]
+            found[name] = made.digest, made.counts, rows
+        assert found["local"] == found["ray"]
+        assert len([*(tmp_path / f"ray{seed}").glob("corpus-*.parquet")]) > 2
+
+
+def test_ids_that_come_twice_are_read_in_one_process(ray_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(ingest, "PART_BYTES", 100)
+    for name, text in (("a", "bees"), ("b", "wasps")):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"id": "1", "text": f"{text} {'x' * 100}"}))
+    said = []
+    for run in (RunOptions(report=lambda one: said.append(one.note)), RunOptions(engine="ray")):
+        with pytest.raises(InputError, match="two records have the same id") as caught:
+            wordpipe.ingest(tmp_path / "*.jsonl", output=tmp_path / "c", run=run)
+        said.append(caught.value.message)
+    assert said[-1] == said[-2]
+    made = [
+        wordpipe.ingest(tmp_path / "*.jsonl", output=tmp_path / "c", bad_records="skip", run=run).digest
+        for run in (RunOptions(), RunOptions(engine="ray"))
+    ]
+    assert made[0] == made[1]
+
+
+def test_tokens_have_the_same_bytes(ray_here, handbook, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "ROW_GROUP_BYTES", SMALL)
+        wordpipe.ingest(handbook, output=tmp_path / "c", documents="block")
+    monkeypatch.setattr(token_shards, "SHARD_BYTES", SMALL)
+    digests = {
+        wordpipe.tokenize(tmp_path / "c", output=tmp_path / f"t{n}", vocab_size=700, run=run).digest
+        for n, run in enumerate(engines())
+    }
+    assert len(digests) == 1
+    assert len([*(tmp_path / "t0").glob("tokens-*.parquet")]) > 3
+
+
+def test_threads_have_a_shard_each_or_make_one_together(tmp_path):
+    for side_by_side, expected in ((True, 3), (False, 1)):
+        folder = tmp_path / str(side_by_side)
+        folder.mkdir()
+        told = made(EngineOptions(workers=3), NumberShards(folder, side_by_side=side_by_side))
+        assert len((folder / "prepared").read_text().split()) == expected
+        assert told[-1].done == 15
+        assert len([*folder.glob("*.txt")]) == 5
+
+
+def test_an_error_beside_other_shards_ends_them_soon(tmp_path):
+    begun = time.monotonic()
+    with pytest.raises(InputError):
+        made(EngineOptions(workers=2), NumberShards(tmp_path, wrong=0, side_by_side=True, seconds=0.2), range(50))
+    assert time.monotonic() - begun < 3
+    assert len([*tmp_path.glob("begun-*")]) < 10
+
+
+@pytest.mark.parametrize(("encoder", "unit"), [("words", "sentence"), ("words", "window"), ("model", "document")])
+def test_vectors_have_the_same_bytes(ray_here, built, tmp_path, monkeypatch, encoder, unit):
+    monkeypatch.setattr(tables, "BATCH_ROWS", 20)
+    monkeypatch.setattr(embed_shards, "LEAST_UNITS", dict.fromkeys(embed_shards.LEAST_UNITS, 20))
+    runs = engines() if encoder == "words" else [RunOptions(workers=1), RunOptions(engine="ray")]
+    digests = {
+        wordpipe.embed(
+            built / encoder, built / "corpus", output=tmp_path / f"s{n}", unit=unit, device="cpu", run=run
+        ).digest
+        for n, run in enumerate(runs)
+    }
+    assert len(digests) == 1
+
+
+def test_a_killed_driver_goes_on_with_another_engine(built, tmp_path, nursery, monkeypatch, ray_here):
+    corpus = wordpipe.ingest([{"text": f"bees {n} bread {n % 7} water"} for n in range(5000)], output=tmp_path / "c")
+    call = (
+        "tests.support.small_shards:embed",
+        str(built / "words"),
+        str(corpus),
+        str(tmp_path / "s"),
+        '{"threads": 1}',
+    )
+    killed = nursery.start(*call, WORDPIPE_FAILPOINT="resume_cache.file_finished:kill")
+    assert killed.wait() == -signal.SIGKILL
+    monkeypatch.setattr(embed_shards, "LEAST_UNITS", {"words": 1000})
+    told: list[Progress] = []
+    run = RunOptions(engine="ray", report=told.append)
+    again = wordpipe.embed(built / "words", corpus, output=tmp_path / "s", threads=1, run=run)
+    assert any("continuing a stopped run: 4,096 of 5,000" in (one.note or "") for one in told)
+    assert again.digest == wordpipe.embed(built / "words", corpus, output=tmp_path / "whole", threads=1).digest
+
+
+def test_other_versions_make_no_shard(ray_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(on_ray, "_versions", lambda work: {"wordpipe": "0.0", "numpy": "1.0"})
+    with pytest.raises(ConfigError, match="a machine of the cluster has other versions") as caught:
+        made(EngineOptions("ray"), NumberShards(tmp_path))
+    assert "numpy 1.0" in str(caught.value.expected)
+    assert not [*tmp_path.glob("*.txt")]
+
+
+def test_another_cluster_is_refused_where_one_is_at_work(ray_here, tmp_path):
+    with pytest.raises(ConfigError, match="works with another Ray cluster"):
+        made(EngineOptions("ray", address="127.0.0.1:1"), NumberShards(tmp_path))
+
+
+def test_a_folder_that_another_run_has_by_now_gets_no_file(tmp_path):
+    ours = ResumeCache(tmp_path / "c", "one")
+    with ours.shared_with_others():
+        late = ResumeCache(tmp_path / "c", "one", shared=True)
+        late.put("a", b"1", {"n": 1})
+        assert ours.made_figures("a") == {"n": 1}
+        ResumeCache(tmp_path / "c", "two").put("b", b"2")
+        with pytest.raises(StorageError, match="belongs to another run"):
+            late.put("a", b"1")
+    assert ResumeCache(tmp_path / "c", "two").figures("a") is None
+    with pytest.raises(StorageError, match="is not seen by"):
+        ResumeCache(tmp_path / "elsewhere", "one", shared=True).put("a", b"1")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_shared_folder_without_a_finished_file_goes(tmp_path):
+    with pytest.raises(KeyError), ResumeCache(tmp_path / "c", "one").shared_with_others():
+        raise KeyError
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.slow
+def test_nothing_is_printed_of_what_dies(nursery, tmp_path):
+    child = nursery.start("tests.support.shard_work:run_on_ray", str(tmp_path), "1", "2")
+    assert child.wait() == 0
+    assert (child.out.read_text(), child.err.read_text()) == ("", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_signal_leaves_no_process(nursery, tmp_path, number):
+    child = nursery.start("tests.support.shard_work:run_on_ray", str(tmp_path), "5")
+    child.wait_until(lambda: len([*tmp_path.glob("begun-*")]) == 2)
+    pids = [int(one) for one in (tmp_path / "prepared").read_text().split()]
+    child.signal(number)
+    child.wait()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

@@ -1,0 +1,232 @@
+"""The engine of a Ray cluster: shards as tasks of one processor each, wherever there is room (Moritz et al. 2018).
+
+The driver keeps some tasks under way and hears of each that ends. One whose process died is sent again, to another process:
+twice, as what kills a process three times is the work itself. A task leaves files and gives back nothing but the error that it
+met, if it met one. Ray's own retries are off, as they would be silent.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from wordpipe.engines.work import Said, ShardWork
+from wordpipe.errors import BudgetError, ConfigError, PeerError, WordpipeError
+from wordpipe.runtime import Progress, Report, cpu_count
+
+_TRIES = 3
+_UNDER_WAY = 2  # tasks for each processor, so that none waits for the driver
+_WAIT_S = 0.5  # between looks at a stop signal
+_STILL_S = 60.0  # without a shard, after which it is looked whether there is a machine for them
+_PAUSE_S = 2.0  # before a shard is sent again: what killed its process may take a moment to end
+_NOT_OURS = ("NodeDiedError", "TaskUnschedulableError")  # a machine went; the shard is not to blame
+_DEATHS = ("WorkerCrashedError", "OutOfMemoryError")
+
+
+@dataclass(frozen=True)
+class RayEngine:
+    """See `Engine`.
+
+    Attributes:
+        workers: tasks at once; None: as many as there are processors, and more that wait.
+    """
+
+    workers: int | None
+
+    def make(self, work: ShardWork, numbers: Sequence[int], said: Said, opened: Any = None) -> None:
+        """See `Engine.make`."""
+        ray = _ray()
+        _refuse_too_large(work, ray.nodes())
+        task = ray.remote(_made).options(
+            num_cpus=1, num_gpus=work.gpus, memory=work.memory_bytes, max_retries=0, name=f"wordpipe {work.phase}"
+        )
+        shared, versions = ray.put(work), _versions(work)
+        waiting, tries, done, heard = [*reversed(numbers)], dict.fromkeys(numbers, 0), 0, time.monotonic()
+        under_way: dict[Any, int] = {}
+        said.units(0)
+        try:
+            while waiting or under_way:
+                while waiting and len(under_way) < (self.workers or _UNDER_WAY * _processors(ray)):
+                    number = waiting.pop()
+                    under_way[task.remote(shared, number, versions)] = number
+                ended, _ = ray.wait([*under_way], timeout=_WAIT_S)
+                if ended:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > _STILL_S:
+                    _refuse_too_large(work, ray.nodes())
+                    said.note(f"no shard of {work.phase} has ended for {_STILL_S:.0f} s; `ray status` says what runs")
+                    heard = time.monotonic()
+                for one in ended:
+                    number = under_way.pop(one)
+                    error = _error_of(one)
+                    if isinstance(error, WordpipeError):
+                        raise error
+                    if error is None:
+                        done += work.size_of(number)
+                        said.units(done)
+                        continue
+                    where = f"the process with shard {number} of {work.phase}"
+                    if error not in (*_DEATHS, *_NOT_OURS):
+                        raise PeerError(f"{where} could not work", got=error, hint="`ray logs` has what it wrote last")
+                    tries[number] += error in _DEATHS
+                    if tries[number] == _TRIES:
+                        hint = "its machine may lack memory: fewer --workers; `ray logs` has what it wrote last"
+                        raise PeerError(f"{where} died {_TRIES} times", got=error, hint=hint)
+                    said.note(f"{where} died ({error}): the shard is made again")
+                    time.sleep(_PAUSE_S)
+                    waiting.append(number)
+        finally:
+            for one in under_way:
+                ray.cancel(one, force=True)
+
+
+_KEPT: list[tuple[ShardWork, Any, ExitStack]] = []  # the work that this process did last, and what it prepared for that
+
+
+def _made(work: ShardWork, number: int, versions: dict[str, str]) -> dict[str, Any] | None:
+    """Make a shard in a process of Ray's; the parts of the error that it met."""
+    from wordpipe import errors
+
+    try:
+        _refuse_other_versions(work, versions)
+        if not _KEPT or _KEPT[0][0] != work:
+            while _KEPT:
+                _KEPT.pop()[2].close()
+            stack = ExitStack()
+            _KEPT.append((work, work.prepare(1, stack), stack))
+        work.make(number, _KEPT[0][1], lambda _: None)
+    except errors.WordpipeError as error:
+        parts = {name: getattr(error, name) for name in ("where", "got", "expected", "hint")}
+        texts = {name: None if part is None else str(part) for name, part in parts.items()}
+        return {"class": type(error).__name__, "what": error.what, **texts}
+    return None
+
+
+def _versions(work: ShardWork) -> dict[str, str]:
+    """Versions of everything that the bytes depend on, in this process."""
+    from wordpipe import __version__
+
+    return {"wordpipe": __version__} | {name: version(name) for name in work.libraries}
+
+
+def _refuse_other_versions(work: ShardWork, expected: dict[str, str]) -> None:
+    """Refuse to make a shard with other versions than those that the artifact is made with."""
+    found = _versions(work)
+    if other := {name: one for name, one in found.items() if one != expected.get(name)}:
+        names = ", ".join(f"{name} {one}" for name, one in other.items())
+        wanted = ", ".join(f"{name} {expected.get(name)}" for name in other)
+        raise ConfigError("a machine of the cluster has other versions", where=os.uname().nodename, got=names,
+                          expected=wanted, hint="install the same versions on all machines")  # fmt: skip
+
+
+def _error_of(one: Any) -> WordpipeError | str | None:
+    """What became of a task: nothing wrong; an error of ours; or the name of what Ray says.
+
+    Raises:
+        OSError, MemoryError, …: what the task raised, if it is none of ours.
+    """
+    from wordpipe import errors
+
+    ray = _ray()
+    try:
+        found = ray.get(one)
+    except ray.exceptions.RayTaskError as error:
+        if "failed to import" in str(error.cause):
+            hint = "install the same versions of wordpipe and its libraries on all machines"
+            return ConfigError("a machine of the cluster cannot import wordpipe", where="--address", hint=hint)
+        raise error.cause from error
+    except ray.exceptions.RayError as error:
+        return type(error).__name__
+    if found is None:
+        return None
+    kind, what = getattr(errors, found.pop("class")), found.pop("what")
+    made: WordpipeError = kind(what, **found)
+    return made
+
+
+def _refuse_too_large(work: ShardWork, nodes: Sequence[dict[str, Any]]) -> None:
+    """Refuse what no machine has the memory for: Ray would wait for one for ever."""
+    there = [node["Resources"] for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
+    most = max((one.get("memory", 0) for one in there if one.get("GPU", 0) >= work.gpus), default=0)
+    if work.memory_bytes > most:
+        what = f"no machine of the cluster has the memory{' and the GPU' * bool(work.gpus)} for a shard of {work.phase}"
+        raise BudgetError(
+            what, got=f"{most / 1e6:,.0f} MB", expected=f"{work.memory_bytes / 1e6:,.0f} MB",
+            hint="add a machine, or use --engine local",
+        )  # fmt: skip
+
+
+@contextmanager
+def ray_engine(address: str | None, workers: int | None, report: Report) -> Iterator[RayEngine]:
+    """An engine on the cluster at the address, or on one of this machine that ends with the block.
+
+    Args:
+        address: of the cluster; None: one is started.
+        workers: tasks at once; None: as many as there are processors.
+        report: hears that one is started.
+
+    Raises:
+        ConfigError: no cluster answers at the address, or this process is at work with another one.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report its use to its makers
+    ray = _ray()
+    if ray.is_initialized():  # by the program that calls us, which ends it, too
+        own = ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", own):
+            hint = "leave the address out, or call ray.shutdown() first"
+            raise ConfigError("this process works with another Ray cluster", where="address", got=address,
+                              expected=own, hint=hint)  # fmt: skip
+        yield RayEngine(workers)
+        return
+    with _quiet_prints():
+        _start(ray, address, workers, report)
+        try:
+            yield RayEngine(workers)
+        finally:
+            ray.shutdown()
+
+
+def _start(ray: Any, address: str | None, workers: int | None, report: Report) -> None:
+    own: dict[str, Any] = {}
+    if address is None:
+        own = {"num_cpus": workers or cpu_count(), "include_dashboard": False}
+        report(Progress("note", note="starting Ray on this machine"))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", namespace="wordpipe", **own)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        said = str(error).strip().partition("\n")[0]
+        if address is None:
+            raise ConfigError("Ray cannot be started here", where="--engine", got=said) from None
+        hint = "`ray status` says whether a cluster runs; `ray start --head` starts one"
+        raise ConfigError("no Ray cluster answers", where="--address", got=said, hint=hint) from None
+    finally:
+        if threading.current_thread() is threading.main_thread():  # Ray would end the process without a word
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _quiet_prints() -> Iterator[None]:
+    """Ray prints on stdout, where answers go, that a process died; the engine says it on its own."""
+    module: Any = import_module("ray._private.worker")
+    before = module.print_to_stdstream
+    module.print_to_stdstream = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        module.print_to_stdstream = before
+
+
+def _ray() -> Any:
+    """The library, which has types for few of its calls."""
+    return import_module("ray")
+
+
+def _processors(ray: Any) -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -1,0 +1,129 @@
+"""The work of a stage, shard by shard, and what every engine does with it."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from time import monotonic
+from typing import Any, Protocol
+
+from wordpipe.runtime import Progress, Report
+
+
+class ShardWork(Protocol):
+    """What is done with each shard: a pure function of its fields and the shard's number, which leaves its result in files.
+
+    It is sent to other processes, so its fields are plain values and paths. A shard that is begun again gives the same files.
+
+    Attributes:
+        phase: what progress calls it.
+        unit: what progress counts.
+        memory_bytes: the peak memory of a process with one thread that does it, measured.
+        side_by_side: in one process every thread makes a shard of its own; else all threads make one shard together.
+        gpus: of a machine, that a process needs: 0 or 1.
+        libraries: what has to have the same versions everywhere, for the same bytes.
+    """
+
+    @property
+    def phase(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """See the class."""
+        ...
+
+    @property
+    def side_by_side(self) -> bool:
+        """See the class."""
+        ...
+
+    @property
+    def gpus(self) -> int:
+        """See the class."""
+        ...
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """See the class."""
+        ...
+
+    def size_of(self, number: int) -> int:
+        """How many units a shard has."""
+        ...
+
+    def prepare(self, threads: int, stack: ExitStack, opened: Any = None) -> Any:
+        """What all shards need: made once in each process or thread, and used by one shard at a time.
+
+        Args:
+            threads: that make a shard together.
+            stack: closes it.
+            opened: what this process has open already, where it is the one that was started.
+        """
+        ...
+
+    def make(self, number: int, state: Any, on_units: "OnUnits") -> None:
+        """Make the files of a shard.
+
+        Args:
+            number: of the shard.
+            state: what `prepare` gave.
+            on_units: called with how many units of the shard are done; what it raises ends the work.
+        """
+        ...
+
+
+class OnUnits(Protocol):
+    """Hears how many units of a shard are done."""
+
+    def __call__(self, done: int, /) -> None:
+        """So many."""
+
+
+class Engine(Protocol):
+    """Makes shards."""
+
+    def make(self, work: ShardWork, numbers: Sequence[int], said: "Said", opened: Any = None) -> None:
+        """Make the files of all these shards, in no promised order.
+
+        Args:
+            work: what is done.
+            numbers: of the shards.
+            said: hears of the progress.
+            opened: see `ShardWork.prepare`; for shards that are made in this process.
+
+        Raises:
+            PeerError: a process that makes a shard died three times.
+            BudgetError: no machine has the memory for a shard.
+            WordpipeError: what a shard raised.
+        """
+        ...
+
+
+class Said:
+    """The progress of some shards.
+
+    Args:
+        work: what is done.
+        report: hears of it.
+        before: units that were done before.
+        total: units of all.
+    """
+
+    def __init__(self, work: ShardWork, report: Report, before: int, total: int) -> None:
+        self._work, self._before, self._total = work, before, total
+        self._report, self._begun = report, monotonic()
+
+    def units(self, done: int) -> None:
+        """So many are done since it began."""
+        rate = done / max(monotonic() - self._begun, 1e-9)
+        values = {f"{self._work.unit}/s": f"{rate:,.0f}"} if done else {}
+        self._report(Progress(self._work.phase, self._before + done, self._total or None, self._work.unit, values))
+
+    def note(self, text: str) -> None:
+        """A line for the screen."""
+        self._report(Progress("note", note=text))

@@ -1,0 +1,238 @@
+"""The shards of `wordpipe embed`: texts of a corpus as raw vectors. See `ShardWork` for what they promise.
+
+    vectors-00003.f32    the vectors of the texts of a shard that are encoded, float32, in their order
+
+A shard is a run of whole documents; of sentences any run of rows.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from wordpipe.artifacts import CORPUS, Artifact, ResumeCache, read_rows, row_count
+from wordpipe.engines import OnUnits
+from wordpipe.errors import ArtifactError
+from wordpipe.sentences import EncodedBatch, TextEncoder, UnitCutter, check_finite, chunks_of
+from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.stages.encoders import open_encoder
+
+LIBRARIES = ("torch", "numpy", "pyarrow", "tokenizers")
+LEAST_UNITS = {"transformer": 4096, "static": 1 << 14, "words": 1 << 14}
+"""Kind of encoder → units of a shard at least; on a GPU many times as many, so that it seldom waits for the disk."""
+_GPU_SHARDS = 16
+_MOST_SHARDS = 4096
+
+
+class ShardCutter:
+    """Where shards begin, found while the units of a corpus are read for the first time.
+
+    Args:
+        encoder: of this kind are they.
+        device: where it computes.
+        n_rows: rows of the corpus, of which there are as many units at most.
+
+    Attributes:
+        least: units of a shard, at least.
+    """
+
+    def __init__(self, encoder: TextEncoder, device: str, n_rows: int) -> None:
+        least = LEAST_UNITS[encoder.kind] * (1 if device == "cpu" else _GPU_SHARDS)
+        self.least = max(least, -(-n_rows // _MOST_SHARDS))
+        self._rows, self._units = [0], [0]
+        self._row = self._unit = 0
+
+    def add(self, n_rows: int, n_units: int) -> None:
+        """So many rows of whole documents follow, with so many units."""
+        self._row, self._unit = self._row + n_rows, self._unit + n_units
+        if self._unit - self._units[-1] >= self.least:
+            self._rows.append(self._row)
+            self._units.append(self._unit)
+
+    def bounds(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The first row and the first unit of each shard, and those after the last; call when all has been read."""
+        if self._units[-1] < self._unit or len(self._units) == 1:
+            self._rows.append(self._row)
+            self._units.append(self._unit)
+        return tuple(self._rows), tuple(self._units)
+
+
+class _Rows:
+    """The rows of a corpus, shard by shard; one that follows the one before it is read on from there."""
+
+    def __init__(self, corpus: Artifact) -> None:
+        self._corpus, self._n_rows = corpus, row_count(corpus, "corpus")
+        self._at = -1  # the row that comes next
+        self._batches: Iterator[pa.RecordBatch] = iter(())
+        self._left: pa.RecordBatch | None = None
+
+    def read(self, first: int, last: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows `first` to `last - 1`; the columns are the same at each call."""
+        if self._at != first:
+            self._batches = read_rows(self._corpus, "corpus", first, self._n_rows, columns, expected=CORPUS)
+            self._at, self._left = first, None
+        while self._at < last:
+            batch = self._left if self._left is not None else next(self._batches)
+            taken = batch.slice(0, last - self._at)
+            self._left = batch.slice(len(taken)) if len(taken) < len(batch) else None
+            self._at += len(taken)
+            yield taken
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What encoding needs in a process: the encoder and the corpus."""
+
+    encoder: TextEncoder
+    corpus: Artifact
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a thread, or threads together, work with."""
+
+    encoder: TextEncoder
+    rows: _Rows
+    cache: ResumeCache
+    wanted: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class EmbedShards:
+    """Encoding the texts that have no vector yet.
+
+    Attributes:
+        encoder: the folder of the artifact with the encoder, and its digest.
+        corpus: likewise.
+        cache: the folder of the cache.
+        recipe: what is kept there.
+        settings: how texts become vectors.
+        rows: the first row of each shard, and one more than the last.
+        units: likewise its first unit.
+        wanted: a bit for each unit: whether it is encoded.
+        texts: how many of each shard are.
+        kind: of the encoder.
+        device: where it computes.
+        model_bytes: of its files.
+        windows: the rows of each unit, where units are windows; see `UnitCutter`.
+    """
+
+    encoder: tuple[Path, str]
+    corpus: tuple[Path, str]
+    cache: Path
+    recipe: str
+    settings: EmbedSettings
+    rows: tuple[int, ...]
+    units: tuple[int, ...]
+    wanted: bytes
+    texts: tuple[int, ...]
+    kind: str
+    device: str
+    model_bytes: int
+    windows: NDArray[np.int64] | None = field(default=None, compare=False)  # which follow from all else
+
+    phase, unit = "embedding", "texts"
+    libraries = LIBRARIES
+
+    @classmethod
+    def of(
+        cls, origin: Artifact, opened: Opened, cache: ResumeCache, settings: EmbedSettings, cutter: ShardCutter,
+        encode_U: NDArray[np.bool_], windows: NDArray[np.int64] | None,
+    ) -> "EmbedShards":  # fmt: skip
+        """The shards of a corpus of which these units are encoded."""
+        rows, units = cutter.bounds()
+        before = np.concatenate([[0], np.cumsum(encode_U)])
+        encoder, corpus = ((one.path.absolute(), one.digest) for one in (origin, opened.corpus))
+        device = getattr(opened.encoder, "device", "cpu")
+        return cls(
+            encoder, corpus, cache.path.absolute(), cache.recipe, settings.model_copy(update={"device": device}), rows, units,
+            np.packbits(encode_U).tobytes(), tuple(np.diff(before[list(units)]).tolist()), opened.encoder.kind, device,
+            sum(entry.bytes for entry in origin.manifest.outputs), windows,
+        )  # fmt: skip
+
+    @property
+    def memory_bytes(self) -> int:
+        """See `ShardWork`: libraries, the encoder as it is read and as it is kept, a chunk of texts at work."""
+        return 900_000_000 + 3 * self.model_bytes
+
+    @property
+    def side_by_side(self) -> bool:
+        """See `ShardWork`. Torch has one number of threads, and one way to multiply, for all of a process."""
+        return self.kind != "transformer"
+
+    @property
+    def gpus(self) -> int:
+        """See `ShardWork`."""
+        return int(self.device == "cuda")
+
+    def size_of(self, number: int) -> int:
+        """See `ShardWork`."""
+        return self.texts[number]
+
+    def prepare(self, threads: int, stack: ExitStack, opened: Opened | None = None) -> _State:
+        """See `ShardWork`.
+
+        Raises:
+            ArtifactError: another artifact stands there by now.
+        """
+        found = opened or self._open(threads, stack)
+        wanted = np.unpackbits(np.frombuffer(self.wanted, np.uint8), count=self.units[-1]).astype(np.bool_)
+        cache = ResumeCache(self.cache, self.recipe, shared=True)
+        return _State(found.encoder, _Rows(found.corpus), cache, wanted)
+
+    def _open(self, threads: int, stack: ExitStack) -> Opened:
+        origin = stack.enter_context(Artifact(self.encoder[0], ["model", "words"], verify=False))
+        corpus = stack.enter_context(Artifact(self.corpus[0], ["corpus"], verify=False))
+        for artifact, (path, digest) in ((origin, self.encoder), (corpus, self.corpus)):
+            if artifact.digest != digest:
+                what = "another artifact than the one that is being used"
+                raise ArtifactError(what, where=path, got=artifact.digest, expected=digest)
+        return Opened(open_encoder(origin, self.settings.model_copy(update={"threads": threads})), corpus)
+
+    def make(self, number: int, state: _State, on_units: OnUnits) -> None:
+        """See `ShardWork`."""
+        done, figures = 0, dict.fromkeys(("texts", *figures_of(None)), 0)
+        with state.cache.create(vectors_name(number), figures) as file:
+            for chunk in chunks_of(self._texts(number, state)):
+                batch = state.encoder.encode(chunk, partial(_watch, on_units, done, len(chunk)))
+                check_finite(batch.vectors, chunk, "encoder", "train it again")
+                file.write(np.ascontiguousarray(batch.vectors, dtype=np.float32).data)
+                for name, value in figures_of(batch).items():
+                    figures[name] += value
+                figures["texts"] = done = done + len(chunk)
+                on_units(done)
+
+    def _texts(self, number: int, state: _State) -> Iterator[pa.StringArray]:
+        """The texts of a shard that are encoded."""
+        cutter = UnitCutter(self.settings, state.encoder, self.windows)
+        first, last = self.rows[number : number + 2]
+        at = self.units[number]
+        for units in cutter.read(state.rows.read(first, last, cutter.columns), first):
+            yield units.embedded.filter(pa.array(state.wanted[at : at + len(units)]))
+            at += len(units)
+
+
+def _watch(on_units: OnUnits, done: int, of_chunk: int, share: float) -> None:
+    """What an encoder calls while it is at work on a chunk, after the texts before it were done."""
+    on_units(done + int(share * of_chunk))
+
+
+def vectors_name(number: int) -> str:
+    """The name of the file of a shard."""
+    return f"vectors-{number:05d}.f32"
+
+
+def figures_of(batch: EncodedBatch | None) -> dict[str, int]:
+    """What is counted of every file of vectors; of no batch nothing."""
+    if batch is None:
+        return dict.fromkeys(("without_vector", "in_windows", "words_unknown"), 0)
+    return {
+        "without_vector": int(batch.empty.sum()),
+        "in_windows": int((batch.windows > 1).sum()),
+        "words_unknown": sum(map(len, batch.unknown)),
+    }
