@@ -95,7 +95,9 @@ FORTY = {
             "artifacts/test_table_faults.py::test_no_descriptors_leak",
         ),
     ),
-    13: Fault("SIGINT once and twice", ("stages/test_embed.py::test_what_a_stopped_run_embedded_is_not_embedded_again",)),
+    13: Fault(
+        "SIGINT once and twice", ("stages/test_embed.py::test_what_a_stopped_run_embedded_is_not_embedded_again",)
+    ),
     14: Fault("SIGTERM, SIGHUP", ("stages/test_kill.py::test_a_stop_signal_saves_the_words",)),
     15: Fault("closed pipes and streams", ("cli/test_output.py::test_a_reader_that_went_away_is_no_reason_to_stop",)),
     16: Fault(
