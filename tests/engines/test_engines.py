@@ -15,7 +15,7 @@ from tests.support.shard_work import NumberShards
 from tests.support.small_shards import SMALL
 from wordpipe import RunOptions
 from wordpipe.artifacts import ResumeCache, tables
-from wordpipe.engines import EngineOptions, Said, on_ray, open_engine
+from wordpipe.engines import EngineOptions, ShardProgress, on_ray, open_engine
 from wordpipe.errors import BudgetError, ConfigError, InputError, PeerError, StorageError
 from wordpipe.runtime import Progress
 from wordpipe.stages.search import embed_shards
@@ -46,7 +46,7 @@ def made(options, work, numbers=range(5), total=15):
     """What was reported."""
     told: list[Progress] = []
     with open_engine(options, told.append) as engine:
-        engine.make(work, numbers, Said(work, told.append, total - sum(map(work.size_of, numbers)), total))
+        engine.make(work, numbers, ShardProgress(work, told.append, total - sum(map(work.size_of, numbers)), total))
     return told
 
 
@@ -153,11 +153,13 @@ def test_corpora_have_the_same_bytes(ray_here, tmp_path, monkeypatch, settings, 
     for seed in range(2):
         source = written_records(tmp_path / f"r{seed}", seed, **given)
         (source / "plain.txt").write_text("Bees dance.\n\nBees sing.\n" * (seed + 1))
-        for name, run in (("local", RunOptions()), ("ray", RunOptions(engine="ray"))):
+        told: list[Progress] = []
+        for name, run in (("local", RunOptions()), ("ray", RunOptions(engine="ray", report=told.append))):
             made = wordpipe.ingest(source, output=tmp_path / f"{name}{seed}", run=run, **settings)
             rows = [one["told"] for one in pq.read_table(tmp_path / f"{name}{seed}" / "sources.parquet").to_pylist()]
             found[name] = made.digest, made.counts, rows
         assert found["local"] == found["ray"]
+        assert not [one.note for one in told if "in one process" in (one.note or "")]
         assert len([*(tmp_path / f"ray{seed}").glob("corpus-*.parquet")]) > 2
 
 

@@ -58,9 +58,9 @@ class NumberShards:
 
 def run_on_ray(folder: str, seconds: str, deaths: str = "0") -> None:
     """Ten shards of so many seconds each on a Ray of its own, for a process that is stopped."""
-    from wordpipe.engines import EngineOptions, Said, open_engine
+    from wordpipe.engines import EngineOptions, ShardProgress, open_engine
     from wordpipe.runtime import quiet
 
     work = NumberShards(Path(folder), seconds=float(seconds), deaths=int(deaths))
     with open_engine(EngineOptions("ray", workers=2), quiet) as engine:
-        engine.make(work, range(10), Said(work, quiet, 0, 55))
+        engine.make(work, range(10), ShardProgress(work, quiet, 0, 55))

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         open_part,
         part_names,
         read_batches,
-        read_rows,
+        read_from,
         read_schema,
         read_shard,
         row_count,

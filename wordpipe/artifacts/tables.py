@@ -180,26 +180,24 @@ def read_batches(
             yield from part.iter_batches(BATCH_ROWS, columns=columns, use_threads=False)
 
 
-def read_rows(
-    artifact: Artifact, stem: str, first: int, last: int, columns: Sequence[str], *, expected: pa.Schema | None = None
+def read_from(
+    artifact: Artifact, stem: str, first: int, columns: Sequence[str], *, expected: pa.Schema | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Stream the rows `first` to `last - 1` of a table, a few thousand at a time; what is before them is not decoded."""
+    """Stream the rows of a table from number `first` on, a few thousand at a time; row groups before it are not decoded."""
     read_schema(artifact, stem, expected)
-    done = 0
+    skip = first
     for name in part_names(artifact, stem):
         with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
             for group in range(part.metadata.num_row_groups):
-                rows = part.metadata.row_group(group).num_rows
-                if done < last and first < done + rows:
-                    at = done
-                    for batch in part.iter_batches(
-                        BATCH_ROWS, row_groups=[group], columns=list(columns), use_threads=False
-                    ):
-                        begin, end = max(first - at, 0), min(last - at, len(batch))
-                        if begin < end:
-                            yield batch.slice(begin, end - begin)
-                        at += len(batch)
-                done += rows
+                if skip >= (rows := part.metadata.row_group(group).num_rows):
+                    skip -= rows
+                    continue
+                for batch in part.iter_batches(
+                    BATCH_ROWS, row_groups=[group], columns=list(columns), use_threads=False
+                ):
+                    if skip < len(batch):
+                        yield batch.slice(skip)
+                    skip = max(0, skip - len(batch))
 
 
 def row_count(artifact: Artifact, stem: str) -> int:

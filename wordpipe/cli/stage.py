@@ -6,7 +6,6 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -76,12 +75,6 @@ def _engine_options() -> list[Option]:
         _common("--address", help="The Ray cluster that runs already: HOST:PORT, or auto. Without, one starts here."),
         _common("--workers", type=int, help="Threads, or processes of Ray.  [default: one for each processor]"),
     ]  # fmt: skip
-
-
-def _with_engine_options(function: Callable[..., None]) -> Callable[..., None]:
-    """The function of a command with these options."""
-    function.__click_params__ = [*_engine_options()[::-1], *getattr(function, "__click_params__", [])]  # type: ignore[attr-defined]
-    return function
 
 
 def _chosen_engine(given: dict[str, Any]) -> dict[str, Any]:
@@ -287,6 +280,7 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
 
 @click.command(
     cls=ExampleCommand,
+    params=_engine_options(),
     example="wordpipe run",
     json="Print one JSON object per stage made.",
     quiet="Print nothing but errors.",
@@ -297,7 +291,6 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
 @click.option("--to", "last", metavar="STAGE", help="End with this stage.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be made, why, and how long it takes.")
 @click.option("--fresh", is_flag=True, help="Make every stage, fresh or not.")
-@_with_engine_options
 def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, quiet: bool, **more: Any) -> None:
     """Make what is missing or stale in a pipeline, in order, and say why.
 

@@ -143,7 +143,6 @@ class Ingest:
         on_bytes: called, as reading goes on, with how many bytes of all sources on disk have been read.
         on_source: called, after each source, with what it gave.
         previous: the corpus made before with the same settings; the sources that have not changed are copied from it.
-        known: digests of texts that sources before these have; see `Digests`.
         is_first: no source before these has fields.
 
     Attributes:
@@ -162,7 +161,6 @@ class Ingest:
         on_bytes: Callable[[int], object] = lambda done: None,
         on_source: Callable[[SourceSummary], object] = lambda summary: None,
         previous: PreviousCorpus | None = None,
-        known: Iterable[bytes] = (),
         is_first: bool = True,
     ) -> None:
         self.sources = tuple(sources)
@@ -173,8 +171,6 @@ class Ingest:
         self._on_bytes, self._on_source, self._previous = on_bytes, on_source, previous
         self._is_first = is_first
         self.seen, self.ids = Digests(), RecordIds()
-        for digest in known:
-            self.seen.add(digest)
         self.bytes_copied = 0
         self.changes = dict.fromkeys(_CHANGES, 0)
         self._done = 0
@@ -299,17 +295,16 @@ class Ingest:
             yield rows.take(ledger)
         self._take(SourceSummary.of(source.name, ledger), ledger)
 
-    def take_over(self, summary: SourceSummary, schema: pa.Schema, notes: Iterable[str]) -> bool:
-        """Count what another reading of a source gave, and take its fields; False where they are not as this would have them.
+    def take_over(self, summary: SourceSummary, notes: Iterable[str]) -> bool:
+        """Count what another reading of a source gave, and take its fields; False where there are more than can be columns.
 
         Args:
             summary: of the source.
-            schema: of its rows.
             notes: of the reading.
         """
         ledger = summary.open_ledger()
         ledger.notes.update(dict.fromkeys(notes))
-        if not self._columns.has_room(ledger, schema):
+        if not self._columns.has_room(ledger, pa.schema([])):
             return False
         self._columns.adopt(ledger, summary.name)
         self._take(summary, ledger)

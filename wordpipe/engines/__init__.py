@@ -12,6 +12,6 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.engines.options import EngineName, EngineOptions, open_engine
-    from wordpipe.engines.work import Engine, OnUnits, Said, ShardWork
+    from wordpipe.engines.work import Engine, OnUnits, ShardProgress, ShardWork
 else:
     __getattr__, __dir__ = face(__name__, __file__)

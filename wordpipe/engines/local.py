@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
-from wordpipe.engines.work import Said, ShardWork
+from wordpipe.engines.work import ShardProgress, ShardWork
 
 _WAIT_S = 0.2  # between looks at what is done
 
@@ -27,21 +27,21 @@ class LocalEngine:
 
     threads: int
 
-    def make(self, work: ShardWork, numbers: Sequence[int], said: Said, opened: Any = None) -> None:
+    def make(self, work: ShardWork, numbers: Sequence[int], progress: ShardProgress, opened: Any = None) -> None:
         """See `Engine.make`."""
         with ExitStack() as stack:
             n_threads = min(self.threads, len(numbers))
             if work.side_by_side and n_threads > 1:
-                _make_side_by_side(work, numbers, [work.prepare(1, stack, opened) for _ in range(n_threads)], said)
+                _make_side_by_side(work, numbers, [work.prepare(1, stack, opened) for _ in range(n_threads)], progress)
                 return
             state, done = work.prepare(1 if work.side_by_side else self.threads, stack, opened), 0
             for number in numbers:
-                work.make(number, state, lambda units, first=done: said.units(first + units))
+                work.make(number, state, lambda units, first=done: progress.units(first + units))
                 done += work.size_of(number)
-                said.units(done)
+                progress.units(done)
 
 
-def _make_side_by_side(work: ShardWork, numbers: Sequence[int], states: Sequence[Any], said: Said) -> None:
+def _make_side_by_side(work: ShardWork, numbers: Sequence[int], states: Sequence[Any], progress: ShardProgress) -> None:
     """Each thread makes one shard after the other, with a state of its own."""
     free: SimpleQueue[Any] = SimpleQueue()
     for state in states:
@@ -68,7 +68,7 @@ def _make_side_by_side(work: ShardWork, numbers: Sequence[int], states: Sequence
                 ended, waiting = wait(waiting, _WAIT_S, FIRST_COMPLETED)
                 for one in ended:
                     one.result()
-                said.units(sum(done.values()))
+                progress.units(sum(done.values()))
         finally:
             leaving.set()
             for one in waiting:

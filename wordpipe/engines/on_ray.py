@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from wordpipe.engines.work import Said, ShardWork
+from wordpipe.engines.work import ShardProgress, ShardWork
 from wordpipe.errors import BudgetError, ConfigError, PeerError, WordpipeError
 from wordpipe.runtime import Progress, Report, cpu_count
 
@@ -39,7 +39,7 @@ class RayEngine:
 
     workers: int | None
 
-    def make(self, work: ShardWork, numbers: Sequence[int], said: Said, opened: Any = None) -> None:
+    def make(self, work: ShardWork, numbers: Sequence[int], progress: ShardProgress, opened: Any = None) -> None:
         """See `Engine.make`."""
         ray = _ray()
         _refuse_too_large(work, ray.nodes())
@@ -49,7 +49,7 @@ class RayEngine:
         shared, versions = ray.put(work), _versions(work)
         waiting, tries, done, heard = [*reversed(numbers)], dict.fromkeys(numbers, 0), 0, time.monotonic()
         under_way: dict[Any, int] = {}
-        said.units(0)
+        progress.units(0)
         try:
             while waiting or under_way:
                 while waiting and len(under_way) < (self.workers or _UNDER_WAY * _processors(ray)):
@@ -60,7 +60,9 @@ class RayEngine:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > _STILL_S:
                     _refuse_too_large(work, ray.nodes())
-                    said.note(f"no shard of {work.phase} has ended for {_STILL_S:.0f} s; `ray status` says what runs")
+                    progress.note(
+                        f"no shard of {work.phase} has ended for {_STILL_S:.0f} s; `ray status` says what runs"
+                    )
                     heard = time.monotonic()
                 for one in ended:
                     number = under_way.pop(one)
@@ -69,7 +71,7 @@ class RayEngine:
                         raise error
                     if error is None:
                         done += work.size_of(number)
-                        said.units(done)
+                        progress.units(done)
                         continue
                     where = f"the process with shard {number} of {work.phase}"
                     if error not in (*_DEATHS, *_NOT_OURS):
@@ -78,7 +80,7 @@ class RayEngine:
                     if tries[number] == _TRIES:
                         hint = "its machine may lack memory: fewer --workers; `ray logs` has what it wrote last"
                         raise PeerError(f"{where} died {_TRIES} times", got=error, hint=hint)
-                    said.note(f"{where} died ({error}): the shard is made again")
+                    progress.note(f"{where} died ({error}): the shard is made again")
                     time.sleep(_PAUSE_S)
                     waiting.append(number)
         finally:

@@ -16,7 +16,7 @@ class ShardWork(Protocol):
     Attributes:
         phase: what progress calls it.
         unit: what progress counts.
-        memory_bytes: the peak memory of a process with one thread that does it, measured.
+        memory_bytes: that a process with one thread is expected to need at its peak.
         side_by_side: in one process every thread makes a shard of its own; else all threads make one shard together.
         gpus: of a machine, that a process needs: 0 or 1.
         libraries: what has to have the same versions everywhere, for the same bytes.
@@ -87,13 +87,13 @@ class OnUnits(Protocol):
 class Engine(Protocol):
     """Makes shards."""
 
-    def make(self, work: ShardWork, numbers: Sequence[int], said: "Said", opened: Any = None) -> None:
+    def make(self, work: ShardWork, numbers: Sequence[int], progress: "ShardProgress", opened: Any = None) -> None:
         """Make the files of all these shards, in no promised order.
 
         Args:
             work: what is done.
             numbers: of the shards.
-            said: hears of the progress.
+            progress: hears how far they are.
             opened: see `ShardWork.prepare`; for shards that are made in this process.
 
         Raises:
@@ -104,7 +104,7 @@ class Engine(Protocol):
         ...
 
 
-class Said:
+class ShardProgress:
     """The progress of some shards.
 
     Args:

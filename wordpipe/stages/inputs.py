@@ -1,7 +1,8 @@
 """The inputs of stages: files and folders that settings name, a corpus or text that is ingested on the fly."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,11 +14,12 @@ from wordpipe.artifacts import (
     DocumentStarts,
     HashCache,
     InputEntry,
+    Kind,
     is_artifact,
     open_regular_file,
     read_batches,
 )
-from wordpipe.errors import InputError
+from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
 from wordpipe.stages.sources import SourceLike, joint_hash, named_or_rows, refuse_headless
 
@@ -26,6 +28,38 @@ _TOKENIZER_FILES = (
     "vocab.txt", TARGET + TOKENIZER,
 )  # fmt: skip
 _MODEL_FILES = ("config.json", "model.safetensors.index.json", "tokenizer.json")
+
+
+@dataclass(frozen=True)
+class SentArtifact:
+    """An artifact that another process opens by its path, where it is still the same.
+
+    Attributes:
+        path: the folder.
+        kind: of artifact.
+        digest: of its content.
+    """
+
+    path: Path
+    kind: Kind
+    digest: str
+
+    @classmethod
+    def of(cls, artifact: Artifact) -> "SentArtifact":
+        """An open one."""
+        return cls(artifact.path.absolute(), artifact.kind, artifact.digest)
+
+    def open(self, stack: ExitStack) -> Artifact:
+        """Open it; the stack closes it.
+
+        Raises:
+            ArtifactError: another one stands there by now, or none.
+        """
+        found = stack.enter_context(Artifact(self.path, [self.kind], verify=False))
+        if found.digest != self.digest:
+            what = "another artifact than the one that is being used"
+            raise ArtifactError(what, where=self.path, got=found.digest, expected=self.digest)
+        return found
 
 
 def file_entry(path: Path) -> InputEntry:

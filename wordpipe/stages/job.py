@@ -13,7 +13,7 @@ import glob
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -154,12 +154,39 @@ class Job:
             cache: where their files go.
             opened: what this process has open already; see `ShardWork.prepare`.
         """
-        from wordpipe.engines import Said
+        from wordpipe.engines import ShardProgress
 
         if numbers:
             before = total - sum(work.size_of(number) for number in numbers)
             with cache.shared_with_others():
-                self._engine.make(work, numbers, Said(work, self.run.report, before, total), opened)
+                self._engine.make(work, numbers, ShardProgress(work, self.run.report, before, total), opened)
+
+    def make_missing(
+        self, work: "ShardWork", names: Mapping[int, str], cache: ResumeCache, done: str,
+        files_of: Callable[[str, Mapping[str, Any]], Iterable[str]] = lambda name, figures: (),
+    ) -> list[int]:  # fmt: skip
+        """Make those of these shards that no stopped run has finished; what one has `done` is said.
+
+        Args:
+            work: what is done with them.
+            names: number of a shard → the name under which its figures are kept.
+            cache: where.
+            done: what happened to those that are there, for the note.
+            files_of: the names of the other files of a shard, from that name and the figures.
+
+        Returns:
+            The numbers of those that were made.
+        """
+
+        def is_missing(name: str) -> bool:
+            figures = cache.figures(name)
+            return figures is None or any(cache.figures(file) is None for file in files_of(name, figures))
+
+        missing = [number for number, name in names.items() if is_missing(name)]
+        if before := len(names) - len(missing):
+            self.note(f"continuing a stopped run: {before} of {len(names)} shards were {done} before")
+        self.make_shards(work, missing, sum(map(work.size_of, names)), cache)
+        return missing
 
     @cached_property
     def _engine(self) -> "Engine":

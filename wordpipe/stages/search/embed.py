@@ -129,7 +129,8 @@ def embed(
         after = "" if previous is None else f" after {previous.artifact.digest}"
         way = f"{job.device} {own} threads {library_versions(*job.libraries)}{after} {cutter.least} units"
         cache, opened = ResumeCache(job.partial, f"{job.recipe} {way}"), Opened(raw, texts)
-        shards = EmbedShards.of(origin, opened, cache, chosen, cutter, plan.encode, source.cutter.windows)
+        on_device = chosen.model_copy(update={"device": job.device})
+        shards = EmbedShards.of(origin, opened, cache, on_device, cutter, plan.encode, source.cutter.windows)
         encoded = _encode(job, cache, shards, opened)
         vectors = _UnitVectors.of(job, plan, encoded, previous)
         transform, fit = _fit(job, vectors, raw, chosen)

@@ -5,6 +5,7 @@
 A shard is a run of whole documents; of sentences any run of rows.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from wordpipe.artifacts import CORPUS, Artifact, ResumeCache, read_rows, row_count
+from wordpipe.artifacts import CORPUS, Artifact, ResumeCache, read_from
 from wordpipe.engines import OnUnits
-from wordpipe.errors import ArtifactError
 from wordpipe.sentences import EncodedBatch, TextEncoder, UnitCutter, check_finite, chunks_of
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.encoders import open_encoder
+from wordpipe.stages.inputs import SentArtifact
 
 LIBRARIES = ("torch", "numpy", "pyarrow", "tokenizers")
 LEAST_UNITS = {"transformer": 4096, "static": 1 << 14, "words": 1 << 14}
@@ -66,7 +67,7 @@ class _Rows:
     """The rows of a corpus, shard by shard; one that follows the one before it is read on from there."""
 
     def __init__(self, corpus: Artifact) -> None:
-        self._corpus, self._n_rows = corpus, row_count(corpus, "corpus")
+        self._corpus = corpus
         self._at = -1  # the row that comes next
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._left: pa.RecordBatch | None = None
@@ -74,7 +75,7 @@ class _Rows:
     def read(self, first: int, last: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows `first` to `last - 1`; the columns are the same at each call."""
         if self._at != first:
-            self._batches = read_rows(self._corpus, "corpus", first, self._n_rows, columns, expected=CORPUS)
+            self._batches = read_from(self._corpus, "corpus", first, columns, expected=CORPUS)
             self._at, self._left = first, None
         while self._at < last:
             batch = self._left if self._left is not None else next(self._batches)
@@ -107,23 +108,22 @@ class EmbedShards:
     """Encoding the texts that have no vector yet.
 
     Attributes:
-        encoder: the folder of the artifact with the encoder, and its digest.
-        corpus: likewise.
+        encoder: the artifact of the encoder.
+        corpus: that of the texts.
         cache: the folder of the cache.
         recipe: what is kept there.
-        settings: how texts become vectors.
+        settings: how texts become vectors; with the device on which they do.
         rows: the first row of each shard, and one more than the last.
         units: likewise its first unit.
         wanted: a bit for each unit: whether it is encoded.
         texts: how many of each shard are.
         kind: of the encoder.
-        device: where it computes.
         model_bytes: of its files.
         windows: the rows of each unit, where units are windows; see `UnitCutter`.
     """
 
-    encoder: tuple[Path, str]
-    corpus: tuple[Path, str]
+    encoder: SentArtifact
+    corpus: SentArtifact
     cache: Path
     recipe: str
     settings: EmbedSettings
@@ -132,7 +132,6 @@ class EmbedShards:
     wanted: bytes
     texts: tuple[int, ...]
     kind: str
-    device: str
     model_bytes: int
     windows: NDArray[np.int64] | None = field(default=None, compare=False)  # which follow from all else
 
@@ -147,11 +146,9 @@ class EmbedShards:
         """The shards of a corpus of which these units are encoded."""
         rows, units = cutter.bounds()
         before = np.concatenate([[0], np.cumsum(encode_U)])
-        encoder, corpus = ((one.path.absolute(), one.digest) for one in (origin, opened.corpus))
-        device = getattr(opened.encoder, "device", "cpu")
         return cls(
-            encoder, corpus, cache.path.absolute(), cache.recipe, settings.model_copy(update={"device": device}), rows, units,
-            np.packbits(encode_U).tobytes(), tuple(np.diff(before[list(units)]).tolist()), opened.encoder.kind, device,
+            SentArtifact.of(origin), SentArtifact.of(opened.corpus), cache.path.absolute(), cache.recipe, settings, rows,
+            units, np.packbits(encode_U).tobytes(), tuple(np.diff(before[list(units)]).tolist()), opened.encoder.kind,
             sum(entry.bytes for entry in origin.manifest.outputs), windows,
         )  # fmt: skip
 
@@ -168,43 +165,33 @@ class EmbedShards:
     @property
     def gpus(self) -> int:
         """See `ShardWork`."""
-        return int(self.device == "cuda")
+        return int(self.settings.device == "cuda")
 
     def size_of(self, number: int) -> int:
         """See `ShardWork`."""
         return self.texts[number]
 
     def prepare(self, threads: int, stack: ExitStack, opened: Opened | None = None) -> _State:
-        """See `ShardWork`.
-
-        Raises:
-            ArtifactError: another artifact stands there by now.
-        """
+        """See `ShardWork`; raises as `SentArtifact.open`."""
         found = opened or self._open(threads, stack)
         wanted = np.unpackbits(np.frombuffer(self.wanted, np.uint8), count=self.units[-1]).astype(np.bool_)
         cache = ResumeCache(self.cache, self.recipe, shared=True)
         return _State(found.encoder, _Rows(found.corpus), cache, wanted)
 
     def _open(self, threads: int, stack: ExitStack) -> Opened:
-        origin = stack.enter_context(Artifact(self.encoder[0], ["model", "words"], verify=False))
-        corpus = stack.enter_context(Artifact(self.corpus[0], ["corpus"], verify=False))
-        for artifact, (path, digest) in ((origin, self.encoder), (corpus, self.corpus)):
-            if artifact.digest != digest:
-                what = "another artifact than the one that is being used"
-                raise ArtifactError(what, where=path, got=artifact.digest, expected=digest)
+        origin, corpus = self.encoder.open(stack), self.corpus.open(stack)
         return Opened(open_encoder(origin, self.settings.model_copy(update={"threads": threads})), corpus)
 
     def make(self, number: int, state: _State, on_units: OnUnits) -> None:
         """See `ShardWork`."""
-        done, figures = 0, dict.fromkeys(("texts", *figures_of(None)), 0)
+        done, figures = 0, Counter[str]()
         with state.cache.create(vectors_name(number), figures) as file:
             for chunk in chunks_of(self._texts(number, state)):
                 batch = state.encoder.encode(chunk, partial(_watch, on_units, done, len(chunk)))
                 check_finite(batch.vectors, chunk, "encoder", "train it again")
                 file.write(np.ascontiguousarray(batch.vectors, dtype=np.float32).data)
-                for name, value in figures_of(batch).items():
-                    figures[name] += value
-                figures["texts"] = done = done + len(chunk)
+                figures.update(figures_of(batch))
+                done += len(chunk)
                 on_units(done)
 
     def _texts(self, number: int, state: _State) -> Iterator[pa.StringArray]:
@@ -227,11 +214,10 @@ def vectors_name(number: int) -> str:
     return f"vectors-{number:05d}.f32"
 
 
-def figures_of(batch: EncodedBatch | None) -> dict[str, int]:
-    """What is counted of every file of vectors; of no batch nothing."""
-    if batch is None:
-        return dict.fromkeys(("without_vector", "in_windows", "words_unknown"), 0)
+def figures_of(batch: EncodedBatch) -> dict[str, int]:
+    """What is counted of every file of vectors."""
     return {
+        "texts": len(batch.vectors),
         "without_vector": int(batch.empty.sum()),
         "in_windows": int((batch.windows > 1).sum()),
         "words_unknown": sum(map(len, batch.unknown)),

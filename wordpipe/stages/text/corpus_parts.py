@@ -9,22 +9,40 @@ more, in the columns that hold them all.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts import ArtifactWriter, HashedFile, OutputEntry, PartFiles, TableWriter
+from wordpipe.artifacts import ArtifactWriter, HashedFile, OutputEntry, PartFiles, ResumeCache, TableWriter
 
 PART_BYTES = 64 << 20  # of sources in a part, at least
 _ROWS = 4096  # read at a time, where rows are written again
 
 Convert = Callable[[pa.RecordBatch], pa.RecordBatch]
+Files = TypeVar("Files", bound=PartFiles)
+
+
+class StretchFiles(Protocol):
+    """Finished files with the rows of one stretch."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in order."""
+        ...
+
+    def adopt(self, writer: ArtifactWriter, names: Iterator[str]) -> None:
+        """Make them files of an artifact, called by the next names."""
+        ...
+
+
+Part = Sequence[tuple[pa.Schema, StretchFiles]]
+"""The rows of a part in order, each stretch with the columns that it has."""
 
 
 class ScratchFiles:
-    """The files of one stretch of rows, in a folder of its own."""
+    """The files of one stretch of rows, in a folder of its own; see `StretchFiles`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,31 +76,41 @@ def read_file(path: Path) -> Iterator[pa.RecordBatch]:
         yield from part.iter_batches(_ROWS, use_threads=False)
 
 
-@dataclass
-class Part:
-    """What was written of a part.
+class CachedStretch:
+    """The files of one stretch of rows, in a resume cache; see `StretchFiles`.
 
-    Attributes:
-        stretches: its rows in order, each stretch with the columns that it has.
+    Args:
+        cache: where they are.
+        names: of the files.
     """
 
-    stretches: list[tuple[pa.Schema, ScratchFiles]] = field(default_factory=list)
-
-    def files_as(self, schema: pa.Schema) -> ScratchFiles | None:
-        """Its files, where all its rows have these columns."""
-        if len(self.stretches) == 1 and self.stretches[0][0].equals(schema, check_metadata=True):
-            return self.stretches[0][1]
-        return None
+    def __init__(self, cache: ResumeCache, names: Sequence[str]) -> None:
+        self._cache, self._names = cache, names
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Its rows."""
-        for _, files in self.stretches:
-            yield from files.batches()
+        """See `StretchFiles`."""
+        for name in self._names:
+            yield from read_file(self._cache.path / name)
+
+    def adopt(self, writer: ArtifactWriter, names: Iterator[str]) -> None:
+        """See `StretchFiles`."""
+        for name in self._names:
+            self._cache.adopt(name, writer, called=next(names))
 
 
-def write_parts(batches: Iterable[tuple[int, pa.RecordBatch]], scratch: Path) -> list[Part]:
-    """Write batches, each with the number of its part, into files of their own; a part without rows is none."""
-    parts: list[Part] = []
+def write_parts(
+    batches: Iterable[tuple[int, pa.RecordBatch]], new_files: Callable[[int], Files]
+) -> list[list[tuple[pa.Schema, Files]]]:
+    """Write batches, each with the number of its part, into files of their own; a part without rows is none.
+
+    Args:
+        batches: of the parts, one after the other.
+        new_files: where the files of a stretch come from, by its number.
+
+    Returns:
+        Of each part its stretches: their columns and files.
+    """
+    parts: list[list[tuple[pa.Schema, Files]]] = []
     with ExitStack() as stack:
         table: TableWriter | None = None
         number, schema, stretches = -1, None, 0
@@ -92,53 +120,38 @@ def write_parts(batches: Iterable[tuple[int, pa.RecordBatch]], scratch: Path) ->
                 if table is not None:
                     table.finish()
                 if is_new:
-                    parts.append(Part())
-                number, schema = part, batch.schema
-                files = ScratchFiles(scratch / f"rows-{stretches}")
-                parts[-1].stretches.append((schema, files))
+                    parts.append([])
+                number, schema, files = part, batch.schema, new_files(stretches)
+                parts[-1].append((schema, files))
                 stretches += 1
                 table = stack.enter_context(TableWriter(files, "corpus", schema))
             table.write(batch)
     return parts
 
 
-def write_again(batches: Iterable[pa.RecordBatch], files: PartFiles, schema: pa.Schema, convert: Convert) -> None:
-    """Write rows once more, in other columns."""
-    with TableWriter(files, "corpus", schema) as table:
-        for batch in batches:
-            table.write(convert(batch))
-
-
-def part_names() -> Iterator[str]:
-    """The names of the files of a corpus, in order."""
-    number = 0
-    while True:
-        yield f"corpus-{number:05d}.parquet"
-        number += 1
-
-
 def adopt_parts(
-    parts: Sequence[Part], writer: ArtifactWriter, schema: pa.Schema, convert: Convert, scratch: Path,
+    parts: Iterable[Part], writer: ArtifactWriter, schema: pa.Schema, convert: Convert, scratch: Callable[[], Path],
     on_rows: Callable[[int], object],
 ) -> None:  # fmt: skip
     """Make the parts files of an artifact, all in these columns.
 
     Args:
-        parts: as they were written.
+        parts: as they were written, none without rows.
         writer: of the artifact.
         schema: that all rows are to have.
         convert: gives a batch these columns.
-        scratch: a folder for what is written once more.
-        on_rows: called with how many rows of a batch were written once more.
+        scratch: gives a folder for what is written once more.
+        on_rows: called with how many rows have been written once more.
     """
-    names = part_names()
-
-    def noted(batch: pa.RecordBatch) -> pa.RecordBatch:
-        on_rows(len(batch))
-        return convert(batch)
-
-    for number, part in enumerate(parts):
-        if (files := part.files_as(schema)) is None:
-            files = ScratchFiles(scratch / f"again-{number}")
-            write_again(part.batches(), files, schema, noted)
+    names, done = (f"corpus-{number:05d}.parquet" for number in count()), 0
+    for number, stretches in enumerate(parts):
+        (first, files), *others = stretches
+        if others or not first.equals(schema, check_metadata=True):
+            files = again = ScratchFiles(scratch() / f"again-{number}")
+            with TableWriter(again, "corpus", schema) as table:
+                for _, stretch in stretches:
+                    for batch in stretch.batches():
+                        table.write(convert(batch))
+                        done += len(batch)
+                        on_rows(done)
         files.adopt(writer, names)

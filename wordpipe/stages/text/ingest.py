@@ -6,7 +6,6 @@ the other; `--engine ray` reads them apart and puts them together (`ingest_shard
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +49,12 @@ from wordpipe.stages.sources import (
 )
 from wordpipe.stages.text.corpus_parts import (
     PART_BYTES,
+    Part,
     ScratchFiles,
     adopt_parts,
-    part_names,
-    read_file,
-    write_again,
     write_parts,
 )
-from wordpipe.stages.text.ingest_shards import LIBRARIES, IngestShards, ids_in, keys_in, schema_of
+from wordpipe.stages.text.ingest_shards import LIBRARIES, IngestShards, files_of, ids_in, keys_in, part_of
 
 _MANY_SENTENCES = 500  # too many for one document
 _SOURCES_AT_ONCE = 1000  # rows of sources.parquet written at a time
@@ -231,15 +228,16 @@ def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bo
 
 def _read_in_order(job: Job, reader: Ingest, parts: list[list[Source]]) -> None:
     """One reading of all sources."""
-    written = write_parts(reader.parts(parts), job.scratch)
-    done = 0
+    written = write_parts(reader.parts(parts), lambda stretch: ScratchFiles(job.scratch / f"rows-{stretch}"))
+    _adopt(job, reader, written)
 
-    def on_rows(number: int) -> None:
-        nonlocal done
-        done += number
-        job.report("writing", done, None, "sentences")
 
-    adopt_parts(written, job.writer, reader.schema, reader.converted, job.scratch, on_rows)
+def _adopt(job: Job, reader: Ingest, parts: Iterable[Part]) -> None:
+    """Make what was written of each part files of the artifact, in the columns that all have in the end."""
+    adopt_parts(
+        parts, job.writer, reader.schema, reader.converted, lambda: job.scratch,
+        lambda done: job.report("writing", done, None, "sentences"),
+    )  # fmt: skip
 
 
 def _read_apart(
@@ -262,51 +260,30 @@ def _read_apart(
     cache = ResumeCache(job.partial, way)
     work = IngestShards(tuple(map(tuple, parts)), Path.cwd(), chosen, cache.path.absolute(), cache.recipe)
     names = _make(job, work, cache, range(len(parts)))
-    known = _known_before(cache, names)
-    if known:
-        again = replace(work, known=known)
-        names |= _make(job, again, cache, known)
+    if known := _known_before(cache, names):
+        names |= _make(job, replace(work, known=known), cache, known)
     figures = [cache.made_figures(names[number]) for number in range(len(parts))]
-    schemas = [schema_of(one) for one in figures]
     if _has_double_ids(cache, names.values()):
         job.note("ids of records come twice: all sources are read in one process")
         return reader, []
-    for sources, one, schema in zip(parts, figures, schemas, strict=True):
+    for sources, one in zip(parts, figures, strict=True):
         notes = one["notes"]
         for source, given, lines in zip(sources, one["sources"], one["lines"], strict=True):
             source.seen.lines = lines
             summary = SourceSummary(given["name"], given["rows"], given["ledger"])
-            if not reader.take_over(summary, schema, notes):
+            if not reader.take_over(summary, notes):
                 job.note("there are more fields than columns: all sources are read in one process")
                 return reader, []
             notes = ()
     reader.conclude()
-    called = part_names()
-    for number, (one, schema) in enumerate(zip(figures, schemas, strict=True)):
-        if schema.equals(reader.schema, check_metadata=True):
-            for name in one["files"]:
-                cache.adopt(name, job.writer, called=next(called))
-        elif one["files"]:
-            files = ScratchFiles(job.scratch / f"again-{number}")
-            rows = chain.from_iterable(read_file(cache.path / name) for name in one["files"])
-            write_again(rows, files, reader.schema, reader.converted)
-            files.adopt(job.writer, called)
+    _adopt(job, reader, [part_of(cache, one) for one in figures if one["stretches"]])
     return reader, summaries
 
 
 def _make(job: Job, work: IngestShards, cache: ResumeCache, numbers: Iterable[int]) -> dict[int, str]:
     """Make the shards that no stopped run has finished; the names of their figures."""
     names = {number: work.name_of(number) for number in numbers}
-
-    def is_missing(name: str) -> bool:
-        figures = cache.figures(name)
-        files = () if figures is None else (*figures["files"], f"{name}-keys.parquet", f"{name}-ids.parquet")
-        return figures is None or any(cache.figures(file) is None for file in files)
-
-    missing = [number for number, name in names.items() if is_missing(name)]
-    if before := len(names) - len(missing):
-        job.note(f"continuing a stopped run: {before} of {len(names)} shards were read before")
-    job.make_shards(work, missing, sum(map(work.size_of, names)), cache)
+    job.make_missing(work, names, cache, "read", files_of)
     for name in names.values():
         cache.made_figures(name)
     return names

@@ -1,7 +1,7 @@
 """The shards of `wordpipe ingest`: runs of sources, each read by itself. See `ShardWork` for what they promise.
 
-    shard-00003                         figures: what each source gave, notes, names of the files
-    shard-00003-corpus-00000.parquet    a file of its rows
+    shard-00003                         figures: what each source gave, notes, columns and names of the files
+    shard-00003-0-corpus-00000.parquet  a file of its rows, of the first stretch with the same columns
     shard-00003-keys.parquet            what its documents are known by
 
 Whether a document is a duplicate depends on all sources before it, and the columns of the table on all of them. So a shard is
@@ -10,11 +10,11 @@ texts that were there before is read once more, and leaves these out. What the d
 16 to 32 bytes for each document.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,17 +22,11 @@ from wordpipe.artifacts import CachedFiles, ResumeCache, hash_bytes
 from wordpipe.corpus import Digests, Ingest, RecordIds, Source
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.engines import OnUnits
-from wordpipe.stages.text.corpus_parts import read_file, write_again, write_parts
+from wordpipe.stages.text.corpus_parts import CachedStretch, Part, read_file, write_parts
 
 LIBRARIES = ("pyarrow", "zstandard")
 _KEYS = pa.schema([pa.field("key", pa.binary(10), nullable=False), pa.field("digest", pa.binary(10), nullable=False)])
-_IDS = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("line", pa.int64()),
-    ]
-)
+_IDS = pa.schema([("id", pa.string()), ("source", pa.string()), ("line", pa.int64())])
 _ROWS = 1 << 16
 
 
@@ -107,15 +101,14 @@ class IngestShards:
             on_source=lambda one: given.append({"name": one.name, "rows": one.rows, "ledger": one.ledger}),
         )  # fmt: skip
         reader.seen, reader.ids = _NotedDigests(self.known.get(number, ())), _NotedIds()
-        with TemporaryDirectory(prefix="wordpipe-") as scratch, CachedFiles(state, f"{name}-") as files:
-            parts = write_parts(reader.rows([sources]), Path(scratch))
-            for part in parts:
-                write_again(part.batches(), files, reader.schema, reader.converted)
+        with ExitStack() as stack:
+            parts = write_parts(
+                reader.rows([sources]), lambda stretch: stack.enter_context(CachedFiles(state, f"{name}-{stretch}-"))
+            )
         self._write_keys(state, name, reader)
-        schema = reader.schema.serialize().to_pybytes().hex()
         figures = {
-            "sources": given, "files": files.names, "notes": [*reader.source_notes], "schema": schema,
-            "lines": [source.seen.lines for source in sources],
+            "sources": given, "notes": reader.source_notes, "lines": [source.seen.lines for source in sources],
+            "stretches": [[schema.serialize().to_pybytes().hex(), files.names] for part in parts for schema, files in part],
         }  # fmt: skip
         state.put(name, b"", figures)
 
@@ -128,16 +121,7 @@ class IngestShards:
     def _sources(self, number: int) -> list[Source]:
         """The sources of a shard, with paths that are valid wherever this process is, and nothing seen of them yet."""
         return [
-            Source(
-                one.name,
-                one.kind,
-                one.format,
-                one.compression,
-                one.path and self.home / one.path,
-                one.bytes,
-                one.is_unnamed,
-            )
-            for one in self.parts[number]
+            replace(one, path=one.path and self.home / one.path, seen=type(one.seen)()) for one in self.parts[number]
         ]
 
     @staticmethod
@@ -169,6 +153,16 @@ def ids_in(cache: ResumeCache, name: str) -> Iterator[tuple[str, str, int]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def schema_of(figures: dict[str, str]) -> pa.Schema:
-    """The columns of a shard, from its figures."""
-    return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(figures["schema"])))
+def files_of(name: str, figures: Mapping[str, Any]) -> Iterator[str]:
+    """The names of all files of a shard, from the name of its figures and the figures."""
+    yield from (f"{name}-keys.parquet", f"{name}-ids.parquet")
+    for _, names in figures["stretches"]:
+        yield from names
+
+
+def part_of(cache: ResumeCache, figures: Mapping[str, Any]) -> Part:
+    """The rows of a shard, from its figures."""
+    return [
+        (pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(schema))), CachedStretch(cache, names))
+        for schema, names in figures["stretches"]
+    ]

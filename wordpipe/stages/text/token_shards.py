@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from wordpipe.artifacts import Artifact, ResumeCache, Shard, read_shard, shards_of, tokens_schema
 from wordpipe.engines import OnUnits
-from wordpipe.errors import ArtifactError
+from wordpipe.stages.inputs import SentArtifact
 from wordpipe.stages.text.vocabularies import Side, cutter_of
 from wordpipe.tokens import (
     FIGURES,
@@ -48,16 +48,14 @@ class CorpusShards:
     """A corpus, parted, and the cache where what is made of its shards is kept.
 
     Attributes:
-        corpus: the folder of the artifact.
-        digest: its digest.
+        corpus: the artifact.
         cache: the folder of the cache.
         recipe: what is kept there.
         shard_bytes: of uncompressed rows, in a shard.
         rows: of each shard.
     """
 
-    corpus: Path
-    digest: str
+    corpus: SentArtifact
     cache: Path
     recipe: str
     shard_bytes: int
@@ -67,18 +65,11 @@ class CorpusShards:
     def of(cls, source: Artifact, cache: ResumeCache) -> "CorpusShards":
         """The shards of an open corpus."""
         rows = tuple(shard.rows for shard in shards_of(source, "corpus", SHARD_BYTES))
-        return cls(source.path.absolute(), source.digest, cache.path.absolute(), cache.recipe, SHARD_BYTES, rows)
+        return cls(SentArtifact.of(source), cache.path.absolute(), cache.recipe, SHARD_BYTES, rows)
 
     def open(self, stack: ExitStack) -> "OpenShards":
-        """Open them in this process.
-
-        Raises:
-            ArtifactError: another corpus stands there by now.
-        """
-        artifact = stack.enter_context(Artifact(self.corpus, ["corpus"], verify=False))
-        if artifact.digest != self.digest:
-            what = "another corpus than the one that is being tokenized"
-            raise ArtifactError(what, where=self.corpus, got=artifact.digest, expected=self.digest)
+        """Open them in this process; raises as `SentArtifact.open`."""
+        artifact = self.corpus.open(stack)
         shards = shards_of(artifact, "corpus", self.shard_bytes)
         return OpenShards(artifact, shards, ResumeCache(self.cache, self.recipe, shared=True))
 

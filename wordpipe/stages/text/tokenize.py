@@ -196,15 +196,12 @@ def _write_words(
 
 def _count_shards(job: Job, cache: ResumeCache, work: CountShards) -> _Counted:
     """Count what a stopped run has not, and open the runs of all shards."""
-    names = [counted_name(number) for number in range(len(work.source.rows))]
+    names = {number: counted_name(number) for number in range(len(work.source.rows))}
     counted = _Counted({kind: [] for kind in work.kinds})
-
-    def is_missing(name: str) -> bool:
-        figures = cache.figures(name)
-        return figures is None or any(cache.figures(run) is None for kind in work.kinds for run in figures[kind])
-
-    _make_missing(job, cache, work, [number for number, name in enumerate(names) if is_missing(name)], "counted")
-    for figures in map(cache.made_figures, names):
+    job.make_missing(
+        work, names, cache, "counted", lambda _, figures: (run for kind in work.kinds for run in figures[kind])
+    )
+    for figures in map(cache.made_figures, names.values()):
         for kind in work.kinds:
             counted.runs[kind] += [partial(cache.open, name) for name in figures[kind]]
         for name, value in figures["counts"].items():
@@ -212,25 +209,14 @@ def _count_shards(job: Job, cache: ResumeCache, work: CountShards) -> _Counted:
     return counted
 
 
-def _make_missing(
-    job: Job, cache: ResumeCache, work: CountShards | EncodeShards, missing: list[int], done: str
-) -> None:
-    """Make these shards; what a stopped run has `done` is said."""
-    shards = len(work.source.rows)
-    if before := shards - len(missing):
-        job.note(f"continuing a stopped run: {before} of {shards} shards were {done} before")
-    job.make_shards(work, missing, sum(work.source.rows), cache)
-
-
 def _encode_shards(job: Job, cache: ResumeCache, work: EncodeShards) -> None:
     """Encode a corpus: every shard becomes a part of the table of tokens."""
-    names = [tokens_name(number) for number in range(len(work.source.rows))]
-    missing = [number for number, name in enumerate(names) if cache.figures(name) is None]
-    _make_missing(job, cache, work, missing, "encoded")
-    figures = [cache.made_figures(name) for name in names]
+    names = {number: tokens_name(number) for number in range(len(work.source.rows))}
+    made = job.make_missing(work, names, cache, "encoded")
+    figures = [cache.made_figures(name) for name in names.values()]
     counts = {name: sum(one[name] for one in figures) for name in work.figures}
-    encoded_bytes = sum(figures[number]["bytes"] + figures[number].get("bytes_b", 0) for number in missing)
-    for name in names:
+    encoded_bytes = sum(figures[number]["bytes"] + figures[number].get("bytes_b", 0) for number in made)
+    for name in names.values():
         cache.adopt(name, job.writer)
     job.facts["exact_by"] = figures[0]["exact_by"]
     size, size_b = counts.pop("bytes"), counts.pop("bytes_b", 0)
@@ -242,5 +228,5 @@ def _encode_shards(job: Job, cache: ResumeCache, work: EncodeShards) -> None:
         )
     job.rates = {"mb_per_s": round(encoded_bytes / 1e6 / job.clock.seconds, 3)}
     job.metrics = {"bytes_per_token": round(size / max(1, counts["tokens"]), 4)}
-    if size_b:
+    if "text_b" in work.texts:
         job.metrics["bytes_per_token_b"] = round(size_b / max(1, counts["tokens_b"]), 4)
