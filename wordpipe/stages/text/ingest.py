@@ -223,7 +223,10 @@ def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bo
             job.note("one process reads the sources: --workers is for --engine ray")
         return False
     are_files = all(source.kind == "file" for sources in parts for source in sources)
-    return are_files and not chosen.parallel and len(parts) > 1
+    if not are_files or chosen.parallel or len(parts) == 1:
+        job.note(f"one process reads the sources: only files of more than {PART_BYTES >> 20} MiB together are parted")
+        return False
+    return True
 
 
 def _read_in_order(job: Job, reader: Ingest, parts: list[list[Source]]) -> None:
