@@ -12,7 +12,7 @@ DIR holds wiki/, labelled/ and sts/. What is in FOLDER already is not done again
                 compared in pairs
     speed       the same trainings for one epoch, ours and theirs in turn, --rounds times; for a quiet machine. The other parts
                 may run side by side, each with some of --sets, an --out and --threads 1 of its own: what is kept in FOLDER is
-                found by the next run over all sets
+                found by the next run over all sets. With a GPU: --parts heads --device cuda --jobs 6
     gain        SST, TREC and WNUT-17 with 100, 1,000 and all labels: TF-IDF and logistic regression (of names: a gazetteer),
                 word vectors, a transformer with its first weights, and the pre-trained one; three draws each
     adapt       a BERT that transformers has written, with a tokenizer of its own, taught SST, TREC and WNUT-17 with and
@@ -30,6 +30,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,12 +113,23 @@ class HeadBench(ModelBench):
 
     def settings(self, name: str, key: str, seed: int, *, words: bool = False) -> Found:
         """The defaults of a set's command, for both sides; of a transformer with the epochs and the rate that follow."""
-        given = {"seed": seed, "threads": self.threads, "device": "cpu", **self.shorter}
+        given = {
+            "seed": seed,
+            "threads": self.threads,
+            "device": self.given.device,
+            "dtype": self.dtype,
+            **self.shorter,
+        }
         chosen = SETTINGS[COMMANDS[name]].make(given)
         if not words:
             records = read_records(self.work / f"{key}.jsonl")
             chosen = chosen.of_transformer(sum(not is_out(name, one, chosen.held_out) for one in records))
         return chosen.model_dump(include={*given} | _SHARED)
+
+    @property
+    def dtype(self) -> str:
+        """float32 on a GPU, as transformers has it here; else the command's default."""
+        return "auto" if self.given.device == "cpu" else "float32"
 
     @property
     def shorter(self) -> Found:
@@ -182,11 +194,14 @@ def heads(bench: HeadBench) -> Found:
     found: Found = {}
     for name in bench.given.sets:
         counts, key = bench.write(name), f"{name}-train"
+        bench.corpus(name, key)
         seeds = range(1, bench.given.seeds + 1)
-        runs = {
-            "ours": [bench.ours(name, key, bench.model, seed, f"{name}-ours") for seed in seeds],
-            "theirs": [bench.theirs(name, key, seed, f"{name}-theirs") for seed in seeds],
-        }
+        with ThreadPoolExecutor(bench.given.jobs) as pool:
+            waiting = {
+                "ours": [pool.submit(bench.ours, name, key, bench.model, seed, f"{name}-ours") for seed in seeds],
+                "theirs": [pool.submit(bench.theirs, name, key, seed, f"{name}-theirs") for seed in seeds],
+            }
+            runs = {side: [one.result() for one in some] for side, some in waiting.items()}
         test = read_records(bench.work / f"{name}-test.jsonl")
         found[name] = {"texts": counts, "measure": MEASURES[name]} | compared(name, runs, test)
         print(f"{name}: {json.dumps(found[name])}", file=sys.stderr)
@@ -340,11 +355,17 @@ def adapt(bench: HeadBench) -> Found:
             "--lr", bench.given.adapt_lr, "--threads", bench.threads,
         )  # fmt: skip
         test, rows = read_records(bench.work / f"{name}-test.jsonl"), dict[str, list[np.ndarray]]()
-        for says, start in (("as it was", public), ("adapted", adapted)):
-            some = [
-                bench.ours(name, key, start, seed, f"{name}-bert-{says.split()[0]}")
-                for seed in range(1, bench.given.seeds + 1)
-            ]
+        bench.corpus(name, key)
+        seeds, starts = range(1, bench.given.seeds + 1), {"as it was": public, "adapted": adapted}
+        with ThreadPoolExecutor(bench.given.jobs) as pool:
+            waiting = {
+                says: [
+                    pool.submit(bench.ours, name, key, start, seed, f"{name}-bert-{says.split()[0]}") for seed in seeds
+                ]
+                for says, start in starts.items()
+            }
+        for says, futures in waiting.items():
+            some = [one.result() for one in futures]
             rows[says] = [statistics_of(name, one["said"], test) for one in some]
         one, other = (np.sum(rows[says], axis=0) for says in ("adapted", "as it was"))
         apart = paired_score_difference(one, other, span_f1) if name == "wnut" else None
@@ -436,6 +457,10 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--model", type=Path, help="a model of train mlm, instead of one of the part pretrain")
     parser.add_argument("--words", type=Path, help="its word vectors")
     parser.add_argument("--threads", type=int, default=2, help="of all sides (default 2)")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of all sides, in float32 on cuda")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="trainings at once in the parts heads and adapt (default 1)"
+    )
     parser.add_argument("--tiny", action="store_true", help="few texts and short trainings, to see that it works")
     parser.add_argument(
         "--limit", type=float, default=14_400, metavar="SECONDS", help="kill a process that takes longer"
@@ -448,6 +473,15 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     return arguments
 
 
+def device_of(arguments: argparse.Namespace) -> str:
+    """What computed: cpu, or the GPU's name."""
+    if arguments.device == "cpu":
+        return "cpu"
+    import torch
+
+    return torch.cuda.get_device_name()
+
+
 def main(given: list[str] | None = None) -> int:
     """Measure, print the tables, write the JSON."""
     arguments = arguments_of(given)
@@ -457,7 +491,8 @@ def main(given: list[str] | None = None) -> int:
     bench.work.mkdir(parents=True, exist_ok=True)
     result: Found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"parts": {}}
     for name in arguments.parts:
-        where = {"machine": machine() | {"load_at_the_end": round(os.getloadavg()[0], 2)}, "threads": arguments.threads,
+        where = {"machine": machine() | {"load_at_the_end": round(os.getloadavg()[0], 2)},
+                 "device": device_of(arguments), "threads": arguments.threads,
                  "libraries": versions(["wordpipe", "torch", "transformers", "tokenizers", "scikit-learn"])}  # fmt: skip
         result["parts"][name] = result["parts"].get(name, {}) | PARTS[name](bench) | where
         text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"

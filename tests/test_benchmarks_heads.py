@@ -17,7 +17,7 @@ assert BENCHMARKS.is_dir()
 WORDS = [f"w{number}" for number in range(60)]
 SETTINGS = {
     "epochs": 4, "lr": 5e-3, "batch_size": 8, "held_out": 0.2, "layer_decay": 0.8, "warmup": 0.1, "weight_decay": 0.01,
-    "dropout": 0.0, "evaluations": 4, "seed": 1,
+    "dropout": 0.0, "evaluations": 4, "seed": 1, "device": "cpu",
 }  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def test_both_sides_learn_what_a_word_says(kind, folder, tmp_path, cli):
     assert cli("ingest", task["train"], "-o", tmp_path / "corpus", "--valid", 0, *fields).code == 0
     ours = side("sides").train_ours(
         task | {"corpus": str(tmp_path / "corpus"), "out": str(tmp_path / "head"),
-                "settings": SETTINGS | {"init": str(folder), "threads": 1, "device": "cpu"}}
+                "settings": SETTINGS | {"init": str(folder), "threads": 1}}
     )  # fmt: skip
     theirs = side("sides").train_theirs(task)
     heads, test = import_module("heads"), side("data").read_records(tmp_path / "test.jsonl")

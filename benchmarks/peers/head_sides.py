@@ -45,7 +45,7 @@ def train_ours(task: Task) -> Found:
     train = getattr(wordpipe, f"train_{task['command']}")
     made = train(task["corpus"], output=task["out"], **task["settings"])
     begun = time.monotonic()
-    opened = wordpipe.open_predictor(task["out"], device="cpu")
+    opened = wordpipe.open_predictor(task["out"], device=task["settings"]["device"])
     texts = [texts_of(one) for one in read_records(Path(task["test"]))]
     found = list(opened.predict(one[0] if len(one) == 1 else one for one in texts))
     predicting = time.monotonic() - begun
@@ -140,12 +140,14 @@ def train_theirs(task: Task) -> Found:
     train, test = (read_records(Path(task[part])) for part in ("train", "test"))
     tokenizer = PreTrainedTokenizerFast.from_pretrained(task["model"])
     side: _Side = {"classifier": _Sequences, "tagger": _Tokens, "reader": _Spans}[command](
-        task["set"], train, tokenizer, task["max_len"]
+        task["set"], train, tokenizer, task["max_len"], settings["device"]
     )
     torch.manual_seed(settings["seed"])
     drop = dict.fromkeys(task["dropouts"], settings["dropout"])
-    model = getattr(transformers, f"AutoModelFor{side.kind}").from_pretrained(
-        task["model"], attn_implementation="sdpa", dtype=torch.float32, **side.config, **drop
+    model = (
+        getattr(transformers, f"AutoModelFor{side.kind}")
+        .from_pretrained(task["model"], attn_implementation="sdpa", dtype=torch.float32, **side.config, **drop)
+        .to(settings["device"])
     )
     begun = time.monotonic()
     best = _train(model, side, train, settings)
@@ -175,7 +177,7 @@ def _train(model: Any, side: "_Side", records: list[Record], settings: Task) -> 
         if len(order) < size:
             order = np.concatenate([order, generator.permutation(len(examples))])
         some, order = order[:size], order[size:]
-        loss = model(**side.batch([examples[number] for number in some])).loss
+        loss = model(**side.moved([examples[number] for number in some])).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         rate = (step + 1) / max(1, warm) if step < warm else (steps - step) / max(1, steps - warm)
@@ -208,8 +210,8 @@ class _Side:
 
     kind = ""
 
-    def __init__(self, name: str, records: list[Record], tokenizer: Any, max_len: int) -> None:
-        self.name = name
+    def __init__(self, name: str, records: list[Record], tokenizer: Any, max_len: int, device: str) -> None:
+        self.name, self.device = name, torch.device(device)
         self.records, self.tokenizer, self.max_len = records, tokenizer, max_len
 
     @property
@@ -226,6 +228,10 @@ class _Side:
         found = self.tokenizer.pad([{"input_ids": one["input_ids"]} for one in some], return_tensors="pt", padding=True)
         return {name: found[name] for name in ("input_ids", "attention_mask")}
 
+    def moved(self, some: list[Found]) -> Found:
+        """The batch on the device."""
+        return {name: values.to(self.device) for name, values in self.batch(some).items()}
+
     def say(self, model: Any, records: list[Record]) -> list[Any]:
         """What is said of each record."""
         raise NotImplementedError
@@ -241,8 +247,8 @@ class _Side:
         with torch.inference_mode():
             for first in range(0, len(order), _PREDICT_AT_ONCE):
                 numbers = order[first : first + _PREDICT_AT_ONCE]
-                given = self.batch([{"input_ids": examples[number]["input_ids"]} for number in numbers])
-                found = model(**given)
+                given = self.moved([{"input_ids": examples[number]["input_ids"]} for number in numbers])
+                found = {name: values.cpu() for name, values in model(**given).items()}
                 yield from ((number, (found, place)) for place, number in enumerate(numbers))
 
 
@@ -276,7 +282,7 @@ class _Sequences(_Side):
     def say(self, model: Any, records: list[Record]) -> list[Any]:
         said: list[Any] = [None] * len(records)
         for number, (found, place) in self._outputs(model, self.examples(records)):
-            said[number] = self.labels[int(found.logits[place].argmax())]
+            said[number] = self.labels[int(found["logits"][place].argmax())]
         return said
 
 
@@ -327,7 +333,7 @@ class _Tokens(_Side):
         examples, said = self.examples(records), list[Any]([None] * len(records))
         for number, (found, place) in self._outputs(model, examples):
             firsts = examples[number]["firsts"]
-            known = torch.log_softmax(found.logits[place, firsts], -1).numpy()
+            known = torch.log_softmax(found["logits"][place, firsts], -1).numpy()
             tags = best_tags(known, self.tags)
             said[number] = tags + ["O"] * (len(records[number]["tags"]) - len(tags))
         return said
@@ -384,7 +390,7 @@ class _Spans(_Side):
         best: list[tuple[float, str]] = [(-math.inf, "")] * len(records)
         for window, (found, place) in self._outputs(model, examples):
             one = examples[window]
-            begins, ends = (scores[place].numpy() for scores in (found.start_logits, found.end_logits))
+            begins, ends = (scores[place].numpy() for scores in (found["start_logits"], found["end_logits"]))
             inside = np.array(one["places"])
             firsts, lasts = (inside[np.argsort(-scores[inside])[:_BEST]] for scores in (begins, ends))
             for first in firsts:

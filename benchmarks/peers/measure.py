@@ -34,8 +34,10 @@ class Clock:
 
 
 def versions(names: list[str]) -> dict[str, str]:
-    """The libraries' versions in this environment."""
-    return {name: importlib.metadata.version(name) for name in names}
+    """The libraries' versions in this environment; a folder of wordpipe that is not installed has one too."""
+    from wordpipe import __version__
+
+    return {name: __version__ if name == "wordpipe" else importlib.metadata.version(name) for name in names}
 
 
 def main() -> None:

@@ -53,7 +53,7 @@ class Case:
         self.weights = [rng.normal(size=(n, DIM)) / 2 for n in (V, n_outputs, 2 * V)]
 
     def natively(
-        self, begin: int, end: int, lr: tuple[float, float], hot: int = 0
+        self, begin: int, end: int, lr: tuple[float, float], hot: int = 0, share_after: int = 1
     ) -> tuple[list[npt.NDArray[np.float32]], npt.NDArray[np.float64]]:
         """The weights after the kernel, and its sums."""
         plain, tree = self.plain, self.plain.tree
@@ -71,7 +71,8 @@ class Case:
             Windows(plain.skipgram, plain.window, plain.dynamic, plain.keep, np.array(plain.keys, dtype=np.uint64)),
             Objective(OBJECTIVES[plain.loss], plain.negatives, plain.noise.limits, plain.noise.others,
                       tree.path_starts, tree.path_nodes, tree.path_signs, most),
-            Rows(inputs, outputs, starts, np.array([part for one in lists for part in one], dtype=np.int32), grams, hot),
+            Rows(inputs, outputs, starts, np.array([part for one in lists for part in one], dtype=np.int32), grams, hot,
+                 share_after),
             np.empty(scratch_size(plain.window, padded(DIM), hot), dtype=np.float32), sums,
         )  # fmt: skip
         assert not any(w[:, DIM:].any() for w in padded_weights), "the padding was written to"
@@ -143,10 +144,10 @@ def test_gradients_match_finite_differences(loss: str, skipgram: bool) -> None:
 
 
 @pytest.mark.parametrize("loss", ["ns", "hs"])
-@pytest.mark.parametrize("hot", [1, 5, 13])
-def test_hot_rows_are_added_back(loss: str, hot: int) -> None:
+@pytest.mark.parametrize(("hot", "share_after"), [(1, 1), (5, 7), (13, 3), (13, 10**9)])
+def test_hot_rows_are_added_back(loss: str, hot: int, share_after: int) -> None:
     case = Case(loss=loss)
-    plainly, hotly = case.natively(0, 120, (0.05, 0.01)), case.natively(0, 120, (0.05, 0.01), hot)
+    plainly, hotly = case.natively(0, 120, (0.05, 0.01)), case.natively(0, 120, (0.05, 0.01), hot, share_after)
     for one, other in zip(plainly[0], hotly[0], strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
     np.testing.assert_allclose(plainly[1], hotly[1])

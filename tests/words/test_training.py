@@ -68,6 +68,26 @@ def test_words_that_keep_company_become_neighbours(tmp_path: Path, architecture:
     assert sum(int(near.word) % 2 for near in table.neighbours(["7"], k=19)) >= 18
 
 
+@pytest.mark.parametrize("loss", ["ns", "hs"])
+def test_many_threads_learn_what_one_does(tmp_path: Path, loss: str) -> None:
+    """Common words are changed by all threads at once; what each adds knows of nearly all that others have added."""
+    random = np.random.default_rng(3)
+    ids = np.minimum(random.zipf(1.3, 120_000), 2_000)
+    ids[1::2] = (
+        ids[::2] * 7 + random.integers(0, 3, 60_000)
+    ) % 2_000 + 1  # the word before says much of each second one
+    vocabulary = Vocabulary.keep(np.bincount(ids, minlength=2_001), 1)
+    rows = [Words(vocabulary.row_of_id[ids].astype(np.int32), np.arange(0, len(ids), 100))]
+    text = write_text(rows, tmp_path / "text.rows")
+    losses = {}
+    for threads in (1, 16):
+        plan = Word2VecPlan(dim=64, threads=threads, min_count=1, loss=loss, epochs=2)
+        held_out = HeldOutLoss.sample(rows, vocabulary, plan, split="train", targets=4_000)
+        run = finished(NativeTraining(text, vocabulary, plan, held_out))
+        losses[threads] = held_out.loss(run.vectors, run.outputs, run.tree)
+    assert losses[16] < losses[1] + 0.1, losses
+
+
 def test_true_loss_begins_at_chance(tmp_path: Path) -> None:
     run = training(tmp_path, epochs=1, lr=1e-6, min_lr=1e-7, negatives=5)
     losses = [step.loss for step in run.steps(StopFlag()) if step.loss is not None]

@@ -36,7 +36,8 @@ from wordpipe.words.vocabulary import TrainingText, Vocabulary
 
 _SHOW_SECONDS = 0.2
 _MAX_PRODUCTS = 10**10  # numbers multiplied in one job: seconds at most
-_HOT = 1_024  # rows that each thread has for itself during a chunk: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
+_HOT = 1_024  # rows that each thread has a copy of: CBOW, 100 MB, two threads: 4.4 million words/s, not 2.7
+_UNSEEN = 64  # windows of all threads together that may change such a row before they see each other's changes
 _MAX_MARGIN = 65_536  # words looked at beyond a chunk, enough to hold the window of its last word nearly always
 _BLOCK = 65_536  # rows looked at together
 _SKIPPING, _REACH, _NOISE = range(3)  # what random numbers are for
@@ -268,7 +269,15 @@ class NativeTraining:
         keys = np.array([key_of(s.seed, epoch, use) for use in (_SKIPPING, _REACH, _NOISE)], dtype=np.uint64)
         windows = Windows(s.architecture == "skipgram", s.window, s.dynamic_window, self._keep, keys)
         hot = 0 if self.threads == 1 or s.loss == "softmax" else min(_HOT, len(weights.outputs))
-        rows = Rows(weights.inputs, weights.outputs, self._parts.starts, self._parts.numbers, weights.ngrams, hot)
+        rows = Rows(
+            weights.inputs,
+            weights.outputs,
+            self._parts.starts,
+            self._parts.numbers,
+            weights.ngrams,
+            hot,
+            max(1, _UNSEEN // self.threads),
+        )
         done = epoch * self._text.words
 
         def work(begin: int) -> tuple[float, float]:

@@ -78,8 +78,10 @@ class Rows(NamedTuple):
         inputs: (V, D) the words' vectors.
         outputs: (V, D) or (nodes, D).
         part_starts, parts, part_vectors: n-grams of the words, see `_enter`.
-        hot: of `outputs`, the first so many rows, the commonest, are changed in a copy that is added back at the end of the
-            chunk, as threads that change the same rows wait for each other's caches; 0 for none.
+        hot: of `outputs`, the first so many rows, the commonest, are changed in a copy, as threads that change the same rows
+            wait for each other's caches; 0 for none.
+        share_after: a row's changes are added back, and those of others seen, whenever so many windows have changed it: a sum
+            of many threads' changes that did not know of each other overshoots.
     """
 
     inputs: Floats
@@ -88,6 +90,7 @@ class Rows(NamedTuple):
     parts: Ints
     part_vectors: Floats
     hot: int
+    share_after: int
 
 
 def scratch_size(window: int, dim: int, hot: int) -> int:
@@ -235,6 +238,14 @@ def _leave(
     slots[slot] = -1
 
 
+@inlined
+def _share(outputs: int, now: int, before: int, offset: int, dim: int) -> None:
+    """Add what a row's copy changed to the row, and begin the copy anew; all three begin at addresses, and at one offset."""
+    add_difference(outputs + offset, now + offset, before + offset, dim)
+    copy_row(now + offset, outputs + offset, dim)
+    copy_row(before + offset, now + offset, dim)
+
+
 @kernel
 def train_chunk(  # noqa: C901  (one thought: a window after the other)
     text: Ints, position: int, begin: int, end: int, lr: tuple[float, float],
@@ -255,7 +266,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
             name, and these are used by their addresses.
         sums: to which the loss in nats and the number of predictions are added.
     """
-    inputs, outputs, part_starts, parts, part_vectors, hot = weights
+    inputs, outputs, part_starts, parts, part_vectors, hot, share_after = weights
     skipgram, size, dynamic, keep, keys = windows
     kind, negatives, limits, others, path_starts, path_nodes, path_signs, most = objective
     dim = inputs.shape[1]
@@ -283,6 +294,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
     hot_before = hot_now + 4 * hot * dim
     copy_row(hot_now, out_vectors, hot * dim)
     copy_row(hot_before, hot_now, hot * dim)
+    changed = np.zeros(hot, dtype=np.int32)
 
     # what is predicted; noise for this window and for the next, whose vectors are already on their way
     stride = (most + WIDE - 1) // WIDE * WIDE
@@ -388,9 +400,18 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
             for line in range(n_rows if skipgram else n):
                 add_row(near[first + line], change_of[line if skipgram else 0], np.float32(1), dim)
         predictions += n_predictions
+        for column in range(n_chosen if hot else 0):
+            output = np.int64(chosen[flip + column])
+            if output < hot:
+                changed[output] += 1
+                if changed[output] == share_after:
+                    changed[output] = 0
+                    _share(out_vectors, hot_now, hot_before, 4 * output * dim, dim)
     while left < entered:
         _leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
         left += 1
-    add_difference(out_vectors, hot_now, hot_before, hot * dim)
+    for output in range(hot):
+        if changed[output]:
+            _share(out_vectors, hot_now, hot_before, 4 * output * dim, dim)
     sums[0] += loss
     sums[1] += predictions
