@@ -279,6 +279,25 @@ def model_speed() -> str:
     return f"{table(head, rows)}\n\n{text} {source('model', found=found)}"
 
 
+def gpu_speed() -> str:
+    """Tokens per second of a GPU, and what was checked there."""
+    found = result("model_gpu")
+    speeds = [one for one in found["lines"] if "speed" in one]
+    checked = sum("check" in one for one in found["lines"])
+    rows = [
+        [one["speed"], one["way"], f"{one['tokens_per_s']:,}", f"{one['micro_batch']}", f"{one['peak_gpu_gb']:g} GB"]
+        for one in speeds
+    ]
+    text = (
+        f"One {found['machine']['name']}, torch {found['machine']['torch']}, transformers "
+        f"{found['versions']['transformers']}. On the same GPU {checked} checks hold: what is learned, runs stopped and "
+        "continued to the same bytes, and losses, gradients, vectors, beams and scores of heads beside those of a CPU. "
+        f"Not measured there: {', '.join(found['not_measured'])}. Source: `benchmarks/results/model_gpu.json`, made by "
+        "`benchmarks/model_gpu.py`."
+    )
+    return f"{table(['model', 'way', 'tokens/s', 'sequences at once', 'memory'], rows)}\n\n{text}"
+
+
 def embed() -> str:
     """Texts per second, beside sentence-transformers."""
     found = result("embed")
@@ -428,7 +447,7 @@ def demo() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     "how-long": how_long, "how-long-memory": how_long_memory, "which-encoder": which_encoder, "word-defaults": word_defaults,
     "tokens": tokens, "exactness": exactness, "words": words, "word-options": word_options, "recipes": recipes,
-    "model-speed": model_speed, "embed": embed, "sentences": sentences, "retrieval": retrieval, "search": search,
+    "model-speed": model_speed, "gpu-speed": gpu_speed, "embed": embed, "sentences": sentences, "retrieval": retrieval, "search": search,
     "index-update": index_update, "query-modes": query_modes, "int8": int8, "demo": demo,
 }  # fmt: skip
 """Parts of pages, by the names that pages call them by."""
