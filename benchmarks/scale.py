@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py --data DIR --work FOLDER            writes benchmarks/results/scale.json
     python benchmarks/scale.py --data DIR --work FOLDER --mb 1000 --kills 10
+    python benchmarks/scale.py --data DIR --work FOLDER --growth 1000,5000,10000
 
 The text is that of DIR/wiki, again and again with other digits until it has --mb. Every run is a process of its own, with its
 seconds, its peak memory and the digest of what it made:
@@ -11,14 +12,18 @@ seconds, its peak memory and the digest of what it made:
                                                         equal bytes alone
     ray-2, killed                                       while it works, --kills of its processes are killed at random moments
 
+With --growth: `ingest` and `tokenize` of so many megabytes by this machine's processors, each alone, and `embed` and `index`
+of the first size; seconds for each GB, and peak memory.
+
 Exit code 0: all digests of a stage are one, two workers have 85 % of twice the speed of one where there are two processors,
-and Ray takes at most 20 % longer than this process.
+and Ray takes at most 20 % longer than this process; and growing, seconds for each GB and memory stay within 15 %.
 """
 
 import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -37,7 +42,7 @@ RESULTS = Path(__file__).parent.absolute() / "results"
 STAGES = ("ingest", "tokenize", "embed")
 PARALLEL = ("tokenize", "embed")  # of which two workers of one process are to be faster
 RUNS = (("local", 1), ("local", 2), ("local", 3), ("ray", 1), ("ray", 2), ("ray", 4))
-EFFICIENCY, OVERHEAD = 0.85, 1.2
+EFFICIENCY, OVERHEAD, GROWTH = 0.85, 1.2, 1.15
 _FILE_BYTES = 16_000_000
 _WORKERS_OF_RAY = "ray::wordpipe"  # what Ray calls a process that is at work for us
 
@@ -82,12 +87,17 @@ def prepared(data: Path, work: Path, mb: float) -> Path:
         salted(data / "wiki" / "train.txt", text, mb)
     if not (corpus / "manifest.json").exists():
         wordpipe("ingest", text, "-o", corpus, "--documents", "block", "--first-line-title")
+    vectors(data, work)
+    return corpus
+
+
+def vectors(data: Path, work: Path) -> None:
+    """The word vectors that `embed` takes."""
     if not (work / "words" / "manifest.json").exists():
         first_lines(data / "wiki" / "train.txt", work / "some.txt", 20_000_000)
         wordpipe("ingest", work / "some.txt", "-o", work / "some", "--documents", "block")
         wordpipe("tokenize", work / "some", "-o", work / "some-tokens")
         wordpipe("train", "word2vec", work / "some-tokens", "-o", work / "words", "--dim", 128, "--epochs", 1)
-    return corpus
 
 
 def command_of(stage: str, corpus: Path, work: Path) -> list[object]:
@@ -168,6 +178,44 @@ def measured(stage: str, corpus: Path, work: Path, given: argparse.Namespace) ->
     return result
 
 
+def grown(data: Path, work: Path, sizes: list[float]) -> Found:
+    """Stages of more and more text; what was made of a size is removed before the next one."""
+    found: Found = {}
+    for mb in sizes:
+        text, corpus, tokens = (work / f"{name}-{mb:g}" for name in ("text", "corpus", "grown-tokens"))
+        if not text.exists():
+            salted(data / "wiki" / "train.txt", text, mb)
+        lines = {
+            "ingest": ["ingest", text, "-o", corpus, "--documents", "block", "--first-line-title", "--fresh"],
+            "tokenize": ["tokenize", corpus, "-o", tokens, "--fresh"],
+        }
+        if mb == sizes[0]:
+            sentences, index = work / "grown-sentences", work / "grown-index"
+            lines["embed"] = ["embed", work / "words", corpus, "-o", sentences, "--fresh"]
+            lines["index"] = ["index", sentences, "-o", index, "--fresh"]
+        for stage, words in lines.items():
+            made = wordpipe(*words)
+            found.setdefault(stage, {})[f"{mb:g}"] = one = {
+                "seconds": made["seconds"], "seconds_per_gb": round(made["seconds"] / mb * 1000, 1),
+                "peak_memory_bytes": made["peak_memory_bytes"], "counts": made["counts"],
+                "bytes": sum(file.stat().st_size for file in Path(made["path"]).rglob("*")),
+            }  # fmt: skip
+            print(f"{stage} {mb:g} MB: {one}", file=sys.stderr)
+        for path in (text, corpus, tokens):
+            shutil.rmtree(path)
+    return found
+
+
+def growing(found: Found) -> Iterator[str]:
+    """Where time or memory grows faster than the text."""
+    for stage, sizes in found.items():
+        first, *others = sizes.values()
+        for size, one in zip([*sizes][1:], others, strict=True):
+            for name in ("seconds_per_gb", "peak_memory_bytes"):
+                if one[name] > GROWTH * first[name]:
+                    yield f"{stage}: {name} of {size} MB is {one[name] / first[name]:.2f} times that of {next(iter(sizes))} MB"
+
+
 def faults(stages: dict[str, Found], processors: int) -> Iterator[str]:
     """What is not as it should be."""
     for stage, one in stages.items():
@@ -202,16 +250,24 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=1, help="runs of each (default 1)")
     parser.add_argument("--kills", type=int, default=10, help="processes that are killed (default 10; 0: none)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments when (default 1)")
+    parser.add_argument("--growth", default="", metavar="MB,MB", help="sizes of text, instead of the comparison")
     arguments = parser.parse_args(given)
-    work = arguments.work.absolute()
+    data, work = arguments.data.absolute(), arguments.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
-    corpus = prepared(arguments.data.absolute(), work, arguments.mb)
-    stages = {name: measured(name, corpus, work, arguments) for name in arguments.stages.split(",")}
-    result = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    result[f"{arguments.mb:g} MB"] = result.get(f"{arguments.mb:g} MB", {}) | stages | {
+    where = {
         "machine": machine() | {"load_at_the_end": round(os.getloadavg()[0], 2)},
         "libraries": versions(["wordpipe", "ray", "pyarrow", "numba"]),
-    }  # fmt: skip
+    }
+    result = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    if arguments.growth:
+        vectors(data, work)
+        result["growth"] = found = {"stages": grown(data, work, [*map(float, arguments.growth.split(","))])} | where
+        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+        print("\n".join(wrong := list(growing(found["stages"]))))
+        return 1 if wrong else 0
+    corpus = prepared(data, work, arguments.mb)
+    stages = {name: measured(name, corpus, work, arguments) for name in arguments.stages.split(",")}
+    result[f"{arguments.mb:g} MB"] = result.get(f"{arguments.mb:g} MB", {}) | stages | where
     arguments.out.write_text(json.dumps(result, indent=1) + "\n")
     wrong = list(faults(stages, os.cpu_count() or 1))
     for row in [*rows(stages), *wrong]:

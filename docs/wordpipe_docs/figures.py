@@ -447,7 +447,8 @@ def demo() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     "how-long": how_long, "how-long-memory": how_long_memory, "which-encoder": which_encoder, "word-defaults": word_defaults,
     "tokens": tokens, "exactness": exactness, "words": words, "word-options": word_options, "recipes": recipes,
-    "model-speed": model_speed, "gpu-speed": gpu_speed, "embed": embed, "sentences": sentences, "retrieval": retrieval, "search": search,
+    "model-speed": model_speed, "gpu-speed": gpu_speed, "embed": embed, "sentences": sentences, "retrieval": retrieval,
+    "search": search,
     "index-update": index_update, "query-modes": query_modes, "int8": int8, "demo": demo,
 }  # fmt: skip
 """Parts of pages, by the names that pages call them by."""

@@ -1,29 +1,61 @@
 """Tables of heads, from benchmarks/results/heads.json."""
 
 from collections.abc import Callable
+from statistics import fmean
 from typing import Any
 
 from wordpipe_docs.figures import result, source, table
 
-_SETS = {"sst": "SST, positive or negative", "trec": "TREC, six kinds of questions", "wnut": "WNUT-17, names in posts"}
+_SETS = {
+    "sst": "SST, positive or negative", "sick": "SICK, entailment of pairs", "trec": "TREC, six kinds of questions",
+    "wnut": "WNUT-17, names in posts", "xquad": "XQuAD, answers out of passages",
+}  # fmt: skip
 _SYSTEMS = {
     "bags": "TF-IDF, logistic regression; of names a gazetteer", "words": "word vectors",
     "fresh": "transformer, first weights", "pretrained": "transformer after `train mlm`",
 }  # fmt: skip
+_GAINED = ("sst", "trec", "wnut")
 
 
 def _part(name: str) -> Any:
     return result("heads")["parts"][name]
 
 
+def heads() -> str:
+    """Heads beside those of transformers, from the same folder with the same settings."""
+    found, speed, rows = _part("heads"), _part("speed"), []
+    for name, says in _SETS.items():
+        if one := found.get(name):
+            means = (f"{100 * one[side]['mean']:.1f}" for side in ("ours", "theirs"))
+            times = (
+                f"{speed[name][kind]:.2f}" if name in speed else "not measured"
+                for kind in ("times_as_fast", "predicting_times_as_fast")
+            )
+            rows.append([says, one["measure"], *means, _apart(one), *times])
+    seeds = len(next(found[name] for name in _SETS if name in found)["ours"]["scores"])
+    text = (
+        f"Means of {seeds} trainings each on one {found['device']} in float32, transformers "
+        f"{found['libraries']['transformers']}; in brackets the 95 % interval of the difference, text by text. The last two "
+        "columns, of a CPU: seconds of transformers over ours, of an epoch with its held-out texts, and of predicting. "
+        f"{source('heads', found=speed)}"
+    )
+    head = ["set", "measure", "wordpipe", "transformers", "difference", "training, times as fast", "predicting"]
+    return f"{table(head, rows)}\n\n{text}"
+
+
+def _apart(one: Any) -> str:
+    low, high = (100 * bound for bound in one["difference"]["interval"])
+    return f"{100 * one['difference']['mean']:+.1f} ({low:+.1f} to {high:+.1f})"
+
+
 def head_gain() -> str:
     """What pre-training brings, by how many labels there are."""
     found, rows = _part("gain"), []
-    for name, says in _SETS.items():
+    for name in _GAINED:
         for number in ("100", "1000", "all"):
             if one := found.get(f"{name}-{number}"):
                 cells = (f"{100 * one[system]['mean']:.1f}" for system in _SYSTEMS)
-                rows.append([says, number, *cells])
+                rows.append([_SETS[name].partition(",")[0], number, *cells])
     before = _part("pretrain")
     text = (
         f"Accuracy, of WNUT-17 F1 of spans; means of three draws of so many labels. The model: {before['figures']['steps']:,} "
@@ -33,4 +65,18 @@ def head_gain() -> str:
     return f"{table(['set', 'labels', *_SYSTEMS.values()], rows)}\n\n{text}"
 
 
-HEAD_FIGURES: dict[str, Callable[[], str]] = {"head-gain": head_gain}
+def head_adapting() -> str:
+    """A BERT of transformers with and without more of its own kind of text."""
+    found, rows = _part("adapt"), []
+    for name, one in found["sets"].items():
+        means = (f"{100 * fmean(one[says]):.1f}" for says in ("as it was", "adapted"))
+        rows.append([_SETS[name].partition(",")[0], *means, _apart(one)])
+    text = (
+        "A folder that transformers has written, with its own tokenizer: `train classifier` or `train tagger` at once, and "
+        "after `train mlm --init` on the texts of the set without their labels; means of three trainings on one "
+        f"{found['device']}. {source('heads', found=found)}"
+    )
+    return f"{table(['set', 'as it was', 'adapted', 'difference'], rows)}\n\n{text}"
+
+
+HEAD_FIGURES: dict[str, Callable[[], str]] = {"heads": heads, "head-gain": head_gain, "head-adapting": head_adapting}

@@ -22,19 +22,6 @@ from wordpipe.stages.search import embed_shards
 from wordpipe.stages.text import ingest, token_shards
 
 
-@pytest.fixture(scope="module")
-def ray_here():
-    """A Ray of two processes, for all tests of this file; they find it running."""
-    ray = pytest.importorskip("ray")
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), before]))  # noqa: PTH109
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    yield ray
-    ray.shutdown()
-    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
-
-
 @pytest.fixture(params=["local", "ray"])
 def options(request):
     if request.param == "ray":
@@ -245,7 +232,7 @@ def test_a_killed_driver_goes_on_with_another_engine(built, tmp_path, nursery, m
 
 
 def test_other_versions_make_no_shard(ray_here, tmp_path, monkeypatch):
-    monkeypatch.setattr(on_ray, "_versions", lambda work: {"wordpipe": "0.0", "numpy": "1.0"})
+    monkeypatch.setattr(on_ray, "versions_of", lambda libraries: {"wordpipe": "0.0", "numpy": "1.0"})
     with pytest.raises(ConfigError, match="a machine of the cluster has other versions") as caught:
         made(EngineOptions("ray"), NumberShards(tmp_path))
     assert "numpy 1.0" in str(caught.value.expected)

@@ -46,7 +46,7 @@ def stage_command(command: Command) -> click.Command:
         _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
         _common("--set", metavar="NAME=VALUE", multiple=True, help="Any setting by name, as in TOML; may be repeated."),
         _common("--fresh", is_flag=True, help="Start over, even where a stopped run could be continued."),
-        *(_engine_options() if command.parted else ()),
+        *(_engine_options(joined=command.joined) if command.parted or command.joined else ()),
         _common("-v", "--verbose", is_flag=True, help="Say which settings are used and where they come from."),
     ]
     inputs = "\n".join(f"{argument.name}: {argument.text}." for argument in command.arguments)
@@ -67,14 +67,18 @@ def _common(*names: str, expert: bool = True, **attrs: Any) -> Option:
     return Option(names, section=COMMON, expert=expert, **attrs)
 
 
-def _engine_options() -> list[Option]:
-    """The options that say where shards are made."""
+def _engine_options(*, joined: bool = False) -> list[Option]:
+    """The options that say where shards are made, or by how many processes a training is."""
+    where = "Where shards are made: in this process, or as tasks of Ray. The bytes are the same."
+    workers = "Threads, or processes of Ray.  [default: one for each processor]"
+    if joined:
+        where = "Where to train: in this process, or in several that Ray starts, with the same loss."
+        workers = "Processes of Ray.  [default: one for each GPU, else for each machine]"
     return [
-        _common("--engine", type=click.Choice(["local", "ray"]), default="local",
-                help="Where shards are made: in this process, or as tasks of Ray. The bytes are the same.  [default: local]"),
+        _common("--engine", type=click.Choice(["local", "ray"]), default="local", help=f"{where}  [default: local]"),
         _common("--address", help="The Ray cluster that runs already: HOST:PORT, or auto. Without, one starts here."),
-        _common("--workers", type=int, help="Threads, or processes of Ray.  [default: one for each processor]"),
-    ]  # fmt: skip
+        _common("--workers", type=int, help=workers),
+    ]
 
 
 def _chosen_engine(given: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,13 +20,13 @@ from wordpipe.engines.work import ShardProgress, ShardWork
 from wordpipe.errors import BudgetError, ConfigError, PeerError, WordpipeError
 from wordpipe.runtime import Progress, Report, cpu_count
 
-_TRIES = 3
+TRIES = 3
 _UNDER_WAY = 2  # tasks for each processor, so that none waits for the driver
 _WAIT_S = 0.5  # between looks at a stop signal
 _STILL_S = 60.0  # without a shard, after which it is looked whether there is a machine for them
 _PAUSE_S = 2.0  # before a shard is sent again: what killed its process may take a moment to end
-_NOT_OURS = ("NodeDiedError", "TaskUnschedulableError")  # a machine went; the shard is not to blame
-_DEATHS = ("WorkerCrashedError", "OutOfMemoryError")
+NOT_OURS = ("NodeDiedError", "TaskUnschedulableError")  # a machine went; the shard is not to blame
+DEATHS = ("WorkerCrashedError", "OutOfMemoryError")
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class RayEngine:
 
     def make(self, work: ShardWork, numbers: Sequence[int], progress: ShardProgress, opened: Any = None) -> None:
         """See `Engine.make`."""
-        ray = _ray()
+        ray = import_ray()
         _refuse_too_large(work, ray.nodes())
         task = ray.remote(_made).options(
             num_cpus=1, num_gpus=work.gpus, memory=work.memory_bytes, max_retries=0, name=f"wordpipe {work.phase}"
         )
-        shared, versions = ray.put(work), _versions(work)
+        shared, versions = ray.put(work), versions_of(work.libraries)
         waiting, tries, done, heard = [*reversed(numbers)], dict.fromkeys(numbers, 0), 0, time.monotonic()
         under_way: dict[Any, int] = {}
         progress.units(0)
@@ -74,12 +74,12 @@ class RayEngine:
                         progress.units(done)
                         continue
                     where = f"the process with shard {number} of {work.phase}"
-                    if error not in (*_DEATHS, *_NOT_OURS):
+                    if error not in (*DEATHS, *NOT_OURS):
                         raise PeerError(f"{where} could not work", got=error, hint="`ray logs` has what it wrote last")
-                    tries[number] += error in _DEATHS
-                    if tries[number] == _TRIES:
+                    tries[number] += error in DEATHS
+                    if tries[number] == TRIES:
                         hint = "its machine may lack memory: fewer --workers; `ray logs` has what it wrote last"
-                        raise PeerError(f"{where} died {_TRIES} times", got=error, hint=hint)
+                        raise PeerError(f"{where} died {TRIES} times", got=error, hint=hint)
                     progress.note(f"{where} died ({error}): the shard is made again")
                     time.sleep(_PAUSE_S)
                     waiting.append(number)
@@ -93,33 +93,45 @@ _KEPT: list[tuple[ShardWork, Any, ExitStack]] = []  # the work that this process
 
 def _made(work: ShardWork, number: int, versions: dict[str, str]) -> dict[str, Any] | None:
     """Make a shard in a process of Ray's; the parts of the error that it met."""
-    from wordpipe import errors
-
     try:
-        _refuse_other_versions(work, versions)
+        refuse_other_versions(versions)
         if not _KEPT or _KEPT[0][0] != work:
             while _KEPT:
                 _KEPT.pop()[2].close()
             stack = ExitStack()
             _KEPT.append((work, work.prepare(1, stack), stack))
         work.make(number, _KEPT[0][1], lambda _: None)
-    except errors.WordpipeError as error:
-        parts = {name: getattr(error, name) for name in ("where", "got", "expected", "hint")}
-        texts = {name: None if part is None else str(part) for name, part in parts.items()}
-        return {"class": type(error).__name__, "what": error.what, **texts}
+    except WordpipeError as error:
+        return parts_of(error)
     return None
 
 
-def _versions(work: ShardWork) -> dict[str, str]:
-    """Versions of everything that the bytes depend on, in this process."""
+def parts_of(error: WordpipeError) -> dict[str, Any]:
+    """An error as plain values, for another process."""
+    parts = {name: getattr(error, name) for name in ("where", "got", "expected", "hint")}
+    texts = {name: None if part is None else str(part) for name, part in parts.items()}
+    return {"class": type(error).__name__, "what": error.what, **texts}
+
+
+def error_of_parts(parts: dict[str, Any]) -> WordpipeError:
+    """The error that these are the parts of."""
+    from wordpipe import errors
+
+    kind = getattr(errors, parts["class"])
+    made: WordpipeError = kind(parts["what"], **{name: parts[name] for name in ("where", "got", "expected", "hint")})
+    return made
+
+
+def versions_of(libraries: Iterable[str]) -> dict[str, str]:
+    """Versions of these and of wordpipe in this process."""
     from wordpipe import __version__
 
-    return {"wordpipe": __version__} | {name: version(name) for name in work.libraries}
+    return {"wordpipe": __version__} | {name: version(name) for name in libraries}
 
 
-def _refuse_other_versions(work: ShardWork, expected: dict[str, str]) -> None:
-    """Refuse to make a shard with other versions than those that the artifact is made with."""
-    found = _versions(work)
+def refuse_other_versions(expected: dict[str, str]) -> None:
+    """Refuse to work with other versions than those that the artifact is made with."""
+    found = versions_of(name for name in expected if name != "wordpipe")
     if other := {name: one for name, one in found.items() if one != expected.get(name)}:
         names = ", ".join(f"{name} {one}" for name, one in other.items())
         wanted = ", ".join(f"{name} {expected.get(name)}" for name in other)
@@ -128,16 +140,20 @@ def _refuse_other_versions(work: ShardWork, expected: dict[str, str]) -> None:
 
 
 def _error_of(one: Any) -> WordpipeError | str | None:
-    """What became of a task: nothing wrong; an error of ours; or the name of what Ray says.
+    """What became of a shard's task: nothing wrong; an error of ours; or the name of what Ray says."""
+    found = outcome_of(one)
+    return error_of_parts(found) if isinstance(found, dict) else found
+
+
+def outcome_of(one: Any) -> Any:
+    """What a task gave back; an error of ours where it could not begin; or the name of what Ray says became of it.
 
     Raises:
         OSError, MemoryError, …: what the task raised, if it is none of ours.
     """
-    from wordpipe import errors
-
-    ray = _ray()
+    ray = import_ray()
     try:
-        found = ray.get(one)
+        return ray.get(one)
     except ray.exceptions.RayTaskError as error:
         if "failed to import" in str(error.cause):
             hint = "install the same versions of wordpipe and its libraries on all machines"
@@ -145,11 +161,6 @@ def _error_of(one: Any) -> WordpipeError | str | None:
         raise error.cause from error
     except ray.exceptions.RayError as error:
         return type(error).__name__
-    if found is None:
-        return None
-    kind, what = getattr(errors, found.pop("class")), found.pop("what")
-    made: WordpipeError = kind(what, **found)
-    return made
 
 
 def _refuse_too_large(work: ShardWork, nodes: Sequence[dict[str, Any]]) -> None:
@@ -177,7 +188,7 @@ def ray_engine(address: str | None, workers: int | None, report: Report) -> Iter
         ConfigError: no cluster answers at the address, or this process is at work with another one.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report its use to its makers
-    ray = _ray()
+    ray = import_ray()
     if ray.is_initialized():  # by the program that calls us, which ends it, too
         own = ray.get_runtime_context().gcs_address
         if address not in (None, "auto", own):
@@ -225,7 +236,7 @@ def _quiet_prints() -> Iterator[None]:
         module.print_to_stdstream = before
 
 
-def _ray() -> Any:
+def import_ray() -> Any:
     """The library, which has types for few of its calls."""
     return import_module("ray")
 

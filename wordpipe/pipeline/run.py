@@ -200,7 +200,8 @@ class Pipeline:
             yield state, None
             if state.fresh and not run.fresh:
                 continue
-            yield state, self.make(stage, run)
+            local = replace(run, engine="local", address=None, workers=None)
+            yield state, self.make(stage, run if stage.command.parted else local)
 
     def make(
         self, stage: Stage, run: RunOptions, *, output: Path | None = None, settings: Mapping[str, Any] | None = None
@@ -214,8 +215,6 @@ class Pipeline:
             settings: instead of the stage's; the artifacts that they name are paths that are valid everywhere.
         """
         target = stage.output if output is None else output.absolute()
-        if not stage.command.parted:
-            run = replace(run, engine="local", address=None, workers=None)
         with self._at_home():
             arguments = stage.by_argument([self._resolve(name) for name in stage.inputs])
             chosen = self._settings(stage) if settings is None else dict(settings)

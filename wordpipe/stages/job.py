@@ -351,9 +351,12 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
 def _refuse_whole(command: str, run: RunOptions) -> None:
     """Refuse to send to other machines what has no shards."""
     if (run.engine, run.address, run.workers) != ("local", None, None) and not COMMANDS[command].parted:
-        parted = ", ".join(name for name, one in COMMANDS.items() if one.parted)
+        able = ", ".join(name for name, one in COMMANDS.items() if one.parted or one.joined)
+        if COMMANDS[command].joined:
+            what, hint = f"{command} is made in one process here", "--engine ray starts several, or torchrun"
+            raise ConfigError(what, where="workers", got=run.workers, expected="none", hint=hint)
         raise ConfigError(f"{command} is made as a whole, in this process", where="engine", got=run.engine, expected="local",
-                          hint=f"an engine and workers are for what has shards: {parted}")  # fmt: skip
+                          hint=f"an engine and workers are for {able}")  # fmt: skip
 
 
 @contextmanager

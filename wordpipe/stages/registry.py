@@ -52,6 +52,7 @@ class Command:
     example: str
     next: str = ""  # what one does with the result, {output} stands for its path; a second line is what one does then
     parted: bool = False  # its work has shards, which `--engine ray` makes on several machines
+    joined: bool = False  # several processes can make it together, which `--engine ray` starts
     next_with: tuple[tuple[str, str], ...] = ()  # the same for a result that counts these: name of counts, commands
 
     def next_of(self, counts: Mapping[str, int]) -> str:
@@ -151,6 +152,7 @@ COMMANDS: dict[str, Command] = {
             arguments=(_TOKENS,),
             function="wordpipe.stages:train_mlm",
             settings="wordpipe.training.settings:MaskedSettings",
+            joined=True,
             example="wordpipe train mlm run/tokens -o run/model --preset tiny --steps 200",
             next="wordpipe embed {output} CORPUS -o {parent}/sentences",
         ),
@@ -161,6 +163,7 @@ COMMANDS: dict[str, Command] = {
             arguments=(_TOKENS,),
             function="wordpipe.stages:train_clm",
             settings="wordpipe.training.settings:CausalSettings",
+            joined=True,
             example="wordpipe train clm run/tokens -o run/clm --preset tiny --steps 200",
             next='wordpipe generate {output} "The"',
         ),
@@ -171,6 +174,7 @@ COMMANDS: dict[str, Command] = {
             arguments=(_TOKENS,),
             function="wordpipe.stages:train_denoising",
             settings="wordpipe.training.settings:DenoisingSettings",
+            joined=True,
             example="wordpipe train denoising run/tokens -o run/denoiser --style t5 --preset mini",
             next="wordpipe tokenize PAIRS --tokenizer {output} -o {parent}/pair-tokens\n"
             "wordpipe train seq2seq {parent}/pair-tokens -o {parent}/seq2seq --init {output}",
@@ -182,6 +186,7 @@ COMMANDS: dict[str, Command] = {
             arguments=(_TOKENS,),
             function="wordpipe.stages:train_seq2seq",
             settings="wordpipe.training.settings:Seq2SeqSettings",
+            joined=True,
             example="wordpipe train seq2seq run/tokens -o run/translator --preset mini",
             next='wordpipe generate {output} "a source text"',
             next_with=(("prefixes", 'wordpipe generate {output} "a source text" --prefix PREFIX'),),

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
 from wordpipe.errors import BudgetError
 from wordpipe.model import Architecture, LanguageModel, ModelConfig, new_model, save_hf, transformers_class
-from wordpipe.runtime import stop_signal, without_memory
+from wordpipe.runtime import Report, stop_signal, without_memory
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.tokens import special_names
 from wordpipe.training import (
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from wordpipe.training.contrastive import Pairs
 
 SPLITS = ("train", "valid")
+_LIBRARIES = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
 OPTIMISER, STATE = "optimiser.safetensors", "training.json"  # the state of a finished training, beside its model
 _ENOUGH_PAIRS = 50  # held-out ones, of which a share says something
 _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
@@ -235,6 +236,8 @@ def train_together(
         run: progress, fresh start, verification.
         prepare: opens the inputs and makes the model.
     """
+    if run is not None and run.engine == "ray":
+        return _train_on_ray(output, settings, run, prepare)
     with join_world(settings.device) as world:
         with ExitStack() as stack:
             with world.first_goes_ahead():  # what goes wrong there ends the other processes too
@@ -242,7 +245,7 @@ def train_together(
                     job = stack.enter_context(open_job("model", output, settings, run))
                 else:  # it opens the same inputs and publishes nothing
                     job = Job("model", Path(output), settings, RunOptions(verify=False), stack)
-                job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
+                job.libraries = _LIBRARIES
                 start = prepare(job)
                 if world.leads:
                     start.write_inputs(job)
@@ -260,6 +263,20 @@ def train_together(
             else:
                 trainer.follow()
         return Made(**world.share(asdict(job.made) if world.leads else None))
+
+
+def _train_on_ray(
+    output: PathLike, settings: PretrainSettings, run: RunOptions, prepare: Callable[[Job], Start]
+) -> Made:
+    """The same in processes that Ray starts."""
+    from wordpipe.engines import EngineOptions, work_together
+
+    def train(report: Report) -> Made:
+        return train_together(output, settings, RunOptions(report=report, fresh=run.fresh, verify=run.verify), prepare)
+
+    options = EngineOptions(run.engine, run.address, run.workers)
+    needs_gpu = {"auto": None, "cuda": True}.get(settings.device, False)
+    return work_together(train, options, run.report, needs_gpu=needs_gpu, libraries=_LIBRARIES)
 
 
 def compare_with_frequencies(job: Job, counts_V: npt.NDArray[np.number], label_smoothing: float) -> None:

@@ -1,0 +1,208 @@
+"""Tables of more text and more machines: what was measured (benchmarks/results/scale.json), and a plan made of it.
+
+The plan multiplies measured rates. What it assumes beyond them stands in `ASSUMED` and is printed below the table; for another
+cluster or other prices one changes that.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from wordpipe_docs.figures import result, source, table
+
+TEXT_GB = 1000
+VECTORS = 1_000_000_000
+"""Texts that are embedded and indexed."""
+
+ASSUMED = {
+    "machines": 16, "processors": 16, "efficiency": 0.85, "gbit_per_s": 10.0, "dollars_per_processor_hour": 0.05,
+    "dollars_per_gpu_hour": 4.0, "dollars_per_gb_month": 0.023,
+}  # fmt: skip
+"""Machines of so many processors; the share of their speed that many have; the network of each; prices."""
+
+_WORDS_MACHINE_GB = 10
+_ENCODER = "4x256"
+_GPU_SHAPE, _GPU_WAY = "12L/768/2048 gated clm T1024", "compiled, Muon"
+_TOKENS_PER_WEIGHT = 20  # Hoffmann et al. 2022
+_HOUR = 3600
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A stage of the plan.
+
+    Attributes:
+        stage: what it is.
+        processor_seconds: of all machines together; of GPUs where `is_gpu`.
+        gigabytes: that are read and written.
+        memory: what one process needs, in words.
+        machines: that share it.
+        is_gpu: whether the seconds are those of GPUs.
+    """
+
+    stage: str
+    processor_seconds: float
+    gigabytes: float
+    memory: str
+    machines: int
+    is_gpu: bool = False
+
+    @property
+    def hours(self) -> float:
+        """Of clock."""
+        if self.is_gpu:
+            return self.processor_seconds / _HOUR / self.machines
+        share = self.machines * ASSUMED["processors"] * (ASSUMED["efficiency"] if self.machines > 1 else 1.0)
+        network = self.gigabytes * 8 / (ASSUMED["gbit_per_s"] * self.machines)
+        return max(self.processor_seconds / share, network) / _HOUR
+
+    @property
+    def dollars(self) -> float:
+        """Of the machines while it lasts."""
+        if self.is_gpu:
+            return self.hours * self.machines * ASSUMED["dollars_per_gpu_hour"]
+        return self.hours * self.machines * ASSUMED["processors"] * ASSUMED["dollars_per_processor_hour"]
+
+
+def engines() -> str:
+    """Seconds by engine and workers, and what more workers and Ray bring."""
+    found = result("scale")
+    size = max((name for name in found if name.endswith(" MB")), key=lambda name: float(name.split()[0]))
+    stages = {name: one for name, one in found[size].items() if isinstance(one, dict) and "runs" in one}
+    runs = [*next(iter(stages.values()))["runs"]]
+    rows = [
+        [f"`{stage}`", *(f"{one['runs'][run]['seconds']:.0f} s" for run in runs),
+         *(f"{one['efficiency'][engine]:.0%}" for engine in ("local", "ray")), f"{one['ray_over_local']['2']:.2f}"]
+        for stage, one in stages.items()
+    ]  # fmt: skip
+    head = [size, *(run.replace("-", " ") for run in runs), "two local", "two of Ray", "Ray over local"]
+    killed = sum(one.get("killed", {}).get("killed", 0) for one in stages.values())
+    text = (
+        "Seconds of a stage by so many workers; what two have of twice the speed of one; and Ray's seconds over those of one "
+        f"process, both with two workers. {_digests(stages)} {killed} processes of Ray were killed while other runs "
+        f"worked: the same bytes. {source('scale', found=found[size])}"
+    )
+    return f"{table(head, rows)}\n\n{text}"
+
+
+def _digests(stages: dict[str, Any]) -> str:
+    if others := [stage for stage, one in stages.items() if one["digests"] > 1]:
+        return f"Not all digests are equal: {', '.join(others)}."
+    return "All runs of a stage have one digest."
+
+
+def growth() -> str:
+    """Seconds and memory of more and more text."""
+    found = result("scale")["growth"]
+    rows = []
+    for stage, sizes in found["stages"].items():
+        for mb, one in sizes.items():
+            rows.append(
+                [f"`{stage}`", f"{float(mb) / 1000:g} GB", f"{one['seconds']:.0f} s", f"{one['seconds_per_gb']:.0f} s",
+                 f"{one['peak_memory_bytes'] / 1e9:.2f} GB", f"{one['bytes'] / 1e6 / float(mb):.2f} GB"]
+            )  # fmt: skip
+    head = ["stage", "text", "seconds", "for each GB", "peak memory", "disk for each GB"]
+    text = f"The text is Wikipedia's, again and again with other numbers. {source('scale', found=found)}"
+    return f"{table(head, rows)}\n\n{text}"
+
+
+def plan() -> str:
+    """A terabyte of text, and a billion vectors."""
+    rows = [
+        [line.stage, f"{line.machines}{' GPUs' if line.is_gpu else ''}", _time(line.hours), f"{line.gigabytes:,.0f} GB",
+         line.memory, f"${line.dollars:,.0f}"]
+        for line in _plan()
+    ]  # fmt: skip
+    total = sum(line.dollars for line in _plan())
+    head = ["stage", "machines", "time", "read and written", "memory of a process", "cost"]
+    text = (
+        f"Assumed: machines of {ASSUMED['processors']} processors like those that were measured, "
+        f"{ASSUMED['efficiency']:.0%} of their speed together, {ASSUMED['gbit_per_s']:g} Gbit/s each; "
+        f"${ASSUMED['dollars_per_processor_hour']:g} for a processor's hour, ${ASSUMED['dollars_per_gpu_hour']:g} for a "
+        f"GPU's. All: ${total:,.0f}, and ${TEXT_GB * ASSUMED['dollars_per_gb_month']:,.0f} a month for each terabyte in a "
+        "store of objects. "
+        "Made of the measured rates by `docs/wordpipe_docs/scale_figures.py`."
+    )
+    return f"{table(head, rows)}\n\n{text}"
+
+
+def _time(hours: float) -> str:
+    return f"{60 * hours:.0f} min" if hours < 1 else f"{hours:.0f} h" if hours < 100 else f"{hours / 24:.0f} days"
+
+
+def _plan() -> Iterator[_Line]:
+    grown, machines = result("scale")["growth"], int(ASSUMED["machines"])
+    stages, processors = grown["stages"], grown["machine"]["cores"]
+    sizes = {name: max(of, key=float) for name, of in stages.items()}
+    largest = {name: stages[name][mb] for name, mb in sizes.items()}
+    made = {name: one["bytes"] / 1e6 / float(sizes[name]) for name, one in largest.items()}
+    per_gb = {name: float(one["seconds_per_gb"]) * TEXT_GB for name, one in largest.items()}
+
+    memory = f"0.6 GB, and {32 * _documents(largest, sizes) / 1e9:,.0f} GB where it was started"
+    yield _Line("`ingest`, files of some 100 MB", per_gb["ingest"], TEXT_GB * (1 + made["ingest"]), memory, machines)
+    moved = TEXT_GB * (2 * made["ingest"] + made["tokenize"])
+    yield _Line("`tokenize`", per_gb["tokenize"] * processors, moved, "0.6 GB", machines)
+
+    gb = largest["tokenize"]["counts"]["words"] / float(sizes["tokenize"]) * 1000  # words of a GB
+    seconds = _WORDS_MACHINE_GB * gb / _words_per_s() * ASSUMED["processors"]
+    yield _Line(
+        f"`train word2vec`, one pass over {_WORDS_MACHINE_GB} GB",
+        seconds,
+        _WORDS_MACHINE_GB * made["tokenize"],
+        "2 GB",
+        1,
+    )
+    gpu = next(
+        one for one in result("model_gpu")["lines"] if (one.get("speed"), one.get("way")) == (_GPU_SHAPE, _GPU_WAY)
+    )
+    weights = gpu["parameters"]
+    yield _Line(
+        f"`train clm`, {weights / 1e6:.0f} million weights, {_TOKENS_PER_WEIGHT} tokens for each",
+        _TOKENS_PER_WEIGHT * weights / gpu["tokens_per_s"], 0, f"{gpu['peak_gpu_gb']:.0f} GB of a GPU", 1, is_gpu=True,
+    )  # fmt: skip
+
+    rows = largest["index"]["counts"]["vectors"]
+    vectors_gb = largest["embed"]["bytes"] / rows * VECTORS / 1e9
+    of_one = largest["embed"]["seconds"] * processors / rows
+    yield _Line("`embed`, word vectors", of_one * VECTORS, 2 * vectors_gb, "1 GB", machines)
+    encoder = next(one for one in result("embed")["lines"] if one.get("part") == _ENCODER)
+    of_one = 2 / encoder["texts_per_s"]["wordpipe"]
+    yield _Line("or `embed`, a transformer of 4 layers of 256", of_one * VECTORS, 2 * vectors_gb, "1 GB", machines)
+    of_one, memory_gb = (largest["index"][name] / rows for name in ("seconds", "peak_memory_bytes"))
+    parts_gb = VECTORS / machines * memory_gb / 1e9
+    yield _Line(
+        "`index`, one on each machine", of_one * processors * VECTORS, 3 * vectors_gb, f"{parts_gb:,.0f} GB", machines
+    )
+
+
+def _documents(largest: dict[str, Any], sizes: dict[str, str]) -> float:
+    """Of the whole text."""
+    return float(largest["ingest"]["counts"]["documents_kept"] / float(sizes["ingest"]) * 1000 * TEXT_GB)
+
+
+def _words_per_s() -> float:
+    """Of skip-gram, one pass, on all processors of one machine of the plan."""
+    found = next(
+        one for one in result("words")["lines"]
+        if (one["part"], one["engine"], one["architecture"], one["loss"]) == ("speed", "wordpipe", "skipgram", "ns")
+    )  # fmt: skip
+    return float(found["words_per_s"] / found["threads"] * ASSUMED["processors"] * ASSUMED["efficiency"])
+
+
+def averaging() -> str:
+    """What word vectors of several machines lose, whose tables are averaged."""
+    found = result("word_averaging")
+    machines = sorted({one["machines"] for one in found["lines"]})
+    loss = {(one["architecture"], one["machines"]): one["loss"] for one in found["lines"]}
+    rows = [[name, *(f"{loss[name, n]:.3f}" for n in machines)] for name in dict.fromkeys(kind for kind, _ in loss)]
+    text = (
+        f"Held-out loss in nats after {found['epochs']} passes over {found['words'] / 1e6:.1f} million words, the mean of all "
+        f"tables taken {found['rounds']} times in each pass; simulated on one machine, a thread for each table. "
+        f"{source('word_averaging', found=found)}"
+    )
+    return f"{table(['', *(f'{n} machine' + 's' * (n > 1) for n in machines)], rows)}\n\n{text}"
+
+
+SCALE_FIGURES: dict[str, Callable[[], str]] = {
+    "scale-engines": engines, "scale-growth": growth, "scale-plan": plan, "scale-averaging": averaging,
+}  # fmt: skip

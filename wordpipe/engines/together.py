@@ -1,0 +1,274 @@
+"""Processes of a Ray cluster that work at the same time and meet each other, as those that `torchrun` starts.
+
+Each is told by the same environment variables who it is and where the first one listens, so what they call need not know that
+Ray started them. They are placed together (Ray's placement groups) and spread over machines. If one dies, the others cannot go
+on: all are started again, and go on from what the first one has saved; after the third death there is no more trying.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from wordpipe.engines.on_ray import (
+    DEATHS,
+    NOT_OURS,
+    TRIES,
+    error_of_parts,
+    import_ray,
+    outcome_of,
+    parts_of,
+    ray_engine,
+    refuse_other_versions,
+    versions_of,
+)
+from wordpipe.engines.options import EngineOptions
+from wordpipe.errors import ConfigError, PeerError, WordpipeError
+from wordpipe.runtime import Progress, Report, Stopped, quiet, stop_signal
+
+T = TypeVar("T")
+
+_LOOK_S = 0.2  # between looks at reports and at a stop signal
+_PLACE_S = 60.0  # that a cluster with room for all may take to start them
+_FOLLOW_S = 20.0  # that the others have, once one has ended badly, to say what they met
+_REPORT_S = 0.1  # between two reports of one phase
+
+
+@dataclass(frozen=True)
+class _Member:
+    """Who a process is.
+
+    Attributes:
+        rank: its number.
+        size: of them all.
+        local_rank: its number on its machine; 0 where it sees no GPU but its own.
+        local_size: of those on its machine.
+        address, port: where the first one listens.
+    """
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    address: str
+    port: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of `torchrun`."""
+        found = {"RANK": self.rank, "WORLD_SIZE": self.size, "LOCAL_RANK": self.local_rank,
+                 "LOCAL_WORLD_SIZE": self.local_size, "MASTER_ADDR": self.address, "MASTER_PORT": self.port}  # fmt: skip
+        return {name: str(value) for name, value in found.items()}
+
+
+def work_together(
+    call: Callable[[Report], T], options: EngineOptions, report: Report, *, needs_gpu: bool | None,
+    libraries: Iterable[str] = (),
+) -> T:  # fmt: skip
+    """Call a function in several processes of a Ray cluster at the same time.
+
+    Args:
+        call: what each does, in this process's working folder; its argument takes reports of progress.
+        options: the cluster, and how many processes; None: one for each GPU, or, where there is none, for each machine.
+        report: hears the first process's progress.
+        needs_gpu: whether each has a GPU of its own; None: where the cluster has one for each.
+        libraries: that must have the same versions everywhere.
+
+    Returns:
+        What the first process's call returned.
+
+    Raises:
+        ConfigError: the cluster has no room for so many.
+        PeerError: three times a process died.
+        WordpipeError: what a call raised.
+        Stopped: a stop signal came; the processes have been told, and have ended.
+    """
+    with ray_engine(options.address, options.workers, report), stop_signal() as flag:
+        ray = import_ray()
+        size, has_gpu = _size_of(ray.cluster_resources(), ray.nodes(), options.workers, needs_gpu)
+        group = _Group(ray, size, has_gpu=has_gpu)
+        for tried in range(1, TRIES + 1):
+            with group.placed(report) as members:
+                found = group.run(call, members, versions_of(libraries), report, lambda: flag.signum)
+            if flag.signum is not None:
+                saved = next(
+                    (one["stopped"] for one in found.values() if isinstance(one, dict) and "stopped" in one), None
+                )
+                raise Stopped(flag.signum, saved)
+            dead = [rank for rank, one in found.items() if isinstance(one, str) and one in (*DEATHS, *NOT_OURS)]
+            if not dead:
+                return _result(found)
+            where = f"process {dead[0]} of {size}"
+            if tried < TRIES:
+                report(
+                    Progress("note", note=f"{where} died ({found[dead[0]]}): all go on from what is saved", always=True)
+                )
+        hint = "its machine may lack memory: a smaller batch; `ray logs` has what it wrote last"
+        raise PeerError(f"{where} died, the third time that one did", got=found[dead[0]], hint=hint)
+
+
+def _size_of(
+    there: dict[str, float], nodes: list[dict[str, Any]], workers: int | None, needs_gpu: bool | None
+) -> tuple[int, bool]:
+    """How many processes, and whether each has a GPU."""
+    gpus, processors = int(there.get("GPU", 0)), int(there.get("CPU", 0))
+    size = workers or (gpus if needs_gpu is not False else 0) or sum(node["Alive"] for node in nodes)
+    has_gpu = needs_gpu if needs_gpu is not None else gpus >= size
+    room, of_what = (gpus, "GPUs") if has_gpu else (processors, "processors")
+    if size > room:
+        hint = "fewer --workers, or more machines in the cluster"
+        raise ConfigError(
+            f"the cluster has too few {of_what}", where="--workers", got=size, expected=f"at most {room}", hint=hint
+        )
+    return size, bool(has_gpu)
+
+
+def _result(found: dict[int, Any]) -> Any:
+    """What the first process gave.
+
+    Raises:
+        WordpipeError: an error of a process; one that only says that another has failed comes last.
+    """
+    errors = [error_of_parts(one["error"]) for one in found.values() if isinstance(one, dict) and "error" in one]
+    errors += [one for one in found.values() if isinstance(one, WordpipeError)]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, PeerError))
+    if lost := [rank for rank, one in found.items() if not isinstance(one, dict)]:
+        hint = "`ray logs` has what it wrote last"
+        raise PeerError(f"process {lost[0]} could not work", got=found[lost[0]], hint=hint)
+    return found[0]["gave"]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Processes with a place each.
+
+    Attributes:
+        ray: the library.
+        size: how many.
+        has_gpu: each.
+    """
+
+    ray: Any
+    size: int
+    has_gpu: bool
+
+    @contextmanager
+    def placed(self, report: Report) -> Iterator[list[tuple[Any, _Member]]]:
+        """A place for each process, and who it is."""
+        from ray.util.placement_group import placement_group, remove_placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        need = {"CPU": 1.0} | ({"GPU": 1.0} if self.has_gpu else {})
+        group = placement_group([need] * self.size, strategy="SPREAD")
+        try:
+            if not group.wait(_PLACE_S):
+                report(
+                    Progress(
+                        "note", note="the cluster is busy: waiting for room; `ray status` says what runs", always=True
+                    )
+                )
+                self.ray.get(group.ready())
+            places = [PlacementGroupSchedulingStrategy(group, rank) for rank in range(self.size)]
+            look = self.ray.remote(_place).options(num_cpus=1, max_retries=2)
+            found = self.ray.get([look.options(scheduling_strategy=place).remote() for place in places])
+            nodes, members = [node for node, _, _ in found], []
+            for rank, node in enumerate(nodes):
+                local = 0 if self.has_gpu else nodes[:rank].count(node)
+                members.append(_Member(rank, self.size, local, nodes.count(node), *found[0][1:]))
+            yield [*zip(places, members, strict=True)]
+        finally:
+            remove_placement_group(group)
+
+    def run(
+        self, call: Callable[[Report], Any], members: list[tuple[Any, _Member]], versions: dict[str, str], report: Report,
+        stop: Callable[[], int | None],
+    ) -> dict[int, Any]:  # fmt: skip
+        """Let all do it; rank → what became of it: see `_done`, an error that kept it from beginning, or Ray's word."""
+        from ray.util.queue import Empty, Queue
+
+        told = Queue(actor_options={"num_cpus": 0})
+        # a process that knew other processes is not used for anything else
+        task = self.ray.remote(max_calls=1, max_retries=0)(_done).options(num_cpus=1, num_gpus=int(self.has_gpu))
+        here, found = Path.cwd(), dict[int, Any]()
+        waiting = {
+            task.options(scheduling_strategy=place, name=f"wordpipe process {member.rank}").remote(
+                call, member, here, versions, told if member.rank == 0 else None
+            ): member.rank
+            for place, member in members
+        }
+        is_told, failed = False, float("inf")
+
+        def pass_on() -> None:
+            try:
+                while True:
+                    report(told.get_nowait())
+            except (Empty, self.ray.exceptions.RayError):
+                return
+
+        try:
+            while waiting:
+                ended, _ = self.ray.wait([*waiting], timeout=_LOOK_S)
+                pass_on()
+                if stop() is not None and not is_told:  # they agree in every step
+                    is_told = True
+                    for one in waiting:
+                        self.ray.cancel(one, force=False)
+                for one in ended:
+                    rank = waiting.pop(one)
+                    found[rank] = outcome_of(one)
+                    if not (isinstance(found[rank], dict) and "gave" in found[rank]):
+                        failed = min(failed, time.monotonic())
+                if time.monotonic() - failed > _FOLLOW_S:
+                    break
+            pass_on()
+        finally:
+            for one in waiting:
+                self.ray.cancel(one, force=True)
+            told.shutdown(force=True)
+        return found
+
+
+def _place() -> tuple[str, str, int]:
+    """Machine and address of this process, and a port that is free there."""
+    context = import_ray().get_runtime_context()
+    with socket.socket() as free:
+        free.bind(("", 0))
+        return context.get_node_id(), import_ray().util.get_node_ip_address(), free.getsockname()[1]
+
+
+def _done(
+    call: Callable[[Report], Any], member: _Member, here: Path, versions: dict[str, str], told: Any
+) -> dict[str, Any]:
+    """What a process does: what the call gave, the parts of the error that it met, or what it saved before it stopped."""
+    os.environ.update(member.environment)
+    try:
+        refuse_other_versions(versions)
+        if not here.is_dir():
+            hint = "all machines need the working folder, at the same path: a shared file system"
+            raise ConfigError(
+                "a machine of the cluster does not have the folder", where=here, got=os.uname().nodename, hint=hint
+            )
+        os.chdir(here)
+        return {"gave": call(quiet if told is None else _teller(told))}
+    except Stopped as stopped:
+        return {"stopped": stopped.saved}
+    except WordpipeError as error:
+        return {"error": parts_of(error)}
+
+
+def _teller(told: Any) -> Report:
+    """Sends reports; of those of one phase that come fast some are left out."""
+    last = {"phase": "", "at": 0.0}
+
+    def tell(progress: Progress) -> None:
+        now, is_end = time.monotonic(), progress.done == progress.total
+        if progress.note or is_end or progress.phase != last["phase"] or now - float(last["at"]) > _REPORT_S:
+            last.update(phase=progress.phase, at=now)
+            told.put_nowait(replace(progress))
+
+    return tell
