@@ -13,16 +13,17 @@ seconds, its peak memory and the digest of what it made:
     ray-2, killed                                       while it works, --kills of its processes are killed at random moments
 
 With --growth: `ingest` and `tokenize` of so many megabytes by this machine's processors, each alone, and `embed` and `index`
-of the first size; seconds for each GB, and peak memory.
+of the first size; seconds and processors' seconds for each GB, and peak memory.
 
 Exit code 0: all digests of a stage are one, two workers have 85 % of twice the speed of one where there are two processors,
-and Ray takes at most 20 % longer than this process; and growing, seconds for each GB and memory stay within 15 %.
+and Ray takes at most 20 % longer than this process; and growing, processors' seconds for each GB and memory stay within 15 %.
 """
 
 import argparse
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import statistics
@@ -68,15 +69,18 @@ def salted(source: Path, folder: Path, mb: float) -> None:
 
 
 def wordpipe(*words: object) -> Found:
-    """A command; the object that it prints."""
+    """A command; the object that it prints, and the processors' seconds that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0"}
     done = subprocess.run(
         [sys.executable, "-m", "wordpipe", *map(str, words), "--json"], capture_output=True, text=True, env=environment
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip().splitlines()[-1]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     found: Found = json.loads(done.stdout)
-    return found
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return found | {"processor_seconds": round(spent, 1)}
 
 
 def prepared(data: Path, work: Path, mb: float) -> Path:
@@ -197,6 +201,7 @@ def grown(data: Path, work: Path, sizes: list[float]) -> Found:
             made = wordpipe(*words)
             found.setdefault(stage, {})[f"{mb:g}"] = one = {
                 "seconds": made["seconds"], "seconds_per_gb": round(made["seconds"] / mb * 1000, 1),
+                "processor_seconds_per_gb": round(made["processor_seconds"] / mb * 1000, 1),
                 "peak_memory_bytes": made["peak_memory_bytes"], "counts": made["counts"],
                 "bytes": sum(file.stat().st_size for file in Path(made["path"]).rglob("*")),
             }  # fmt: skip
@@ -211,7 +216,7 @@ def growing(found: Found) -> Iterator[str]:
     for stage, sizes in found.items():
         first, *others = sizes.values()
         for size, one in zip([*sizes][1:], others, strict=True):
-            for name in ("seconds_per_gb", "peak_memory_bytes"):
+            for name in ("processor_seconds_per_gb", "peak_memory_bytes"):
                 if one[name] > GROWTH * first[name]:
                     yield f"{stage}: {name} of {size} MB is {one[name] / first[name]:.2f} times that of {next(iter(sizes))} MB"
 
