@@ -98,7 +98,7 @@ def which_encoder() -> str:
             "words in context: fill, generate; better with a GPU", "`train mlm`, `train clm`", small,
             _recipe_quality(),
         ],
-        ["to sort texts, to find names or answers", "`train classifier`, `tagger`, `reader`", small, _head_quality()],
+        ["to sort texts, find names, answers", "`train classifier`, `tagger`, `reader`", small, _head_quality()],
         ["to translate, to write titles or answers", "`train seq2seq`", "–", _translation_quality()],
     ]  # fmt: skip
     return table(["you want", "take", "texts/s, 2 cores", "worth"], rows)
