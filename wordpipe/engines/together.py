@@ -101,7 +101,8 @@ def work_together(
                 raise Stopped(flag.signum, saved)
             dead = [rank for rank, one in found.items() if isinstance(one, str) and one in (*DEATHS, *NOT_OURS)]
             if not dead:
-                return _result(found)
+                done: T = _result(found)
+                return done
             where = f"process {dead[0]} of {size}"
             if tried < TRIES:
                 report(
@@ -263,11 +264,11 @@ def _done(
 
 def _teller(told: Any) -> Report:
     """Sends reports; of those of one phase that come fast some are left out."""
-    last = {"phase": "", "at": 0.0}
+    last: dict[str, Any] = {"phase": "", "at": 0.0}
 
     def tell(progress: Progress) -> None:
         now, is_end = time.monotonic(), progress.done == progress.total
-        if progress.note or is_end or progress.phase != last["phase"] or now - float(last["at"]) > _REPORT_S:
+        if progress.note or is_end or progress.phase != last["phase"] or now - last["at"] > _REPORT_S:
             last.update(phase=progress.phase, at=now)
             told.put_nowait(replace(progress))
 
