@@ -175,8 +175,8 @@ class _Group:
                 )
                 self.ray.get(group.ready())
             places = [PlacementGroupSchedulingStrategy(group, rank) for rank in range(self.size)]
-            look = self.ray.remote(_place).options(num_cpus=1, max_retries=2)
-            found = self.ray.get([look.options(scheduling_strategy=place).remote() for place in places])
+            look = self.ray.remote(_place)
+            found = self.ray.get([look.options(num_cpus=1, scheduling_strategy=place).remote() for place in places])
             nodes, members = [node for node, _, _ in found], []
             for rank, node in enumerate(nodes):
                 local = 0 if self.has_gpu else nodes[:rank].count(node)
@@ -194,12 +194,15 @@ class _Group:
 
         told = Queue(actor_options={"num_cpus": 0})
         # a process that knew other processes is not used for anything else
-        task = self.ray.remote(max_calls=1, max_retries=0)(_done).options(num_cpus=1, num_gpus=int(self.has_gpu))
+        task = self.ray.remote(max_calls=1, max_retries=0)(_done)
         here, found = Path.cwd(), dict[int, Any]()
         waiting = {
-            task.options(scheduling_strategy=place, name=f"wordpipe process {member.rank}").remote(
-                call, member, here, versions, told if member.rank == 0 else None
-            ): member.rank
+            task.options(
+                num_cpus=1,
+                num_gpus=int(self.has_gpu),
+                scheduling_strategy=place,
+                name=f"wordpipe process {member.rank}",
+            ).remote(call, member, here, versions, told if member.rank == 0 else None): member.rank
             for place, member in members
         }
         is_told, failed = False, float("inf")
