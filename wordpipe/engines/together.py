@@ -192,7 +192,7 @@ class _Group:
         """Let all do it; rank → what became of it: see `_done`, an error that kept it from beginning, or Ray's word."""
         from ray.util.queue import Empty, Queue
 
-        told = Queue(actor_options={"num_cpus": 0})
+        reports = Queue(actor_options={"num_cpus": 0})
         # a process that knew other processes is not used for anything else
         task = self.ray.remote(max_calls=1, max_retries=0)(_done)
         here, found = Path.cwd(), dict[int, Any]()
@@ -202,15 +202,15 @@ class _Group:
                 num_gpus=int(self.has_gpu),
                 scheduling_strategy=place,
                 name=f"wordpipe process {member.rank}",
-            ).remote(call, member, here, versions, told if member.rank == 0 else None): member.rank
+            ).remote(call, member, here, versions, reports if member.rank == 0 else None): member.rank
             for place, member in members
         }
-        is_told, failed = False, float("inf")
+        is_stopping, failed = False, float("inf")
 
         def pass_on() -> None:
             try:
                 while True:
-                    report(told.get_nowait())
+                    report(reports.get_nowait())
             except (Empty, self.ray.exceptions.RayError):
                 return
 
@@ -218,8 +218,8 @@ class _Group:
             while waiting:
                 ended, _ = self.ray.wait([*waiting], timeout=_LOOK_S)
                 pass_on()
-                if stop() is not None and not is_told:  # they agree in every step
-                    is_told = True
+                if stop() is not None and not is_stopping:  # they agree in every step
+                    is_stopping = True
                     for one in waiting:
                         self.ray.cancel(one, force=False)
                 for one in ended:
@@ -233,7 +233,7 @@ class _Group:
         finally:
             for one in waiting:
                 self.ray.cancel(one, force=True)
-            told.shutdown(force=True)
+            reports.shutdown(force=True)
         return found
 
 
@@ -246,7 +246,7 @@ def _place() -> tuple[str, str, int]:
 
 
 def _done(
-    call: Callable[[Report], Any], member: _Member, here: Path, versions: dict[str, str], told: Any
+    call: Callable[[Report], Any], member: _Member, here: Path, versions: dict[str, str], reports: Any
 ) -> dict[str, Any]:
     """What a process does: what the call gave, the parts of the error that it met, or what it saved before it stopped."""
     os.environ.update(member.environment)
@@ -258,21 +258,21 @@ def _done(
                 "a machine of the cluster does not have the folder", where=here, got=os.uname().nodename, hint=hint
             )
         os.chdir(here)
-        return {"gave": call(quiet if told is None else _teller(told))}
+        return {"gave": call(quiet if reports is None else _sender(reports))}
     except Stopped as stopped:
         return {"stopped": stopped.saved}
     except WordpipeError as error:
         return {"error": parts_of(error)}
 
 
-def _teller(told: Any) -> Report:
+def _sender(reports: Any) -> Report:
     """Sends reports; of those of one phase that come fast some are left out."""
     last: dict[str, Any] = {"phase": "", "at": 0.0}
 
-    def tell(progress: Progress) -> None:
+    def send(progress: Progress) -> None:
         now, is_end = time.monotonic(), progress.done == progress.total
         if progress.note or is_end or progress.phase != last["phase"] or now - last["at"] > _REPORT_S:
             last.update(phase=progress.phase, at=now)
-            told.put_nowait(replace(progress))
+            reports.put_nowait(replace(progress))
 
-    return tell
+    return send
