@@ -14,11 +14,13 @@ from wordpipe.errors import ArtifactError, BudgetError, ConfigError, DivergedErr
 from wordpipe.runtime import forget_peak_memory, peak_memory_bytes
 from wordpipe.search import (
     KINDS,
+    EncodedPart,
     ExactNeighbours,
     Lists,
     Plan,
     VectorIndex,
     build_index,
+    encode_part,
     faiss_threads,
     resident_bytes,
     write_index,
@@ -270,3 +272,48 @@ def test_more_vectors_need_more_of_both() -> None:
         plans = [Plan.of_build(kind(n, 32, IndexSettings(threads=1))) for n in (30_000, 300_000)]
         assert plans[0].index_bytes < plans[1].index_bytes
         assert plans[0].memory_bytes < plans[1].memory_bytes
+
+
+class Apart:
+    """The vectors in some parts, encoded in no order; and the lists that were learned before."""
+
+    def __init__(self, vectors_ND: Vectors, seed: int, learned: Any = None) -> None:
+        self._vectors_ND, self._learned, self._rng = vectors_ND, learned, np.random.default_rng(seed)
+
+    def learned(self) -> Any:
+        return self._learned
+
+    def encoded(self, lists: Any, query_rows: Any, queries_QD: Vectors) -> Iterator[EncodedPart]:
+        n = len(self._vectors_ND)
+        bounds = [0, *np.sort(self._rng.integers(n, size=5)).tolist(), n]
+        found = {}
+        for number in self._rng.permutation(len(bounds) - 1).tolist():
+            blocks = np.array_split(self._vectors_ND[bounds[number] : bounds[number + 1]], 3)
+            with faiss_threads(1):
+                found[number] = encode_part(lists, blocks, bounds[number], query_rows, queries_QD)
+        return (found[number] for number in sorted(found))
+
+
+@pytest.mark.parametrize(("n", "dim", "settings"), [(1_000, 6, {}), (3_000, 24, {"nlist": 3}), (2_000, 33, {})])
+def test_lists_filled_part_by_part_are_those_of_one_add(n: int, dim: int, settings: dict[str, Any]) -> None:
+    seed = int(np.random.default_rng().integers(1 << 30))
+    vectors_ND = unit(n, dim, seed, clusters=20)
+    whole = built(vectors_ND, type="ivf-pq", **settings)
+    ours = built(vectors_ND, type="ivf-pq", parts=Apart(vectors_ND, seed), **settings)
+    assert as_bytes(ours.index) == as_bytes(whole.index)
+    assert (ours.held == whole.held).all()  # type: ignore[union-attr]
+    assert ours.exact_queries_per_s
+
+
+def test_what_was_learned_before_is_not_learned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors_ND = unit(1_500, 16, 21)
+    before = Lists(1_500, 16, IndexSettings(type="ivf-pq"))
+    with faiss_threads(1):
+        before.learn(unit(1_500, 16, 22))  # other vectors
+    monkeypatch.setattr(Lists, "learn", None)
+    centroids = faiss.downcast_index(before.lists.quantizer).reconstruct_n()
+    ours = built(vectors_ND, type="ivf-pq", parts=Apart(vectors_ND, 1, faiss.clone_index(before.lists)))
+    assert ours.recall_met
+    quantizer = faiss.downcast_index(faiss.extract_index_ivf(ours.index).quantizer)
+    np.testing.assert_array_equal(quantizer.reconstruct_n(), centroids)
+    assert ours.index.ntotal == 1_500

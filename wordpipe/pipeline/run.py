@@ -214,11 +214,11 @@ class Pipeline:
             settings: instead of the stage's; the artifacts that they name are paths that are valid everywhere.
         """
         target = stage.output if output is None else output.absolute()
-        if not stage.command.parted:
-            run = replace(run, engine="local", address=None, workers=None)
         with self._at_home():
             arguments = stage.by_argument([self._resolve(name) for name in stage.inputs])
             chosen = self._settings(stage) if settings is None else dict(settings)
+            if not stage.command.is_parted(chosen):
+                run = replace(run, engine="local", address=None, workers=None)
             needed = self._with_needed(stage)
 
             def report(progress: Progress) -> None:

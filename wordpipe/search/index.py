@@ -10,13 +10,14 @@ until the search has been tuned on them. In whatever order rows are added, the f
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import faiss
 import numpy as np
+import numpy.typing as npt
 
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.runtime import cpu_count
@@ -35,6 +36,9 @@ _ID = 8  # bytes of a row number in a list
 _RANDOM_READ = 4.0  # how much dearer a byte of a candidate's vector is than one of a list that is read in order
 _REFINED, _HEAD = b"IxRF", 37  # how lists with vectors beside them begin, and where the lists themselves do
 _FAISS_PLACE = re.compile(r"^Error in .* at \S+:\d+: ")  # which line of faiss complains
+
+Codes = npt.NDArray[np.uint8]
+"""(B, S) of each vector the number of its list and its codes, in faiss's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +263,29 @@ class Lists(Flat):
         with faiss_threads(1):
             self.index.train(training_TD)
 
+    def go_on_with(self, lists: Any) -> None:
+        """Take lists without rows that were learned before, in the place of learning."""
+        self.index = _with_vectors_beside(lists)
+
+    def put(self, parts: Iterable[tuple[Rows, Codes]]) -> None:
+        """Put rows into the empty lists by their codes, in this order; as `add` would, byte for byte.
+
+        Faiss packs codes for its search 32 at a time, and takes them one by one only unpacked: so they are in memory twice
+        for a moment, before `begin` takes that of the vectors, which are 13 times as large or more.
+        """
+        lists, held = self.lists, faiss
+        plain: Any = held.IndexIVFPQ(
+            lists.quantizer, lists.d, lists.nlist, lists.pq.M, lists.pq.nbits, lists.metric_type
+        )
+        plain.pq, plain.by_residual, plain.is_trained = lists.pq, lists.by_residual, True
+        for rows_B, codes_BS in parts:
+            if len(rows_B):
+                plain.add_sa_codes(codes_BS, rows_B)
+        packed: Any = held.IndexIVFPQFastScan(plain, lists.bbs)
+        lists.replace_invlists(packed.invlists, True)
+        packed.own_invlists = False
+        lists.ntotal = packed.ntotal
+
     def begin(self) -> None:
         """Take the memory of the vectors beside the lists, to be written to: what `add` copies would be touched twice."""
         held: Any = faiss
@@ -282,6 +309,14 @@ class Lists(Flat):
         """Put the rest into the lists."""
         if len(rows_Q):
             self.lists.add_with_ids(vectors_QD, rows_Q)
+
+
+def codes_of(lists: Any, block_BD: Vectors) -> Codes:
+    """The codes of vectors in learned lists: a pure function of the two, with one thread."""
+    codes_BS: Codes = np.empty((len(block_BD), lists.sa_code_size()), dtype=np.uint8)
+    if len(block_BD):
+        lists.sa_encode(block_BD, codes_BS)
+    return codes_BS
 
 
 KINDS: dict[str, type[Flat]] = {kind.name: kind for kind in (Flat, Graph, Lists)}
@@ -359,7 +394,11 @@ def read_lists(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
     if file.read(_HEAD)[: len(_REFINED)] != _REFINED:
         file.seek(0)
         return read_index(file, size=size, where=where)
-    lists: Any = read_index(file, size=size, where=where)
+    return _with_vectors_beside(read_index(file, size=size, where=where))
+
+
+def _with_vectors_beside(lists: Any) -> Any:
+    """An index of lists, with an empty place for the vectors beside them."""
     index: Any = faiss.index_factory(lists.d, "Flat,RFlat", lists.metric_type)
     index.base_index.this.own(True)  # the empty place of the lists goes when this line is done
     index.base_index, index.is_trained = lists, lists.is_trained
