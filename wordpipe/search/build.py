@@ -103,11 +103,12 @@ class Built:
     held: Records | None  # the queries that an update is measured by; None where rows are not withheld
     tried: Sequence[str] = ()  # kinds that were built before and missed the target, or were not worth it
     plan: Plan | None = None  # what was predicted; None where nothing was, as in an update
+    in_parts: bool = False  # whether its rows were encoded in parts, by one thread each
 
     @property
     def bitwise(self) -> bool:
         """Whether the same vectors and settings give the same bytes again."""
-        return self.threads == 1 or not self.held_out
+        return self.threads == 1 or not self.held_out or self.in_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,7 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
 
     truth = ExactNeighbours(queries_QD)
     every_N = np.ones(n, dtype=bool)
+    in_parts = parts is not None and isinstance(kind, Lists)
     if parts and isinstance(kind, Lists):
         kind.put(_looked_at(parts.encoded(kind.lists, query_rows, queries_QD), truth, threads))
         fill(kind, blocks, ~every_N, query_rows, [], report)
@@ -203,7 +205,8 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
         fill(kind, blocks, every_N, query_rows, [(truth, every_N)] if kind.withholds else [], report)
     built = finished(kind, truth, threads, report)
     kind.close(query_rows, queries_QD)
-    return replace(built, plan=plan, held=some_held_out(query_rows, truth, n) if kind.withholds else None)
+    held = some_held_out(query_rows, truth, n) if kind.withholds else None
+    return replace(built, plan=plan, held=held, in_parts=in_parts)
 
 
 def _looked_at(parts: Iterable[EncodedPart], truth: ExactNeighbours, threads: int) -> Iterator[tuple[Rows, Codes]]:
@@ -337,7 +340,7 @@ def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:
     """Ask the index the same queries at a width, and compare."""
     kind.tune(width)
     start = time.perf_counter()
-    scores_QK, rows_QK = kind.index.search(truth.queries, K)
+    scores_QK, rows_QK = kind.search(truth.queries)
     seconds = time.perf_counter() - start
     scores_QK = np.where(rows_QK < 0, np.float32(-np.inf), scores_QK)
     recall = recall_at_k(-np.sort(-scores_QK, axis=1), truth.scores[:, :K])
@@ -417,7 +420,8 @@ def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
     others = np.setdiff1d(np.arange(len(query_rows)), kept)
     part = ExactNeighbours(truth.queries[kept])
     part.scores, part.near = truth.scores[kept], truth.near[kept]
-    part.look_at(query_rows[others], truth.queries[others])
+    with faiss_threads(1):  # for the same last digits every time
+        part.look_at(query_rows[others], truth.queries[others])
     return held_out(query_rows[kept], part)
 
 

@@ -11,6 +11,7 @@ until the search has been tuned on them. In whatever order rows are added, the f
 import math
 import re
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.runtime import cpu_count
+from wordpipe.search.groups import list_centres
 from wordpipe.search.knn import Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.soundness import check_structure
@@ -120,6 +122,11 @@ class Flat:
     def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
         """Add the rows that were withheld."""
 
+    def search(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
+        """(Q, K) the scores of what it finds, and the rows."""
+        found: tuple[Vectors, Rows] = self.index.search(queries_QD, K)
+        return found
+
 
 class Graph(Flat):
     """A graph of neighbours that is walked towards the query (HNSW; Malkov and Yashunin, arXiv 1603.09320)."""
@@ -187,9 +194,6 @@ class Lists(Flat):
         recipe = f"IVF{self._list_count()},PQ{self._parts()}x4fs,RFlat"
         index: Any = faiss.index_factory(self.dim, recipe, faiss.METRIC_INNER_PRODUCT)
         lists: Any = faiss.downcast_index(index.base_index)
-        lists.cp.seed = self.settings.seed
-        lists.cp.spherical = True
-        lists.cp.min_points_per_centroid = 1  # our own bound is in _list_count; faiss would warn on its own terms
         lists.pq.cp.niter = _CODE_ROUNDS
         return index
 
@@ -257,9 +261,8 @@ class Lists(Flat):
         dimensions, too small to share: on two busy cores 192 of them took 35 s of processor time with two threads, most of it
         waiting for each other, and 2.5 s with one.
         """
-        held: Any = faiss
-        lists = held.extract_index_ivf(self.index)
-        lists.train_q1(len(training_TD), held.swig_ptr(training_TD), False, lists.metric_type)
+        lists, threads = self.lists, faiss.omp_get_max_threads()
+        lists.quantizer.add(list_centres(training_TD, lists.nlist, self.settings.seed, threads))
         with faiss_threads(1):
             self.index.train(training_TD)
 
@@ -301,14 +304,32 @@ class Lists(Flat):
         if within_B.any():
             self.lists.add_with_ids(block_BD[within_B], first + np.flatnonzero(within_B))
 
+    def search(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
+        """As in `Flat`, by threads with queries of their own, as faiss shares them; but the lists are found by them, too.
+
+        Products that several threads share are added up in another order, and the recall is to be the same for all.
+        """
+        threads = faiss.omp_get_max_threads()
+        if threads == 1:
+            return super().search(queries_QD)
+        with ThreadPoolExecutor(threads) as pool:
+            parts = [*pool.map(self._search_alone, np.array_split(queries_QD, min(threads, len(queries_QD))))]
+        scores, rows = zip(*parts, strict=True)
+        return np.concatenate(scores), np.concatenate(rows)
+
+    def _search_alone(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
+        with faiss_threads(1):
+            return super().search(queries_QD)
+
     def ready(self) -> None:
         """All vectors are beside the lists now."""
         self._store.ntotal = self.index.ntotal = self.n
 
     def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
-        """Put the rest into the lists."""
+        """Put the rest into the lists; by one thread, as they are few, and get the same lists from it every time."""
         if len(rows_Q):
-            self.lists.add_with_ids(vectors_QD, rows_Q)
+            with faiss_threads(1):
+                self.lists.add_with_ids(vectors_QD, rows_Q)
 
 
 def codes_of(lists: Any, block_BD: Vectors) -> Codes:
