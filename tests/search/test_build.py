@@ -250,6 +250,8 @@ def test_what_follows_the_index_counts_where_it_needs_more() -> None:
     alone = Plan.of_build(kind)
     assert Plan.of_build(kind, 1 << 20).memory_bytes == pytest.approx(alone.memory_bytes, rel=0.05)
     assert Plan.of_build(kind, 1 << 32).memory_bytes > 1 << 32
+    assert Plan.of_build(kind, 0, 1 << 20).memory_bytes == pytest.approx(alone.memory_bytes, rel=0.05)
+    assert Plan.of_build(kind, 0, 1 << 32).memory_bytes > 1 << 32
 
 
 def test_an_update_needs_the_index_and_what_is_read() -> None:
@@ -266,6 +268,8 @@ def test_more_vectors_need_more_of_both() -> None:
 
 class Apart:
     """The vectors in some parts, encoded in no order; and the lists that were learned before."""
+
+    memory_bytes = 1 << 20
 
     def __init__(self, vectors_ND: Vectors, seed: int, learned: Any = None) -> None:
         self._vectors_ND, self._learned, self._rng = vectors_ND, learned, np.random.default_rng(seed)

@@ -47,10 +47,16 @@ class Plan:
     index_bytes: int  # the finished index, in memory and on the disk
 
     @classmethod
-    def of_build(cls, kind: Flat, later_bytes: int = 0) -> "Plan":
-        """Predict a build; what follows needs `later_bytes` when the index has been written and is no longer held."""
+    def of_build(cls, kind: Flat, later_bytes: int = 0, encoding_bytes: int = 0) -> "Plan":
+        """Predict a build.
+
+        Args:
+            kind: what is built.
+            later_bytes: that what follows needs when the index has been written and is no longer held.
+            encoding_bytes: that rows in parts need before they are filled in, see `Parts`.
+        """
         training = 2 * kind.training_rows * kind.dim * 4
-        most = max(training, kind.index_bytes + kind.filling_bytes) + _READING
+        most = max(training, encoding_bytes, kind.index_bytes + kind.filling_bytes) + _READING
         return cls(kind.name, resident_bytes() + max(most, later_bytes), kind.index_bytes)
 
     @classmethod
@@ -121,7 +127,15 @@ class EncodedPart:
 
 
 class Parts(Protocol):
-    """The rows of a table in parts, each encoded by itself."""
+    """The rows of a table in parts, each encoded by itself.
+
+    Attributes:
+        memory_bytes: that this process needs for those that it encodes at once.
+    """
+
+    @property
+    def memory_bytes(self) -> int:
+        """See the class."""
 
     def learned(self) -> Any:
         """The lists without rows that a stopped run has learned; None where there are none."""
@@ -185,7 +199,8 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
         training_rows = training_rows[:0]
     queries_QD, training_TD = sample_rows(blocks, n, [query_rows, training_rows])
 
-    plan = Plan.of_build(kind, later_bytes)
+    in_parts = parts is not None and isinstance(kind, Lists)
+    plan = Plan.of_build(kind, later_bytes, parts.memory_bytes if parts and in_parts else 0)
     if plan.index_bytes >= _WORTH_TELLING:
         memory, size = (f"{count / 1e6:,.0f} MB" for count in (plan.memory_bytes, plan.index_bytes))
         report(Progress("note", note=f"predicted for {plan.kind}: {memory} of memory at the peak, an index of {size}"))
@@ -197,7 +212,6 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
 
     truth = ExactNeighbours(queries_QD)
     every_N = np.ones(n, dtype=bool)
-    in_parts = parts is not None and isinstance(kind, Lists)
     if parts and isinstance(kind, Lists):
         kind.put(_looked_at(parts.encoded(kind.lists, query_rows, queries_QD), truth, threads))
         fill(kind, blocks, ~every_N, query_rows, [], report)

@@ -42,6 +42,8 @@ from wordpipe.stages.job import Job
 
 LIBRARIES = ("faiss-cpu", "numpy", "pyarrow")
 SHARD_BYTES = 16 << 20  # of uncompressed rows: a row group, or several small ones
+_ROW_GROUPS = 4  # in memory, of a shard: as it is read, a part of it as unit vectors, and compared
+_AT_ONCE = 8_192  # vectors
 _LISTS, _QUERY_ROWS, _QUERIES = "lists.faiss", "query-rows.npy", "queries.npy"
 
 
@@ -82,7 +84,7 @@ class IndexShards:
     def memory_bytes(self) -> int:
         """See `ShardWork`: libraries, a row group as it is read and as unit vectors, the lists and the queries."""
         held = sum((self.cache / name).stat().st_size for name in (_LISTS, _QUERIES))
-        return 400_000_000 + 4 * self.shard_bytes + 3 * held
+        return 400_000_000 + _ROW_GROUPS * self.shard_bytes + 3 * held
 
     def size_of(self, number: int) -> int:
         """See `ShardWork`."""
@@ -110,11 +112,12 @@ class IndexShards:
 
 
 def _counted(blocks: Iterator[NDArray[np.float32]], on_units: OnUnits) -> Iterator[NDArray[np.float32]]:
-    """The blocks; with each it is said how many vectors came before."""
+    """The blocks, some thousand vectors at a time; with each it is said how many came before."""
     done = 0
     for block in blocks:
-        on_units(done)
-        yield block
+        for first in range(0, len(block), _AT_ONCE):
+            on_units(done + first)
+            yield block[first : first + _AT_ONCE]
         done += len(block)
 
 
@@ -136,6 +139,13 @@ class IndexParts:
         self._job, self._cache = job, ResumeCache(job.partial, f"{job.recipe} {library_versions(*LIBRARIES)} {rows}")
         cache = self._cache
         self._work = IndexShards(SentArtifact.of(source), cache.path.absolute(), cache.recipe, SHARD_BYTES, rows)
+
+    @property
+    def memory_bytes(self) -> int:
+        """That this process needs for the shards that it makes at once."""
+        options = self._job.engine_options
+        at_once = min(options.threads, len(self._work.rows)) if options.engine == "local" else 0
+        return at_once * _ROW_GROUPS * SHARD_BYTES
 
     def learned(self) -> Any:
         """The lists without rows that a stopped run has learned; None where there are none."""
