@@ -93,8 +93,7 @@ class IndexShards:
     def prepare(self, threads: int, stack: ExitStack, opened: None = None) -> _State:
         """See `ShardWork`; raises as `SentArtifact.open`."""
         source, cache = self.source.open(stack), ResumeCache(self.cache, self.recipe, shared=True)
-        with cache.open(_LISTS) as file:
-            lists = read_index(file, size=(self.cache / _LISTS).stat().st_size, where=str(self.cache / _LISTS))
+        lists = _read_lists(cache)
         query_rows, queries = (parse_array((self.cache / name).read_bytes()) for name in (_QUERY_ROWS, _QUERIES))
         return _State(source, shards_of(source, source.kind, self.shard_bytes), cache, lists, query_rows, queries)
 
@@ -119,6 +118,13 @@ def _counted(blocks: Iterator[NDArray[np.float32]], on_units: OnUnits) -> Iterat
             on_units(done + first)
             yield block[first : first + _AT_ONCE]
         done += len(block)
+
+
+def _read_lists(cache: ResumeCache) -> Any:
+    path = cache.path / _LISTS
+    with path.open("rb") as file:
+        # faiss counts a table of products that it would make of other lists: 16 numbers for each of a centroid's, at most
+        return read_index(file, size=16 * path.stat().st_size, where=str(path))
 
 
 def encoded_name(number: int) -> str:
@@ -152,9 +158,7 @@ class IndexParts:
         if self._cache.figures(_LISTS) is None:
             return None
         self._job.note("continuing a stopped run: its lists are learned")
-        path = self._cache.path / _LISTS
-        with path.open("rb") as file:
-            return read_index(file, size=path.stat().st_size, where=str(path))
+        return _read_lists(self._cache)
 
     def encoded(self, lists: Any, query_rows: NDArray[np.int64], queries: NDArray[np.float32]) -> Iterator[EncodedPart]:
         """See `Parts.encoded`.
