@@ -169,7 +169,7 @@ def _sum_of(vectors_ND: Vectors, rows: Rows) -> Vectors:
 def _fill_empty(centres_KD: Vectors, counts_K: Rows) -> None:
     """Give each centre without vectors a half of the largest cluster, in place."""
     apart_D = np.where(np.arange(centres_KD.shape[1]) % 2, 1 - _HALVING, 1 + _HALVING).astype(np.float32)
-    for empty in np.flatnonzero(counts_K == 0):
+    for empty in np.flatnonzero(counts_K == 0).tolist():
         largest = int(counts_K.argmax())
         centres_KD[empty] = centres_KD[largest] * apart_D
         centres_KD[largest] *= 2 - apart_D

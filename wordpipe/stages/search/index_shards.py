@@ -42,8 +42,9 @@ from wordpipe.stages.job import Job
 
 LIBRARIES = ("faiss-cpu", "numpy", "pyarrow")
 SHARD_BYTES = 16 << 20  # of uncompressed rows: a row group, or several small ones
-_ROW_GROUPS = 4  # in memory, of a shard: as it is read, a part of it as unit vectors, and compared
-_AT_ONCE = 8_192  # vectors
+_ROW_GROUPS = (
+    5  # in memory, of a shard: as it is read, as unit vectors, without the queries, compared with them and the lists
+)
 _LISTS, _QUERY_ROWS, _QUERIES = "lists.faiss", "query-rows.npy", "queries.npy"
 
 
@@ -111,12 +112,11 @@ class IndexShards:
 
 
 def _counted(blocks: Iterator[NDArray[np.float32]], on_units: OnUnits) -> Iterator[NDArray[np.float32]]:
-    """The blocks, some thousand vectors at a time; with each it is said how many came before."""
+    """The blocks; with each it is said how many vectors came before."""
     done = 0
     for block in blocks:
-        for first in range(0, len(block), _AT_ONCE):
-            on_units(done + first)
-            yield block[first : first + _AT_ONCE]
+        on_units(done)
+        yield block
         done += len(block)
 
 
