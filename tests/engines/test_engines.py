@@ -255,6 +255,7 @@ def test_indexes_have_the_same_bytes(ray_here, some_words, tmp_path, n, settings
     }
     assert len(digests) == 1
     with Artifact(source) as vectors, Artifact(tmp_path / "i0") as index:
+        assert index.manifest.bitwise
         blocks = [block for _, block in read_vectors(vectors, "words")]
         assert len(blocks) > 8 or n == 40
         whole = build_index(lambda: iter(blocks), n, blocks[0].shape[1], IndexSettings(threads=1, **settings))
