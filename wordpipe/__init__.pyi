@@ -744,7 +744,7 @@ def index(
         update: change the index that stands at the output by the rows that came, went or changed. Default: False.
         max_memory: refuse to build where the prediction is above this; nothing = no bound. Default: ''.
         seed: seed of graph levels, of k-means and of the held-out queries. Default: 1.
-        threads: threads, 0 = one per core; with one, every kind has the same bytes every time. Default: 0.
+        threads: threads, 0 = one per core; a graph has the same bytes every time with one alone. Default: 0.
 
     Settings, lists (ivf-pq):
         nlist: lists; 0 = the square root of the number of vectors. Default: 0.

@@ -1,5 +1,6 @@
 """Engines make all shards, whatever becomes of the processes, and say what went wrong."""
 
+import io
 import json
 import os
 import random
@@ -13,12 +14,15 @@ import pytest
 import wordpipe
 from tests.support.shard_work import NumberShards
 from tests.support.small_shards import SMALL
+from tests.support.word_artifacts import changed, texts, words
 from wordpipe import RunOptions
-from wordpipe.artifacts import ResumeCache, tables
+from wordpipe.artifacts import Artifact, ResumeCache, read_vectors, tables
 from wordpipe.engines import EngineOptions, ShardProgress, on_ray, open_engine
-from wordpipe.errors import BudgetError, ConfigError, InputError, PeerError, StorageError
+from wordpipe.errors import BudgetError, ConfigError, DivergedError, InputError, PeerError, StorageError
 from wordpipe.runtime import Progress
-from wordpipe.stages.search import embed_shards
+from wordpipe.search import build_index, write_index
+from wordpipe.search.settings import IndexSettings
+from wordpipe.stages.search import embed_shards, index_shards
 from wordpipe.stages.text import ingest, token_shards
 
 
@@ -210,6 +214,93 @@ def test_vectors_have_the_same_bytes(ray_here, built, tmp_path, monkeypatch, enc
         for n, run in enumerate(runs)
     }
     assert len(digests) == 1
+
+
+@pytest.fixture
+def some_words(tmp_path, monkeypatch):
+    """A words artifact of many small row groups."""
+
+    def make(rows, name="s"):
+        with monkeypatch.context() as patch:
+            patch.setattr(tables, "ROW_GROUP_BYTES", SMALL)
+            return words(tmp_path / name, rows)
+
+    monkeypatch.setattr(index_shards, "SHARD_BYTES", 3 * SMALL)
+    return make
+
+
+@pytest.mark.parametrize(
+    ("n", "settings"),
+    [(2_500, {}), (1_003, {"pq_dims": 16, "nlist": 7}), (1_500, {"pq_dims": 3, "seed": 5, "recall": 0.6}), (40, {})],
+)
+def test_indexes_have_the_same_bytes(ray_here, some_words, tmp_path, n, settings):
+    source = some_words(texts(n, random.randrange(1 << 30)))
+    settings = {"type": "ivf-pq", **settings}
+    digests = {
+        wordpipe.index(source, output=tmp_path / f"i{number}", run=run, **settings).digest
+        for number, run in enumerate(engines())
+    }
+    assert len(digests) == 1
+    with Artifact(source) as vectors, Artifact(tmp_path / "i0") as index:
+        assert index.manifest.bitwise
+        blocks = [block for _, block in read_vectors(vectors, "words")]
+        assert len(blocks) > 8 or n == 40
+        whole = build_index(lambda: iter(blocks), n, blocks[0].shape[1], IndexSettings(threads=1, **settings))
+        write_index(whole.index, file := io.BytesIO())
+        assert file.getvalue() == index.read("index.faiss")  # filled by one `add` after the other
+
+
+def test_a_killed_index_goes_on_with_another_engine(ray_here, some_words, tmp_path, nursery, monkeypatch):
+    source = some_words(texts(1_200, 3))
+    call = "tests.support.small_shards:index", str(source), str(tmp_path / "i"), '{"type": "ivf-pq", "threads": 1}'
+    killed = nursery.start(
+        *call, WORDPIPE_FAILPOINT="resume_cache.file_finished:kill:6"
+    )  # lists, queries, three shards
+    assert killed.wait() == -signal.SIGKILL
+    monkeypatch.setattr(index_shards, "SHARD_BYTES", 1)
+    told: list[Progress] = []
+    run = RunOptions(engine="ray", report=told.append)
+    again = wordpipe.index(source, output=tmp_path / "i", type="ivf-pq", run=run)
+    notes = [one.note for one in told if one.note]
+    assert any("continuing a stopped run: its lists are learned" in note for note in notes)
+    assert any("continuing a stopped run: 3 of " in note for note in notes)
+    assert "training" not in {one.phase for one in told}
+    assert again.digest == wordpipe.index(source, output=tmp_path / "whole", type="ivf-pq").digest
+    assert not (tmp_path / ".i.partial").exists()
+
+
+def test_vectors_of_a_shard_without_a_direction_are_named(ray_here, some_words, tmp_path):
+    rows = texts(1_500, 4)
+    rows[[*rows][1_400]][:] = 0
+    for run in engines():
+        with pytest.raises(DivergedError, match="row 1400"):
+            wordpipe.index(some_words(rows), output=tmp_path / "i", type="ivf-pq", run=run)
+
+
+def test_a_graph_has_no_shards(built, tmp_path):
+    for run in (RunOptions(engine="ray"), RunOptions(workers=2)):
+        with pytest.raises(ConfigError, match="index of type hnsw is made as a whole"):
+            wordpipe.index(built / "words", output=tmp_path / "i", type="hnsw", run=run)
+    (tmp_path / "v.txt").write_text("bee 1 0\nwasp 0 1\nant 1 1\n")
+    (tmp_path / "p.toml").write_text(
+        '[stage.words]\ncommand = "import"\ninputs = ["v.txt"]\n\n'
+        '[stage.index]\ncommand = "index"\ninputs = ["words"]\ntype = "hnsw"\n'
+    )
+    made = wordpipe.run(tmp_path / "p.toml", run=RunOptions(engine="ray", workers=2))
+    assert [one.kind for one in made] == ["words", "index"]
+
+
+def test_what_of_an_index_is_not_sent_away_is_said(ray_here, some_words, tmp_path):
+    rows, said = texts(1_200, 5), []
+    run = RunOptions(engine="ray", report=lambda one: said.append(one.note or ""))
+    wordpipe.index(some_words(rows), output=tmp_path / "i", run=run)
+    assert "an index of 1,200 vectors is flat: it is filled in this process, without shards" in said
+    said.clear()
+    wordpipe.index(tmp_path / "s", output=tmp_path / "i", type="ivf-pq", run=run)
+    assert not any("in this process" in note for note in said)
+    some_words(changed(rows, texts(5, 6, "new"), 3))
+    wordpipe.index(tmp_path / "s", output=tmp_path / "i", type="ivf-pq", update=True, run=run)
+    assert "an update changes the index in this process, without shards" in said
 
 
 def test_a_killed_driver_goes_on_with_another_engine(built, tmp_path, nursery, monkeypatch, ray_here):

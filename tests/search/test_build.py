@@ -14,11 +14,13 @@ from wordpipe.errors import ArtifactError, BudgetError, ConfigError, DivergedErr
 from wordpipe.runtime import forget_peak_memory, peak_memory_bytes
 from wordpipe.search import (
     KINDS,
+    EncodedPart,
     ExactNeighbours,
     Lists,
     Plan,
     VectorIndex,
     build_index,
+    encode_part,
     faiss_threads,
     resident_bytes,
     write_index,
@@ -209,16 +211,6 @@ def test_auto_reaches_its_target_on_foreign_queries_of_every_space(space: str, m
     assert found >= 0.93  # 200 queries know it to 0.015
 
 
-def test_what_is_learned_in_two_steps_is_what_faiss_learns_in_one() -> None:
-    training_TD = unit(2_000, 16, 1, clusters=20)
-    kind, other = (Lists(2_000, 16, IndexSettings(type="ivf-pq")) for _ in range(2))
-    with faiss_threads(1):
-        kind.learn(training_TD)
-        other.index.train(training_TD)
-    assert kind.index.is_trained
-    np.testing.assert_array_equal(faiss.serialize_index(kind.index), faiss.serialize_index(other.index))
-
-
 def test_the_threads_are_as_before() -> None:
     with faiss_threads(2):
         Lists(2_000, 16, IndexSettings(type="ivf-pq")).learn(unit(2_000, 16, 1))
@@ -258,6 +250,8 @@ def test_what_follows_the_index_counts_where_it_needs_more() -> None:
     alone = Plan.of_build(kind)
     assert Plan.of_build(kind, 1 << 20).memory_bytes == pytest.approx(alone.memory_bytes, rel=0.05)
     assert Plan.of_build(kind, 1 << 32).memory_bytes > 1 << 32
+    assert Plan.of_build(kind, 0, 1 << 20).memory_bytes == pytest.approx(alone.memory_bytes, rel=0.05)
+    assert Plan.of_build(kind, 0, 1 << 32).memory_bytes > 1 << 32
 
 
 def test_an_update_needs_the_index_and_what_is_read() -> None:
@@ -270,3 +264,55 @@ def test_more_vectors_need_more_of_both() -> None:
         plans = [Plan.of_build(kind(n, 32, IndexSettings(threads=1))) for n in (30_000, 300_000)]
         assert plans[0].index_bytes < plans[1].index_bytes
         assert plans[0].memory_bytes < plans[1].memory_bytes
+
+
+class Apart:
+    """The vectors in some parts, encoded in no order; and the lists that were learned before."""
+
+    memory_bytes = 1 << 20
+
+    def __init__(self, vectors_ND: Vectors, seed: int, learned: Any = None) -> None:
+        self._vectors_ND, self._learned, self._rng = vectors_ND, learned, np.random.default_rng(seed)
+
+    def learned(self) -> Any:
+        return self._learned
+
+    def encoded(self, lists: Any, query_rows: Any, queries_QD: Vectors) -> Iterator[EncodedPart]:
+        n = len(self._vectors_ND)
+        bounds = [0, *np.sort(self._rng.integers(n, size=5)).tolist(), n]
+        found = {}
+        for number in self._rng.permutation(len(bounds) - 1).tolist():
+            blocks = np.array_split(self._vectors_ND[bounds[number] : bounds[number + 1]], 3)
+            with faiss_threads(1):
+                found[number] = encode_part(lists, blocks, bounds[number], query_rows, queries_QD)
+        return (found[number] for number in sorted(found))
+
+
+@pytest.mark.parametrize(("n", "dim", "settings"), [(1_000, 6, {}), (3_000, 24, {"nlist": 3}), (2_000, 33, {})])
+def test_lists_filled_part_by_part_are_those_of_one_add(n: int, dim: int, settings: dict[str, Any]) -> None:
+    seed = int(np.random.default_rng().integers(1 << 30))
+    vectors_ND = unit(n, dim, seed, clusters=20)
+    whole = built(vectors_ND, type="ivf-pq", **settings)
+    for threads in (1, 3):
+        ours = built(vectors_ND, type="ivf-pq", threads=threads, parts=Apart(vectors_ND, seed), **settings)
+        assert as_bytes(ours.index) == as_bytes(whole.index)
+        assert ours.held is not None
+        assert whole.held is not None
+        np.testing.assert_array_equal(ours.held["near"], whole.held["near"])
+        np.testing.assert_allclose(ours.held["score"], whole.held["score"], atol=1e-6)
+        assert ours.bitwise
+        assert ours.exact_queries_per_s
+
+
+def test_what_was_learned_before_is_not_learned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors_ND = unit(1_500, 16, 21)
+    before = Lists(1_500, 16, IndexSettings(type="ivf-pq"))
+    with faiss_threads(1):
+        before.learn(unit(1_500, 16, 22))  # other vectors
+    monkeypatch.setattr(Lists, "learn", None)
+    centroids = faiss.downcast_index(before.lists.quantizer).reconstruct_n()
+    ours = built(vectors_ND, type="ivf-pq", parts=Apart(vectors_ND, 1, faiss.clone_index(before.lists)))
+    assert ours.recall_met
+    quantizer = faiss.downcast_index(faiss.extract_index_ivf(ours.index).quantizer)
+    np.testing.assert_array_equal(quantizer.reconstruct_n(), centroids)
+    assert ours.index.ntotal == 1_500

@@ -176,3 +176,39 @@ def test_what_weighs_is_the_log_likelihood_ratio():
     assert module._surprise(7, 10, 9, 40) == pytest.approx((seen * np.log(seen / expected)).sum())
     assert module._surprise(1, 10, 9, 40) == 0  # rarer than by chance
     assert module._surprise(5, 5, 5, 5) == 0  # a single cluster: nothing is told
+
+
+@pytest.mark.parametrize(("n", "dim", "k"), [(2_500, 384, 300), (1_100, 129, 446), (40, 5, 40), (3_000, 31, 7)])
+def test_centres_of_lists_have_the_same_bytes_for_any_threads(n, dim, k):
+    vectors_ND = unit(n, dim, int(np.random.default_rng().integers(1 << 30)), clusters=30)
+    found = {module.list_centres(vectors_ND, k, 1, threads).tobytes() for threads in (1, 2, 3, 5)}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_centres_of_lists_are_those_of_k_means_by_hand(seed):
+    vectors_ND = unit(400, 6, seed, clusters=9)
+    rng = np.random.default_rng([module._LISTS, seed])
+    centres_KD = vectors_ND[np.sort(rng.choice(400, size=8, replace=False))]
+    for _ in range(module._LIST_ROUNDS):
+        nearest_N = (vectors_ND @ centres_KD.T).argmax(axis=1)
+        assert len({*nearest_N.tolist()}) == 8  # a cluster of none is another test's
+        centres_KD = np.array([vectors_ND[nearest_N == number].mean(axis=0) for number in range(8)])
+        centres_KD /= np.linalg.norm(centres_KD, axis=1, keepdims=True)
+    np.testing.assert_allclose(module.list_centres(vectors_ND, 8, seed, 2), centres_KD, atol=1e-5)
+
+
+def test_centres_of_lists_are_as_near_as_those_of_faiss():
+    vectors_ND = unit(4_000, 24, int(np.random.default_rng().integers(1 << 30)), clusters=50)
+    kmeans = faiss.Kmeans(24, 60, niter=10, spherical=True, seed=1, min_points_per_centroid=1)
+    kmeans.train(vectors_ND)
+    ours = assigned(vectors_ND, module.list_centres(vectors_ND, 60, 1, 2))[1].mean()
+    assert ours >= assigned(vectors_ND, kmeans.centroids)[1].mean() - 0.02
+
+
+def test_a_list_without_vectors_gets_half_of_the_largest():
+    vectors_ND = np.repeat(unit(5, 8, 1), [300, 30, 30, 30, 10], axis=0)
+    centres_KD = module.list_centres(vectors_ND, 12, 3, 2)
+    np.testing.assert_allclose(np.linalg.norm(centres_KD, axis=1), 1, atol=1e-6)
+    assert len(np.unique(centres_KD, axis=0)) == 12
+    assert assigned(vectors_ND, centres_KD)[1].min() > 0.999

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.search import Built, build_index
+from wordpipe.search import Built, Parts, build_index
 from wordpipe.search.settings import IndexSettings
 
 Vectors = npt.NDArray[np.float32]
@@ -21,14 +21,14 @@ def unit(n: int, dim: int, seed: int, *, clusters: int = 0) -> Vectors:
     return (vectors_ND / np.linalg.norm(vectors_ND, axis=1, keepdims=True)).astype(np.float32)
 
 
-def built(vectors_ND: Vectors, *, block: int = 700, **values: Any) -> Built:
-    """An index over the vectors, which come in blocks."""
+def built(vectors_ND: Vectors, *, block: int = 700, parts: Parts | None = None, **values: Any) -> Built:
+    """An index over the vectors, which come in blocks; also in parts, where they are given."""
 
     def blocks() -> Iterator[Vectors]:
         for first in range(0, len(vectors_ND), block):
             yield vectors_ND[first : first + block]
 
-    return build_index(blocks, *vectors_ND.shape, IndexSettings(**({"threads": 1} | values)))
+    return build_index(blocks, *vectors_ND.shape, IndexSettings(**({"threads": 1} | values)), parts=parts)
 
 
 def exact(vectors_ND: Vectors, query_D: Vectors, k: int) -> list[int]:

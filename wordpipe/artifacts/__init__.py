@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
     from wordpipe.artifacts.reader import Artifact, BundledFiles, is_artifact, refuse_inside_artifact
-    from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors
+    from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors, shard_vectors
     from wordpipe.artifacts.tables import (
         PartFiles,
         Shard,

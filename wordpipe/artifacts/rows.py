@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wordpipe.artifacts.layout import matrix_of, unit_vectors
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import open_part, parquet_errors, part_names
+from wordpipe.artifacts.tables import Shard, open_part, parquet_errors, part_names
 
 _COLUMN = "vector"
 _SELECTIONS = 2  # kept: of 50,000 rows of width 384 one is 77 MB
@@ -121,6 +121,13 @@ def read_vectors(
                 if columns:
                     others = part.read_row_group(group, columns=list(columns), use_threads=False).combine_chunks()
                 yield others, _vectors(part, file, group)
+
+
+def shard_vectors(artifact: Artifact, shard: Shard) -> Iterator[NDArray[np.float32]]:
+    """The vectors of a shard of a table in order, (B, D) of each row group; see `read_vectors`."""
+    for name, group in shard.groups:
+        with open_part(artifact, name) as part, artifact.open(name) as file, parquet_errors(artifact.path / name):
+            yield _vectors(part, file, group)
 
 
 def _vectors(part: pq.ParquetFile, file: BinaryIO, group: int) -> NDArray[np.float32]:

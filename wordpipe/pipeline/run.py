@@ -201,7 +201,7 @@ class Pipeline:
             if state.fresh and not run.fresh:
                 continue
             local = replace(run, engine="local", address=None, workers=None)
-            yield state, self.make(stage, run if stage.command.parted else local)
+            yield state, self.make(stage, local if stage.command.joined else run)
 
     def make(
         self, stage: Stage, run: RunOptions, *, output: Path | None = None, settings: Mapping[str, Any] | None = None
@@ -218,6 +218,8 @@ class Pipeline:
         with self._at_home():
             arguments = stage.by_argument([self._resolve(name) for name in stage.inputs])
             chosen = self._settings(stage) if settings is None else dict(settings)
+            if not (stage.command.is_parted(chosen) or stage.command.joined):
+                run = replace(run, engine="local", address=None, workers=None)
             needed = self._with_needed(stage)
 
             def report(progress: Progress) -> None:

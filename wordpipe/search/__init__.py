@@ -7,7 +7,19 @@ from wordpipe.lazy import face
 if TYPE_CHECKING:
     from wordpipe.search.beir import read_collection
     from wordpipe.search.bm25 import LEXICAL, LexicalIndex
-    from wordpipe.search.build import Built, Measurement, Plan, Records, build_index, resident_bytes, some_held_out
+    from wordpipe.search.build import (
+        Built,
+        EncodedPart,
+        Measurement,
+        Parts,
+        Plan,
+        Records,
+        build_index,
+        encode_part,
+        resident_bytes,
+        rows_within,
+        some_held_out,
+    )
     from wordpipe.search.filters import locked_database, rows_where
     from wordpipe.search.groups import (
         ClusterTerms,

@@ -6,11 +6,11 @@ held-out queries are kept with their true neighbours, so that an update need not
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from resource import getpagesize
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from wordpipe.artifacts import unit_vectors
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError, InputError
 from wordpipe.metrics import recall_at_k
 from wordpipe.runtime import Progress, Report, peak_memory_bytes, quiet
-from wordpipe.search.index import KINDS, Flat, K, Width, faiss_threads, kind_names
+from wordpipe.search.index import KINDS, Codes, Flat, K, Lists, Width, codes_of, faiss_threads, kind_names
 from wordpipe.search.knn import DEPTH, Blocks, ExactNeighbours, Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
 
@@ -47,10 +47,16 @@ class Plan:
     index_bytes: int  # the finished index, in memory and on the disk
 
     @classmethod
-    def of_build(cls, kind: Flat, later_bytes: int = 0) -> "Plan":
-        """Predict a build; what follows needs `later_bytes` when the index has been written and is no longer held."""
+    def of_build(cls, kind: Flat, later_bytes: int = 0, encoding_bytes: int = 0) -> "Plan":
+        """Predict a build.
+
+        Args:
+            kind: what is built.
+            later_bytes: that what follows needs when the index has been written and is no longer held.
+            encoding_bytes: that rows in parts need before they are filled in, see `Parts`.
+        """
         training = 2 * kind.training_rows * kind.dim * 4
-        most = max(training, kind.index_bytes + kind.filling_bytes) + _READING
+        most = max(training, encoding_bytes, kind.index_bytes + kind.filling_bytes) + _READING
         return cls(kind.name, resident_bytes() + max(most, later_bytes), kind.index_bytes)
 
     @classmethod
@@ -103,16 +109,51 @@ class Built:
     held: Records | None  # the queries that an update is measured by; None where rows are not withheld
     tried: Sequence[str] = ()  # kinds that were built before and missed the target, or were not worth it
     plan: Plan | None = None  # what was predicted; None where nothing was, as in an update
+    in_parts: bool = False  # whether its rows were encoded in parts, by one thread each
 
     @property
     def bitwise(self) -> bool:
         """Whether the same vectors and settings give the same bytes again."""
-        return self.threads == 1 or not self.held_out
+        return self.threads == 1 or not self.held_out or self.in_parts
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPart:
+    """What is found out of some rows for lists (ivf-pq), wherever that is done."""
+
+    rows: Rows  # their numbers, but for those that are held-out queries
+    codes: Codes  # of these rows
+    truth: ExactNeighbours  # which of them are nearest to each query
+
+
+class Parts(Protocol):
+    """The rows of a table in parts, each encoded by itself.
+
+    Attributes:
+        memory_bytes: that this process needs for those that it encodes at once.
+    """
+
+    @property
+    def memory_bytes(self) -> int:
+        """See the class."""
+
+    def learned(self) -> Any:
+        """The lists without rows that a stopped run has learned; None where there are none."""
+
+    def encoded(self, lists: Any, query_rows: Rows, queries_QD: Vectors) -> Iterator[EncodedPart]:
+        """What `encode_part` gives of every part, in the order of their rows.
+
+        Args:
+            lists: learned, without rows.
+            query_rows: the numbers of the held-out queries, ascending.
+            queries_QD: these queries.
+        """
 
 
 def build_index(
-    blocks: Blocks, n: int, dim: int, settings: IndexSettings, report: Report = quiet, later_bytes: int = 0
-) -> Built:
+    blocks: Blocks, n: int, dim: int, settings: IndexSettings, report: Report = quiet, later_bytes: int = 0,
+    parts: Parts | None = None,
+) -> Built:  # fmt: skip
     """Build an index; memory holds the index, one block and the samples.
 
     Args:
@@ -122,6 +163,7 @@ def build_index(
         settings: the settings.
         report: is called with how far it is.
         later_bytes: memory that the caller will need when it has let go of the index, for the prediction.
+        parts: the same vectors in parts, by which lists (ivf-pq) are filled; None: block by block, here.
 
     Raises:
         InputError: there are no vectors.
@@ -135,7 +177,7 @@ def build_index(
     with faiss_threads(settings.threads) as threads:
         while True:
             kind = KINDS[kind_names(settings, n)[len(tried)]](n, dim, settings)
-            built = replace(_built(kind, blocks, threads, report, later_bytes), tried=tuple(tried))
+            built = replace(_built(kind, blocks, threads, report, later_bytes, parts), tried=tuple(tried))
             half_of_exact = 2 * n * dim / _MATRIX
             worth_it = not built.curve or kind.work(built.chosen.width) < half_of_exact
             if len(tried) + 1 == len(kind_names(settings, n)) or (built.recall_met and worth_it):
@@ -144,16 +186,21 @@ def build_index(
             del kind, built  # it would lie in memory beside the next
 
 
-def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes: int) -> Built:
+def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes: int, parts: Parts | None) -> Built:
     """Sample, predict, train, fill and tune one kind."""
     n, settings = kind.n, kind.settings
     report(Progress("sampling", 0, n, "vectors"))
     rng = np.random.default_rng([settings.seed, _STREAM])
     query_rows = draw_rows(rng, n, _QUERIES)
     training_rows = np.sort(rng.choice(n, size=kind.training_rows, replace=False))
+    learned = parts.learned() if parts and isinstance(kind, Lists) else None
+    if isinstance(kind, Lists) and learned is not None:
+        kind.go_on_with(learned)
+        training_rows = training_rows[:0]
     queries_QD, training_TD = sample_rows(blocks, n, [query_rows, training_rows])
 
-    plan = Plan.of_build(kind, later_bytes)
+    in_parts = parts is not None and isinstance(kind, Lists)
+    plan = Plan.of_build(kind, later_bytes, parts.memory_bytes if parts and in_parts else 0)
     if plan.index_bytes >= _WORTH_TELLING:
         memory, size = (f"{count / 1e6:,.0f} MB" for count in (plan.memory_bytes, plan.index_bytes))
         report(Progress("note", note=f"predicted for {plan.kind}: {memory} of memory at the peak, an index of {size}"))
@@ -165,10 +212,55 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
 
     truth = ExactNeighbours(queries_QD)
     every_N = np.ones(n, dtype=bool)
-    fill(kind, blocks, every_N, query_rows, [(truth, every_N)] if kind.withholds else [], report)
+    if parts and isinstance(kind, Lists):
+        kind.put(_looked_at(parts.encoded(kind.lists, query_rows, queries_QD), truth, threads))
+        fill(kind, blocks, ~every_N, query_rows, [], report)
+    else:
+        fill(kind, blocks, every_N, query_rows, [(truth, every_N)] if kind.withholds else [], report)
     built = finished(kind, truth, threads, report)
     kind.close(query_rows, queries_QD)
-    return replace(built, plan=plan, held=some_held_out(query_rows, truth, n) if kind.withholds else None)
+    held = some_held_out(query_rows, truth, n) if kind.withholds else None
+    return replace(built, plan=plan, held=held, in_parts=in_parts)
+
+
+def _looked_at(parts: Iterable[EncodedPart], truth: ExactNeighbours, threads: int) -> Iterator[tuple[Rows, Codes]]:
+    """The rows of parts and their codes; on the way the truth learns which of them are near."""
+    for part in parts:
+        truth.take(part.truth, at_once=threads)
+        yield part.rows, part.codes
+
+
+def encode_part(
+    lists: Any, blocks: Iterable[Vectors], first: int, query_rows: Rows, queries_QD: Vectors
+) -> EncodedPart:
+    """Find the codes of some rows, and which of them are nearest to the queries; with one thread always the same bytes.
+
+    Args:
+        lists: learned, without rows.
+        blocks: the vectors of the rows.
+        first: the number of the first.
+        query_rows: the numbers of the held-out queries, ascending, among all rows.
+        queries_QD: these queries.
+
+    Raises:
+        DivergedError: a vector is zero or not finite.
+    """
+    truth, rows, codes = ExactNeighbours(queries_QD), [], []
+    for block in blocks:
+        block_BD = unit_vectors(block, first=first)
+        within_B = rows_within(first, len(block_BD), query_rows)
+        rows.append(within_B)
+        codes.append(codes_of(lists, block_BD := block_BD[within_B - first]))
+        truth.look_at(within_B, block_BD)
+        first += len(block)
+    return EncodedPart(np.concatenate(rows), np.concatenate(codes), truth)
+
+
+def rows_within(first: int, count: int, query_rows: Rows) -> Rows:
+    """The numbers of `count` rows from `first` on that are no held-out queries."""
+    within_B = np.ones(count, dtype=bool)
+    within_B[query_rows[slice(*np.searchsorted(query_rows, (first, first + count)))] - first] = False
+    return first + np.flatnonzero(within_B)
 
 
 def draw_rows(rng: np.random.Generator, n: int, most: int) -> Rows:
@@ -262,7 +354,7 @@ def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:
     """Ask the index the same queries at a width, and compare."""
     kind.tune(width)
     start = time.perf_counter()
-    scores_QK, rows_QK = kind.index.search(truth.queries, K)
+    scores_QK, rows_QK = kind.search(truth.queries)
     seconds = time.perf_counter() - start
     scores_QK = np.where(rows_QK < 0, np.float32(-np.inf), scores_QK)
     recall = recall_at_k(-np.sort(-scores_QK, axis=1), truth.scores[:, :K])
@@ -342,7 +434,8 @@ def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
     others = np.setdiff1d(np.arange(len(query_rows)), kept)
     part = ExactNeighbours(truth.queries[kept])
     part.scores, part.near = truth.scores[kept], truth.near[kept]
-    part.look_at(query_rows[others], truth.queries[others])
+    with faiss_threads(1):  # for the same last digits every time
+        part.look_at(query_rows[others], truth.queries[others])
     return held_out(query_rows[kept], part)
 
 

@@ -10,16 +10,19 @@ until the search has been tuned on them. In whatever order rows are added, the f
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import faiss
 import numpy as np
+import numpy.typing as npt
 
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.runtime import cpu_count
+from wordpipe.search.groups import list_centres
 from wordpipe.search.knn import Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.soundness import check_structure
@@ -32,9 +35,13 @@ _TRAIN_PER_LIST = 64  # k-means wants at least 39 and uses at most 256 vectors p
 _MIN_PER_LIST = 39
 _CODE_ROUNDS = 10  # of k-means over 16 codes: 25, faiss's own, took 2.4 times as long and found the same share (0.994)
 _ID = 8  # bytes of a row number in a list
+_TOGETHER = 64  # queries that one thread searches for at once
 _RANDOM_READ = 4.0  # how much dearer a byte of a candidate's vector is than one of a list that is read in order
 _REFINED, _HEAD = b"IxRF", 37  # how lists with vectors beside them begin, and where the lists themselves do
 _FAISS_PLACE = re.compile(r"^Error in .* at \S+:\d+: ")  # which line of faiss complains
+
+Codes = npt.NDArray[np.uint8]
+"""(B, S) of each vector the number of its list and its codes, in faiss's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,11 @@ class Flat:
     def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
         """Add the rows that were withheld."""
 
+    def search(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
+        """(Q, K) the scores of what it finds, and the rows."""
+        found: tuple[Vectors, Rows] = self.index.search(queries_QD, K)
+        return found
+
 
 class Graph(Flat):
     """A graph of neighbours that is walked towards the query (HNSW; Malkov and Yashunin, arXiv 1603.09320)."""
@@ -183,9 +195,6 @@ class Lists(Flat):
         recipe = f"IVF{self._list_count()},PQ{self._parts()}x4fs,RFlat"
         index: Any = faiss.index_factory(self.dim, recipe, faiss.METRIC_INNER_PRODUCT)
         lists: Any = faiss.downcast_index(index.base_index)
-        lists.cp.seed = self.settings.seed
-        lists.cp.spherical = True
-        lists.cp.min_points_per_centroid = 1  # our own bound is in _list_count; faiss would warn on its own terms
         lists.pq.cp.niter = _CODE_ROUNDS
         return index
 
@@ -253,11 +262,33 @@ class Lists(Flat):
         dimensions, too small to share: on two busy cores 192 of them took 35 s of processor time with two threads, most of it
         waiting for each other, and 2.5 s with one.
         """
-        held: Any = faiss
-        lists = held.extract_index_ivf(self.index)
-        lists.train_q1(len(training_TD), held.swig_ptr(training_TD), False, lists.metric_type)
+        lists, threads = self.lists, faiss.omp_get_max_threads()
+        lists.quantizer.add(list_centres(training_TD, lists.nlist, self.settings.seed, threads))
         with faiss_threads(1):
             self.index.train(training_TD)
+
+    def go_on_with(self, lists: Any) -> None:
+        """Take lists without rows that were learned before, in the place of learning."""
+        self.index = _with_vectors_beside(lists)
+
+    def put(self, parts: Iterable[tuple[Rows, Codes]]) -> None:
+        """Put rows into the empty lists by their codes, in this order; as `add` would, byte for byte.
+
+        Faiss packs codes for its search 32 at a time, and takes them one by one only unpacked: so they are in memory twice
+        for a moment, before `begin` takes that of the vectors, which are 13 times as large or more.
+        """
+        lists, held = self.lists, faiss
+        plain: Any = held.IndexIVFPQ(
+            lists.quantizer, lists.d, lists.nlist, lists.pq.M, lists.pq.nbits, lists.metric_type
+        )
+        plain.pq, plain.by_residual, plain.is_trained = lists.pq, lists.by_residual, True
+        for rows_B, codes_BS in parts:
+            if len(rows_B):
+                plain.add_sa_codes(codes_BS, rows_B)
+        packed: Any = held.IndexIVFPQFastScan(plain, lists.bbs)
+        lists.replace_invlists(packed.invlists, True)
+        packed.own_invlists = False
+        lists.ntotal = packed.ntotal
 
     def begin(self) -> None:
         """Take the memory of the vectors beside the lists, to be written to: what `add` copies would be touched twice."""
@@ -274,14 +305,39 @@ class Lists(Flat):
         if within_B.any():
             self.lists.add_with_ids(block_BD[within_B], first + np.flatnonzero(within_B))
 
+    def search(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
+        """As in `Flat`; always the same queries together and by one thread, whatever the number of threads.
+
+        faiss finds the lists of queries by a product of matrices, which it adds up in another order for other numbers of
+        queries or threads; and the recall decides how wide the index searches. 64 together are searched for more slowly than
+        a thousand by one thread, by a fifth where each looks at one list and by a tenth at 40 (200,000 vectors of width 128).
+        """
+        parts = np.split(queries_QD, np.arange(_TOGETHER, len(queries_QD), _TOGETHER))
+        with ThreadPoolExecutor(faiss.omp_get_max_threads()) as pool:
+            scores, rows = zip(*pool.map(self._search_alone, parts), strict=True)
+        return np.concatenate(scores), np.concatenate(rows)
+
+    def _search_alone(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
+        with faiss_threads(1):
+            return super().search(queries_QD)
+
     def ready(self) -> None:
         """All vectors are beside the lists now."""
         self._store.ntotal = self.index.ntotal = self.n
 
     def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
-        """Put the rest into the lists."""
+        """Put the rest into the lists; by one thread, as they are few, and get the same lists from it every time."""
         if len(rows_Q):
-            self.lists.add_with_ids(vectors_QD, rows_Q)
+            with faiss_threads(1):
+                self.lists.add_with_ids(vectors_QD, rows_Q)
+
+
+def codes_of(lists: Any, block_BD: Vectors) -> Codes:
+    """The codes of vectors in learned lists: a pure function of the two, with one thread."""
+    codes_BS: Codes = np.empty((len(block_BD), lists.sa_code_size()), dtype=np.uint8)
+    if len(block_BD):
+        lists.sa_encode(block_BD, codes_BS)
+    return codes_BS
 
 
 KINDS: dict[str, type[Flat]] = {kind.name: kind for kind in (Flat, Graph, Lists)}
@@ -359,7 +415,11 @@ def read_lists(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
     if file.read(_HEAD)[: len(_REFINED)] != _REFINED:
         file.seek(0)
         return read_index(file, size=size, where=where)
-    lists: Any = read_index(file, size=size, where=where)
+    return _with_vectors_beside(read_index(file, size=size, where=where))
+
+
+def _with_vectors_beside(lists: Any) -> Any:
+    """An index of lists, with an empty place for the vectors beside them."""
     index: Any = faiss.index_factory(lists.d, "Flat,RFlat", lists.metric_type)
     index.base_index.this.own(True)  # the empty place of the lists goes when this line is done
     index.base_index, index.is_trained = lists, lists.is_trained

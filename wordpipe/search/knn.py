@@ -140,6 +140,7 @@ class ExactNeighbours:
         scores: (Q, depth) float32, the largest first; -inf where there are not so many.
         near: (Q, depth) int64, their rows; -1 there.
         timed: whether all rows were looked at; where some were known already, the speed tells nothing.
+        seconds: that it took.
     """
 
     def __init__(self, queries_QD: Vectors, *, depth: int = DEPTH) -> None:
@@ -147,7 +148,7 @@ class ExactNeighbours:
         self.scores = np.full((len(queries_QD), depth), -np.inf, dtype=np.float32)
         self.near = np.full((len(queries_QD), depth), -1, dtype=np.int64)
         self.timed = True
-        self._seconds = 0.0
+        self.seconds = 0.0
 
     def look_at(self, rows_B: Rows, block_BD: Vectors) -> None:
         """Take the vectors of these rows into account."""
@@ -158,14 +159,23 @@ class ExactNeighbours:
         start, depth = time.perf_counter(), self.near.shape[1]
         most = min(depth + 1, len(block_BD))
         scores_QK, found_QK = faiss.knn(self.queries, block_BD, most, metric=faiss.METRIC_INNER_PRODUCT)
+        self._keep_best(rows_B[found_QK], scores_QK)
+        self.seconds += time.perf_counter() - start
+
+    def take(self, other: "ExactNeighbours", *, at_once: int = 1) -> None:
+        """Take into account what another has found for the same queries among later rows; of so many that look `at_once`."""
+        self._keep_best(other.near, other.scores)
+        self.seconds += other.seconds / at_once
+
+    def _keep_best(self, near_QK: Rows, scores_QK: Vectors) -> None:
+        """These rows are later ones: of equal scores those before them stay."""
         scores_QM = np.concatenate([self.scores, scores_QK], axis=1)
-        near_QM = np.concatenate([self.near, rows_B[found_QK]], axis=1)
-        best_QM = np.argsort(-scores_QM, axis=1, kind="stable")[:, :depth]
+        near_QM = np.concatenate([self.near, near_QK], axis=1)
+        best_QM = np.argsort(-scores_QM, axis=1, kind="stable")[:, : self.near.shape[1]]
         self.scores = np.take_along_axis(scores_QM, best_QM, axis=1)
         self.near = np.where(np.isneginf(self.scores), -1, np.take_along_axis(near_QM, best_QM, axis=1))
-        self._seconds += time.perf_counter() - start
 
     @property
     def queries_per_s(self) -> float | None:
         """The speed of the exact search; None where there was none over all rows."""
-        return len(self.queries) / self._seconds if self.timed and self._seconds else None
+        return len(self.queries) / self.seconds if self.timed and self.seconds else None

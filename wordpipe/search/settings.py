@@ -85,7 +85,7 @@ class IndexSettings(LexicalSettings):
     )
     seed: int = setting(1, "seed of graph levels, of k-means and of the held-out queries", ge=0, lt=2**31, expert=True)
     threads: int = setting(
-        0, "threads, 0 = one per core; with one, every kind has the same bytes every time", ge=0, recipe=False
+        0, "threads, 0 = one per core; a graph has the same bytes every time with one alone", ge=0, recipe=False
     )
     nlist: int = setting(0, "lists; 0 = the square root of the number of vectors", ge=0, section=_LISTS, expert=True)
     nprobe: int = setting(0, "lists that a search looks at; 0 = as many as the recall needs", ge=0, expert=True)

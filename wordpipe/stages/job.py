@@ -324,7 +324,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
     """
     target, run = Path(output), run or RunOptions()
     with storage_errors(target), ExitStack() as stack:
-        _refuse_whole(settings.command, run)
+        _refuse_whole(settings, run)
         refuse_inside_artifact(target)
         check_replaceable(target, kind)  # before anything is touched, and again under the lock
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -348,15 +348,21 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         job.publish()
 
 
-def _refuse_whole(command: str, run: RunOptions) -> None:
+def _refuse_whole(settings: Settings, run: RunOptions) -> None:
     """Refuse to send to other machines what has no shards."""
-    if (run.engine, run.address, run.workers) != ("local", None, None) and not COMMANDS[command].parted:
+    if (run.engine, run.address, run.workers) == ("local", None, None):
+        return
+    command, given = COMMANDS[settings.command], settings.manifest()
+    if command.joined:
+        what, hint = f"{command.name} is made in one process here", "--engine ray starts several, or torchrun"
+        raise ConfigError(what, where="workers", got=run.workers, expected="none", hint=hint)
+    if not command.is_parted(given):
+        ways = [f" of {name} {value}" for name, value in command.whole_with if given.get(name) == value]
         able = ", ".join(name for name, one in COMMANDS.items() if one.parted or one.joined)
-        if COMMANDS[command].joined:
-            what, hint = f"{command} is made in one process here", "--engine ray starts several, or torchrun"
-            raise ConfigError(what, where="workers", got=run.workers, expected="none", hint=hint)
-        raise ConfigError(f"{command} is made as a whole, in this process", where="engine", got=run.engine, expected="local",
-                          hint=f"an engine and workers are for {able}")  # fmt: skip
+        raise ConfigError(
+            f"{command.name}{''.join(ways)} is made as a whole, in this process", where="engine", got=run.engine,
+            expected="local", hint=f"an engine and workers are for {able}",
+        )  # fmt: skip
 
 
 @contextmanager

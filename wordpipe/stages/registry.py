@@ -53,12 +53,17 @@ class Command:
     next: str = ""  # what one does with the result, {output} stands for its path; a second line is what one does then
     parted: bool = False  # its work has shards, which `--engine ray` makes on several machines
     joined: bool = False  # several processes can make it together, which `--engine ray` starts
+    whole_with: tuple[tuple[str, Any], ...] = ()  # settings with which it has none: name, value
     next_with: tuple[tuple[str, str], ...] = ()  # the same for a result that counts these: name of counts, commands
 
     def next_of(self, counts: Mapping[str, int]) -> str:
         """What one does with a result that has these counts."""
         there = {name.partition(".")[0] for name, count in counts.items() if count}
         return next((commands for name, commands in self.next_with if name in there), self.next)
+
+    def is_parted(self, settings: Mapping[str, Any]) -> bool:
+        """Whether its work has shards with these settings."""
+        return self.parted and not any(settings.get(name) == value for name, value in self.whole_with)
 
     def load(self) -> "Callable[..., Made]":
         """The function that does the work. Raises BudgetError: its libraries would not fit into the address space."""
@@ -249,6 +254,8 @@ COMMANDS: dict[str, Command] = {
             arguments=(Argument("SENTENCES|WORDS", ("sentences", "words"), "a sentences or words artifact"),),
             function="wordpipe.stages:index",
             settings="wordpipe.search.settings:IndexSettings",
+            parted=True,
+            whole_with=(("type", "hnsw"),),
             example="wordpipe index run/sentences -o run/index --type auto",
             next='wordpipe query {output} "your question"',
         ),

@@ -18,6 +18,7 @@ from wordpipe.search import (
     Plan,
     Width,
     build_index,
+    kind_names,
     read_held_out,
     read_lists,
     update_index,
@@ -28,6 +29,7 @@ from wordpipe.search.settings import IndexSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.search.index_lexical import QUERIES_MEASURED, TOO_ALIKE, bundle_lexical
+from wordpipe.stages.search.index_shards import LIBRARIES, IndexParts
 from wordpipe.stages.search.index_update import (
     IndexVectors,
     PreviousIndex,
@@ -66,15 +68,24 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
     chosen = IndexSettings.make(settings)
     keep_freed_memory()  # every block of vectors was mapped and zeroed anew: 2.2 s of an update's 3.8 s, and now 0.9 of 2.7
     with open_job("index", output, chosen, run) as job:
-        job.libraries = ("faiss-cpu", "numpy", "pyarrow", "PyStemmer")
+        job.libraries = (*LIBRARIES, "PyStemmer")
+        if job.engine_options.engine == "local":
+            chosen = chosen.model_copy(update={"threads": job.engine_options.threads})
         source = job.open_input(vectors, ["sentences", "words"])
         updating = chosen.update and not job.run.fresh
         table = IndexVectors(source)
         previous = previous_index(job, source, table, chosen) if updating else None
         built = _updated(job, table, previous, chosen) if previous and previous.in_place else None
         in_place = built is not None
+        _note_whole(job, chosen, table.count, in_place=in_place)
         built = built or build_index(
-            table.blocks, table.count, table.dim, chosen, job.run.report, bytes_after_build(source)
+            table.blocks,
+            table.count,
+            table.dim,
+            chosen,
+            job.run.report,
+            bytes_after_build(source),
+            IndexParts(job, source),
         )
         for line in _curve_lines(built):
             job.note(line)
@@ -98,6 +109,13 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
                 _note_lexical(job, lexical)
         _record(job, built, table.count, previous, in_place=in_place)
     return job.made
+
+
+def _note_whole(job: Job, settings: IndexSettings, rows: int, *, in_place: bool) -> None:
+    """Say where nothing is left to other machines; not yet known where lists turn out to find too little."""
+    if job.engine_options.engine == "ray" and (in_place or kind_names(settings, rows)[0] == "flat"):
+        what = "an update changes the index" if in_place else f"an index of {rows:,} vectors is flat: it is filled"
+        job.note(f"{what} in this process, without shards")
 
 
 def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: IndexSettings) -> Built | None:
