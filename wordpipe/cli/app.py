@@ -33,6 +33,7 @@ _USE = {
     "map": ("wordpipe.cli.look:map_", "Draw a map of word vectors as one HTML page."),
     "attention": ("wordpipe.cli.attention:attention", "Draw what looks where in a text as one HTML page."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
+    "copy": ("wordpipe.cli.export:copy", "Copy an artifact to or from a bucket, or between folders."),
 }
 _PROJECT = {
     "init": ("wordpipe.cli.stage:init", "Write a config and a Makefile to start from; --from FILE looks at records."),
