@@ -1,12 +1,16 @@
 """S3 servers on the loopback: moto's, and one before it that fails, delays and refuses as a test says."""
 
 import http.client
+import os
 import threading
 import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from wordpipe.storage import open_bucket
 
 KEY_ID, SECRET, TOKEN = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "FwoGZXIvYXdzEBYaDToken"
 KEYS = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": TOKEN}
@@ -98,8 +102,9 @@ def start_proxy(target: str) -> tuple[Proxy, Callable[[], None]]:
                 return
             if answer is not None:  # as hostile as a store may be: it says again all it was sent
                 said = "".join(f"{name}: {value}\n" for name, value in self.headers.items())
-                data = f"<Error><Code>{answer.code}</Code><AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId><Message>{said}{SECRET} {TOKEN}</Message></Error>"
-                status, headers, data = answer.status, [("Content-Type", "application/xml")], data.encode()
+                said = f"<AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId><Message>{said}{SECRET} {TOKEN}</Message>"
+                data = f"<Error><Code>{answer.code}</Code>{said}</Error>".encode()
+                status, headers = answer.status, [("Content-Type", "application/xml")]
             self._begin(status, headers, len(data))
             if self.command != "HEAD":
                 self.wfile.write(data)
@@ -141,3 +146,21 @@ def start_proxy(target: str) -> tuple[Proxy, Callable[[], None]]:
         server.server_close()
 
     return proxy, stop
+
+
+def send(url: str, folder: str) -> None:
+    """Publish the artifact of a folder at a URL, as a program of its own does."""
+    from wordpipe.artifacts import RemoteOutput
+    from wordpipe.storage import url_of
+
+    RemoteOutput(url_of(url), "corpus").send(Path(folder))
+
+
+def environment() -> dict[str, str]:
+    """What a program of its own needs to reach the store of this test."""
+    return {name: value for name, value in os.environ.items() if name.startswith("AWS_") or name == "XDG_CACHE_HOME"}
+
+
+def keys_in(bucket: str) -> list[str]:
+    """The keys of all objects of a bucket."""
+    return [one.key for one in open_bucket(bucket).list("")]

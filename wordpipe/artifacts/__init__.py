@@ -72,7 +72,14 @@ if TYPE_CHECKING:
     )
     from wordpipe.artifacts.mirror import fetch_artifact, fetch_objects, has_manifest
     from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
-    from wordpipe.artifacts.reader import Artifact, BundledFiles, is_artifact, manifest_at, refuse_inside_artifact
+    from wordpipe.artifacts.reader import (
+        Artifact,
+        BundledFiles,
+        input_of,
+        is_artifact,
+        manifest_at,
+        refuse_inside_artifact,
+    )
     from wordpipe.artifacts.remote import RemoteOutput
     from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors
     from wordpipe.artifacts.tables import (

@@ -39,6 +39,8 @@ _OLD_S = 86_400  # age of an unfinished copy whose process is gone
 _LISTING = "listing.json"
 _LONGEST_NAME = 255  # bytes, of most file systems
 
+_OF_NAMES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
+
 OnBytes = Callable[[int, int], None]
 """Called with the bytes fetched so far, and those of all."""
 
@@ -182,7 +184,7 @@ def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str:
             return f"{escape(str(copy)) if has_magic(url.key) else copy}/{url.bucket}/{url.key}".rstrip("/")
         except (FileNotFoundError, Replaced):
             continue
-        except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        except _OF_NAMES[1:]:
             what = "an object and a folder have the same name, which no folder of files can hold"
             raise InputError(what, where=str(url), hint="name the objects by a pattern") from None
     what = "the objects were changed again and again while they were being read"
@@ -263,7 +265,7 @@ def _new_copy(copy: Path) -> Iterator[Path]:
             raise StorageError("the copy could not be put in place", where=copy)
         _prune(home, copy.parent)
     except OSError as error:
-        if error.errno is None or isinstance(error, (FileNotFoundError, FileExistsError, NotADirectoryError)):
+        if error.errno is None or isinstance(error, _OF_NAMES):
             raise
         hint = "what is fetched goes into the cache: free some space there, or set XDG_CACHE_HOME to another disk"
         what = (error.strerror or "it cannot be written").lower()

@@ -20,7 +20,7 @@ from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST, InputEntry, Kind
 from wordpipe.artifacts.mirror import forget_copy, has_manifest, local_folder, read_remote_manifest
 from wordpipe.artifacts.publish import OutputLock, asides, files_under, manifest_bytes, recover
 from wordpipe.artifacts.untrusted import damage_named, parse_array, read_fact
-from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError
+from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
 from wordpipe.storage import as_path, name_beside, open_bucket, url_of
 
 if TYPE_CHECKING:
@@ -378,6 +378,21 @@ def manifest_at(path: str | os.PathLike[str], kinds: Iterable[Kind] = ()) -> Man
         raise ArtifactError("no such artifact", where=str(url), hint="check the URL, or run the stage that makes it")
     _check_kind(found.manifest, tuple(kinds), as_path(path))
     return found.manifest
+
+
+def input_of(artifact: Path, entry: InputEntry) -> tuple[Path, Manifest] | None:
+    """Where an input of an artifact lies, and what it says, if it is there still and the same; of a URL no file is fetched.
+
+    Args:
+        artifact: its folder or URL.
+        entry: of its manifest.
+    """
+    path = as_path(artifact.absolute().parent / (entry.path or ""))
+    try:
+        manifest = manifest_at(path)
+    except (WordpipeError, OSError):
+        return None
+    return (path, manifest) if manifest.digest == entry.digest else None
 
 
 def _check_kind(manifest: Manifest, kinds: tuple[Kind, ...], where: Path) -> None:

@@ -369,7 +369,11 @@ def check_sources(given: list[str], names: set[str], read_as: str, *, parallel: 
         if is_artifact(Path(name)):
             hint = "name files or folders, or a stage that makes a corpus"
             raise ArtifactError("this is an artifact, not a source of text", where=name, hint=hint)
-        if not os.path.lexists(name) and url_of(name) is None and (hint := nearest(name, names)).startswith("did you mean"):
+        if (
+            not os.path.lexists(name)
+            and url_of(name) is None
+            and (hint := nearest(name, names)).startswith("did you mean")
+        ):
             raise ConfigError("neither a stage nor a file", where=name, hint=hint)
     for source in expand(fetched(given), read_as=read_as, parallel=parallel):  # type: ignore[arg-type]
         if source.kind == "stream":

@@ -456,7 +456,9 @@ def settings_from_file(where: str, command: str) -> dict[str, Any]:
 
 def _sources(names: list[str], settings: Settings) -> Sources:
     """The sources that a stage reads, as it finds them itself."""
-    return expand(fetched(names), read_as=getattr(settings, "format", "auto"), parallel=getattr(settings, "parallel", False))
+    return expand(
+        fetched(names), read_as=getattr(settings, "format", "auto"), parallel=getattr(settings, "parallel", False)
+    )
 
 
 def _artifact_entry(path: str | Path) -> InputEntry:

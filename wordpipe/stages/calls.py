@@ -119,7 +119,7 @@ def _with_urls(function: F, own: Signature, keywords: list[Keyword]) -> F:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = dict(zip(places, args, strict=False)) | kwargs
-        if not any("s3:" in str(value) for name, value in given.items() if name in naming and _is_naming(value)):
+        if not any(_may_be_url(value) for name, value in given.items() if name in naming):
             return function(*args, **kwargs)
         from wordpipe.stages.remote import prepared
 
@@ -134,11 +134,10 @@ def _with_urls(function: F, own: Signature, keywords: list[Keyword]) -> F:
     return call  # type: ignore[return-value]
 
 
-def _is_naming(value: Any) -> bool:
-    """Whether an argument may name something, and is not what a program has in memory."""
-    if isinstance(value, (list, tuple)):
-        return bool(value) and all(isinstance(one, (str, os.PathLike)) for one in value)
-    return isinstance(value, (str, os.PathLike))
+def _may_be_url(value: Any) -> bool:
+    """Whether an argument may name an object, and is not what a program has in memory."""
+    ones = value if isinstance(value, (list, tuple)) else (value,)
+    return all(isinstance(one, (str, os.PathLike)) for one in ones) and any("s3:" in str(one) for one in ones)
 
 
 def _takes_path(kind: Any) -> bool:

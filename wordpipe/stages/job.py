@@ -128,7 +128,13 @@ class Job:
     made: Made
 
     def __init__(
-        self, kind: Kind, output: Path, settings: Settings, run: RunOptions, stack: ExitStack, target: Path | None = None
+        self,
+        kind: Kind,
+        output: Path,
+        settings: Settings,
+        run: RunOptions,
+        stack: ExitStack,
+        target: Path | None = None,
     ) -> None:
         self.kind, self.output, self.settings, self.run = kind, output, settings, run
         self.target = output if target is None else target

@@ -29,7 +29,9 @@ TIMEOUT_S = 60.0  # for one request
 PAUSES_S = (0.3, 3.0)  # before a request that failed is sent again, beside the library's own tries
 _OWN_TRIES = 2  # of the library, for each request and each part of an upload
 _MULTIPART_FROM = 64 << 20  # smaller files are one request
-_STATUS = re.compile(r"\b(?:status(?: code)?:?|Client error with status|returned non-2xx status code:)\s*(\d{3})\b", re.I)
+_STATUS = re.compile(
+    r"\b(?:status(?: code)?:?|Client error with status|returned non-2xx status code:)\s*(\d{3})\b", re.I
+)
 _CODE = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
 _NO_SPACE = ("QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "EntityTooLarge", "XMinioAdminBucketQuotaExceeded",
              "StorageFull", "InsufficientCapacity")  # fmt: skip
@@ -231,7 +233,9 @@ def _problem(error: Exception, where: Url) -> tuple[WordpipeError, bool]:
         return StorageError("the store has failed", where=str(where), got=got, hint=hint), True
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     hint = "check the network" + (" and AWS_ENDPOINT_URL" if endpoint else "; another store: AWS_ENDPOINT_URL")
-    what = "the store did not answer in time" if _TIMED_OUT.search(said) else "the store cannot be reached, or broke off"
+    what = (
+        "the store did not answer in time" if _TIMED_OUT.search(said) else "the store cannot be reached, or broke off"
+    )
     return StorageError(what, where=str(where), hint=f"{hint}, then run the same command again"), True
 
 

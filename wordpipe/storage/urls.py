@@ -66,7 +66,9 @@ def url_of(path: object) -> Url | None:
     if _SCHEME not in parts:
         return None
     found: list[str] = []
-    for part in parts[len(parts) - parts[::-1].index(_SCHEME) :]:  # the last: a folder of a URL may be joined with another
+    for part in parts[
+        len(parts) - parts[::-1].index(_SCHEME) :
+    ]:  # the last: a folder of a URL may be joined with another
         if part == ".." and len(found) > 1:
             found.pop()
         elif part == "..":
