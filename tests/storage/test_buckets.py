@@ -179,7 +179,7 @@ def test_a_store_that_is_too_slow_is_an_error(bucket, proxy, monkeypatch):
     monkeypatch.setattr(buckets, "PAUSES_S", ())
     monkeypatch.setattr(buckets, "_OWN_TRIES", 0)
     proxy.delay = 1.0
-    with pytest.raises(StorageError, match="in time|reached") as caught:
+    with pytest.raises(StorageError, match=r"in time|reached") as caught:
         open_bucket(bucket).read("x")
     silent(all_said(caught.value))
 

@@ -177,7 +177,7 @@ def test_a_damaged_copy_is_fetched_again(url, folders, proxy):
 def test_what_may_not_be_replaced(url, folders, bucket, tmp_path):
     opened = open_bucket(bucket)
     opened.write_if("run/corpus/notes.txt", b"mine", None)
-    with pytest.raises(StorageError, match="notes.txt"):
+    with pytest.raises(StorageError, match=r"notes\.txt"):
         remote(url)
     opened.remove(["run/corpus/notes.txt"])
     opened.write_if("run/corpus/manifest.json", b'{"name": "an extension"}', None)

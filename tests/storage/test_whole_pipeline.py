@@ -53,11 +53,6 @@ def silent(*texts: str) -> None:
             assert secret not in text
 
 
-def without_paths(manifest) -> dict:
-    body = manifest.model_dump(mode="json", exclude={"seconds", "peak_memory_bytes", "recipe", "outputs", "digest"})
-    return body
-
-
 def test_the_whole_chain_is_that_of_folders(bucket, texts, tmp_path, monkeypatch, cli):
     monkeypatch.chdir(tmp_path)
     source = upload(bucket, "texts/all.txt", texts, tmp_path)

@@ -73,79 +73,76 @@ def forget_all(url: str) -> None:
     urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset", method="POST"), timeout=10).close()
 
 
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _any(self) -> None:
+        proxy: Proxy = self.server.proxy
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        asked = Asked(self.command, self.path, {name.lower(): value for name, value in self.headers.items()})
+        proxy.seen.append(asked)
+        time.sleep(proxy.delay)
+        answer = proxy.rule(asked)
+        if answer is None or answer.after or answer.cut:
+            status, headers, data = self._handed_on(body)
+        if answer is not None and answer.drop:
+            self.close_connection = True
+            return
+        if answer is not None and not answer.cut:  # as hostile as a store may be: it says again all it was sent
+            said = "".join(f"{name}: {value}\n" for name, value in self.headers.items())
+            said = f"<AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId><Message>{said}{SECRET} {TOKEN}</Message>"
+            data = f"<Error><Code>{answer.code}</Code>{said}</Error>".encode()
+            status, headers = answer.status, [("Content-Type", "application/xml")]
+        self._begin(status, headers, len(data))
+        if answer is not None and answer.cut:
+            data, self.close_connection = data[: len(data) // 2], True
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _begin(self, status, headers, length) -> None:
+        self.send_response(status)
+        for name, value in headers:
+            if name.lower() not in ("connection", "transfer-encoding", "server", "date"):
+                self.send_header(name, value)
+        if "content-length" not in {name.lower() for name, _ in headers}:
+            self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+    def _handed_on(self, body: bytes):
+        connection = http.client.HTTPConnection(self.server.store, timeout=20)
+        try:
+            headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+            connection.request(self.command, self.path, body, headers)
+            found = connection.getresponse()
+            return found.status, found.getheaders(), found.read()
+        finally:
+            connection.close()
+
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _any
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """A client that went away is what the tests are about."""
+
+
 def start_proxy(target: str) -> tuple[Proxy, Callable[[], None]]:
     """A proxy before the server at `target`, and the function that stops it."""
-    address = target.removeprefix("http://")
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def _any(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length)
-            asked = Asked(self.command, self.path, {name.lower(): value for name, value in self.headers.items()})
-            proxy.seen.append(asked)
-            time.sleep(proxy.delay)
-            answer = proxy.rule(asked)
-            if answer is None or answer.after or answer.cut:
-                status, headers, data = self._handed_on(body)
-            if answer is not None and answer.drop:
-                self.close_connection = True
-                return
-            if answer is not None and answer.cut:
-                self._begin(status, headers, len(data))
-                self.wfile.write(data[: len(data) // 2])
-                self.close_connection = True
-                return
-            if answer is not None:  # as hostile as a store may be: it says again all it was sent
-                said = "".join(f"{name}: {value}\n" for name, value in self.headers.items())
-                said = f"<AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId><Message>{said}{SECRET} {TOKEN}</Message>"
-                data = f"<Error><Code>{answer.code}</Code>{said}</Error>".encode()
-                status, headers = answer.status, [("Content-Type", "application/xml")]
-            self._begin(status, headers, len(data))
-            if self.command != "HEAD":
-                self.wfile.write(data)
-
-        def _begin(self, status, headers, length) -> None:
-            self.send_response(status)
-            known = {name.lower() for name, _ in headers}
-            for name, value in headers:
-                if name.lower() not in ("connection", "transfer-encoding", "server", "date"):
-                    self.send_header(name, value)
-            if "content-length" not in known:
-                self.send_header("Content-Length", str(length))
-            self.end_headers()
-
-        def _handed_on(self, body: bytes):
-            connection = http.client.HTTPConnection(address, timeout=20)
-            try:
-                headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
-                connection.request(self.command, self.path, body, headers)
-                found = connection.getresponse()
-                return found.status, found.getheaders(), found.read()
-            finally:
-                connection.close()
-
-        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _any
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: object) -> None:
-            """A client that went away is what the tests are about."""
-
-    server = Server(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.store = target.removeprefix("http://")
+    server.proxy = Proxy(f"http://127.0.0.1:{server.server_address[1]}")
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    proxy = Proxy(f"http://127.0.0.1:{server.server_address[1]}")
 
     def stop() -> None:
         server.shutdown()
         server.server_close()
 
-    return proxy, stop
+    return server.proxy, stop
 
 
 def send(url: str, folder: str) -> None:

@@ -35,6 +35,7 @@ _REQUESTS = 8  # under way at once
 RANGE = 4 << 20  # bytes of one of them
 _KEPT = 2  # copies of one URL
 _TRIES = 5  # how often to begin again when what is fetched is replaced meanwhile
+_MOMENT_S = 0.5
 _OLD_S = 86_400  # age of an unfinished copy whose process is gone
 _LISTING = "listing.json"
 _LONGEST_NAME = 255  # bytes, of most file systems
@@ -114,7 +115,7 @@ def fetch_artifact(url: Url, on_bytes: OnBytes | None = None) -> Path:
         ArtifactError: there is none; a file is missing or differs.
         StorageError: the store refused or cannot be reached; the cache cannot be written.
     """
-    bucket = open_bucket(url.bucket)
+    bucket, missing = open_bucket(url.bucket), 0
     for _ in range(_TRIES):
         found = read_remote_manifest(bucket, url) if url.key else None
         if found is None:
@@ -137,8 +138,11 @@ def fetch_artifact(url: Url, on_bytes: OnBytes | None = None) -> Path:
         except FileNotFoundError as error:
             again = bucket.look((url / MANIFEST).key)
             if again is not None and again.e_tag == found.stored.e_tag:
-                hint = f"make it again: wordpipe {found.manifest.command} … -o {url} --fresh"
-                raise ArtifactError("a file of the artifact is missing", where=str(error), hint=hint) from None
+                missing += 1
+                if missing > 1:
+                    hint = f"make it again: wordpipe {found.manifest.command} … -o {url} --fresh"
+                    raise ArtifactError("a file of the artifact is missing", where=str(error), hint=hint) from None
+                time.sleep(_MOMENT_S)  # its writer may be looking whether all is there
     what = "the artifact was replaced again and again while it was being read"
     raise ArtifactError(what, where=str(url), hint="run the command again")
 
@@ -151,6 +155,14 @@ def copy_at(url: Url, bucket: Bucket, manifest: bytes) -> Path:
 def forget_copy(copy: Path) -> None:
     """Remove a copy that has been damaged since it was fetched."""
     shutil.rmtree(copy.parent, ignore_errors=True)
+
+
+def adopt_copy(folder: Path, copy: Path) -> None:
+    """Make a folder, which goes, the copy: it holds what was just published. Where that cannot be, the next reader fetches."""
+    with suppress(OSError, StorageError), _new_copy(copy) as new:
+        new.rmdir()
+        folder.rename(new)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str:

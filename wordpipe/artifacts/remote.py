@@ -7,19 +7,19 @@ The manifest is put if there is none, where there was none when the run began, a
 of two runs the second to end is refused. Files of a name never change, so readers of the manifest before find theirs until
 the next publication. Two rules keep publications from removing what another one counts on:
 
-- a file that lies there is taken as sent only if the manifest that is replaced names it, or is no younger than the file;
-- a file is removed only if neither the old nor the new manifest names it, and the old manifest is younger than the file.
+- a file that lies there is taken as sent only if the manifest that is replaced names it, or it is no older than that one;
+- a file is removed only if neither the old nor the new manifest names it, and it is older than the old manifest; and only
+  while the new manifest stands. After its manifest a run looks once more whether its files are there.
 """
 
-import os
 import re
-import shutil
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from wordpipe.artifacts.manifest import MANIFEST, Kind, Manifest
-from wordpipe.artifacts.mirror import RemoteManifest, cache_of, copy_at, part_key, read_remote_manifest
-from wordpipe.artifacts.publish import ELSEWHERE, failpoint
+from wordpipe.artifacts.mirror import RemoteManifest, adopt_copy, cache_of, copy_at, part_key, read_remote_manifest
+from wordpipe.artifacts.publish import ELSEWHERE, failpoint, manifest_bytes
 from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError, WordpipeError
 from wordpipe.storage import Replaced, StoredObject, Url, open_bucket
 
@@ -55,6 +55,12 @@ class RemoteOutput:
                 what = f"the output lies inside another artifact ({found.kind})"
                 raise ConfigError(what, where=str(url), got=str(above), hint=ELSEWHERE)
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether an earlier run made an artifact here that did not reach the URL."""
+        made = manifest_bytes(self.folder)
+        return made is not None and (self._before is None or made != self._before.data)
+
     def _replaceable(self, kind: Kind) -> RemoteManifest | None:
         """The manifest that stands there."""
         where = str(self.url)
@@ -84,23 +90,35 @@ class RemoteOutput:
         data = (folder / MANIFEST).read_bytes()
         manifest = Manifest.from_bytes(data, where=str(folder / MANIFEST))
         try:
-            self._send_files(folder, manifest, on_bytes)
+            since = None if self._before is None else self._before.stored.modified
+            self._send_files(folder, manifest, on_bytes, since=since)
             failpoint("remote.before_manifest")
-            self._put(data)
+            e_tag = self._put(data)
+            failpoint("remote.after_manifest")
+            self._send_files(folder, manifest, on_bytes, since=None)
         except (WordpipeError, OSError) as error:
             raise self._explained(error, folder) from None
-        failpoint("remote.after_manifest")
-        self._remove_old(manifest)
+        self._remove_old(manifest, e_tag)
         if folder == self.folder:
-            self._keep_copy(data)
+            adopt_copy(folder, copy_at(self.url, self._bucket, data))  # readers on this machine fetch nothing
 
-    def _send_files(self, folder: Path, manifest: Manifest, on_bytes: OnBytes | None) -> None:
+    def _send_files(
+        self, folder: Path, manifest: Manifest, on_bytes: OnBytes | None, *, since: datetime | None
+    ) -> None:  # fmt: skip
+        """Send the files that are not there.
+
+        Args:
+            folder: where they are.
+            manifest: names them.
+            on_bytes: see `send`.
+            since: what is older and not named by the manifest that is replaced may be about to go, and is sent again.
+        """
         before = self._before
         named = set() if before is None else {part_key(self.url, entry) for entry in before.manifest.outputs}
         there = {
             one.key: one.size
             for one in self._bucket.list(self.url.key)
-            if before is None or one.key in named or one.modified >= before.stored.modified
+            if since is None or one.key in named or one.modified >= since
         }
         total, done = sum(entry.bytes for entry in manifest.outputs), 0
         for entry in manifest.outputs:
@@ -114,10 +132,11 @@ class RemoteOutput:
             if on_bytes is not None:
                 on_bytes(done, total)
 
-    def _put(self, data: bytes) -> None:
+    def _put(self, data: bytes) -> str:
+        """Put the manifest, and give its e_tag."""
         key = (self.url / MANIFEST).key
         try:
-            self._bucket.write_if(key, data, None if self._before is None else self._before.stored.e_tag)
+            return self._bucket.write_if(key, data, None if self._before is None else self._before.stored.e_tag)
         except Replaced:
             raise LockedError("another run has published there meanwhile", where=str(self.url)) from None
 
@@ -130,30 +149,25 @@ class RemoteOutput:
         hint = f"{error.hint}; {on}" if error.hint else on
         return type(error)(error.what, where=error.where, got=error.got, expected=error.expected, hint=hint)
 
-    def _remove_old(self, manifest: Manifest) -> None:
-        """Remove what neither this generation nor the one before has; what fails is left to the next publication."""
+    def _remove_old(self, manifest: Manifest, e_tag: str) -> None:
+        """Remove what neither this generation nor the one before has; what fails is left to the next publication.
+
+        Where another one has begun to stand there, all is left to it: it may count on what this one would remove.
+        """
         if self._before is None:
             return
         entries = [*manifest.outputs, *self._before.manifest.outputs]
-        keep = {(self.url / MANIFEST).key, *(part_key(self.url, entry) for entry in entries)}
+        own = (self.url / MANIFEST).key
+        keep = {own, *(part_key(self.url, entry) for entry in entries)}
         since = self._before.stored.modified
         try:
             old = [one.key for one in self._bucket.list(self.url.key) if one.key not in keep and one.modified < since]
-            self._bucket.remove(old)
+            for key in old:
+                if (now := self._bucket.look(own)) is None or now.e_tag != e_tag:
+                    return
+                self._bucket.remove([key])
         except (StorageError, InputError):  # the artifact is published: this is no reason to call it failed
             return
-
-    def _keep_copy(self, data: bytes) -> None:
-        """Make what was sent the copy that readers on this machine find, so that nothing is fetched again."""
-        copy = copy_at(self.url, self._bucket, data)
-        try:
-            copy.parent.parent.mkdir(parents=True, exist_ok=True)
-            staged = copy.parent.parent / f".{copy.parent.name}.{os.getpid():016x}.tmp"
-            staged.mkdir()
-            self.folder.rename(staged / copy.name)
-            staged.rename(copy.parent)
-        except OSError:  # it is there already, or cannot be: the next reader fetches
-            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _read_ours(found: tuple[bytes, StoredObject] | None) -> Manifest | None:

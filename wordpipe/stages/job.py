@@ -357,7 +357,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         clear_leftovers(target)
         check_replaceable(target, kind)
         job = Job(kind, target, settings, run, stack, as_path(output))
-        if remote is not None and is_artifact(target):
+        if remote is not None and remote.has_unsent:
             again = f"wordpipe copy {target} {job.target} sends it, and this run replaces it"
             job.note(f"an artifact that was made before and not sent is in {target}: {again}", always=True)
         for state in job.states():

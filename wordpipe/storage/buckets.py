@@ -68,6 +68,7 @@ class Bucket:
         self.endpoint = endpoint  # of the store, empty for Amazon's own
         self._store = store
         self._obstore: Any = import_module("obstore")
+        self._errors: type[Exception] = import_module("obstore.exceptions").BaseError
 
     def read(self, key: str) -> tuple[bytes, StoredObject] | None:
         """The whole of a small object, and what it is; None where there is none.
@@ -142,8 +143,8 @@ class Bucket:
 
         self._tried(key, send)
 
-    def write_if(self, key: str, data: bytes, e_tag: str | None) -> None:
-        """Write a small object if it has this e_tag still; with None, if there is none yet.
+    def write_if(self, key: str, data: bytes, e_tag: str | None) -> str:
+        """Write a small object if it has this e_tag still; with None, if there is none yet. Gives its new one.
 
         Raises:
             Replaced: it has another, or there is one; nothing was written.
@@ -151,11 +152,13 @@ class Bucket:
         """
         mode: Any = "create" if e_tag is None else {"e_tag": e_tag}
         try:
-            self._tried(key, lambda: self._obstore.put(self._store, key, data, mode=mode, use_multipart=False))
+            put = self._tried(key, lambda: self._obstore.put(self._store, key, data, mode=mode, use_multipart=False))
+            return str(put["e_tag"])
         except (FileNotFoundError, Replaced):
             found = self.read(key)  # an answer that was lost on the way may have been "written"
             if found is None or found[0] != data:
                 raise Replaced from None
+            return found[1].e_tag
 
     def remove(self, keys: Iterable[str]) -> None:
         """Remove objects; those that are gone already are no error. Raises StorageError: as from `read`."""
@@ -181,11 +184,11 @@ class Bucket:
                 if "NoSuchBucket" in str(error):
                     raise _no_bucket(where) from None
                 raise FileNotFoundError(str(where)) from None
-            except (WordpipeError, OSError) as error:
-                if isinstance(error, WordpipeError) or error.filename is not None:  # a file of this machine
+            except OSError as error:
+                if error.filename is not None:  # a file of this machine
                     raise
                 problem, passes = _problem(error, where)
-            except Exception as error:  # noqa: BLE001  (obstore's have a base of their own, which is not imported here)
+            except self._errors as error:
                 if type(error).__name__ in ("AlreadyExistsError", "PreconditionError", "NotModifiedError"):
                     raise Replaced from None
                 problem, passes = _problem(error, where)
