@@ -1,8 +1,11 @@
 """An artifact at a URL is whole or absent, for readers at any moment, whatever becomes of its writers."""
 
+import os
 import random
 import signal
 import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,7 +13,7 @@ from tests.support.generations import FILES, content, generation_of, publish
 from tests.support.object_stores import Answer, environment, keys_in
 from wordpipe.artifacts import Artifact, RemoteOutput, is_artifact, manifest_at, mirror
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
-from wordpipe.storage import as_path, open_bucket, url_of
+from wordpipe.storage import as_path, buckets, open_bucket, url_of
 
 KILLED = -signal.SIGKILL
 
@@ -37,7 +40,20 @@ def remote(url: str) -> RemoteOutput:
     return RemoteOutput(url_of(url), "corpus")
 
 
-def test_generations_follow_each_other_and_the_last_but_one_stays(url, folders, bucket):
+@pytest.fixture
+def exact_clock(monkeypatch):
+    """A store whose clock shows in which order objects were written, as no second is long enough in a test."""
+    seen, describe = {}, buckets._described
+
+    def described(meta):
+        known = describe(meta)
+        order = seen.setdefault((known.key, known.e_tag), len(seen))
+        return replace(known, modified=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=order))
+
+    monkeypatch.setattr(buckets, "_described", described)
+
+
+def test_generations_follow_each_other_and_the_last_but_one_stays(url, folders, bucket, exact_clock):
     assert not is_artifact(as_path(url))
     with pytest.raises(ArtifactError, match="no such artifact"):
         Artifact(url)
@@ -64,14 +80,15 @@ def test_what_two_generations_share_is_sent_once(url, folders, proxy):
 def test_killed_writers_leave_the_old_or_the_new(url, folders, nursery, failpoint, before, bucket):
     for generation in range(1, before + 1):
         remote(url).send(folders(generation))
+    here = environment() | {"XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]}
     new, call = folders(before + 1), "tests.support.object_stores:send"
     for nth in range(1, len(FILES) + 1 if "file" in failpoint else 2):
-        killed = nursery.start(call, url, str(new), **environment(), WORDPIPE_FAILPOINT=f"{failpoint}:kill:{nth}")
+        killed = nursery.start(call, url, str(new), **here, WORDPIPE_FAILPOINT=f"{failpoint}:kill:{nth}")
         code = killed.wait()
         assert code == KILLED or (nth > 1 and code == 0), killed.err.read_text()  # what was sent is not sent again
         found = generation_of(as_path(url)) if is_artifact(as_path(url)) else 0
         assert found == before + (failpoint == "remote.after_manifest" or code == 0)
-    assert nursery.start(call, url, str(new), **environment()).wait() == 0
+    assert nursery.start(call, url, str(new), **here).wait() == 0
     assert generation_of(as_path(url)) == before + 1
 
 

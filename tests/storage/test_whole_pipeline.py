@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import wordpipe
-from tests.support.object_stores import KEY_ID, KEYS, SECRET, TOKEN, Answer, environment, keys_in
+from tests.support.object_stores import KEY_ID, KEYS, SECRET, TOKEN, Answer, environment, keys_in, make_public
 from wordpipe.artifacts import Artifact, manifest_at
 from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError
 from wordpipe.storage import as_path, open_bucket
@@ -23,7 +23,7 @@ SETTINGS = {"corpus": {"documents": "block", "first_line_title": True}, "tokens"
 def texts() -> str:
     """Short documents, other ones each time."""
     rng = random.Random()
-    words = ["".join(rng.choices("abcdefgh", k=rng.randint(2, 6))) for _ in range(60)]
+    words = ["".join(rng.choices("abcdefgh", k=rng.randint(2, 6))) for _ in range(150)]
     blocks = [
         " ".join(rng.choices(words, k=12)).capitalize() + ".\n" + " ".join(rng.choices(words, k=20)) + "."
         for _ in range(60)
@@ -56,27 +56,24 @@ def silent(*texts: str) -> None:
 def test_the_whole_chain_is_that_of_folders(bucket, texts, tmp_path, monkeypatch, cli):
     monkeypatch.chdir(tmp_path)
     source = upload(bucket, "texts/all.txt", texts, tmp_path)
-    Path("all.txt").write_text(texts)
-    here, there = make("run", "all.txt"), make(f"s3://{bucket}/run", source)
-    for stage in STAGES[1:]:
+    here, there = make("run", source), make(f"s3://{bucket}/run", source)
+    for stage in STAGES:
         assert there[stage].path == f"s3://{bucket}/run/{stage}"
+        assert there[stage].digest == here[stage].digest, stage
         one, other = manifest_at(here[stage]), manifest_at(there[stage])
-        if stage != "index":  # whose rows name the source, as those of the corpus do
-            assert [(o.path, o.blake3) for o in one.outputs if not o.log and not o.path.startswith("sentences")] == [
-                (o.path, o.blake3) for o in other.outputs if not o.log and not o.path.startswith("sentences")
-            ], stage
-        assert [entry.path for entry in one.inputs] == [entry.path for entry in other.inputs]
-    assert [entry.path for entry in manifest_at(there["corpus"]).inputs] == [source]
-    named = upload(bucket, "all.txt", texts, tmp_path)
-    corpora = [wordpipe.ingest(one, output=tmp_path / "c" / str(n)) for n, one in enumerate((source, named))]
-    shown = [wordpipe.show(one, rows=1)["rows"][0]["source"] for one in corpora]
-    assert shown == [source, named]
+        assert (one.inputs, one.settings, one.counts, one.recipe) == (
+            other.inputs,
+            other.settings,
+            other.counts,
+            other.recipe,
+        )
+    assert [entry.path for entry in one.inputs] == ["sentences"]
+    assert wordpipe.show(there["corpus"], rows=1)["rows"][0]["source"] == source
 
     question = texts.split(".")[0]
     asked = [cli("query", f"{root}/index", question, "--format", "json") for root in ("run", f"s3://{bucket}/run")]
     assert [one.code for one in asked] == [0, 0]
-    hits = [[{**json.loads(line), "source": ""} for line in one.out.splitlines()] for one in asked]
-    assert hits[0] == hits[1]
+    assert asked[0].out == asked[1].out
     for arguments in (
         ("show", there["tokens"], "--json"), ("verify", *there.values()), ("doctor", there["words"]),
         ("export", there["words"], "--to", "glove", "-o", "glove.txt"),
@@ -176,7 +173,6 @@ def test_an_update_begins_from_what_is_there(bucket, tmp_path):
     )
     made = wordpipe.ingest(second, output=url, update=True)
     assert made.path == url
-    assert made.counts["documents"] == 31
     other = wordpipe.ingest(second, output=tmp_path / "corpus")
     assert other.digest == made.digest
 
@@ -189,18 +185,19 @@ def test_killed_while_it_is_sent_and_run_again(bucket, texts, tmp_path, nursery)
         assert child.wait() == -signal.SIGKILL, child.err.read_text()
         with pytest.raises(ArtifactError, match="no such artifact"):
             Artifact(url)
+        said = child.err.read_text()
     (kept,) = (tmp_path / "cache" / "wordpipe" / "outputs").glob("*/corpus")
+    assert str(kept) in said  # the last one says that one was there
     assert manifest_at(kept).digest == wanted
     said = wordpipe.copy(kept, output=url)
     assert said["digest"] == wanted
     again = nursery.run("ingest", source, "-o", url, **environment())
     assert again.returncode == 0
-    assert str(kept) in again.stderr  # it says that one was there
     assert manifest_at(url).digest == wanted
     silent(again.stdout, again.stderr)
 
 
-def test_refusals_of_the_whole_command(bucket, texts, tmp_path, cli, proxy, monkeypatch):
+def test_refusals_of_the_whole_command(bucket, texts, tmp_path, cli, proxy, monkeypatch, store_url):
     source, url = upload(bucket, "all.txt", texts, tmp_path), f"s3://{bucket}/run/corpus"
     proxy.rule = lambda asked: Answer(403, "SignatureDoesNotMatch")
     for arguments in (("ingest", source, "-o", "x"), ("ingest", tmp_path / "to-upload", "-o", url), ("show", url)):
@@ -213,9 +210,10 @@ def test_refusals_of_the_whole_command(bucket, texts, tmp_path, cli, proxy, monk
     assert (result.code, "no room" in result.err) == (5, True), result.err
     silent(result.err)
     proxy.rule = lambda asked: None
+    make_public(store_url, bucket, "all.txt")
     for name in KEYS:
         monkeypatch.delenv(name)
-    assert cli("ingest", source, "-o", tmp_path / "public").code == 0  # moto answers everyone
+    assert cli("ingest", source, "-o", tmp_path / "public").code == 0
 
 
 def test_a_second_writer_of_a_whole_command(bucket, texts, tmp_path, proxy):

@@ -68,9 +68,14 @@ def make_bucket(url: str, name: str) -> None:
     urllib.request.urlopen(urllib.request.Request(f"{url}/{name}", method="PUT"), timeout=10).close()
 
 
-def forget_all(url: str) -> None:
-    """All buckets go."""
-    urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset", method="POST"), timeout=10).close()
+def make_public(url: str, name: str, key: str) -> None:
+    """Let everyone read an object."""
+    headers = {
+        "x-amz-acl": "public-read",
+        "Authorization": f"AWS4-HMAC-SHA256 Credential={KEY_ID}/20260101/{REGION}/s3/x",
+    }
+    asked = urllib.request.Request(f"{url}/{name}/{key}?acl", method="PUT", headers=headers)
+    urllib.request.urlopen(asked, timeout=10).close()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -155,7 +160,7 @@ def send(url: str, folder: str) -> None:
 
 def environment() -> dict[str, str]:
     """What a program of its own needs to reach the store of this test."""
-    return {name: value for name, value in os.environ.items() if name.startswith("AWS_") or name == "XDG_CACHE_HOME"}
+    return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
 
 
 def keys_in(bucket: str) -> list[str]:

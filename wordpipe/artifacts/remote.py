@@ -95,7 +95,7 @@ class RemoteOutput:
             failpoint("remote.before_manifest")
             e_tag = self._put(data)
             failpoint("remote.after_manifest")
-            self._send_files(folder, manifest, on_bytes, since=None)
+            self._send_files(folder, manifest, None, since=None)
         except (WordpipeError, OSError) as error:
             raise self._explained(error, folder) from None
         self._remove_old(manifest, e_tag)
