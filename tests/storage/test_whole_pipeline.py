@@ -252,13 +252,6 @@ def test_what_does_not_go_together_is_said(bucket, tmp_path, engine, monkeypatch
         wordpipe.tokenize(corpus, output=f"s3://{bucket}/tokens")
 
 
-def test_a_text_that_looks_like_a_url_is_a_text(bucket, built, cli):
-    with wordpipe.open(built / "index") as index:
-        assert index.query(f"s3://{bucket}/nothing and the sea", k=1)
-    assert wordpipe.query(built / "index", f"s3://{bucket}/nothing and the sea", k=1)
-    assert cli("query", built / "index", f"s3://{bucket}/nothing", "tides").code == 0
-
-
 def test_where_the_cache_has_no_room(bucket, texts, tmp_path, monkeypatch):
     source = upload(bucket, "all.txt", texts, tmp_path)
     monkeypatch.setenv("WORDPIPE_FAILPOINT", "mirror.range_written:enospc:1")
