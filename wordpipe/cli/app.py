@@ -189,14 +189,14 @@ _MAKE = {name: ("", COMMANDS[name].summary) for name in ("ingest", "import", "to
 _MAKE |= {"train": ("wordpipe.cli.app:_train", _TRAIN)}
 _MAKE |= {name: ("", COMMANDS[name].summary) for name in ("embed", "index", "cluster")}
 
-_HELP = """From your own text to a searchable index, on your own machine.
+_HELP = """\b
+From your own text to a searchable index, on your own machine.
+Stages read artifacts (folders) and make one (-o). TAB: see help --help.
 
 \b
 Example:
   wordpipe init --from records.jsonl && wordpipe run
   wordpipe query run/index "how do bees find their way"
-
-Stages read artifacts (folders) and make one (-o). TAB: see help --help.
 """
 
 
