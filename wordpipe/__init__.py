@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         ask,
         attention,
         cluster,
+        copy,
         diff,
         doctor,
         duplicates,

@@ -189,6 +189,20 @@ def cluster(
         threads: threads, 0 = one per core. Default: 0.
     """
 
+def copy(
+    artifact: PathLike, *, output: PathLike, run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Copy an artifact, checked, to or from a bucket, or between folders.
+
+    Args:
+        artifact: a folder, or a URL.
+        output: a folder, or a URL; an artifact of the same kind there is replaced in one step.
+        run: progress, verification.
+
+    Returns:
+        path, kind, digest, files and bytes.
+    """
+
 def diff(
     a: PathLike, b: PathLike, *, n: int = 20, k: int = 10, words: int = 20000, only: Iterable[str] = (),
     run: RunOptions | None = None,

@@ -16,12 +16,15 @@ next step, and each owns the exit code that the command line returns:
 Exit code 1 is left for a bug of ours, which shows as a traceback.
 """
 
+import re
 from pathlib import Path
 
 _MAX_LINE = 60  # characters of a wrong line that are shown
 _MAX_PART = 200  # characters of a place or a value: who gave 80 kB knows them
 _MAX_WHAT = 600
 _MAX_JSON = 4_096  # characters of a part for a program: a whole path
+_BEFORE_URL = re.compile(r"^(?:.*/)?s3:/+(?=[^/])", re.S)
+_URL_IN_TEXT = re.compile(r"(?<![\w/.])(?:[^\s'\"]*/)?s3:/+(?=[^/\s])")
 _ONE_LINE = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})  # a name that holds them forges no second message
 
 
@@ -47,11 +50,11 @@ class WordpipeError(Exception):
         expected: object = None,
         hint: str | None = None,
     ) -> None:
-        self.what = what
-        self.where = None if where is None else str(where)
-        self.got = got
+        self.what = shown_urls(what)
+        self.where = None if where is None else _BEFORE_URL.sub("s3://", str(where))
+        self.got = shown_urls(got) if isinstance(got, str) else got
         self.expected = expected
-        self.hint = hint
+        self.hint = None if hint is None else shown_urls(hint)
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -139,6 +142,15 @@ class DivergedError(WordpipeError):
 
 class WordpipeWarning(UserWarning):
     """What a call from Python says by `warnings`: something was left out, changed, or will not work as meant."""
+
+
+def shown_urls(text: str) -> str:
+    """A text with URLs of objects in the place of paths that were made of them: `wordpipe.storage` says how.
+
+    >>> shown_urls("no such artifact: s3:/bucket/run")
+    'no such artifact: s3://bucket/run'
+    """
+    return _URL_IN_TEXT.sub("s3://", text) if "s3:" in text else text
 
 
 def shortened(text: str, room: int) -> str:

@@ -3,7 +3,7 @@
 `writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and `rows` picks rows, `layout` has the
 schemas of tables, `manifest` is what an artifact says of itself, `publish` is the step in which it takes its place and the
 lock that keeps a second writer out, `hashing` is BLAKE3 with a cache, `checkpoints` keeps what unfinished work did,
-`untrusted` reads what anyone may have written.
+`untrusted` reads what anyone may have written. `mirror` copies what lies at URLs into the cache, `remote` publishes there.
 """
 
 from typing import TYPE_CHECKING
@@ -70,8 +70,17 @@ if TYPE_CHECKING:
         library_versions,
         recipe_of,
     )
+    from wordpipe.artifacts.mirror import fetch_artifact, fetch_objects, has_manifest
     from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
-    from wordpipe.artifacts.reader import Artifact, BundledFiles, is_artifact, refuse_inside_artifact
+    from wordpipe.artifacts.reader import (
+        Artifact,
+        BundledFiles,
+        input_of,
+        is_artifact,
+        manifest_at,
+        refuse_inside_artifact,
+    )
+    from wordpipe.artifacts.remote import RemoteOutput
     from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors, shard_vectors
     from wordpipe.artifacts.tables import (
         PartFiles,

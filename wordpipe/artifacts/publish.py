@@ -75,6 +75,7 @@ class OutputLock:
 
     Raises:
         LockedError: another process holds it; nothing was touched.
+        StorageError: the file system has no locks.
     """
 
     def __init__(self, target: Path, patience: float = 0.5) -> None:
@@ -108,6 +109,12 @@ class OutputLock:
                     hint = "wait for it, or stop it, then run this again"
                     what = f"another run is writing it{_holder(fd)}"
                     raise LockedError(what, where=self._target, hint=hint) from None
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                what = "the file system has no locks (flock), so a second writer would not be noticed"
+                hint = "mount it with locks, or write to a disk of this machine, or to a bucket (s3://…)"
+                raise StorageError(what, where=self._target, got=error.strerror, hint=hint) from None
             time.sleep(0.005)
         with suppress(OSError):  # who holds it is for the message only: a full disk must not matter here
             os.ftruncate(fd, 0)
@@ -123,6 +130,8 @@ def _holder(fd: int) -> str:
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
 
+
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # Linux renameat2(2); macOS renamex_np(2) calls the same value RENAME_SWAP

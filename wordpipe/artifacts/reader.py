@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wordpipe.artifacts.hashing import HashCache, hash_fd
 from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST, InputEntry, Kind, Manifest, OutputEntry
+from wordpipe.artifacts.mirror import forget_copy, has_manifest, local_folder, read_remote_manifest
 from wordpipe.artifacts.publish import OutputLock, asides, files_under, manifest_bytes, recover
 from wordpipe.artifacts.untrusted import damage_named, parse_array, read_fact
-from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError
+from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
+from wordpipe.storage import as_path, name_beside, open_bucket, url_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -130,12 +132,17 @@ _MADE_BY: dict[Kind, str] = {
 
 
 def is_artifact(path: Path) -> bool:
-    """Whether `path` is a folder with a manifest."""
+    """Whether `path` is a folder with a manifest, or a URL with one. Raises StorageError: a store refused to say."""
+    if (url := url_of(path)) is not None:
+        return has_manifest(url)
     return (path / MANIFEST).is_file()
 
 
 def refuse_inside_artifact(target: Path) -> None:
-    """Refuse to write into the folder of an artifact. Raises ConfigError: `target` lies in one."""
+    """Refuse to write into the folder of an artifact, or to a URL. Raises ConfigError: `target` is such a place."""
+    if (url := url_of(target)) is not None:
+        hint = "write it to a folder of this machine; what makes an artifact takes a URL"
+        raise ConfigError("only artifacts are written to a bucket", where=str(url), hint=hint)
     for folder in target.absolute().parents:  # others have files of this name too
         if is_artifact(folder) and b'"wordpipe"' in (manifest_bytes(folder) or b""):
             what, hint = "the output lies inside another artifact", "name another output with -o"
@@ -146,7 +153,7 @@ class Artifact:
     """An open artifact. Use as a context, or `close` it.
 
     Args:
-        path: the artifact's folder.
+        path: the artifact's folder, or its URL; a copy of what lies there is opened.
         kinds: the kinds that will do; none means any.
         verify: check first that there is no file too many and that every file has its hash (files unchanged since they
             were last checked are not read again). Without it, only the sizes are checked.
@@ -164,20 +171,26 @@ class Artifact:
         verify: bool = True,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = as_path(path)
+        self._at = self.path  # of a URL the copy
+        self._is_damaged = False
         self.verified = verify
         self._folder = -1
         self._open: dict[str, int] = {}
         kinds = tuple(kinds)
         for left in reversed(range(_TRIES)):
+            self._at = local_folder(self.path)
             try:
                 self._open_all(kinds, verify, on_bytes)
                 return
             except BaseException as error:
                 again = left > 0 and isinstance(error, ArtifactError) and self._folder >= 0 and self._was_replaced()
+                damaged_copy = left == _TRIES - 1 and self._is_damaged and self._at is not self.path
                 self.close()
-                if not again:
+                if not (again or damaged_copy):
                     raise
+                if damaged_copy:  # which is fetched again
+                    forget_copy(self._at)
 
     def __enter__(self) -> "Artifact":
         return self
@@ -193,6 +206,11 @@ class Artifact:
         if self._folder >= 0:
             os.close(self._folder)
             self._folder = -1
+
+    @property
+    def folder(self) -> Path:
+        """Where its files lie on this machine."""
+        return self._at
 
     @property
     def is_closed(self) -> bool:
@@ -211,7 +229,7 @@ class Artifact:
 
     def as_input(self, *, beside: Path) -> InputEntry:
         """How a manifest in the folder `beside` names this artifact."""
-        path = os.path.relpath(self.path.absolute(), beside.absolute())  # what moves together keeps finding each other
+        path = name_beside(self.path, beside)  # what moves together keeps finding each other
         recipe = self.manifest.recipe
         return InputEntry(kind=self.kind, digest=self.digest, recipe=recipe, path=path, verified=self.verified)
 
@@ -276,12 +294,9 @@ class Artifact:
             cache.save()
 
     def _open_all(self, kinds: tuple[Kind, ...], verify: bool, on_bytes: Callable[[int], None] | None) -> None:
-        self._folder = _open_folder(self.path)
+        self._folder = _open_folder(self._at)
         self.manifest = self._read_manifest()
-        if kinds and self.kind not in kinds:
-            hint = f"make one with: wordpipe {_MADE_BY[kinds[0]]}"
-            expected = " or ".join(kinds)
-            raise ArtifactError("wrong kind of artifact", where=self.path, got=self.kind, expected=expected, hint=hint)
+        _check_kind(self.manifest, kinds, self.path)
         for entry in self.manifest.outputs:
             fd = self._open_at(entry.path)
             size = os.fstat(fd).st_size
@@ -310,7 +325,7 @@ class Artifact:
     def _was_replaced(self) -> bool:
         """Whether another folder than the open one stands at the path now."""
         try:
-            return not os.path.samestat(os.fstat(self._folder), self.path.stat())
+            return not os.path.samestat(os.fstat(self._folder), self._at.stat())
         except FileNotFoundError:
             return True
 
@@ -340,12 +355,50 @@ class Artifact:
         return found
 
     def _corrupt(self, name: str, what: str, **more: str) -> ArtifactError:
+        self._is_damaged = True
         return ArtifactError(what, where=self.path / name, **{"hint": self.make_again, **more})
 
     @property
     def make_again(self) -> str:
         """The hint of an error about one of its files."""
         return f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
+
+
+def manifest_at(path: str | os.PathLike[str], kinds: Iterable[Kind] = ()) -> Manifest:
+    """The manifest of an artifact; of one at a URL no file is fetched.
+
+    Raises:
+        ArtifactError: as from `Artifact`.
+    """
+    if (url := url_of(path)) is None:
+        with Artifact(path, kinds, verify=False) as artifact:
+            return artifact.manifest
+    found = read_remote_manifest(open_bucket(url.bucket), url)
+    if found is None:
+        raise ArtifactError("no such artifact", where=str(url), hint="check the URL, or run the stage that makes it")
+    _check_kind(found.manifest, tuple(kinds), as_path(path))
+    return found.manifest
+
+
+def input_of(artifact: Path, entry: InputEntry) -> tuple[Path, Manifest] | None:
+    """Where an input of an artifact lies, and what it says, if it is there still and the same; of a URL no file is fetched.
+
+    Args:
+        artifact: its folder or URL.
+        entry: of its manifest.
+    """
+    path = as_path(artifact.absolute().parent / (entry.path or ""))
+    try:
+        manifest = manifest_at(path)
+    except (WordpipeError, OSError):
+        return None
+    return (path, manifest) if manifest.digest == entry.digest else None
+
+
+def _check_kind(manifest: Manifest, kinds: tuple[Kind, ...], where: Path) -> None:
+    if kinds and manifest.kind not in kinds:
+        hint, expected = f"make one with: wordpipe {_MADE_BY[kinds[0]]}", " or ".join(kinds)
+        raise ArtifactError("wrong kind of artifact", where=where, got=manifest.kind, expected=expected, hint=hint)
 
 
 class BundledFiles(Mapping[str, bytes]):
@@ -402,6 +455,6 @@ def _complete(path: Path) -> bool:
     except LockedError:
         time.sleep(0.02)
         return True
-    except OSError:  # this user may not write there
+    except (OSError, StorageError):  # this user may not write there, or nothing can be locked there
         return False
     return os.path.lexists(path)

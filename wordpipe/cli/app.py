@@ -33,6 +33,7 @@ _USE = {
     "map": ("wordpipe.cli.look:map_", "Draw a map of word vectors as one HTML page."),
     "attention": ("wordpipe.cli.attention:attention", "Draw what looks where in a text as one HTML page."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
+    "copy": ("wordpipe.cli.export:copy", "Copy an artifact to or from a bucket, or between folders."),
 }
 _PROJECT = {
     "init": ("wordpipe.cli.stage:init", "Write a config and a Makefile to start from; --from FILE looks at records."),
@@ -188,14 +189,14 @@ _MAKE = {name: ("", COMMANDS[name].summary) for name in ("ingest", "import", "to
 _MAKE |= {"train": ("wordpipe.cli.app:_train", _TRAIN)}
 _MAKE |= {name: ("", COMMANDS[name].summary) for name in ("embed", "index", "cluster")}
 
-_HELP = """From your own text to a searchable index, on your own machine.
+_HELP = """\b
+From your own text to a searchable index, on your own machine.
+Stages read artifacts (folders) and make one (-o). TAB: see help --help.
 
 \b
 Example:
   wordpipe init --from records.jsonl && wordpipe run
   wordpipe query run/index "how do bees find their way"
-
-Stages read artifacts (folders) and make one (-o). TAB: see help --help.
 """
 
 

@@ -105,8 +105,14 @@ class ExampleCommand(click.Command):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it, where the libraries that it loads have room."""
+        """Run it, where the libraries that it loads have room, and what is at URLs has been fetched."""
         need_address_space(ctx.command_path.partition(" ")[2])
+        for param in self.params:
+            value = ctx.params.get(param.name or "")
+            if isinstance(param.type, click.Path) and value and "s3:" in str(value):
+                from wordpipe.stages import prepared
+
+                ctx.params[param.name or ""] = prepared(param.name or "", value)
         return super().invoke(ctx)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,4 +1,4 @@
-"""`wordpipe export`: an artifact in another program's format."""
+"""`wordpipe export`: an artifact in another program's format; `wordpipe copy`: an artifact somewhere else."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import FORCE, ExampleCommand
-from wordpipe.cli.output import counted, human_bytes, say
+from wordpipe.cli.command import FORCE, PATH, ExampleCommand
+from wordpipe.cli.output import ProgressDrawer, counted, human_bytes, say
 
 FORMATS = (
     "word2vec-text", "word2vec-binary", "glove", "numpy", "projector", "npy", "sentence-transformers",
@@ -64,6 +64,31 @@ def export(artifact: Path, to: str, output: Path, force: bool, as_json: bool, qu
         say(f"{_held(written)} → {output}  ({human_bytes(written['bytes'])})")
         for note in written.get("notes", ()):
             say(f"note: {note}")
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe copy run/index s3://bucket/run/index\nwordpipe copy s3://bucket/run/index here/index",
+    json="Print one JSON object on stdout.",
+    quiet="Print nothing but errors.",
+    verify="artifact's",
+)
+@click.argument("artifact", type=PATH)
+@click.argument("output", type=PATH)
+def copy(artifact: Path, output: Path, verify: bool, as_json: bool, quiet: bool) -> None:
+    """Copy an artifact to or from a bucket, or between folders: the same bytes, whole or absent.
+
+    An artifact of the same kind at OUTPUT is replaced in one step; nothing else is.
+    """
+    from wordpipe.stages import RunOptions
+    from wordpipe.stages import copy as stage
+
+    with ProgressDrawer(quiet=quiet) as draw:
+        made = stage(artifact, output=output, run=RunOptions(report=draw, verify=verify))
+    if as_json:
+        click.echo(json.dumps(made, ensure_ascii=False))
+    elif not quiet:
+        say(f"{made['kind']} → {made['path']}  ({human_bytes(made['bytes'])})")
 
 
 def _held(written: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
-from wordpipe.errors import WordpipeWarning
+from wordpipe.errors import WordpipeWarning, shown_urls
 from wordpipe.runtime import Progress, Stopped, stopped_by
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def say(text: str, *, whole: str = "", as_it_is: bool = False) -> None:
         as_it_is: it is for a program, or a traceback: it is not wrapped.
     """
     try:
-        text, width = safe_text(text), 0 if as_it_is else _columns(sys.stderr)
+        text, width = safe_text(shown_urls(text)), 0 if as_it_is else _columns(sys.stderr)
         sys.stderr.write((fitted(text, width, whole) if width else text) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):

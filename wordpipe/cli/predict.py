@@ -18,6 +18,7 @@ from wordpipe.cli.stage import make, stage_command
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import torch_threads
 from wordpipe.stages import COMMANDS
+from wordpipe.storage import url_of
 
 if TYPE_CHECKING:
     from wordpipe.heads import Classified, Prediction, Tagged
@@ -57,7 +58,7 @@ def _predict(**given: Any) -> None:
         raise click.MissingParameter(
             ctx=click.get_current_context(), param=click.get_current_context().command.params[0]
         )
-    if len(given["corpus"]) == 1 and os.path.lexists(given["corpus"][0]):  # who types its name means what it holds
+    if len(given["corpus"]) == 1 and _is_there(given["corpus"][0]):  # who types its name means what it holds
         hint = (
             f"-o OUTPUT makes predictions of what it holds; --texts {given['corpus'][0]} reads a text from every line"
         )
@@ -65,6 +66,10 @@ def _predict(**given: Any) -> None:
     taken = ("texts", "device", "as_json", "verify", "quiet", "index", "passages", "k")
     with torch_threads(given["threads"] or 0):
         _answer(Path(given["model"]), given["corpus"], **{name: given[name] for name in taken})
+
+
+def _is_there(name: str) -> bool:
+    return os.path.lexists(name) or url_of(name) is not None
 
 
 def _answer(

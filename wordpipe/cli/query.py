@@ -18,6 +18,7 @@ import click
 from wordpipe.cli.answers import FORMATS, Answers, named_fields
 from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import counted, escaped, say
+from wordpipe.storage import url_of
 
 if TYPE_CHECKING:
     from wordpipe.errors import ArtifactError
@@ -88,7 +89,7 @@ def query(
     form = "json" if as_json else form or ("plain" if sys.stdout.isatty() else "tsv")
     as_json = form == "json"
     options = QueryOptions(**given, where=" and ".join(where if len(where) == 1 else map("({})".format, where)) or None)
-    if not os.path.lexists(artifact):
+    if not os.path.lexists(artifact) and url_of(artifact) is None:
         raise _no_artifact(artifact, text)
     answered = 0
     with open_artifact(artifact, ("index", "words"), verify=verify) as opened:

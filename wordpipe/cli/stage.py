@@ -26,6 +26,7 @@ from wordpipe.cli.output import (
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import memory_bytes, process_number
 from wordpipe.stages import Argument, Command
+from wordpipe.storage import parent_of
 
 if TYPE_CHECKING:
     from wordpipe.pipeline import Pipeline, Stage, State
@@ -190,7 +191,7 @@ def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, h
     if made.kind == "clusters" and hint:
         _print_clusters(made)
     if (following := command.next_of(made.counts)) and hint:
-        where = {"output": shlex.quote(made.path), "parent": shlex.quote(str(Path(made.path).parent))}
+        where = {"output": shlex.quote(made.path), "parent": shlex.quote(parent_of(made.path))}
         for word, line in zip(("next", "then"), following.splitlines(), strict=False):
             say(f"{word}: {line.format(**where)}")
 

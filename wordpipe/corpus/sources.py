@@ -20,6 +20,7 @@ from wordpipe.artifacts import read_regular_file
 from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError
+from wordpipe.storage import url_of
 
 Format = Literal["txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet", "conll", "squad", "label-first"]
 
@@ -68,7 +69,7 @@ class Source:
     """One file, stream or package."""
 
     # what the `source` column shows: the path below the working folder, or as the user gave it; of an absolute path
-    # elsewhere what begins with the last name of the input; "-" for standard input; "python:PACKAGE"
+    # elsewhere what begins with the last name of the input; of an object its URL; "-" for standard input; "python:PACKAGE"
     name: str
     # a file, a stream (standard input, a named pipe), a package, or rows of a program (read once, as a stream is)
     kind: Literal["file", "stream", "package", "rows"]
@@ -347,7 +348,9 @@ def _known() -> str:
 
 
 def _shown(path: Path) -> str:
-    """The path below the working folder, else as it was given; as text, whatever bytes it is made of."""
+    """The path below the working folder, else as it was given, or the URL that it is a copy of; as text, whatever it holds."""
+    if (url := url_of(path)) is not None:
+        return os.fsencode(str(url)).decode(errors="replace")
     here = Path.cwd()
     whole = Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would follow links, and show another name)
     name = whole.relative_to(here) if whole.is_relative_to(here) else path

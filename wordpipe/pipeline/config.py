@@ -25,11 +25,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from wordpipe.artifacts import Artifact, is_artifact
+from wordpipe.artifacts import is_artifact, manifest_at
 from wordpipe.corpus import expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.settings import shown_value
-from wordpipe.stages import COMMANDS, Argument, Command
+from wordpipe.stages import COMMANDS, Argument, Command, fetched
+from wordpipe.storage import as_path, url_of
 
 CONFIG = "wordpipe.toml"
 """The config that `run` and `status` read where none is named, and that `init` writes."""
@@ -302,7 +303,7 @@ def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[Word
     ):
         expected = " ".join(argument.name for argument in command.arguments)
         raise ConfigError(f"{command.name} takes other inputs", where=where, got=shown_value(inputs), expected=expected)
-    return Stage(name, command, tuple(inputs), body, Path(workdir) / name, keep)
+    return Stage(name, command, tuple(inputs), body, as_path(workdir) / name, keep)
 
 
 def _wrong_names(stage: Stage, makes: Mapping[str, str | None], config: Path) -> Iterator[ConfigError]:
@@ -368,9 +369,13 @@ def check_sources(given: list[str], names: set[str], read_as: str, *, parallel: 
         if is_artifact(Path(name)):
             hint = "name files or folders, or a stage that makes a corpus"
             raise ArtifactError("this is an artifact, not a source of text", where=name, hint=hint)
-        if not os.path.lexists(name) and (hint := nearest(name, names)).startswith("did you mean"):
+        if (
+            not os.path.lexists(name)
+            and url_of(name) is None
+            and (hint := nearest(name, names)).startswith("did you mean")
+        ):
             raise ConfigError("neither a stage nor a file", where=name, hint=hint)
-    for source in expand(given, read_as=read_as, parallel=parallel):  # type: ignore[arg-type]
+    for source in expand(fetched(given), read_as=read_as, parallel=parallel):  # type: ignore[arg-type]
         if source.kind == "stream":
             hint = "write it to a file first: what was read once cannot be compared again"
             raise ConfigError("a pipeline cannot read a pipe", where=source.name, hint=hint)
@@ -384,7 +389,7 @@ def check_artifact(setting: str, name: str, kinds: tuple[str, ...], names: set[s
     """
     if is_artifact(Path(name)):
         if "file" not in kinds:
-            Artifact(name, kinds, verify=False).close()  # type: ignore[arg-type]
-    elif not Path(name).exists():
+            manifest_at(name, kinds)  # type: ignore[arg-type]
+    elif not Path(fetched(name)).exists():
         hint = nearest(name, names)
         raise ConfigError(f"{setting} names neither a stage nor a file", got=name, hint=hint)

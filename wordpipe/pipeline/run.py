@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact, recipe_of
+from wordpipe.artifacts import InputEntry, Manifest, is_artifact, manifest_at, recipe_of
 from wordpipe.corpus import Sources, expand
 from wordpipe.engines import EngineOptions
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
@@ -41,12 +41,14 @@ from wordpipe.stages import (
     RunOptions,
     Size,
     entries_of,
+    fetched,
     file_entry,
     model_entry,
     public,
     size_of_artifact,
     size_of_sources,
 )
+from wordpipe.storage import as_path, url_of
 
 # what foreign or forged artifacts lead to, too
 _NO_ESTIMATE = (WordpipeError, OSError, ArithmeticError, ValueError, TypeError, LookupError, AttributeError)
@@ -214,7 +216,7 @@ class Pipeline:
             output: another folder than the stage's, seen from the current folder.
             settings: instead of the stage's; the artifacts that they name are paths that are valid everywhere.
         """
-        target = stage.output if output is None else output.absolute()
+        target = stage.output if output is None else as_path(output.absolute())
         with self._at_home():
             arguments = stage.by_argument([self._resolve(name) for name in stage.inputs])
             chosen = self._settings(stage) if settings is None else dict(settings)
@@ -231,7 +233,7 @@ class Pipeline:
             except WordpipeError as error:
                 in_keys(error, needed, self.config)
                 raise
-        made.path = str(self.from_here(stage.output) if output is None else output)
+        made.path = str(self.from_here(stage.output) if output is None else as_path(output))
         return made
 
     def status_of(self, state: State) -> StageStatus:
@@ -244,18 +246,18 @@ class Pipeline:
 
     def from_here(self, path: Path) -> Path:
         """A path of the config as seen from the current folder."""
-        return Path(os.path.relpath(home_of(self.config) / path))
+        whole = home_of(self.config) / path
+        return as_path(whole) if url_of(whole) is not None else Path(os.path.relpath(whole))
 
     def inputs_from_here(self, stage: Stage) -> list[str]:
         """The stage's inputs as seen from the current folder; python:PACKAGE stays as it is."""
-        home = home_of(self.config)
         resolved = [self._resolve(name) for name in stage.inputs]
-        return [name if name.startswith("python:") else os.path.relpath(home / name) for name in resolved]
+        return [name if name.startswith("python:") else str(self.from_here(Path(name))) for name in resolved]
 
     def settings_from_here(self, stage: Stage) -> dict[str, Any]:
         """The stage's settings, the artifacts that they name by paths that are valid everywhere."""
         home = home_of(self.config)
-        folders = {name: str(home / self._resolve(value)) for name, value in stage.artifacts.items()}
+        folders = {name: str(as_path(home / self._resolve(value))) for name, value in stage.artifacts.items()}
         return stage.settings | folders
 
     def _at_home(self) -> contextlib.AbstractContextManager[None]:
@@ -305,10 +307,10 @@ class Pipeline:
                     if not given:
                         continue
                     if argument.kinds and len(given) == 1 and is_artifact(Path(given[0])):
-                        Artifact(given[0], argument.kinds, verify=False).close()  # type: ignore[arg-type]
+                        manifest_at(given[0], argument.kinds)  # type: ignore[arg-type]
                     elif argument.sources:
                         check_sources(given, names, read_as, parallel=parallel)
-                    elif argument.entry and not Path(given[0]).exists():
+                    elif argument.entry and not Path(fetched(given[0])).exists():
                         raise InputError("no such file", where=given[0])
                 for setting, name in stage.artifacts.items():
                     if name not in names:
@@ -333,8 +335,7 @@ class Pipeline:
     def _stands(self, stage: Stage) -> bool:
         """Whether its artifact is there and was made with its settings, of whatever inputs, by this version's recipe."""
         try:
-            with Artifact(stage.output, [stage.command.makes], verify=False) as artifact:
-                manifest = artifact.manifest
+            manifest = manifest_at(stage.output, [stage.command.makes])
         except (ArtifactError, StorageError):
             return False
         settings = self._checked_settings(stage)
@@ -352,8 +353,7 @@ class Pipeline:
         if waits:
             return State(stage, tuple(waits))
         try:
-            with Artifact(stage.output, [stage.command.makes], verify=False) as artifact:
-                manifest = artifact.manifest
+            manifest = manifest_at(stage.output, [stage.command.makes])
         except ArtifactError as error:
             return State(stage, (f"unreadable: {error.what}",))
         settings = self._checked_settings(stage)
@@ -385,7 +385,7 @@ class Pipeline:
             elif argument.sources:
                 inputs.append(size_of_sources(_sources(given, settings)))
             else:
-                inputs.append(size_of_sources(Path(one)))
+                inputs.append(size_of_sources(Path(fetched(one))))
         for name in stage.artifacts.values():
             if name in estimator.sizes:
                 inputs.append(estimator.sizes[name])
@@ -401,14 +401,14 @@ class Pipeline:
             if argument.kinds and len(several) == 1 and is_artifact(Path(several[0])):
                 entries.append(_artifact_entry(several[0]))
             elif argument.entry:
-                entries.append(argument.load_entry()(several[0]))
+                entries.append(argument.load_entry()(fetched(several[0])))
             elif argument.sources:
                 entries += entries_of(_sources(several, settings))
         for name, kinds in type(settings).artifact_fields().items():
             value = getattr(settings, name)
             if value is not None:
                 foreign = model_entry if kinds == ("model",) else file_entry  # what it is where it is no artifact
-                entries.append(_artifact_entry(value) if is_artifact(Path(value)) else foreign(Path(value)))
+                entries.append(_artifact_entry(value) if is_artifact(Path(value)) else foreign(Path(fetched(value))))
         if settings.reads_corpus:
             entries.append(_corpus_entry(self._resolve(stage.inputs[0])))
         return entries
@@ -457,18 +457,19 @@ def settings_from_file(where: str, command: str) -> dict[str, Any]:
 
 def _sources(names: list[str], settings: Settings) -> Sources:
     """The sources that a stage reads, as it finds them itself."""
-    return expand(names, read_as=getattr(settings, "format", "auto"), parallel=getattr(settings, "parallel", False))
+    return expand(
+        fetched(names), read_as=getattr(settings, "format", "auto"), parallel=getattr(settings, "parallel", False)
+    )
 
 
 def _artifact_entry(path: str | Path) -> InputEntry:
-    with Artifact(path, verify=False) as artifact:
-        return InputEntry(kind=artifact.kind, digest=artifact.digest)
+    manifest = manifest_at(path)
+    return InputEntry(kind=manifest.kind, digest=manifest.digest)
 
 
 def _corpus_entry(tokens: str) -> InputEntry:
     """Of the corpus that tokens were made of."""
-    with Artifact(tokens, verify=False) as artifact:
-        behind = artifact.manifest.inputs[0]
+    behind = manifest_at(tokens).inputs[0]
     return InputEntry(kind=behind.kind, digest=behind.digest)
 
 

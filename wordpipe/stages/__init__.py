@@ -6,6 +6,7 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.stages.calls import public
+    from wordpipe.stages.convert.copy import copy
     from wordpipe.stages.convert.export import export
     from wordpipe.stages.convert.export_encoder import encoder_files
     from wordpipe.stages.convert.import_words import import_words, vectors_entry
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.models import OpenModel, open_model
     from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named
+    from wordpipe.stages.remote import fetched, names_url, prepared
     from wordpipe.stages.search.cluster import cluster
     from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.embed import embed

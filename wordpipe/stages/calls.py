@@ -15,12 +15,13 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import reduce, wraps
-from inspect import Parameter, getdoc, signature
+from inspect import Parameter, Signature, getdoc, signature
 from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from wordpipe import TERMINAL
+from wordpipe.errors import shown_urls
 from wordpipe.runtime import Progress, automatic
 from wordpipe.settings import Settings, bounds_of, declared
 from wordpipe.stages.registry import load_named
@@ -50,8 +51,9 @@ def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
 
     def give(function: F) -> F:
         own = signature(function)
-        offered: Any = _with_progress(function) if "run" in own.parameters else function
         keywords = list(keywords_of(options)) if options is not None else []
+        offered: Any = _with_urls(function, own, keywords)
+        offered = _with_progress(offered) if "run" in own.parameters else offered
         kept = [one for one in own.parameters.values() if not keywords or one.kind is not Parameter.VAR_KEYWORD]
         taken = {one.name for one in kept}
         added = [
@@ -104,6 +106,45 @@ def _blocks(keywords: list[Keyword]) -> list[str]:
     return [
         "\n".join([f"Settings, {name.lower()}:" if name else "Settings:", *lines]) for name, lines in sections.items()
     ]
+
+
+def _with_urls(function: F, own: Signature, keywords: list[Keyword]) -> F:
+    """The function, whose arguments that name something may be URLs of objects."""
+    places = list(own.parameters)
+    kinds = {one.name: one.type for one in keywords} | {
+        name: one.annotation for name, one in own.parameters.items() if one.kind is not Parameter.VAR_KEYWORD
+    }
+    naming = {name for name, kind in kinds.items() if name == "output" or _takes_path(kind)}
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(places, args, strict=False)) | kwargs
+        if not any(_may_be_url(value) for name, value in given.items() if name in naming):
+            return function(*args, **kwargs)
+        from wordpipe.stages.remote import prepared
+
+        run = kwargs.get("run")
+        done = {name: prepared(name, given[name], run) for name in given if name in naming}
+        args = tuple(done.get(name, value) for name, value in zip(places, args, strict=False))
+        found = function(*args, **kwargs | {name: done[name] for name in kwargs if name in done})
+        if isinstance(found, dict) and isinstance(found.get("path"), str):
+            found["path"] = shown_urls(found["path"])
+        return found
+
+    return call  # type: ignore[return-value]
+
+
+def _may_be_url(value: Any) -> bool:
+    """Whether an argument may name an object, and is not what a program has in memory."""
+    ones = value if isinstance(value, (list, tuple)) else (value,)
+    return all(isinstance(one, (str, os.PathLike)) for one in ones) and any("s3:" in str(one) for one in ones)
+
+
+def _takes_path(kind: Any) -> bool:
+    """Whether a parameter of this type may be a path."""
+    if kind is Path or get_origin(kind) is os.PathLike or kind is os.PathLike:
+        return True
+    return any(map(_takes_path, get_args(kind)))
 
 
 def _with_progress(function: F) -> F:

@@ -19,6 +19,7 @@ from wordpipe.artifacts import (
     TOKENIZER,
     Artifact,
     BundledFiles,
+    input_of,
     is_artifact,
     parse_json_object,
     read_regular_file,
@@ -289,14 +290,11 @@ def inspect_model(path: PathLike, *, verify: bool = True) -> Inspected:
 
 def _inputs_of(artifact: Artifact) -> list[tuple[str, Path]]:
     """The artifacts that one was made of, where they are still there and the same."""
-    found: list[tuple[str, Path]] = []
-    for entry in artifact.manifest.inputs:
-        path = artifact.path.parent / (entry.path or "")
-        if entry.kind in KINDS and entry.path and is_artifact(path):
-            with Artifact(path, verify=False) as other:
-                if other.digest == entry.digest:
-                    found.append((entry.kind, path))
-    return found
+    return [
+        (entry.kind, there[0])
+        for entry in artifact.manifest.inputs
+        if entry.kind in KINDS and entry.path and (there := input_of(artifact.path, entry)) is not None
+    ]
 
 
 def _is_headed(config: bytes) -> bool:

@@ -28,6 +28,7 @@ from wordpipe.artifacts import (
     Kind,
     Manifest,
     OutputLock,
+    RemoteOutput,
     ResumeCache,
     check_replaceable,
     clear_leftovers,
@@ -47,10 +48,12 @@ from wordpipe.runtime import (
     forget_peak_memory,
     is_out_of_memory,
     peak_memory_bytes,
+    process_number,
 )
 from wordpipe.settings import Settings
 from wordpipe.stages.estimate import remember
 from wordpipe.stages.registry import COMMANDS, load_named
+from wordpipe.storage import Url, as_path, url_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,12 +114,30 @@ class Made:
 
 
 class Job:
-    """The making of one artifact: collects inputs, counts, figures and files."""
+    """The making of one artifact: collects inputs, counts, figures and files.
+
+    Args:
+        kind: of artifact.
+        output: the folder on this machine where it is made.
+        settings: of the stage.
+        run: how.
+        stack: is closed with the job.
+        target: where it is published, and called: `output`, or a URL.
+    """
 
     made: Made
 
-    def __init__(self, kind: Kind, output: Path, settings: Settings, run: RunOptions, stack: ExitStack):
+    def __init__(
+        self,
+        kind: Kind,
+        output: Path,
+        settings: Settings,
+        run: RunOptions,
+        stack: ExitStack,
+        target: Path | None = None,
+    ) -> None:
         self.kind, self.output, self.settings, self.run = kind, output, settings, run
+        self.target = output if target is None else target
         self.inputs: list[InputEntry] = []
         self.counts: dict[str, int] = {}
         self.metrics: dict[str, float] = {}
@@ -217,7 +238,7 @@ class Job:
     def open_input(self, path: PathLike, kinds: Iterable[Kind]) -> Artifact:
         """Open, check and record an input artifact; it is closed with the job."""
         artifact = self._stack.enter_context(Artifact(path, kinds, verify=self.run.verify))
-        self.inputs.append(artifact.as_input(beside=self.output.parent))
+        self.inputs.append(artifact.as_input(beside=self.target.parent))
         self._artifacts.append(artifact.manifest)
         return artifact
 
@@ -233,13 +254,13 @@ class Job:
         Args:
             instead: what is done without it, for the note.
         """
-        if not is_artifact(self.output):
-            self.note(f"nothing to update at {self.output}: {instead}")
+        if not is_artifact(self.target):
+            self.note(f"nothing to update at {self.target}: {instead}")
             return None
         try:
-            return self.keep_open(Artifact(self.output, [self.kind], verify=self.run.verify))
+            return self.keep_open(Artifact(self.target, [self.kind], verify=self.run.verify))
         except ArtifactError as error:
-            self.note(f"what is at {self.output} cannot be used ({error.what}): {instead}")
+            self.note(f"what is at {self.target} cannot be used ({error.what}): {instead}")
             return None
 
     def table(self, stem: str, schema: "pa.Schema", *, single: bool = False, log: bool = False) -> "TableWriter":
@@ -309,7 +330,7 @@ class Job:
         if self.is_usual and not getattr(self.settings, "update", False):
             remember(self.settings, self.inputs, self._artifacts, manifest)
         self.made = Made(
-            self.kind, str(self.output), manifest.recipe, manifest.digest, manifest.seconds, peak,
+            self.kind, str(self.target), manifest.recipe, manifest.digest, manifest.seconds, peak,
             self.counts, self.rates, self.metrics, self.warnings,
         )  # fmt: skip
 
@@ -322,16 +343,23 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         LockedError: another run writes the same output.
         StorageError, ArtifactError: the output may not be replaced; the disk refused.
     """
-    target, run = Path(output), run or RunOptions()
+    target, run = as_path(output), run or RunOptions()
+    remote = None
     with storage_errors(target), ExitStack() as stack:
         _refuse_whole(settings, run)
+        if (url := url_of(target)) is not None:
+            remote = _remote_output(url, kind, run)
+            target = remote.folder
         refuse_inside_artifact(target)
         check_replaceable(target, kind)  # before anything is touched, and again under the lock
         target.parent.mkdir(parents=True, exist_ok=True)
         stack.enter_context(OutputLock(target))
         clear_leftovers(target)
         check_replaceable(target, kind)
-        job = Job(kind, target, settings, run, stack)
+        job = Job(kind, target, settings, run, stack, as_path(output))
+        if remote is not None and remote.has_unsent:
+            again = f"wordpipe copy {target} {job.target} sends it, and this run replaces it"
+            job.note(f"an artifact that was made before and not sent is in {target}: {again}", always=True)
         for state in job.states():
             if state.is_symlink():  # what it leads to is not ours
                 what = "a symbolic link stands where unfinished work is kept"
@@ -346,6 +374,19 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
                 stopped.saved = "what is saved"
             raise
         job.publish()
+        if remote is not None:
+            remote.send(target, lambda done, total: job.report("sending", done / 1e6, total / 1e6, "MB"))
+
+
+def _remote_output(url: Url, kind: Kind, run: RunOptions) -> RemoteOutput:
+    """The place of an output at a URL. Raises ConfigError: other processes would have to see where it is made."""
+    if run.engine != "local":
+        hint = "write to a folder that all machines see, then wordpipe copy FOLDER URL"
+        raise ConfigError("Ray's processes share a folder, which a bucket is not", where=str(url), hint=hint)
+    if process_number("WORLD_SIZE", 1) > 1:
+        hint = "write to a folder, then wordpipe copy FOLDER URL"
+        raise ConfigError("a training of several processes writes to a folder", where=str(url), hint=hint)
+    return RemoteOutput(url, kind)
 
 
 def _refuse_whole(settings: Settings, run: RunOptions) -> None:

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from wordpipe.artifacts import Artifact, read_batches
+from wordpipe.artifacts import Artifact, is_artifact, manifest_at, read_batches
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.heads import IGNORED, HeadTargets, Rows, head_loss_sum
 from wordpipe.heads.settings import ClassifierSettings, ReaderSettings
@@ -42,6 +42,7 @@ from wordpipe.stages.text.targets import source_ids
 from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
 from wordpipe.stages.train.labelled import Labelled, Record, require_columns, share_held_out
 from wordpipe.stages.train.reader_task import ReaderTask
+from wordpipe.storage import as_path
 from wordpipe.tokens import Encoder, list_array, number_of_ids, sentinel_ids
 from wordpipe.training import (
     Blocks,
@@ -170,11 +171,10 @@ def _named(model: Inspected, kind: str) -> str:
         if found == kind:
             return str(path)
         if found == "tokens":
-            with Artifact(path, verify=False) as tokens:
-                for entry in tokens.manifest.inputs:
-                    corpus = path.parent / (entry.path or "")
-                    if entry.kind == kind and corpus.is_dir():
-                        return str(corpus)
+            for entry in manifest_at(path).inputs:
+                corpus = as_path(path.parent / (entry.path or ""))
+                if entry.kind == kind and is_artifact(corpus):
+                    return str(corpus)
     raise InputError(
         "the text that the model was trained on is not found", where=model.path, expected=f"its {kind}, where it was",
         hint="name some text with --data: a corpus artifact, or files",

@@ -15,8 +15,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from wordpipe.artifacts import GOLD, Artifact, InputEntry, is_artifact, read_batches, read_schema, visible_columns
-from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.artifacts import (
+    GOLD,
+    Artifact,
+    InputEntry,
+    input_of,
+    is_artifact,
+    read_batches,
+    read_schema,
+    visible_columns,
+)
+from wordpipe.errors import ConfigError, InputError
 from wordpipe.heads.settings import ClassifierSettings
 from wordpipe.runtime import Progress
 from wordpipe.stages.evaluate.settings import PredictionsEvaluationSettings
@@ -26,6 +35,7 @@ from wordpipe.stages.sources import SourceLike, named_or_rows
 from wordpipe.stages.text.ingest import ingest
 from wordpipe.stages.text.predict_corpus import asked
 from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
+from wordpipe.storage import as_path
 
 Kind = Literal["single", "several", "score", "tags", "answers"]
 """What is said of a text: a label, any number of labels, a number, a tag for each word, an answer to a question."""
@@ -291,14 +301,8 @@ def training_corpus(path: str) -> TrainingCorpus:
 
 def _there(path: str, entry: InputEntry) -> str | None:
     """Where an input of an artifact lies, if it is still the same."""
-    found = Path(os.path.normpath(Path(path).absolute().parent / (entry.path or "")))
-    if entry.path is None or not is_artifact(found):
-        return None
-    try:
-        with Artifact(found, verify=False) as artifact:
-            return str(found) if artifact.digest == entry.digest else None
-    except ArtifactError:
-        return None
+    found = None if entry.path is None else input_of(as_path(path), entry)
+    return None if found is None else str(as_path(os.path.normpath(found[0])))
 
 
 def gold_column(names: Sequence[str], kind: Kind, where: object) -> str:

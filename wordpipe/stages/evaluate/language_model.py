@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from wordpipe.artifacts import KINDS, Artifact, is_artifact, read_batches
+from wordpipe.artifacts import KINDS, Artifact, Manifest, input_of, is_artifact, manifest_at, read_batches
 from wordpipe.compiled import watch_compilation
-from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import report_on, split_rows
@@ -260,8 +260,8 @@ def _seen(model: Path, corpus: Artifact, split: str | None) -> Seen:
     if not is_artifact(model):
         return "unknown"
     digests: set[str] = set()
-    with Artifact(model, verify=False) as artifact:
-        complete = _gather_inputs(artifact, digests)
+    manifest = manifest_at(model)
+    complete = _gather_inputs(model, manifest, digests)
     if corpus.digest in digests:
         return "yes" if split in ("train", None) else "no"
     if digests & {entry.digest for entry in corpus.manifest.inputs}:
@@ -269,23 +269,20 @@ def _seen(model: Path, corpus: Artifact, split: str | None) -> Seen:
     return "no" if complete else "unknown"
 
 
-def _gather_inputs(artifact: Artifact, digests: set[str]) -> bool:
+def _gather_inputs(path: Path, manifest: Manifest, digests: set[str]) -> bool:
     """Gather the digests of all that an artifact was made from, from manifest to manifest.
 
     Returns:
         False where an input is not where its artifact says, or is another one now, so that there may be more.
     """
     complete = True
-    for entry in artifact.manifest.inputs:
+    for entry in manifest.inputs:
         if entry.digest in digests:
             continue
         digests.add(entry.digest)
         if entry.kind in KINDS:
-            try:
-                with Artifact(artifact.path.absolute().parent / (entry.path or ""), verify=False) as found:
-                    complete &= found.digest == entry.digest and _gather_inputs(found, digests)
-            except (WordpipeError, OSError):
-                complete = False
-        elif entry.kind == "file" and artifact.kind == "model":  # the folder of transformers that it started from
+            there = input_of(path, entry)
+            complete &= there is not None and _gather_inputs(*there, digests)
+        elif entry.kind == "file" and manifest.kind == "model":  # the folder of transformers that it started from
             complete = False
     return complete

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
@@ -17,15 +16,17 @@ from wordpipe.artifacts import (
     INDEX_FILE,
     Artifact,
     Kind,
+    Manifest,
     RowReader,
     RowVectors,
+    input_of,
     read_batches,
     read_schema,
     row_count,
     row_shower,
     visible_columns,
 )
-from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import Hits, SearchMode
 from wordpipe.stages.calls import public
 
@@ -361,24 +362,18 @@ class OpenIndex(OpenArtifact):
             return rows_where(condition, schema, batches, row_count(self.artifact, "index"))
         except ConfigError as error:
             name = str(error.got).removeprefix("no column ")
-            if name != error.got and (became := _fields_used(self.artifact).get(name)):
+            if name != error.got and (became := _fields_used(self.artifact.path, self.artifact.manifest).get(name)):
                 error.hint = f"{name} is the {became} here: say {became}"
             raise
 
 
-def _fields_used(artifact: Artifact) -> dict[str, str]:
+def _fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
     """The fields of records that became text, title and id, as far as the corpus is still where the manifests say it is."""
-    for entry in artifact.manifest.inputs:
-        if entry.kind not in ("sentences", "corpus"):
-            continue
-        with (
-            suppress(WordpipeError, OSError),
-            Artifact(artifact.path.absolute().parent / (entry.path or ""), verify=False) as found,
-        ):
-            if found.digest == entry.digest:
-                settings = found.manifest.settings
-                named = {str(settings.get(f"{one}_field")): one for one in ("text", "title", "id")}
-                return named if found.kind == "corpus" else _fields_used(found)
+    for entry in manifest.inputs:
+        if entry.kind in ("sentences", "corpus") and (there := input_of(path, entry)) is not None:
+            settings = there[1].settings
+            named = {str(settings.get(f"{one}_field")): one for one in ("text", "title", "id")}
+            return named if entry.kind == "corpus" else _fields_used(*there)
     return {}
 
 

@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 from wordpipe.artifacts import Artifact, is_json, read_batches, read_schema, row_count, visible_columns
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages.job import Job
+from wordpipe.storage import url_of
 from wordpipe.training import PairWriter
 
 MOST_LISTED = 100  # texts of a field that the manifest names with their counts
@@ -126,7 +127,7 @@ def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
         )  # fmt: skip
     path = tokens.path.absolute().parent / entry.path
     again = f"or tokenize the corpus again: wordpipe tokenize CORPUS -o {tokens.path}"
-    if not path.is_dir():
+    if not path.is_dir() and url_of(path) is None:
         raise ArtifactError(
             f"{what} is read from the corpus of the tokens, which is not where it was", where=path,
             hint=f"put it back there, {again}",

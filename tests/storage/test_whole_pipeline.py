@@ -1,0 +1,264 @@
+"""Stages, commands and pipelines at URLs do what they do in folders, and say URLs; keys are nowhere."""
+
+import json
+import random
+import signal
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import wordpipe
+from tests.support.object_stores import KEY_ID, KEYS, SECRET, TOKEN, Answer, environment, keys_in, make_public
+from wordpipe.artifacts import Artifact, manifest_at
+from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError
+from wordpipe.storage import as_path, open_bucket
+
+STAGES = ("corpus", "tokens", "words", "sentences", "index")
+WORDS = {"dim": 8, "epochs": 1, "min_count": 2, "threads": 1}
+SETTINGS = {"corpus": {"documents": "block", "first_line_title": True}, "tokens": {"vocab_size": 400}, "words": WORDS}
+
+
+@pytest.fixture(scope="module")
+def texts() -> str:
+    """Short documents, other ones each time."""
+    rng = random.Random()
+    words = ["".join(rng.choices("abcdefgh", k=rng.randint(2, 6))) for _ in range(150)]
+    blocks = [
+        " ".join(rng.choices(words, k=12)).capitalize() + ".\n" + " ".join(rng.choices(words, k=20)) + "."
+        for _ in range(60)
+    ]
+    return "\n\n".join(blocks)
+
+
+def make(root: str, text: str, **run) -> dict[str, wordpipe.Made]:
+    """The whole chain, in a folder or at a URL."""
+    made = {"corpus": wordpipe.ingest(text, output=f"{root}/corpus", **SETTINGS["corpus"])}
+    made["tokens"] = wordpipe.tokenize(f"{root}/corpus", output=f"{root}/tokens", **SETTINGS["tokens"])
+    made["words"] = wordpipe.train_word2vec(f"{root}/tokens", output=f"{root}/words", **WORDS)
+    made["sentences"] = wordpipe.embed(f"{root}/words", f"{root}/corpus", output=f"{root}/sentences", threads=1)
+    made["index"] = wordpipe.index(f"{root}/sentences", output=f"{root}/index", type="flat")
+    return made
+
+
+def upload(bucket: str, key: str, text: str, folder: Path) -> str:
+    (folder / "to-upload").write_text(text)
+    open_bucket(bucket).upload(key, folder / "to-upload")
+    return f"s3://{bucket}/{key}"
+
+
+def silent(*texts: str) -> None:
+    for text in texts:
+        for secret in (KEY_ID, SECRET, TOKEN):
+            assert secret not in text
+
+
+def test_the_whole_chain_is_that_of_folders(bucket, texts, tmp_path, monkeypatch, cli):
+    monkeypatch.chdir(tmp_path)
+    source = upload(bucket, "texts/all.txt", texts, tmp_path)
+    here, there = make("run", source), make(f"s3://{bucket}/run", source)
+    for stage in STAGES:
+        assert there[stage].path == f"s3://{bucket}/run/{stage}"
+        assert there[stage].digest == here[stage].digest, stage
+        one, other = manifest_at(here[stage]), manifest_at(there[stage])
+        assert (one.inputs, one.settings, one.counts, one.recipe) == (
+            other.inputs,
+            other.settings,
+            other.counts,
+            other.recipe,
+        )
+    assert [entry.path for entry in one.inputs] == ["sentences"]
+    assert wordpipe.show(there["corpus"], rows=1)["rows"][0]["source"] == source
+
+    question = texts.split(".")[0]
+    asked = [cli("query", f"{root}/index", question, "--format", "json") for root in ("run", f"s3://{bucket}/run")]
+    assert [one.code for one in asked] == [0, 0]
+    assert asked[0].out == asked[1].out
+    for arguments in (
+        ("show", there["tokens"], "--json"), ("verify", *there.values()), ("doctor", there["words"]),
+        ("export", there["words"], "--to", "glove", "-o", "glove.txt"),
+        ("copy", there["index"], "copied"), ("copy", "copied", f"s3://{bucket}/second/index"),
+    ):  # fmt: skip
+        result = cli(*arguments)
+        assert result.code == 0, result.err
+        silent(result.out, result.err)
+        assert "s3:/b" not in result.out + result.err
+        assert str(tmp_path / "cache") not in result.out + result.err
+    assert json.loads(cli("show", there["tokens"], "--json").out)["path"] == there["tokens"].path
+    assert manifest_at("copied") == manifest_at(f"s3://{bucket}/second/index") == manifest_at(there["index"])
+    silent(*(open_bucket(bucket).read(key)[0].decode("latin-1") for key in keys_in(bucket)))
+    silent(*(path.read_bytes().decode("latin-1") for path in tmp_path.rglob("*") if path.is_file()))
+
+
+def test_inputs_by_folder_and_pattern(bucket, tmp_path, proxy):
+    rng = random.Random()
+    names = ["a.txt", "b.md", "sub/c.txt", "sub/deep/d.txt", "sub/.hidden.txt", "e.pdf"]
+    texts = {name: f"{rng.random()} of {name}." for name in names}
+    for name, text in texts.items():
+        upload(bucket, f"texts/{name}", text, tmp_path)
+        path = tmp_path / "texts" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for pattern in ("", "/", "/*.txt", "/**/*.txt", "/sub", "/sub/[c]*", "/a.txt", "/?.md"):
+        made = [
+            wordpipe.ingest(f"{root}/texts{pattern}", output=tmp_path / "made" / kind)
+            for kind, root in (("here", tmp_path), ("there", f"s3://{bucket}"))
+        ]
+        rows = [
+            [(row["text"], Path(row["source"]).name) for row in wordpipe.show(one, rows=99)["rows"]] for one in made
+        ]
+        assert rows[0] == rows[1] != [], pattern
+        assert made[0].counts == made[1].counts, pattern
+        sources = {row["source"] for row in wordpipe.show(made[1], rows=99)["rows"]}
+        assert all(source.startswith(f"s3://{bucket}/texts/") for source in sources)
+    proxy.seen.clear()
+    upload(bucket, "texts/a.txt", "another text.", tmp_path)
+    wordpipe.ingest(f"s3://{bucket}/texts/", output=tmp_path / "made" / "there")
+    got = [asked.path for asked in proxy.seen if asked.method == "GET" and "range" in asked.headers]
+    assert got == [f"/{bucket}/texts/a.txt"]  # of a folder only what changed is fetched
+    for missing in (f"s3://{bucket}/nothing", f"s3://{bucket}/texts/*.csv"):
+        with pytest.raises(InputError, match="no such object"):
+            wordpipe.ingest(missing, output=tmp_path / "x")
+
+
+def test_a_pipeline_at_urls_is_made_once(bucket, texts, tmp_path, cli, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = upload(bucket, "texts/all.txt", texts, tmp_path)
+    (tmp_path / "wordpipe.toml").write_text(
+        textwrap.dedent(f"""
+        workdir = "s3://{bucket}/made"
+        [stage.corpus]
+        command = "ingest"
+        inputs = ["{source}"]
+        [stage.tokens]
+        command = "tokenize"
+        inputs = ["corpus"]
+        vocab_size = 400
+        [stage.words]
+        command = "train word2vec"
+        inputs = ["tokens"]
+        dim = 8
+        epochs = 1
+        min_count = 2
+        threads = 1
+    """)
+    )
+    done = cli("run")
+    assert done.code == 0, done.err
+    assert f"words → s3://{bucket}/made/words" in done.err
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))  # another machine
+    again = cli("run")
+    assert "nothing to do" in again.err, again.err
+    assert not (tmp_path / "another" / "wordpipe" / "artifacts").exists()  # of artifacts the manifests say enough
+    upload(bucket, "texts/all.txt", texts + "\n\nOne more. It is new.", tmp_path)
+    states = [json.loads(line) for line in cli("status", "--json").out.splitlines()]
+    assert [state["fresh"] for state in states[:3]] == [False, False, False]
+    assert states[0]["output"] == f"s3://{bucket}/made/corpus"
+    done = cli("run", "--to", "tokens", "--json")
+    assert [json.loads(line)["path"] for line in done.out.splitlines()] == [
+        f"s3://{bucket}/made/{name}" for name in ("corpus", "tokens")
+    ]
+    made = cli("tokenize", "--config", "wordpipe.toml#tokens")
+    assert made.code == 0, made.err
+    assert "nothing to do" not in cli("status").err
+
+
+def test_an_update_begins_from_what_is_there(bucket, tmp_path):
+    rows = [{"id": str(n), "text": f"Text number {n} about things."} for n in range(30)]
+    url = f"s3://{bucket}/run/corpus"
+    source = upload(bucket, "rows.jsonl", "\n".join(map(json.dumps, rows)), tmp_path)
+    wordpipe.ingest(source, output=url)
+    second = upload(
+        bucket, "rows.jsonl", "\n".join(map(json.dumps, [*rows, {"id": "x", "text": "A new one."}])), tmp_path
+    )
+    made = wordpipe.ingest(second, output=url, update=True)
+    assert made.path == url
+    other = wordpipe.ingest(second, output=tmp_path / "corpus")
+    assert other.digest == made.digest
+
+
+def test_killed_while_it_is_sent_and_run_again(bucket, texts, tmp_path, nursery):
+    source, url = upload(bucket, "all.txt", texts, tmp_path), f"s3://{bucket}/run/corpus"
+    wanted = wordpipe.ingest(source, output=tmp_path / "wanted").digest
+    for failpoint in ("publish.before_exchange", "remote.before_file", "remote.before_manifest"):
+        child = nursery.command("ingest", source, "-o", url, **environment(), WORDPIPE_FAILPOINT=f"{failpoint}:kill")
+        assert child.wait() == -signal.SIGKILL, child.err.read_text()
+        with pytest.raises(ArtifactError, match="no such artifact"):
+            Artifact(url)
+        said = child.err.read_text()
+    (kept,) = (tmp_path / "cache" / "wordpipe" / "outputs").glob("*/corpus")
+    assert str(kept) in said  # the last one says that one was there
+    assert manifest_at(kept).digest == wanted
+    said = wordpipe.copy(kept, output=url)
+    assert said["digest"] == wanted
+    again = nursery.run("ingest", source, "-o", url, **environment())
+    assert again.returncode == 0
+    assert manifest_at(url).digest == wanted
+    silent(again.stdout, again.stderr)
+
+
+def test_refusals_of_the_whole_command(bucket, texts, tmp_path, cli, proxy, monkeypatch, store_url):
+    source, url = upload(bucket, "all.txt", texts, tmp_path), f"s3://{bucket}/run/corpus"
+    proxy.rule = lambda asked: Answer(403, "SignatureDoesNotMatch")
+    for arguments in (("ingest", source, "-o", "x"), ("ingest", tmp_path / "to-upload", "-o", url), ("show", url)):
+        result = cli(*arguments)
+        assert (result.code, "with these keys" in result.err) == (5, True), result.err
+        assert "Traceback" not in result.err
+        silent(result.out, result.err)
+    proxy.rule = lambda asked: Answer(507, "XMinioStorageFull") if asked.is_write else None
+    result = cli("ingest", source, "-o", url)
+    assert (result.code, "no room" in result.err) == (5, True), result.err
+    silent(result.err)
+    proxy.rule = lambda asked: None
+    make_public(store_url, bucket, "all.txt")
+    for name in KEYS:
+        monkeypatch.delenv(name)
+    assert cli("ingest", source, "-o", tmp_path / "public").code == 0
+
+
+def test_a_second_writer_of_a_whole_command(bucket, texts, tmp_path, proxy):
+    source, url = upload(bucket, "all.txt", texts, tmp_path), f"s3://{bucket}/run/corpus"
+
+    def rule(asked):
+        if asked.method == "PUT" and asked.path.endswith("manifest.json"):
+            proxy.rule = lambda asked: None
+            wordpipe.copy(wordpipe.ingest([{"text": "Of another run."}], output=tmp_path / "other"), output=url)
+        return
+
+    proxy.rule = rule
+    with pytest.raises(LockedError, match="another run") as caught:
+        wordpipe.ingest(source, output=url)
+    assert manifest_at(url) == manifest_at(tmp_path / "other")
+    folder = caught.value.hint.partition("wordpipe copy ")[2].split(" ")[0]
+    assert (
+        wordpipe.copy(folder, output=url)["digest"]
+        == manifest_at(url).digest
+        == wordpipe.ingest(source, output=tmp_path / "x").digest
+    )
+
+
+@pytest.mark.parametrize("engine", ["ray"])
+def test_what_does_not_go_together_is_said(bucket, tmp_path, engine, monkeypatch):
+    corpus = wordpipe.ingest([{"text": "Of bees and of tides."}], output=tmp_path / "corpus")
+    run = wordpipe.RunOptions(engine=engine)
+    with pytest.raises(ConfigError, match="share a folder"):
+        wordpipe.tokenize(f"s3://{bucket}/corpus", output=tmp_path / "tokens", run=run)
+    with pytest.raises(ConfigError, match="share a folder"):
+        wordpipe.tokenize(corpus, output=f"s3://{bucket}/tokens", run=run)
+    with pytest.raises(ConfigError, match="only artifacts"):
+        wordpipe.export(corpus, "npy", f"s3://{bucket}/file.npy")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="several processes"):
+        wordpipe.tokenize(corpus, output=f"s3://{bucket}/tokens")
+
+
+def test_where_the_cache_has_no_room(bucket, texts, tmp_path, monkeypatch):
+    source = upload(bucket, "all.txt", texts, tmp_path)
+    monkeypatch.setenv("WORDPIPE_FAILPOINT", "mirror.range_written:enospc:1")
+    from wordpipe.artifacts import publish
+
+    monkeypatch.setattr(publish, "_passed", {})
+    with pytest.raises(StorageError, match="space") as caught:
+        wordpipe.ingest(source, output=tmp_path / "corpus")
+    assert "XDG_CACHE_HOME" in caught.value.hint
+    assert as_path(source).name == "all.txt"

@@ -1,0 +1,304 @@
+"""The objects of a bucket: read in ranges, written, listed, removed, by obstore; every refusal is one of our errors.
+
+Keys come from the environment alone (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN); without them requests are
+not signed, which public buckets answer. What a store says of a refusal may hold parts of keys and signatures, so nothing of
+it is shown but the number and the name of the error.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from wordpipe.errors import ConfigError, InputError, StorageError, WordpipeError
+from wordpipe.storage.urls import Url
+
+T = TypeVar("T")
+
+RANGE = 4 << 20  # bytes of one request
+_PART = 8 << 20  # bytes of a part of an upload; Amazon takes 10,000 of them
+_LARGEST_PART = 512 << 20
+_AT_ONCE = 4  # parts of one upload under way
+TIMEOUT_S = 60.0  # for one request
+PAUSES_S = (0.3, 3.0)  # before a request that failed is sent again, beside the library's own tries
+_OWN_TRIES = 2  # of the library, for each request and each part of an upload
+_MULTIPART_FROM = 64 << 20  # smaller files are one request
+_STATUS = re.compile(
+    r"\b(?:status(?: code)?:?|Client error with status|returned non-2xx status code:)\s*(\d{3})\b", re.I
+)
+_CODE = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
+_NO_SPACE = ("QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "EntityTooLarge", "XMinioAdminBucketQuotaExceeded",
+             "StorageFull", "InsufficientCapacity")  # fmt: skip
+_TIMED_OUT = re.compile(r"timed? ?out", re.I)
+_REGION = "us-east-1"  # what other stores than Amazon's expect
+
+
+class Replaced(Exception):  # noqa: N818  (it is an answer, and goes no further than those who asked)
+    """The object is not, or no more, what the condition of a request says."""
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """What a store says of an object.
+
+    Attributes:
+        key: its name in the bucket.
+        size: bytes.
+        e_tag: changes with its content.
+        modified: when it was written, by the clock of the store.
+    """
+
+    key: str
+    size: int
+    e_tag: str
+    modified: datetime
+
+
+class Bucket:
+    """A bucket; `open_bucket` opens it."""
+
+    def __init__(self, name: str, store: Any, endpoint: str) -> None:
+        self.name = name
+        self.endpoint = endpoint  # of the store, empty for Amazon's own
+        self._store = store
+        self._obstore: Any = import_module("obstore")
+        self._errors: type[Exception] = import_module("obstore.exceptions").BaseError
+
+    def read(self, key: str) -> tuple[bytes, StoredObject] | None:
+        """The whole of a small object, and what it is; None where there is none.
+
+        Raises:
+            StorageError: the store refused, or cannot be reached.
+        """
+
+        def ask() -> tuple[bytes, StoredObject]:
+            answer = self._obstore.get(self._store, key)
+            return _described(answer.meta), bytes(answer.bytes())  # type: ignore[return-value]
+
+        try:
+            described, data = self._tried(key, ask)
+        except FileNotFoundError:
+            return None
+        return data, described  # type: ignore[return-value]
+
+    def look(self, key: str) -> StoredObject | None:
+        """What an object is; None where there is none. Raises StorageError: as from `read`."""
+        try:
+            return self._tried(key, lambda: _described(self._obstore.head(self._store, key)))
+        except FileNotFoundError:
+            return None
+
+    def read_range(self, key: str, start: int, end: int, e_tag: str | None = None) -> bytes:
+        """Bytes `start` to `end` of an object.
+
+        Args:
+            key: of the object.
+            start: the first byte.
+            end: behind the last one.
+            e_tag: that it must still have; None: any.
+
+        Raises:
+            FileNotFoundError: it is gone.
+            Replaced: it has another e_tag.
+            StorageError: as from `read`, or it is shorter.
+        """
+        options: dict[str, Any] = {"range": (start, end)} | ({"if_match": e_tag} if e_tag else {})
+
+        def ask() -> bytes:
+            data = bytes(self._obstore.get(self._store, key, options=options).bytes())
+            if len(data) != end - start:  # a connection that ended early
+                raise ConnectionError(f"{len(data)} of {end - start} bytes")
+            return data
+
+        return self._tried(key, ask)
+
+    def list(self, folder: str) -> Iterator[StoredObject]:
+        """All objects whose keys begin with `folder` and a slash, of the whole bucket where it is empty, by their keys.
+
+        Raises:
+            StorageError: as from `read`.
+        """
+
+        def ask() -> list[StoredObject]:
+            chunks = self._obstore.list(self._store, folder or None, chunk_size=1000)
+            return [_described(one) for chunk in chunks for one in chunk]
+
+        yield from sorted(self._tried(folder, ask), key=lambda one: one.key)
+
+    def upload(self, key: str, path: Path) -> None:
+        """Write a file as an object, a large one in parts. Raises StorageError: as from `read`, or there is no room."""
+        size = path.stat().st_size
+        part = min(max(_PART, -(-size // 9_000)), _LARGEST_PART)
+        many = {"use_multipart": size > _MULTIPART_FROM, "chunk_size": part, "max_concurrency": _AT_ONCE}
+
+        def send() -> None:
+            with path.open("rb") as file:
+                self._obstore.put(self._store, key, file, **many)
+
+        self._tried(key, send)
+
+    def write_if(self, key: str, data: bytes, e_tag: str | None) -> str:
+        """Write a small object if it has this e_tag still; with None, if there is none yet. Gives its new one.
+
+        Raises:
+            Replaced: it has another, or there is one; nothing was written.
+            StorageError: as from `read`, or the store knows no such condition.
+        """
+        mode: Any = "create" if e_tag is None else {"e_tag": e_tag}
+        try:
+            put = self._tried(key, lambda: self._obstore.put(self._store, key, data, mode=mode, use_multipart=False))
+            return str(put["e_tag"])
+        except (FileNotFoundError, Replaced):
+            found = self.read(key)  # an answer that was lost on the way may have been "written"
+            if found is None or found[0] != data:
+                raise Replaced from None
+            return found[1].e_tag
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove objects; those that are gone already are no error. Raises StorageError: as from `read`."""
+        for key in keys:
+            try:
+                self._tried(key, lambda key=key: self._obstore.delete(self._store, key))  # type: ignore[misc]
+            except FileNotFoundError:
+                continue
+
+    def _tried(self, key: str, ask: Callable[[], T]) -> T:
+        """The answer to a request, which is sent again where the store or the way there failed.
+
+        Raises:
+            FileNotFoundError: no such object.
+            Replaced: its condition does not hold.
+            StorageError: what the store refused, or why it cannot be reached.
+        """
+        where = Url(self.name, key)
+        for pause in (*PAUSES_S, None):
+            try:
+                return ask()
+            except FileNotFoundError as error:
+                if "NoSuchBucket" in str(error):
+                    raise _no_bucket(where) from None
+                raise FileNotFoundError(str(where)) from None
+            except OSError as error:
+                if error.filename is not None:  # a file of this machine
+                    raise
+                problem, passes = _problem(error, where)
+            except self._errors as error:
+                if type(error).__name__ in ("AlreadyExistsError", "PreconditionError", "NotModifiedError"):
+                    raise Replaced from None
+                problem, passes = _problem(error, where)
+            if not passes or pause is None:
+                raise problem from None
+            time.sleep(pause)
+        raise AssertionError(where)
+
+
+def _described(meta: Any) -> StoredObject:
+    return StoredObject(meta["path"], int(meta["size"]), meta["e_tag"] or "", meta["last_modified"])
+
+
+def _no_bucket(where: Url) -> StorageError:
+    hint = "check its name, and AWS_ENDPOINT_URL for another store than Amazon's"
+    return StorageError("there is no such bucket", where=f"s3://{where.bucket}", hint=hint)
+
+
+def _problem(error: Exception, where: Url) -> tuple[WordpipeError, bool]:
+    """The error for the user, without a word of what the store or the library said; and whether it may pass."""
+    said, kind = str(error), type(error).__name__
+    status = int(found[1]) if (found := _STATUS.search(said)) else None
+    code = found[1] if (found := _CODE.search(said)) else None
+    got = " ".join(str(part) for part in (status, code) if part) or None
+    if code == "NoSuchBucket":
+        return _no_bucket(where), False
+    if code in _NO_SPACE or status == 507:
+        hint = "free some space in the bucket, or raise its quota; then run the same command again"
+        return StorageError("the store has no room for it", where=str(where), got=got, hint=hint), False
+    if code == "NotImplemented" or status == 501 or kind == "NotSupportedError":
+        what = "the store cannot write under a condition, so a second writer would not be noticed"
+        hint = "a store that knows If-None-Match and If-Match is needed for outputs; inputs can be read from any"
+        return StorageError(what, where=str(where), got=got, hint=hint), False
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403):
+        return _forbidden(where, got), False
+    if kind == "InvalidPathError":
+        return InputError("the store has a name that no file can have", where=str(where)), False
+    if status is not None and 300 <= status < 400:
+        hint = "name the region of the bucket: AWS_REGION"
+        return StorageError("the bucket is elsewhere", where=str(where), got=got, hint=hint), False
+    if status is not None and 400 <= status < 500 and status not in (408, 409, 429):
+        return StorageError("the store refused the request", where=str(where), got=got), False
+    if status is not None:
+        hint = "it was asked several times; run the same command again later"
+        return StorageError("the store has failed", where=str(where), got=got, hint=hint), True
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    hint = "check the network" + (" and AWS_ENDPOINT_URL" if endpoint else "; another store: AWS_ENDPOINT_URL")
+    what = (
+        "the store did not answer in time" if _TIMED_OUT.search(said) else "the store cannot be reached, or broke off"
+    )
+    return StorageError(what, where=str(where), hint=f"{hint}, then run the same command again"), True
+
+
+def _forbidden(where: Url, got: str | None) -> StorageError:
+    if has_keys():
+        hint = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, and what they may do"
+        return StorageError("the store does not allow it with these keys", where=str(where), got=got, hint=hint)
+    hint = "without AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only what is public can be read"
+    return StorageError("the store does not allow it without keys", where=str(where), got=got, hint=hint)
+
+
+def has_keys() -> bool:
+    """Whether the environment has keys to sign requests with."""
+    return bool(os.environ.get("AWS_ACCESS_KEY_ID") and os.environ.get("AWS_SECRET_ACCESS_KEY"))
+
+
+def open_bucket(name: str) -> Bucket:
+    """A bucket of the store that the environment names.
+
+    Raises:
+        ConfigError: the extra is not installed; AWS_ENDPOINT_URL is no URL.
+    """
+    if not _is_installed("obstore"):
+        raise ConfigError("obstore is not installed", where=f"s3://{name}", hint="pip install 'wordpipe[s3]'")
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    if endpoint and (not re.match(r"https?://[^/@\s]+", endpoint) or "@" in endpoint):
+        raise ConfigError("not the address of a store", where="AWS_ENDPOINT_URL", expected="https://HOST[:PORT]")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _REGION
+    options: dict[str, Any] = {"region": region}
+    if has_keys():
+        options |= {
+            "access_key_id": os.environ["AWS_ACCESS_KEY_ID"],
+            "secret_access_key": os.environ["AWS_SECRET_ACCESS_KEY"],
+        }
+        if token := os.environ.get("AWS_SESSION_TOKEN"):
+            options["session_token"] = token
+    else:
+        options["skip_signature"] = True
+    if endpoint:
+        options["endpoint"] = endpoint
+    client = {
+        "timeout": timedelta(seconds=TIMEOUT_S),
+        "connect_timeout": timedelta(seconds=min(TIMEOUT_S, 10.0)),
+        "allow_http": endpoint.startswith("http://"),
+    }
+    retry = {
+        "max_retries": _OWN_TRIES,
+        "retry_timeout": timedelta(seconds=2 * TIMEOUT_S),
+        "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=1), "base": 2},
+    }
+    module: Any = import_module("obstore.store")
+    try:
+        store = module.S3Store(name, client_options=client, retry_config=retry, **options)
+    except Exception as error:  # noqa: BLE001  (as above; and its text may hold what it was given)
+        raise ConfigError("the store cannot be opened", where=f"s3://{name}", got=type(error).__name__) from None
+    return Bucket(name, store, endpoint)
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:  # something stands in its place
+        return False

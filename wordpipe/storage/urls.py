@@ -1,0 +1,125 @@
+"""URLs of objects as paths: `s3://bucket/key` goes wherever the path of an artifact goes.
+
+A path with a part that is called `s3:` is a URL from there on, so the URL is found again in what programs make of it:
+
+    s3:/bucket/run/model                     Path("s3://bucket/run/model"), which merges slashes
+    /home/me/s3:/bucket/run/model            the same, made absolute
+    …/sources/0f3a…/s3:/bucket/text/a.txt    a copy of an object, in the cache
+
+No stage needs to know: what opens artifacts asks `url_of`, and what shows a path shows the URL.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path, PosixPath
+
+from wordpipe.errors import ConfigError
+
+_SCHEME = "s3:"
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")  # other stores take more than Amazon does
+_MASKED = "s3://…"
+
+
+@dataclass(frozen=True)
+class Url:
+    """The name of an object, or of all objects whose keys begin with it and a slash.
+
+    Attributes:
+        bucket: that holds it.
+        key: of the object, without a slash at the ends; empty for the bucket itself.
+    """
+
+    bucket: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.key}".rstrip("/")
+
+    def __truediv__(self, name: str) -> "Url":
+        return Url(self.bucket, f"{self.key}/{name}".lstrip("/"))
+
+    @property
+    def name(self) -> str:
+        """The last part of its key; the bucket's name where it has none."""
+        return self.key.rpartition("/")[2] or self.bucket
+
+    @property
+    def parents(self) -> list["Url"]:
+        """The names above it, nearest first, without the bucket."""
+        parts = self.key.split("/")
+        return [Url(self.bucket, "/".join(parts[:end])) for end in range(len(parts) - 1, 0, -1)]
+
+
+def url_of(path: object) -> Url | None:
+    """The URL that a path is, or lies below; None for a path of this machine, and for what is no path.
+
+    Raises:
+        ConfigError: no bucket of this name can be; or what looks like keys stands in it, which is not said again.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    text = os.fspath(path)
+    if not isinstance(text, str) or _SCHEME not in text:
+        return None
+    parts = text.split("/")
+    if _SCHEME not in parts:
+        return None
+    found: list[str] = []
+    for part in parts[
+        len(parts) - parts[::-1].index(_SCHEME) :
+    ]:  # the last: a folder of a URL may be joined with another
+        if part == ".." and len(found) > 1:
+            found.pop()
+        elif part == "..":
+            raise ConfigError("nothing lies above a bucket", where=_MASKED)
+        elif part not in ("", "."):
+            found.append(part)
+    if not found or "@" in found[0]:
+        hint = "keys come from the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
+        raise ConfigError("not the URL of an object", where=_MASKED, expected="s3://BUCKET/KEY", hint=hint)
+    if not _BUCKET.fullmatch(found[0]):
+        raise ConfigError("not the name of a bucket", where=_MASKED, got=found[0], expected="letters, digits, - and .")
+    return Url(found[0], "/".join(found[1:]))
+
+
+class UrlPath(PosixPath):
+    """A URL as a path: it is shown as the URL, it is absolute, and nothing of this machine is there."""
+
+    def __str__(self) -> str:
+        as_posix = super().__str__()
+        try:
+            return str(url_of(as_posix) or as_posix)
+        except ConfigError:  # what lies above a bucket
+            return as_posix
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+    def absolute(self) -> "UrlPath":
+        """Itself."""
+        return self
+
+
+def as_path(path: str | os.PathLike[str]) -> Path:
+    """A path, which a URL is shown by as a URL."""
+    url = url_of(path)
+    return Path(path) if url is None else UrlPath(str(url))
+
+
+def parent_of(path: str) -> str:
+    """The folder that a path lies in, of a URL as a URL."""
+    return str(as_path(path).parent)
+
+
+def name_beside(path: Path, beside: Path) -> str:
+    """The name of an artifact for a manifest in the folder `beside`: relative where both move together, else whole.
+
+    Two of one bucket, or two of this machine, are named from one to the other; of others the URL or the whole path stands.
+    """
+    one, other = url_of(path), url_of(beside)
+    if one is None and other is None:
+        return os.path.relpath(path.absolute(), beside.absolute())
+    if one is None or other is None or one.bucket != other.bucket:
+        return str(one or path.absolute())
+    return os.path.relpath(f"/{one.key}", f"/{other.key}")
