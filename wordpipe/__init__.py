@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         train_clm,
         train_contrastive,
         train_denoising,
+        train_electra,
         train_mlm,
         train_reader,
         train_seq2seq,

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 from wordpipe.training.precision import resolve_dtype
 
 
+_STACKS = ("encoder", "decoder", "discriminator", "generator")
+
+
 def make_optimiser(
     model: "Transformer", *, kind: Literal["muon", "adamw"], lr: float, weight_decay: float, beta1: float,
     beta2: float, momentum: float,
@@ -64,9 +67,11 @@ def make_optimiser(
     others: list[Tensor] = []
     for name, weight in model.named_parameters():
         # norms and biases have one axis; `blocks.i.attention.score` has two, but is one vector per head
-        own = name.removeprefix("encoder.").removeprefix("decoder.")
-        if weight.dim() == 2 and own.startswith(("blocks.", "head.")) and name.endswith(".weight"):
-            matrices.append((weight, _rows(name, weight, model.config)))
+        stack, _, inside = name.partition(".")
+        own = inside if stack in _STACKS else name
+        config = model.generator.config if stack == "generator" else model.config
+        if weight.dim() == 2 and own.startswith(("blocks.", "head.", "replaced_head.dense")) and name.endswith(".weight"):
+            matrices.append((weight, _rows(name, weight, config)))
         else:
             others.append(weight)
     if kind == "muon":
