@@ -7,8 +7,17 @@ import transformers
 from tests.model.test_hf_oracle import THEIR_SIZES, batch, folder_of, load_from
 from tests.support.models import files_of, shaken, small_config
 from wordpipe.errors import ConfigError
-from wordpipe.model import HeadConfig, generator_config, load_headed, load_hf, new_model, save_headed, start_electra
-from wordpipe.model import start_headed, transformers_class  # fmt: skip
+from wordpipe.model import (  # fmt: skip
+    HeadConfig,
+    generator_config,
+    load_headed,
+    load_hf,
+    new_model,
+    save_headed,
+    start_electra,
+    start_headed,
+    transformers_class,
+)
 
 PAIRS = {
     "BertForPreTraining": ({}, "seq_relationship_logits"),
@@ -35,7 +44,9 @@ def test_transformers_says_of_two_texts_what_we_say(name, tmp_path):
         hidden_BTD = model.encode(ids_BT, mask_BT, segments_BT=segments())
         torch.testing.assert_close(model.pair_logits(hidden_BTD[:, 0]), want[said], atol=1e-5, rtol=1e-4)
         real = mask_BT.bool()
-        torch.testing.assert_close(model.logits_at(hidden_BTD)[real], want.prediction_logits[real], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            model.logits_at(hidden_BTD)[real], want.prediction_logits[real], atol=1e-4, rtol=1e-4
+        )
     theirs.save_pretrained(tmp_path / "theirs")
     loaded = load_from(tmp_path / "theirs")
     assert loaded.config == model.config
@@ -76,7 +87,10 @@ def test_we_load_their_electra(tmp_path):
     ids_BT, _ = batch(13, padded=False)
     with torch.no_grad():
         torch.testing.assert_close(
-            loaded.model.replaced_logits(loaded.model.encode(ids_BT)), theirs(input_ids=ids_BT).logits, atol=1e-4, rtol=1e-4
+            loaded.model.replaced_logits(loaded.model.encode(ids_BT)),
+            theirs(input_ids=ids_BT).logits,
+            atol=1e-4,
+            rtol=1e-4,
         )
 
 

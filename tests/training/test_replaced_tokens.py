@@ -77,7 +77,9 @@ def test_the_discriminators_gradient_stops_at_the_draw():
     shown, is_replaced = replaced(targets, guesses(model.generator, hidden, targets.draws))
     said = model.discriminator.replaced_logits(model.discriminator.encode(shown))
     F.binary_cross_entropy_with_logits(said, is_replaced.float()).backward()
-    own = {name: weight.grad for name, weight in model.generator.named_parameters() if name.startswith(("blocks", "head"))}
+    own = {
+        name: weight.grad for name, weight in model.generator.named_parameters() if name.startswith(("blocks", "head"))
+    }
     assert all(gradient is None for gradient in own.values())
 
 

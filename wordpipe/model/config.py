@@ -154,7 +154,9 @@ class ModelConfig:
                 raise ConfigError("a model's sizes start at 1", where=name, got=getattr(self, name))
         if self.embedding_dim < 0 or (self.embedding_dim and self.causal):
             expected = "0, or 1 or more in an encoder, whose head leads back to the width of the tables"
-            raise ConfigError("no such width of embeddings", where="embedding_dim", got=self.embedding_dim, expected=expected)
+            raise ConfigError(
+                "no such width of embeddings", where="embedding_dim", got=self.embedding_dim, expected=expected
+            )
         if not self.head_dim:
             self._divide_width()
         if self.n_heads % self.n_kv_heads:
@@ -168,7 +170,9 @@ class ModelConfig:
         self._check_pair()
         if self.replaced_head and (self.causal or self.head or self.output_bias):
             what = "an encoder that finds replaced tokens guesses none"
-            raise ConfigError(what, where="replaced_head", got=self.replaced_head, expected="head and output_bias false")
+            raise ConfigError(
+                what, where="replaced_head", got=self.replaced_head, expected="head and output_bias false"
+            )
         if self.pair_head and (self.causal or self.segments < 2):
             raise ConfigError(
                 "which of two texts a token belongs to is known by segments, which an encoder has", where="pair_head",

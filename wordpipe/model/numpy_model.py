@@ -33,7 +33,8 @@ def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | No
 
     Returns:
         None where this is a model that NumPy does not compute (a variant, shared layers, narrow embeddings, or one whose table
-        of positions is not stored), or not a folder as we write it: torch then has to read it, and says what is wrong if anything is.
+        of positions is not stored), or not a folder as we write it: torch then has to read it, and says what is wrong if
+        anything is.
     """
     try:
         values = parse_json(read(CONFIG), CONFIG)

@@ -7,7 +7,7 @@ At the hidden positions, with z the logits and h the hidden states of student (s
 The student has the teacher's shape with half of its layers, and begins with every second one. A BERT becomes a DistilBERT: its
 first segment, which every token has, goes into the table of positions.
 
-Source: Sanh et al. 2019, "DistilBERT", section 3 and 4 (T = 2; weights 5, 2, 1 in their code, which takes the first loss at all
+Source: Sanh et al. 2019, "DistilBERT", section 3 (T = 2; weights 5, 2, 1 in their code, which takes the first loss at all
 positions; here it is at those that are hidden, as their option `restrict_ce_to_mask` has it); Hinton et al. 2015.
 """
 
@@ -99,7 +99,12 @@ def distilled_loss_sum(model: LanguageModel, given: DistilledTargets) -> Tensor:
 
 
 def _part(
-    model: LanguageModel, teacher: LanguageModel, hidden_ND: Tensor, theirs_ND: Tensor, labels_N: Tensor, weights_N: Tensor
+    model: LanguageModel,
+    teacher: LanguageModel,
+    hidden_ND: Tensor,
+    theirs_ND: Tensor,
+    labels_N: Tensor,
+    weights_N: Tensor,
 ) -> Tensor:
     """The loss of some targets; their logits are not kept for the gradient."""
     logits_NV = model.logits_at(hidden_ND).float()

@@ -279,8 +279,9 @@ def assemble(
     objective: Objective = task.objective(execution.device)
     also = None
     if not isinstance(objective, (Masked, Causal)):
-        from wordpipe.training.text_pairs import pair_measure
+        from wordpipe.training.text_pairs import MaskedPairs, pair_measure
 
+        assert isinstance(objective, MaskedPairs)
         also = pair_measure(objective, task.blocks(valid_ids, blocks.seq_len)) if len(valid_ids) >= 2 else None
     if teacher is not None:
         from wordpipe.training.distillation import Distilled

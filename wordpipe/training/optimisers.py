@@ -32,12 +32,11 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from wordpipe.errors import ArtifactError
-from wordpipe.model import ModelConfig
+from wordpipe.model import Electra, ModelConfig
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
 from wordpipe.training.precision import resolve_dtype
-
 
 _STACKS = ("encoder", "decoder", "discriminator", "generator")
 
@@ -69,8 +68,12 @@ def make_optimiser(
         # norms and biases have one axis; `blocks.i.attention.score` has two, but is one vector per head
         stack, _, inside = name.partition(".")
         own = inside if stack in _STACKS else name
-        config = model.generator.config if stack == "generator" else model.config
-        if weight.dim() == 2 and own.startswith(("blocks.", "head.", "replaced_head.dense")) and name.endswith(".weight"):
+        config = model.generator.config if isinstance(model, Electra) and stack == "generator" else model.config
+        if (
+            weight.dim() == 2
+            and own.startswith(("blocks.", "head.", "replaced_head.dense"))
+            and name.endswith(".weight")
+        ):
             matrices.append((weight, _rows(name, weight, config)))
         else:
             others.append(weight)

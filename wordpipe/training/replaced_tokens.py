@@ -99,7 +99,7 @@ def replaced_loss_sum(model: Electra, given: ReplacedTargets) -> Tensor:
 
 @torch.no_grad()
 def guesses(generator: "LanguageModel", hidden_ND: Tensor, draws_BK: Tensor) -> Tensor:
-    """A token drawn from the generator's probabilities at each hidden position, (B, K): the first whose sum exceeds the draw."""
+    """A token drawn from the generator's probabilities at each hidden position, (B, K): the first sum beyond the draw."""
     found, draws_N = [], draws_BK.flatten()
     rows = max(1, _LOGITS_AT_ONCE // generator.config.vocab_size)
     for first in range(0, len(draws_N), rows):
@@ -136,12 +136,17 @@ def replaced_measure(objective: Replaced, blocks: Blocks) -> "Callable[[Transfor
             shown_BT, is_replaced_BT = replaced(given, guesses(model.generator, hidden_ND, given.draws))
             said_BT = model.discriminator.replaced_logits(model.discriminator.encode(shown_BT)) > 0
             nats += float(
-                F.cross_entropy(model.generator.logits_at(hidden_ND).float(), targets.labels.flatten(), reduction="none")
+                F.cross_entropy(
+                    model.generator.logits_at(hidden_ND).float(), targets.labels.flatten(), reduction="none"
+                )
                 @ targets.weights.flatten()
             )
             hidden, positions = hidden + float(targets.weights.sum()), positions + shown_BT.numel()
             right += float((said_BT == is_replaced_BT).sum())
-            replacements, found = replacements + float(is_replaced_BT.sum()), found + float((said_BT & is_replaced_BT).sum())
+            replacements, found = (
+                replacements + float(is_replaced_BT.sum()),
+                found + float((said_BT & is_replaced_BT).sum()),
+            )
         model.train(was_training)
         return {
             "generator_loss": nats / max(1.0, hidden), "replaced_accuracy": right / positions,
@@ -149,4 +154,3 @@ def replaced_measure(objective: Replaced, blocks: Blocks) -> "Callable[[Transfor
         }  # fmt: skip
 
     return measure
-

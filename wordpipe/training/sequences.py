@@ -157,6 +157,7 @@ def _sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def refuse_short(n_ids: int, least: int) -> None:
+    """Refuse a stream of fewer ids. Raises InputError: so it is."""
     if n_ids < least:
         raise InputError(
             "no text to train on", got=f"{n_ids} tokens", hint="look at the corpus: wordpipe show, or give more text"

@@ -304,10 +304,10 @@ class ElectraSettings(MaskedSettings):
     mask_rate: float = setting(0.15, "share of the tokens that the generator guesses", gt=0, le=0.9, expert=True)
     mask_share: float = setting(1.0, "of these, the share shown as [MASK]; 1 = all of them", ge=0, le=1, option=False)
     mask_rate_end: float | None = setting(None, "of train mlm", option=False)
-    pair: Literal["none"] = setting("none", "of train mlm", option=False)  # type: ignore[assignment]
-    teacher: None = setting(None, "of train mlm", option=False)  # type: ignore[assignment]
-    init: None = setting(None, "of train mlm", option=False)  # type: ignore[assignment]
-    extend: None = setting(None, "of train mlm", option=False)  # type: ignore[assignment]
+    pair: Literal["none"] = setting("none", "of train mlm", option=False)
+    teacher: None = setting(None, "of train mlm", option=False)
+    init: None = setting(None, "of train mlm", option=False)
+    extend: None = setting(None, "of train mlm", option=False)
     keep_state: bool = setting(False, "of train mlm", option=False, recipe=False)
 
 

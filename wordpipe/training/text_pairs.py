@@ -3,8 +3,8 @@
     nsp   next sentence:    0 = B follows A in the text, 1 = B is from another sequence of the batch
     sop   sentence order:   0 = A comes before B in the text, 1 = the two have changed places
 
-A block of the stream is cut in two, at a place drawn from its middle half, so that no sequence has padding; the texts are runs of
-tokens, as in BERT's data, where a "sentence" is a span too. The loss is the mean over hidden tokens plus the mean over
+A block of the stream is cut in two, at a place drawn from its middle half, so that no sequence has padding; the texts are runs
+of tokens, as in BERT's data, where a "sentence" is a span too. The loss is the mean over hidden tokens plus the mean over
 sequences.
 
 Source: Devlin et al. 2019, section 3.1, task 2; Lan et al. 2020, section 3.1.

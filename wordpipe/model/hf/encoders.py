@@ -4,12 +4,11 @@ DistilBERT   no segments
 ALBERT       one block for all layers; tables of embeddings that may be narrower than the model
 ELECTRA      likewise narrower tables; of each token it is said whether it was replaced, and no token is guessed
 
-Source: Sanh et al. 2019 (arXiv 1910.01108); Lan et al. 2020 (arXiv 1909.11942); Clark et al. 2020 (arXiv 2003.10555); the files
-of these names in transformers/models.
+Source: Sanh et al. 2019 (arXiv 1910.01108); Lan et al. 2020 (arXiv 1909.11942); Clark et al. 2020 (arXiv 2003.10555); the
+files of these names in transformers/models.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
@@ -25,9 +24,13 @@ DISTILBERT = Family(
     architecture="encoder",
     parts={**BERT.parts, **_UNSHARED, "segments": (0,), "norm_eps": (1e-12,), "feedforward": ("gelu", "relu")},
     keys={
-        "dim": ("dim", None), "ffn_dim": ("hidden_dim", None), "n_layers": ("n_layers", None), "n_heads": ("n_heads", None),
-        "max_len": ("max_position_embeddings", None), "tied": ("tie_word_embeddings", True),
-    },  # fmt: skip
+        "dim": ("dim", None),
+        "ffn_dim": ("hidden_dim", None),
+        "n_layers": ("n_layers", None),
+        "n_heads": ("n_heads", None),
+        "max_len": ("max_position_embeddings", None),
+        "tied": ("tie_word_embeddings", True),
+    },
     activation=("activation", "gelu", {"gelu": "gelu", "relu": "relu"}),
     constants={"sinusoidal_pos_embds": False, **_NO_DROPOUT},
     weights={
@@ -79,8 +82,11 @@ ALBERT = Family(
     activation=("hidden_act", "gelu_new", BERT.activation[2]),
     refused={"num_hidden_groups": (1,), "inner_group_num": (1,), **BERT.refused},
     constants={
-        **BERT.constants, "num_hidden_groups": 1, "inner_group_num": 1, "classifier_dropout_prob": 0.0,
-    },  # fmt: skip
+        **BERT.constants,
+        "num_hidden_groups": 1,
+        "inner_group_num": 1,
+        "classifier_dropout_prob": 0.0,
+    },
     to_hf=_albert_to_hf,
     from_hf=_albert_from_hf,
     weights={
@@ -102,6 +108,7 @@ ALBERT = Family(
         "pair_pooler.*": "albert.pooler.*",
         "pair_classifier.*": "sop_classifier.classifier.*",
     },
+    untied_bias="predictions.decoder.bias",
     prefix="albert.",
     copies={
         "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
@@ -128,8 +135,11 @@ ELECTRA = Family(
     class_name="ElectraForPreTraining",
     architecture="encoder",
     parts={
-        **BERT.parts, "embedding_dim": lambda config: (0 if config.embedding_dim == config.dim else config.embedding_dim,),
-        "head": (False,), "output_bias": (False,), "replaced_head": (True,),
+        **BERT.parts,
+        "embedding_dim": lambda config: (0 if config.embedding_dim == config.dim else config.embedding_dim,),
+        "head": (False,),
+        "output_bias": (False,),
+        "replaced_head": (True,),
     },
     keys=BERT.keys,
     activation=BERT.activation,
@@ -139,7 +149,8 @@ ELECTRA = Family(
     from_hf=_electra_from_hf,
     weights={
         **{
-            ours: theirs.replace("bert.", "electra.") for ours, theirs in BERT.weights.items()
+            ours: theirs.replace("bert.", "electra.")
+            for ours, theirs in BERT.weights.items()
             if not ours.startswith(("head.", "output", "pair_"))
         },
         "embedding_projection.*": "electra.embeddings_project.*",

@@ -25,7 +25,8 @@ what can be computed, are "not counted"."""
 _MAX_HEADER = 100_000_000  # bytes, as in the library
 _METADATA = "__metadata__"
 _NAMED = (  # the beginning of our name of a weight → its part
-    ("head.", "head"), ("output", "head"), ("pair_", "head"), ("replaced_head", "head"), ("position_", "positions"), ("final_norm", "final norms"),
+    ("head.", "head"), ("output", "head"), ("pair_", "head"), ("replaced_head", "head"),
+    ("position_", "positions"), ("final_norm", "final norms"),
     ("embedding", "embeddings"), ("segment_embedding", "embeddings"),
 )  # fmt: skip
 

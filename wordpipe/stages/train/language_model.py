@@ -278,7 +278,7 @@ def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Start:
         if settings.init_embeddings is not None:
             with torch.no_grad():
                 whole.discriminator.embedding.copy_(model.embedding)
-        model = whole
+        model = whole  # type: ignore[assignment]
     return (_OnPairs if answers else _Finder if isinstance(settings, ElectraSettings) else _Start)(
         source, tokenizer, data, special, task,
         model if isinstance(settings, ElectraSettings) else with_special_ids(model, config, special), begin, seq_len,
@@ -307,7 +307,9 @@ def _first_model(
 
         shape = student_config(teacher.model.config, settings.n_layers)
         student = start_from_teacher(teacher.model, shape, settings.seed)
-        job.note(f"a student of {shape.n_layers} layers, which begins with some of its teacher's {teacher.model.config.n_layers}")
+        job.note(
+            f"a student of {shape.n_layers} layers, which begins with some of its teacher's {teacher.model.config.n_layers}"
+        )
         return student, None, special_ids(tokenizer, architecture, teacher.special)
     if settings.init is not None:
         from wordpipe.stages.train.initial_weights import given_model

@@ -186,7 +186,8 @@ def _warn(job: Job, trainer: Trainer[Any], warned: int) -> int:
 
 
 def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
-    more = "" if (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
+    is_of_tokens = "generator_loss" not in trainer.metrics  # no sum of several losses
+    more = "" if not is_of_tokens or (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
     if (nearest := trainer.metrics.get("valid_nearest")) is not None:
         pairs = round(trainer.metrics["valid_pairs"])
         found = f"{nearest:.1%}" if pairs >= _ENOUGH_PAIRS else f"{round(nearest * pairs)}"
@@ -325,7 +326,8 @@ def _write_model(
     """The files of the model's folder."""
     if trainer.learner.skipped:
         job.counts["steps_skipped_overflow"] = trainer.learner.skipped
-    if "valid_loss" in job.metrics and (ppl := perplexity(job.metrics["valid_loss"])) is not None:
+    is_of_tokens = not isinstance(trainer.learner.model, Electra)
+    if is_of_tokens and "valid_loss" in job.metrics and (ppl := perplexity(job.metrics["valid_loss"])) is not None:
         job.metrics["perplexity"] = round(ppl, 3)
     config = trainer.learner.model.config
     trained = trainer.learner.model
