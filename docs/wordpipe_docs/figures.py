@@ -98,6 +98,7 @@ def which_encoder() -> str:
             "words in context: fill, generate; better with a GPU", "`train mlm`, `train clm`", small,
             _recipe_quality(),
         ],
+        ["to sort texts, find names, answers", "`train classifier`, `tagger`, `reader`", small, _head_quality()],
         ["to translate, to write titles or answers", "`train seq2seq`", "–", _translation_quality()],
     ]  # fmt: skip
     return table(["you want", "take", "texts/s, 2 cores", "worth"], rows)
@@ -106,6 +107,11 @@ def which_encoder() -> str:
 def _translation_quality() -> str:
     found = result("seq2seq")["parts"]["multi30k"]
     return f"BLEU {found['evaluation']['metrics']['bleu_lc']:.1f} from {found['training']['counts']['pairs_train']:,} pairs"
+
+
+def _head_quality() -> str:
+    found = result("heads")["parts"]["gain"]["trec-all"]
+    return f"kinds of questions {100 * found['pretrained']['mean']:.1f} %, TF-IDF {100 * found['bags']['mean']:.1f} %"
 
 
 def _word_quality() -> str:

@@ -98,10 +98,11 @@ def growth() -> str:
     for stage, sizes in found["stages"].items():
         for mb, one in sizes.items():
             rows.append(
-                [f"`{stage}`", f"{float(mb) / 1000:g} GB", f"{one['seconds']:.0f} s", f"{one['seconds_per_gb']:.0f} s",
+                [f"`{stage}`", f"{float(mb) / 1000:g} GB", f"{one['seconds']:.0f} s",
+                 f"{one['processor_seconds_per_gb']:.0f} s",
                  f"{one['peak_memory_bytes'] / 1e9:.2f} GB", f"{one['bytes'] / 1e6 / float(mb):.2f} GB"]
             )  # fmt: skip
-    head = ["stage", "text", "seconds", "for each GB", "peak memory", "disk for each GB"]
+    head = ["stage", "text", "seconds", "of processors, for each GB", "peak memory", "disk for each GB"]
     text = f"The text is Wikipedia's, again and again with other numbers. {source('scale', found=found)}"
     return f"{table(head, rows)}\n\n{text}"
 
@@ -132,16 +133,16 @@ def _time(hours: float) -> str:
 
 def _plan() -> Iterator[_Line]:
     grown, machines = result("scale")["growth"], int(ASSUMED["machines"])
-    stages, processors = grown["stages"], grown["machine"]["cores"]
+    stages = grown["stages"]
     sizes = {name: max(of, key=float) for name, of in stages.items()}
     largest = {name: stages[name][mb] for name, mb in sizes.items()}
     made = {name: one["bytes"] / 1e6 / float(sizes[name]) for name, one in largest.items()}
-    per_gb = {name: float(one["seconds_per_gb"]) * TEXT_GB for name, one in largest.items()}
+    per_gb = {name: float(one["processor_seconds_per_gb"]) * TEXT_GB for name, one in largest.items()}
 
     memory = f"0.6 GB, and {32 * _documents(largest, sizes) / 1e9:,.0f} GB where it was started"
     yield _Line("`ingest`, files of some 100 MB", per_gb["ingest"], TEXT_GB * (1 + made["ingest"]), memory, machines)
     moved = TEXT_GB * (2 * made["ingest"] + made["tokenize"])
-    yield _Line("`tokenize`", per_gb["tokenize"] * processors, moved, "0.6 GB", machines)
+    yield _Line("`tokenize`", per_gb["tokenize"], moved, "0.6 GB", machines)
 
     gb = largest["tokenize"]["counts"]["words"] / float(sizes["tokenize"]) * 1000  # words of a GB
     seconds = _WORDS_MACHINE_GB * gb / _words_per_s() * ASSUMED["processors"]
@@ -163,16 +164,15 @@ def _plan() -> Iterator[_Line]:
 
     rows = largest["index"]["counts"]["vectors"]
     vectors_gb = largest["embed"]["bytes"] / rows * VECTORS / 1e9
-    of_one = largest["embed"]["seconds"] * processors / rows
+    spent = {name: one["processor_seconds_per_gb"] * float(sizes[name]) / 1000 for name, one in largest.items()}
+    of_one = spent["embed"] / rows
     yield _Line("`embed`, word vectors", of_one * VECTORS, 2 * vectors_gb, "1 GB", machines)
     encoder = next(one for one in result("embed")["lines"] if one.get("part") == _ENCODER)
     of_one = 2 / encoder["texts_per_s"]["wordpipe"]
     yield _Line("or `embed`, a transformer of 4 layers of 256", of_one * VECTORS, 2 * vectors_gb, "1 GB", machines)
-    of_one, memory_gb = (largest["index"][name] / rows for name in ("seconds", "peak_memory_bytes"))
-    parts_gb = VECTORS / machines * memory_gb / 1e9
-    yield _Line(
-        "`index`, one on each machine", of_one * processors * VECTORS, 3 * vectors_gb, f"{parts_gb:,.0f} GB", machines
-    )
+    parts_gb = VECTORS / machines * largest["index"]["peak_memory_bytes"] / rows / 1e9
+    of_all = spent["index"] / rows * VECTORS
+    yield _Line("`index`, one on each machine", of_all, 3 * vectors_gb, f"{parts_gb:,.0f} GB", machines)
 
 
 def _documents(largest: dict[str, Any], sizes: dict[str, str]) -> float:

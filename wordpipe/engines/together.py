@@ -101,7 +101,8 @@ def work_together(
                 raise Stopped(flag.signum, saved)
             dead = [rank for rank, one in found.items() if isinstance(one, str) and one in (*DEATHS, *NOT_OURS)]
             if not dead:
-                return _result(found)
+                done: T = _result(found)
+                return done
             where = f"process {dead[0]} of {size}"
             if tried < TRIES:
                 report(
@@ -174,8 +175,8 @@ class _Group:
                 )
                 self.ray.get(group.ready())
             places = [PlacementGroupSchedulingStrategy(group, rank) for rank in range(self.size)]
-            look = self.ray.remote(_place).options(num_cpus=1, max_retries=2)
-            found = self.ray.get([look.options(scheduling_strategy=place).remote() for place in places])
+            look = self.ray.remote(_place)
+            found = self.ray.get([look.options(num_cpus=1, scheduling_strategy=place).remote() for place in places])
             nodes, members = [node for node, _, _ in found], []
             for rank, node in enumerate(nodes):
                 local = 0 if self.has_gpu else nodes[:rank].count(node)
@@ -191,22 +192,25 @@ class _Group:
         """Let all do it; rank → what became of it: see `_done`, an error that kept it from beginning, or Ray's word."""
         from ray.util.queue import Empty, Queue
 
-        told = Queue(actor_options={"num_cpus": 0})
+        reports = Queue(actor_options={"num_cpus": 0})
         # a process that knew other processes is not used for anything else
-        task = self.ray.remote(max_calls=1, max_retries=0)(_done).options(num_cpus=1, num_gpus=int(self.has_gpu))
+        task = self.ray.remote(max_calls=1, max_retries=0)(_done)
         here, found = Path.cwd(), dict[int, Any]()
         waiting = {
-            task.options(scheduling_strategy=place, name=f"wordpipe process {member.rank}").remote(
-                call, member, here, versions, told if member.rank == 0 else None
-            ): member.rank
+            task.options(
+                num_cpus=1,
+                num_gpus=int(self.has_gpu),
+                scheduling_strategy=place,
+                name=f"wordpipe process {member.rank}",
+            ).remote(call, member, here, versions, reports if member.rank == 0 else None): member.rank
             for place, member in members
         }
-        is_told, failed = False, float("inf")
+        is_stopping, failed = False, float("inf")
 
         def pass_on() -> None:
             try:
                 while True:
-                    report(told.get_nowait())
+                    report(reports.get_nowait())
             except (Empty, self.ray.exceptions.RayError):
                 return
 
@@ -214,8 +218,8 @@ class _Group:
             while waiting:
                 ended, _ = self.ray.wait([*waiting], timeout=_LOOK_S)
                 pass_on()
-                if stop() is not None and not is_told:  # they agree in every step
-                    is_told = True
+                if stop() is not None and not is_stopping:  # they agree in every step
+                    is_stopping = True
                     for one in waiting:
                         self.ray.cancel(one, force=False)
                 for one in ended:
@@ -229,7 +233,7 @@ class _Group:
         finally:
             for one in waiting:
                 self.ray.cancel(one, force=True)
-            told.shutdown(force=True)
+            reports.shutdown(force=True)
         return found
 
 
@@ -242,7 +246,7 @@ def _place() -> tuple[str, str, int]:
 
 
 def _done(
-    call: Callable[[Report], Any], member: _Member, here: Path, versions: dict[str, str], told: Any
+    call: Callable[[Report], Any], member: _Member, here: Path, versions: dict[str, str], reports: Any
 ) -> dict[str, Any]:
     """What a process does: what the call gave, the parts of the error that it met, or what it saved before it stopped."""
     os.environ.update(member.environment)
@@ -254,21 +258,21 @@ def _done(
                 "a machine of the cluster does not have the folder", where=here, got=os.uname().nodename, hint=hint
             )
         os.chdir(here)
-        return {"gave": call(quiet if told is None else _teller(told))}
+        return {"gave": call(quiet if reports is None else _sender(reports))}
     except Stopped as stopped:
         return {"stopped": stopped.saved}
     except WordpipeError as error:
         return {"error": parts_of(error)}
 
 
-def _teller(told: Any) -> Report:
+def _sender(reports: Any) -> Report:
     """Sends reports; of those of one phase that come fast some are left out."""
-    last = {"phase": "", "at": 0.0}
+    last: dict[str, Any] = {"phase": "", "at": 0.0}
 
-    def tell(progress: Progress) -> None:
+    def send(progress: Progress) -> None:
         now, is_end = time.monotonic(), progress.done == progress.total
-        if progress.note or is_end or progress.phase != last["phase"] or now - float(last["at"]) > _REPORT_S:
+        if progress.note or is_end or progress.phase != last["phase"] or now - last["at"] > _REPORT_S:
             last.update(phase=progress.phase, at=now)
-            told.put_nowait(replace(progress))
+            reports.put_nowait(replace(progress))
 
-    return tell
+    return send

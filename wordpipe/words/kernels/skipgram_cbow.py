@@ -410,8 +410,8 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
     while left < entered:
         _leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
         left += 1
-    for output in range(hot):
-        if changed[output]:
-            _share(out_vectors, hot_now, hot_before, 4 * output * dim, dim)
+    for row in range(hot):
+        if changed[row]:
+            _share(out_vectors, hot_now, hot_before, 4 * row * dim, dim)
     sums[0] += loss
     sums[1] += predictions
