@@ -58,6 +58,7 @@ from wordpipe.tokens.settings import TokenizeSettings as TokenizeSettings
 from wordpipe.training.contrastive.settings import ContrastiveSettings as ContrastiveSettings
 from wordpipe.training.settings import CausalSettings as CausalSettings
 from wordpipe.training.settings import DenoisingSettings as DenoisingSettings
+from wordpipe.training.settings import ElectraSettings as ElectraSettings
 from wordpipe.training.settings import MaskedSettings as MaskedSettings
 from wordpipe.training.settings import Seq2SeqSettings as Seq2SeqSettings
 from wordpipe.words.settings import ImportSettings as ImportSettings

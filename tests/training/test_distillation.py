@@ -8,7 +8,8 @@ from tests.support.models import shaken, small_config
 from tests.training.test_text_pairs import masked, stream
 from wordpipe.errors import ConfigError
 from wordpipe.model import new_model
-from wordpipe.training import Distilled, distilled_loss_sum, masked_blocks, start_from_teacher, student_config
+from wordpipe.training import masked_blocks
+from wordpipe.training.pretraining import Distilled, distilled_loss_sum, start_from_teacher, student_config
 
 
 def teacher_of(style, **changes):

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from tests.support.models import small_config
 from tests.training.test_text_pairs import N, masked, stream
 from wordpipe.model import start_electra
-from wordpipe.training import Replaced, guesses, masked_blocks, replaced, replaced_loss_sum, replaced_measure
+from wordpipe.training import masked_blocks
+from wordpipe.training.pretraining import Replaced, guesses, replaced, replaced_loss_sum, replaced_measure
 
 FINDER = {"head": False, "output_bias": False, "replaced_head": True}
 

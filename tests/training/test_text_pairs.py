@@ -6,7 +6,8 @@ import torch
 
 from tests.support.models import small_config
 from wordpipe.model import new_model
-from wordpipe.training import Masked, MaskedPairs, loss_sum, pair_accuracy, pair_blocks
+from wordpipe.training import Masked, loss_sum
+from wordpipe.training.pretraining import MaskedPairs, pair_accuracy, pair_blocks
 
 CLS, SEP, MASK, N = 2, 3, 4, 96
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         threads_of_before,
     )
     from wordpipe.training.cross_entropy import cross_entropy_sum
-    from wordpipe.training.distillation import Distilled, distilled_loss_sum, start_from_teacher, student_config
     from wordpipe.training.distributed import World, join_world
     from wordpipe.training.learner import LanguageLearner, assemble, assemble_learner
     from wordpipe.training.objectives import (
@@ -73,7 +72,6 @@ if TYPE_CHECKING:
         warmup_steps,
     )
     from wordpipe.training.precision import Execution, LossScaler, make_execution, resolve_dtype
-    from wordpipe.training.replaced_tokens import Replaced, guesses, replaced, replaced_loss_sum, replaced_measure
     from wordpipe.training.sequences import (
         Blocks,
         Rows,
@@ -86,7 +84,6 @@ if TYPE_CHECKING:
     )
     from wordpipe.training.span_corruption import Flat, SpanCorruption, random_spans
     from wordpipe.training.text_infilling import TextInfilling
-    from wordpipe.training.text_pairs import MaskedPairs, pair_accuracy, pair_blocks
     from wordpipe.training.token_stream import (
         Stream,
         WordStarts,

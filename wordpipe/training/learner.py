@@ -279,12 +279,12 @@ def assemble(
     objective: Objective = task.objective(execution.device)
     also = None
     if not isinstance(objective, (Masked, Causal)):
-        from wordpipe.training.text_pairs import MaskedPairs, pair_measure
+        from wordpipe.training.pretraining.text_pairs import MaskedPairs, pair_measure
 
         assert isinstance(objective, MaskedPairs)
         also = pair_measure(objective, task.blocks(valid_ids, blocks.seq_len)) if len(valid_ids) >= 2 else None
     if teacher is not None:
-        from wordpipe.training.distillation import Distilled
+        from wordpipe.training.pretraining.distillation import Distilled
 
         assert isinstance(objective, Masked)
         objective = Distilled(objective, teacher.to(execution.device))
@@ -301,7 +301,7 @@ def _assemble_electra(
     **given: Any,
 ) -> Trainer[LanguageLearner]:  # fmt: skip
     """A generator and a discriminator; held out as trained, as no other model has such a loss."""
-    from wordpipe.training.replaced_tokens import Replaced, replaced_measure
+    from wordpipe.training.pretraining.replaced_tokens import Replaced, replaced_measure
 
     masked = task.objective(execution.device)
     assert isinstance(masked, Masked)

@@ -22,7 +22,7 @@ positions come to 37.6. A span that the budget cuts is kept up to its last whole
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ from wordpipe.training.token_stream import Flags, Ids
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
-    from wordpipe.training.text_pairs import MaskedPairs
+    from wordpipe.training.pretraining.text_pairs import MaskedPairs
 
 MaskUnit = Literal["token", "word", "span"]
 
@@ -363,6 +363,15 @@ class Examples(Protocol):
         ...
 
 
+@runtime_checkable
+class OwnLoss(Protocol):
+    """Targets that know their loss: of several models, or of several parts."""
+
+    def loss_sum(self, model: Any, /) -> Tensor:
+        """The loss summed over the targets, float32."""
+        ...
+
+
 def loss_sum(model: "Transformer", targets: AnyTargets, label_smoothing: float = 0.0) -> Tensor:
     """Cross-entropy summed over the targets, in nats, float32.
 
@@ -375,16 +384,10 @@ def loss_sum(model: "Transformer", targets: AnyTargets, label_smoothing: float =
             (Szegedy et al. 2016, section 7; torch's definition. The Annotated Transformer spreads ε over V - 2 ids).
             For training only: a held-out loss with ε has no perplexity.
     """
+    if isinstance(targets, OwnLoss):
+        return targets.loss_sum(model)
     if not isinstance(targets, Targets):
         from wordpipe.model import EncoderDecoder
-        from wordpipe.training.distillation import DistilledTargets, distilled_loss_sum
-        from wordpipe.training.replaced_tokens import ReplacedTargets, replaced_loss_sum
-
-        if isinstance(targets, ReplacedTargets):
-            return replaced_loss_sum(model, targets)  # type: ignore[arg-type]
-        if isinstance(targets, DistilledTargets):
-            assert isinstance(model, LanguageModel)
-            return distilled_loss_sum(model, targets)
         from wordpipe.training.pair_targets import Continuations, PairTargets, continuation_loss_sum, pair_loss_sum
 
         if isinstance(targets, Continuations):
@@ -462,7 +465,7 @@ class Task:
         if self.architecture == "decoder":
             return causal_blocks(ids, seq_len=seq_len)
         if self._pair != "none" and not valid:
-            from wordpipe.training.text_pairs import pair_blocks
+            from wordpipe.training.pretraining.text_pairs import pair_blocks
 
             return pair_blocks(ids, seq_len=seq_len, cls_id=self._begin, sep_id=self._end, word_starts=word_starts)
         return masked_blocks(ids, seq_len=seq_len, cls_id=self._begin, sep_id=self._end, word_starts=word_starts)
@@ -479,6 +482,6 @@ class Task:
         )  # fmt: skip
         if settings.pair == "none":
             return masked
-        from wordpipe.training.text_pairs import MaskedPairs
+        from wordpipe.training.pretraining.text_pairs import MaskedPairs
 
         return MaskedPairs(masked, settings.pair, self._end)

@@ -60,6 +60,10 @@ class DistilledTargets:
         """Sequences `first` to `last` - 1."""
         return replace(self, targets=self.targets.rows(first, last))
 
+    def loss_sum(self, model: LanguageModel) -> Tensor:
+        """See `distilled_loss_sum`."""
+        return distilled_loss_sum(model, self)
+
 
 class Distilled:
     """Masked language modelling with a teacher.

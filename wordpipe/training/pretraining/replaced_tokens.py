@@ -60,6 +60,10 @@ class ReplacedTargets:
         """Sequences `first` to `last` - 1."""
         return ReplacedTargets(self.targets.rows(first, last), self.draws[first:last])
 
+    def loss_sum(self, model: Electra) -> Tensor:
+        """See `replaced_loss_sum`."""
+        return replaced_loss_sum(model, self)
+
 
 class Replaced:
     """Masked language modelling for a generator, and detection for a discriminator.
