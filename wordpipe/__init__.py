@@ -94,6 +94,7 @@ if TYPE_CHECKING:
         train_clm,
         train_contrastive,
         train_denoising,
+        train_electra,
         train_mlm,
         train_reader,
         train_seq2seq,
@@ -105,7 +106,13 @@ if TYPE_CHECKING:
     from wordpipe.stages import open_artifact as open  # noqa: A004
     from wordpipe.tokens.settings import TokenizeSettings
     from wordpipe.training.contrastive.settings import ContrastiveSettings
-    from wordpipe.training.settings import CausalSettings, DenoisingSettings, MaskedSettings, Seq2SeqSettings
+    from wordpipe.training.settings import (
+        CausalSettings,
+        DenoisingSettings,
+        ElectraSettings,
+        MaskedSettings,
+        Seq2SeqSettings,
+    )
     from wordpipe.words.settings import ImportSettings, Word2VecSettings
 else:
     __getattr__, __dir__ = face(__name__, __file__)

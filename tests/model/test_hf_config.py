@@ -56,7 +56,7 @@ def test_the_reason_says_what_the_nearest_class_lacks(name, reason):
     [
         ("modern", {"windows": (0, 2, 5)}, r"windows = \[0, 2, 5\] .* windows = \[0, 5, 5\]"),
         ("modern", {"positions": "learned"}, "positions = learned"),
-        ("classic", {"segments": 0}, "segments = 0"),
+        ("classic", {"segments": 0, "norm_eps": 1e-3}, "segments = 0"),
         ("classic", {"feedforward": "swiglu"}, "feedforward = swiglu"),
         ("classic", {"output_bias": False}, "output_bias = False"),
         ("classic", {"norm_place": "pre", "embedding_norm": False}, "norm_place = pre"),
@@ -131,6 +131,9 @@ MODELS = {
     "mistral": ("decoder", "modern", {"windows": (3, 3, 3)}),
     "gpt2": ("decoder", "classic", {}),
     "wordpipe": ("encoder", "modern", {"positions": "alibi"}),
+    "distilbert": ("encoder", "classic", {"segments": 0}),
+    "albert": ("encoder", "classic", {"shared_layers": True, "embedding_dim": 12}),
+    "electra": ("encoder", "classic", {"head": False, "output_bias": False, "replaced_head": True}),
 }  # fmt: skip
 
 
@@ -150,7 +153,7 @@ def test_every_family_is_among_these_models():
         (
             "llama",
             {"model_type": "roberta"},
-            "model_type is not .* got 'roberta'; expected modernbert, bert, llama",
+            "model_type is not .* got 'roberta'; expected modernbert, bert, distilbert, albert, electra, llama",
         ),
         ("llama", {"model_type": "eurobert", "transformers_version": "5"}, "model_type is not .* got 'eurobert'"),
         ("llama", {"model_type": "mpt", "transformers_version": "5"}, "model_type is not .* got 'mpt'"),

@@ -30,6 +30,16 @@ SHAPES = {
         ("encoder", "classic", {"tied": False, "segments": 1, "feedforward": "relu"}),
         ("encoder", "classic", {"positions": "sinusoidal", "norm_eps": 1e-3, "feedforward": "gelu_tanh"}),
     ],
+    "DistilBertForMaskedLM": [
+        ("encoder", "classic", {"segments": 0}),
+        ("encoder", "classic", {"segments": 0, "tied": False, "feedforward": "relu"}),
+        ("encoder", "classic", {"segments": 0, "positions": "sinusoidal"}),
+    ],
+    "AlbertForMaskedLM": [
+        ("encoder", "classic", {"shared_layers": True, "embedding_dim": 12, "feedforward": "gelu_tanh"}),
+        ("encoder", "classic", {"shared_layers": True, "embedding_dim": 32}),
+        ("encoder", "classic", {"shared_layers": True, "embedding_dim": 20, "tied": False, "norm_eps": 1e-3}),
+    ],
     "LlamaForCausalLM": [
         ("decoder", "modern", {}),
         ("decoder", "modern", {"n_kv_heads": 2, "head_dim": 16}),
@@ -78,6 +88,10 @@ THEIRS = {
     "bert": ("BertForMaskedLM", THEIR_SIZES | {"layer_norm_eps": 1e-4}),
     "bert, by tanh": ("BertForMaskedLM", THEIR_SIZES | {"layer_norm_eps": 1e-4, "hidden_act": "gelu_pytorch_tanh"}),
     "bert, untied": ("BertForMaskedLM", THEIR_SIZES | {"layer_norm_eps": 1e-4, "tie_word_embeddings": False}),
+    "distilbert": ("DistilBertForMaskedLM", {"vocab_size": 96, "dim": 32, "hidden_dim": 48, "n_layers": 3, "n_heads": 4}
+                   | {"max_position_embeddings": 24, "pad_token_id": 0}),
+    "albert": ("AlbertForMaskedLM", THEIR_SIZES | {"embedding_size": 12, "layer_norm_eps": 1e-4, "hidden_act": "gelu"}),
+    "albert, by tanh": ("AlbertForMaskedLM", THEIR_SIZES | {"embedding_size": 32}),
     "llama": ("LlamaForCausalLM", THEIR_SIZES | RMS | {"num_key_value_heads": 4}),
     "llama, shared keys, tied": ("LlamaForCausalLM", THEIR_SIZES | RMS | {"num_key_value_heads": 2, "head_dim": 12}
                                  | {"tie_word_embeddings": True}),
@@ -168,7 +182,7 @@ def test_we_load_their_folder(name, tmp_path):
     theirs.save_pretrained(tmp_path)
     loaded = load_from(tmp_path)
     assert loaded.notes == ()
-    assert loaded.config.norm_eps == 1e-4
+    assert loaded.config.norm_eps == {"distilbert": 1e-12, "albert, by tanh": 1e-12}.get(name, 1e-4)
     assert loaded.config.tied == theirs.config.tie_word_embeddings
     assert_equal_outputs(loaded.model, theirs)
 
@@ -233,6 +247,8 @@ PARTS = {
     "local_rope_theta": [0.0, 20.0],
     "global_tokens": [0, 2],
     "segments": [0, 1, 3],
+    "embedding_dim": [0, 12, 32],
+    "shared_layers": [False, True],
     "max_len": [24, 40],
     "pad_id": [None, 0, 7],
     "mask_id": [None, 4],

@@ -60,6 +60,9 @@ class ModelConfig:
         ffn_dim: inner width of the feed-forward.
         max_len: positions the model was made for, special tokens included.
         head_dim: width of a head; 0: `dim` is divided among the heads.
+        embedding_dim: width of the tables of embeddings, from which a matrix leads to `dim` (factorised: Lan et al. 2020,
+            section 3.1); 0: they are `dim` wide, and there is no matrix.
+        shared_layers: all blocks have the weights of one (Lan et al. 2020, section 3.1; Dehghani et al. 2019).
         positions: how a position is known (see positions.py).
         rope_theta: base of the rotary angles.
         local_rope_theta: the same in layers with a window; 0: `rope_theta`.
@@ -77,6 +80,8 @@ class ModelConfig:
         embedding_norm: a norm follows the embeddings.
         head: a dense layer, an activation and a norm come before the output matrix.
         output_bias: the logits have an offset.
+        replaced_head: instead of guesses of tokens, each position says whether its token was replaced (ELECTRA).
+        pair_head: a second head says of a sequence of two texts how they belong together (two classes).
         dropout: share of the embedding's and each block's output zeroed in training. How one trains, not what the model
             is: it is not kept in the folder.
         tied: the output matrix is the embedding table.
@@ -103,6 +108,8 @@ class ModelConfig:
     ffn_dim: int
     max_len: int
     head_dim: int = 0
+    embedding_dim: int = 0
+    shared_layers: bool = False
     positions: Positions = "rope"
     rope_theta: float = 10_000.0
     local_rope_theta: float = 0.0
@@ -119,6 +126,8 @@ class ModelConfig:
     embedding_norm: bool = False
     head: bool = False
     output_bias: bool = False
+    replaced_head: bool = False
+    pair_head: bool = False
     dropout: float = 0.0
     tied: bool = True
     n_decoder_layers: int = 0
@@ -143,6 +152,11 @@ class ModelConfig:
         for name in _SIZES:
             if getattr(self, name) < 1:
                 raise ConfigError("a model's sizes start at 1", where=name, got=getattr(self, name))
+        if self.embedding_dim < 0 or (self.embedding_dim and self.causal):
+            expected = "0, or 1 or more in an encoder, whose head leads back to the width of the tables"
+            raise ConfigError(
+                "no such width of embeddings", where="embedding_dim", got=self.embedding_dim, expected=expected
+            )
         if not self.head_dim:
             self._divide_width()
         if self.n_heads % self.n_kv_heads:
@@ -154,6 +168,17 @@ class ModelConfig:
             )
         self._check_attention()
         self._check_pair()
+        if self.replaced_head and (self.causal or self.head or self.output_bias):
+            what = "an encoder that finds replaced tokens guesses none"
+            raise ConfigError(
+                what, where="replaced_head", got=self.replaced_head, expected="head and output_bias false"
+            )
+        if self.pair_head and (self.causal or self.segments < 2):
+            raise ConfigError(
+                "which of two texts a token belongs to is known by segments, which an encoder has", where="pair_head",
+                got=f"{self.architecture} with {self.segments} segments", expected="an encoder with 2",
+                hint="--style classic",
+            )  # fmt: skip
         smallest = min(self.vocab_size, self.decoder_vocab_size or self.vocab_size)
         for role, value in [*self.special_ids.items(), ("start", self.start_id), ("first", self.first_id)]:
             if value is not None and not 0 <= value < smallest:
@@ -208,7 +233,9 @@ class ModelConfig:
         if self.n_decoder_layers < 1:
             raise ConfigError("a model's sizes start at 1", where="n_decoder_layers", got=self.n_decoder_layers)
         refused = {"attention": self.attention != "dot", "windows": any(self.windows), "segments": self.segments > 0,
-                   "head": self.head, "global_tokens": self.global_tokens > 0}  # fmt: skip
+                   "head": self.head, "global_tokens": self.global_tokens > 0, "embedding_dim": self.embedding_dim > 0,
+                "shared_layers": self.shared_layers, "pair_head": self.pair_head,
+                "replaced_head": self.replaced_head}  # fmt: skip
         for name, found in refused.items():
             if found:
                 raise ConfigError("no encoder-decoder has this", where=name, got=getattr(self, name))
@@ -251,7 +278,12 @@ class ModelConfig:
     @property
     def normed_input(self) -> bool:
         """Whether the norm of the embeddings is the first one of the first block, which has no other."""
-        return self.embedding_norm and self.norm_place == "pre"
+        return self.embedding_norm and self.norm_place == "pre" and not (self.embedding_dim or self.shared_layers)
+
+    @property
+    def table_dim(self) -> int:
+        """Width of the tables of embeddings."""
+        return self.embedding_dim or self.dim
 
     @property
     def biases_scores(self) -> bool:

@@ -93,8 +93,8 @@ def has_pooler(config: ModelConfig) -> bool:
 
 def body_of(config: ModelConfig) -> ModelConfig:
     """The shape of a language model without what serves its guesses of tokens alone."""
-    keeps_head = config.head and not has_pooler(config)
-    return replace(config, head=keeps_head, output_bias=False, tied=True)
+    keeps_head = config.head and not has_pooler(config) and not config.embedding_dim
+    return replace(config, head=keeps_head, output_bias=False, tied=True, pair_head=False, replaced_head=False)
 
 
 class HeadedModel(LanguageModel):

@@ -42,11 +42,11 @@ class Norm(nn.Module):
     `rms`: w · x / sqrt(mean(x²) + eps) + b. Source: Zhang & Sennrich 2019, equation 4.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, dim: int = 0) -> None:
         super().__init__()
         self.kind, self.eps = config.norm, config.norm_eps
-        self.weight = nn.Parameter(torch.empty(config.dim))
-        self.bias = nn.Parameter(torch.empty(config.dim)) if config.norm_bias else None
+        self.weight = nn.Parameter(torch.empty(dim or config.dim))
+        self.bias = nn.Parameter(torch.empty(dim or config.dim)) if config.norm_bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Norm of `x` of shape (…, D), as float32."""

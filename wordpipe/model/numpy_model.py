@@ -32,13 +32,15 @@ def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | No
         read: gives the bytes of a file of the folder by its name.
 
     Returns:
-        None where this is a model that NumPy does not compute (a variant, or one whose table of positions is not stored), or
-        not a folder as we write it: torch then has to read it, and says what is wrong if anything is.
+        None where this is a model that NumPy does not compute (a variant, shared layers, narrow embeddings, or one whose table
+        of positions is not stored), or not a folder as we write it: torch then has to read it, and says what is wrong if
+        anything is.
     """
     try:
         values = parse_json(read(CONFIG), CONFIG)
         family, config = config_from_hf(values)
-        stored = {} if config.is_variant else safetensors.numpy.load(read(WEIGHTS))
+        by_torch = config.is_variant or config.shared_layers or config.embedding_dim
+        stored = {} if by_torch else safetensors.numpy.load(read(WEIGHTS))
         weights = {entry.ours: _joined(entry, stored) for entry in _entries(family, config, stored)}
     except (ArtifactError, SafetensorError, ValueError, TypeError, KeyError, AttributeError):
         return None

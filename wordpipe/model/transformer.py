@@ -100,14 +100,32 @@ class MaskedHead(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.dense = Linear(config.dim, config.dim, bias=config.bias)
+        self.dense = Linear(config.dim, config.table_dim, bias=config.bias)
         self.activate = ACTIVATIONS["gelu" if config.gated else config.feedforward]
-        self.norm = Norm(config)
+        self.norm = Norm(config, config.table_dim)
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
-        """Transformed hidden states of the same shape."""
+        """Transformed hidden states, as wide as the embedding table."""
         normed_ND: Tensor = self.norm(self.activate(self.dense(hidden_ND)))
         return normed_ND
+
+
+class ReplacedHead(nn.Module):
+    """A number for each position, above 0 where its token was replaced: W₂ act(W₁ h).
+
+    Source: Clark et al. 2020 (in their code, `_get_discriminator_output`).
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.dense = Linear(config.dim, config.dim, bias=True)
+        self.activate = ACTIVATIONS["gelu" if config.gated else config.feedforward]
+        self.score = Linear(config.dim, 1, bias=True)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(…, D) → (…)."""
+        scores: Tensor = self.score(self.activate(self.dense(hidden)))
+        return scores[..., 0]
 
 
 class LanguageModel(nn.Module):
@@ -130,19 +148,25 @@ class LanguageModel(nn.Module):
     def __init__(self, config: ModelConfig, *, reads_source: bool = False) -> None:
         super().__init__()
         self.config, self.recompute = config, False
-        self.embedding = nn.Parameter(torch.empty(config.vocab_size, config.dim))
+        width = config.table_dim
+        self.embedding = nn.Parameter(torch.empty(config.vocab_size, width))
         self._make_positions(config)
-        self.segment_embedding = nn.Parameter(torch.empty(config.segments, config.dim)) if config.segments else None
-        self.embedding_norm = Norm(config) if config.embedding_norm else None
+        self.segment_embedding = nn.Parameter(torch.empty(config.segments, width)) if config.segments else None
+        self.embedding_norm = Norm(config, width) if config.embedding_norm else None
+        self.embedding_projection = Linear(width, config.dim, bias=True) if config.embedding_dim else None
         self.dropout = Dropout(config.dropout)
-        self.blocks = nn.ModuleList(
+        blocks = [
             Block(config, norm_input=layer > 0 or not config.normed_input, reads_source=reads_source)
-            for layer in range(config.n_layers)
-        )
+            for layer in range(1 if config.shared_layers else config.n_layers)
+        ]
+        self.blocks = nn.ModuleList(blocks * config.n_layers if config.shared_layers else blocks)
         self.final_norm = Norm(config) if config.norm_place == "pre" else None
         self.head = MaskedHead(config) if config.head else None
-        self.output = None if config.tied else nn.Parameter(torch.empty(config.vocab_size, config.dim))
+        self.output = None if config.tied else nn.Parameter(torch.empty(config.vocab_size, width))
         self.output_bias = nn.Parameter(torch.empty(config.vocab_size)) if config.output_bias else None
+        self.replaced_head = ReplacedHead(config) if config.replaced_head else None
+        self.pair_pooler = Linear(config.dim, config.dim, bias=True) if config.pair_head else None
+        self.pair_classifier = Linear(config.dim, 2, bias=True) if config.pair_head else None
         self._product = Product()
 
     def _make_positions(self, config: ModelConfig) -> None:
@@ -151,7 +175,7 @@ class LanguageModel(nn.Module):
         self.rotaries = nn.ModuleDict(
             {_key(theta): Rotary(head_dim=config.head_dim, max_len=config.max_len, theta=theta) for theta in thetas}
         )
-        shape = (config.max_len, config.dim)
+        shape = (config.max_len, config.table_dim)
         self.position_embedding = nn.Parameter(torch.empty(shape)) if kind == "learned" else None
         self.position_bias = nn.Parameter(torch.empty(N_BUCKETS, config.n_heads)) if kind == "t5" else None
         if kind == "sinusoidal":
@@ -280,6 +304,8 @@ class LanguageModel(nn.Module):
             x_BTD = x_BTD + segment
         if self.embedding_norm is not None:
             x_BTD = self.embedding_norm(x_BTD)
+        if self.embedding_projection is not None:
+            x_BTD = self.embedding_projection(x_BTD).float()
         dropped_BTD: Tensor = self.dropout(x_BTD)
         return dropped_BTD
 
@@ -322,9 +348,25 @@ class LanguageModel(nn.Module):
         features_ND: Tensor = self.head(hidden_ND)
         return features_ND
 
+    def replaced_logits(self, hidden: Tensor) -> Tensor:
+        """Of hidden states (…, D), a number each, (…): above 0 where the token is not the text's own."""
+        assert self.replaced_head is not None
+        logits: Tensor = self.replaced_head(hidden)
+        return logits
+
+    def pair_logits(self, first_BD: Tensor) -> Tensor:
+        """Two logits for each sequence, (B, 2), from the hidden state of its first position: W₂ tanh(W₁ h).
+
+        Source: Devlin et al. 2019, section 3.1, task 2.
+        """
+        assert self.pair_pooler is not None
+        assert self.pair_classifier is not None
+        logits_B2: Tensor = self.pair_classifier(torch.tanh(self.pair_pooler(first_BD)))
+        return logits_B2
+
     @property
     def output_matrix(self) -> Tensor:
-        """The output matrix (V, D): the embedding table where the two are tied."""
+        """The output matrix, (V, D) or as wide as the embedding table, which it is where the two are tied."""
         return self.embedding if self.output is None else self.output
 
     def forward(self, ids_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:

@@ -99,6 +99,19 @@ class OpenModel:
                 hint=_USES[found].format(self.path),
             )
 
+    def need_guesses(self) -> None:
+        """Refuse a model that guesses no tokens.
+
+        Raises:
+            ArtifactError: it finds replaced ones.
+        """
+        if self.model.config.replaced_head:
+            what, hint = (
+                "an ELECTRA finds replaced tokens and guesses none",
+                "train classifier, train tagger and embed take it",
+            )
+            raise ArtifactError(what, where=self.path, expected="a model of wordpipe train mlm", hint=hint)
+
     @property
     def writes_targets(self) -> bool:
         """Whether it is an encoder-decoder."""

@@ -162,6 +162,17 @@ COMMANDS: dict[str, Command] = {
             next="wordpipe embed {output} CORPUS -o {parent}/sentences",
         ),
         Command(
+            name="train electra",
+            makes="model",
+            summary="Train a bidirectional transformer to find replaced tokens.",
+            arguments=(_TOKENS,),
+            function="wordpipe.stages:train_electra",
+            settings="wordpipe.training.settings:ElectraSettings",
+            joined=True,
+            example="wordpipe train electra run/tokens -o run/electra --preset tiny --steps 200",
+            next="wordpipe train classifier CORPUS --init {output} -o {parent}/classifier",
+        ),
+        Command(
             name="train clm",
             makes="model",
             summary="Train a causal transformer by next-token prediction.",

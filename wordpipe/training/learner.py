@@ -2,7 +2,7 @@
 
 import gc
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -15,17 +15,18 @@ from wordpipe.errors import BudgetError, ConfigError, PeerError
 from wordpipe.model import seed_of
 from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
 from wordpipe.training.distributed import World, sum_gradients
-from wordpipe.training.objectives import AnyTargets, Examples, Objective, Task
+from wordpipe.training.objectives import AnyTargets, Causal, Examples, Masked, Objective, Task
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
 from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
 from wordpipe.training.precision import Execution, LossScaler
-from wordpipe.training.settings import PretrainSettings
+from wordpipe.training.sequences import Blocks
+from wordpipe.training.settings import ElectraSettings, PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
 from wordpipe.training.trainer import Gradients, L, Measured, Trainer
 from wordpipe.training.validation import Validation
 
 if TYPE_CHECKING:
-    from wordpipe.model import Transformer
+    from wordpipe.model import LanguageModel, Transformer
     from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 
@@ -120,6 +121,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
         execution: device and numbers.
         world: the processes that train together.
         validation: held-out text, if there is any.
+        also: what else a validation measures of the model, by name.
 
     Attributes:
         blocks: as given.
@@ -130,8 +132,10 @@ class LanguageLearner(ModelLearner["Transformer"]):
     def __init__(
         self, model: "Transformer", optimiser: torch.optim.Optimizer, objective: Objective, blocks: Examples, plan: Plan,
         execution: Execution, world: World, validation: Validation | None = None,
+        also: "Callable[[Transformer], dict[str, float]] | None" = None,
     ) -> None:  # fmt: skip
         super().__init__(model, optimiser, plan.clip, execution, world)
+        self._also = also
         self.blocks, self._objective = blocks, objective
         self._ahead: tuple[int, Any] | None = None  # the rows of a step that are on their way to a GPU
         self.micro_batch = plan.micro_batch
@@ -198,7 +202,8 @@ class LanguageLearner(ModelLearner["Transformer"]):
             return None
         with self.execution.attention_kernels():
             loss = self._validation.total(self.model, self._loss_sum).loss
-        return Measured(loss, self._validation.n_positions)
+            more = {} if self._also is None else self._also(self.model)
+        return Measured(loss, self._validation.n_positions, more)
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """See `Learner.state`."""
@@ -248,7 +253,8 @@ class LanguageLearner(ModelLearner["Transformer"]):
 
 def assemble(
     settings: PretrainSettings, task: Task, model: "Transformer", train_ids: Ids, valid_ids: Ids, *,
-    seq_len: int | None = None, word_starts: Flags | None = None, execution: Execution, **given: Any,
+    seq_len: int | None = None, word_starts: Flags | None = None, teacher: "LanguageModel | None" = None,
+    execution: Execution, **given: Any,
 ) -> Trainer[LanguageLearner]:  # fmt: skip
     """A training on streams of ids that is ready to run; see `assemble_learner`.
 
@@ -260,6 +266,7 @@ def assemble(
         valid_ids: the held-out stream; an empty one, or one too short to predict anything in, means no validation.
         seq_len: positions of a sequence; None: as many as the model has.
         word_starts: whether a word begins at each id of the training stream, if `task.needs_word_starts`.
+        teacher: of a masked model that learns from another one, too.
         execution: where to train.
         given: the further arguments of `assemble_learner`.
 
@@ -267,10 +274,43 @@ def assemble(
         InputError: the training stream is empty.
     """
     blocks = task.blocks(train_ids, seq_len or model.config.max_len, word_starts)
+    if isinstance(settings, ElectraSettings):
+        return _assemble_electra(settings, task, model, blocks, valid_ids, execution=execution, **given)
+    objective: Objective = task.objective(execution.device)
+    also = None
+    if not isinstance(objective, (Masked, Causal)):
+        from wordpipe.training.pretraining.text_pairs import MaskedPairs, pair_measure
+
+        assert isinstance(objective, MaskedPairs)
+        also = pair_measure(objective, task.blocks(valid_ids, blocks.seq_len)) if len(valid_ids) >= 2 else None
+    if teacher is not None:
+        from wordpipe.training.pretraining.distillation import Distilled
+
+        assert isinstance(objective, Masked)
+        objective = Distilled(objective, teacher.to(execution.device))
+        execution = replace(execution, compiled=False)
     return assemble_learner(
-        settings, model, blocks, task.blocks(valid_ids, blocks.seq_len) if len(valid_ids) >= 2 else None,
-        objective=task.objective(execution.device), valid_objective=task.objective(execution.device, valid=True),
-        execution=execution, **given,
+        settings, model, blocks, task.blocks(valid_ids, blocks.seq_len, valid=True) if len(valid_ids) >= 2 else None,
+        objective=objective, valid_objective=task.objective(execution.device, valid=True),
+        execution=execution, also=also, **given,
+    )  # fmt: skip
+
+
+def _assemble_electra(
+    settings: ElectraSettings, task: Task, model: "Transformer", blocks: Blocks, valid_ids: Ids, *, execution: Execution,
+    **given: Any,
+) -> Trainer[LanguageLearner]:  # fmt: skip
+    """A generator and a discriminator; held out as trained, as no other model has such a loss."""
+    from wordpipe.training.pretraining.replaced_tokens import Replaced, replaced_measure
+
+    masked = task.objective(execution.device)
+    assert isinstance(masked, Masked)
+    objective = Replaced(masked)
+    held_out = task.blocks(valid_ids, blocks.seq_len) if len(valid_ids) >= 2 else None
+    return assemble_learner(
+        settings, model, blocks, held_out, objective=objective, valid_objective=objective,
+        execution=replace(execution, compiled=False), also=None if held_out is None else replaced_measure(objective, held_out),
+        **given | {"unigram_entropy": None},
     )  # fmt: skip
 
 
@@ -278,7 +318,7 @@ def assemble_learner(
     settings: PretrainSettings, model: "Transformer", blocks: Examples, valid_blocks: Examples | None, *,
     objective: Objective, valid_objective: Objective, execution: Execution, state_dir: Path, run_key: str,
     world: World | None = None, begin: Snapshot | None = None, unigram_entropy: float | None = None,
-    seed: int | None = None,
+    seed: int | None = None, also: "Callable[[Transformer], dict[str, float]] | None" = None,
 ) -> Trainer[LanguageLearner]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
@@ -298,6 +338,7 @@ def assemble_learner(
         begin: the end of a finished training that this one goes on from, unless a checkpoint of this one is found.
         unigram_entropy: of the labels, smoothed as they are, in nats: what the loss should fall below.
         seed: of order, masks and dropout; None: that of the settings.
+        also: what else a validation measures of the model, by name.
 
     Raises:
         ConfigError: a batch that cannot be cut as asked; fewer steps than `begin` has.
@@ -334,7 +375,7 @@ def assemble_learner(
         validation = Validation(
             valid_blocks, valid_objective, execution, n_positions=settings.valid_tokens, micro_batch=plan.micro_batch
         )
-    learner = LanguageLearner(model, optimiser, objective, blocks, plan, execution, world, validation)
+    learner = LanguageLearner(model, optimiser, objective, blocks, plan, execution, world, validation, also)
     return Trainer(
         learner, plan, state=state, found=found, begin=begin, world=world,
         checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,

@@ -32,11 +32,13 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from wordpipe.errors import ArtifactError
-from wordpipe.model import ModelConfig
+from wordpipe.model import Electra, ModelConfig
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
 from wordpipe.training.precision import resolve_dtype
+
+_STACKS = ("encoder", "decoder", "discriminator", "generator")
 
 
 def make_optimiser(
@@ -64,9 +66,15 @@ def make_optimiser(
     others: list[Tensor] = []
     for name, weight in model.named_parameters():
         # norms and biases have one axis; `blocks.i.attention.score` has two, but is one vector per head
-        own = name.removeprefix("encoder.").removeprefix("decoder.")
-        if weight.dim() == 2 and own.startswith(("blocks.", "head.")) and name.endswith(".weight"):
-            matrices.append((weight, _rows(name, weight, model.config)))
+        stack, _, inside = name.partition(".")
+        own = inside if stack in _STACKS else name
+        config = model.generator.config if isinstance(model, Electra) and stack == "generator" else model.config
+        if (
+            weight.dim() == 2
+            and own.startswith(("blocks.", "head.", "replaced_head.dense"))
+            and name.endswith(".weight")
+        ):
+            matrices.append((weight, _rows(name, weight, config)))
         else:
             others.append(weight)
     if kind == "muon":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import MUON_LR, PRESETS, ROLES, STYLES, Architecture, ModelConfig, Preset, pad_vocab
-from wordpipe.training.settings import MaskedSettings, PairSettings, PretrainSettings
+from wordpipe.training.settings import ElectraSettings, MaskedSettings, PairSettings, PretrainSettings
 
 if TYPE_CHECKING:
     from wordpipe.training.contrastive.settings import ContrastiveSettings
@@ -236,7 +236,11 @@ def model_config(
         ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset, gated=parts["feedforward"] in _GATED),
         max_len=settings.seq_len or preset.max_len, attention=settings.attention,
         windows=tuple(0 if every and layer % every == 0 else settings.window for layer in range(n_layers)),
-        global_tokens=settings.global_tokens, dropout=settings.dropout, tied=settings.tied, **parts,
+        global_tokens=settings.global_tokens, dropout=settings.dropout, tied=settings.tied,
+        shared_layers=settings.shared_layers, embedding_dim=settings.embedding_dim,
+        pair_head=isinstance(settings, MaskedSettings) and settings.pair != "none",
+        **parts | ({"head": False, "output_bias": False, "replaced_head": True}
+                   if isinstance(settings, ElectraSettings) else {}),
         **special.of_config(),
     )  # fmt: skip
 

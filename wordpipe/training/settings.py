@@ -22,7 +22,7 @@ STEPS_OR_EPOCHS: dict[str, tuple[str, ...]] = {"steps": ("epochs",), "epochs": (
 
 SHAPE = (
     "style", "dim", "n_layers", "n_heads", "n_kv_heads", "ffn_dim", "positions", "attention", "window", "global_every",
-    "global_tokens", "norm", "norm_place", "feedforward", "tied",
+    "global_tokens", "norm", "norm_place", "feedforward", "tied", "shared_layers", "embedding_dim",
 )  # fmt: skip
 """The settings that say what the model is; a model that one starts from has its own."""
 
@@ -97,6 +97,11 @@ class PretrainSettings(Settings):
         None, "activation of the feed-forward (geglu, swiglu: gated), else the style's", option=False
     )
     tied: bool = setting(True, "the output matrix is the embedding table", option=False)
+    shared_layers: bool = setting(False, "all layers have the weights of one, as in ALBERT", option=False)
+    embedding_dim: int = setting(
+        0, "of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim", ge=0,
+        le=16_384, option=False,
+    )  # fmt: skip
     dropout: float = setting(0.0, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
 
     seq_len: int | None = setting(
@@ -247,6 +252,30 @@ class MaskedSettings(PretrainSettings):
         ge=0, le=1, option=False,
     )  # fmt: skip
 
+    pair: Literal["none", "nsp", "sop"] = setting(
+        "none",
+        "two texts in each sequence, and a second guess: does one follow the other (nsp: BERT's next sentence), or have "
+        "they changed places (sop: ALBERT's sentence order)",
+        expert=True,
+    )
+
+    teacher: Path | None = setting(
+        None, "learn from this masked model too (DistilBERT): its guesses and its hidden states; begin with every second "
+        "layer of it", metavar="MODEL", artifact=("model",), expert=True,
+    )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _teacher_is_the_start(self) -> Self:
+        others = [name for name in ("init", "extend", "init_embeddings") if getattr(self, name) is not None]
+        if self.teacher is not None and others:
+            raise ValueError(f"teacher and {' and '.join(others)} both say what to start from: give one")
+        if self.teacher is not None and self.pair != "none":
+            raise ValueError(f"pair = {self.pair}: a teacher does not know it")
+        given = sorted(self.model_fields_set.intersection(SHAPE) - {"n_layers"})
+        if self.teacher is not None and given:
+            raise ValueError(f"{', '.join(given)} cannot be chosen here: the model has the teacher's")
+        return self
+
     @model_validator(mode="after")
     def _shares_add_up(self) -> Self:
         if (total := self.mask_share + self.shown_at_random) > 1:
@@ -259,6 +288,29 @@ class MaskedSettings(PretrainSettings):
         return min(0.1, 1.0 - self.mask_share) if self.random_share is None else self.random_share
 
 
+class ElectraSettings(MaskedSettings):
+    """Replaced-token detection: find the tokens that a small masked model has put in."""
+
+    command = "train electra"
+    unusable = ("pair", "teacher", "extend", "mask_rate_end")
+
+    style: Style = setting(
+        "classic", "parts of the model: classic as BERT, for a folder of ELECTRA; modern as ModernBERT, in our own format",
+        section="The model", expert=True,
+    )  # fmt: skip
+    generator_size: float = setting(
+        0.25, "width of the generator, as a share of the model's", gt=0, le=1, section="The generator", expert=True
+    )
+    mask_rate: float = setting(0.15, "share of the tokens that the generator guesses", gt=0, le=0.9, expert=True)
+    mask_share: float = setting(1.0, "of these, the share shown as [MASK]; 1 = all of them", ge=0, le=1, option=False)
+    mask_rate_end: float | None = setting(None, "of train mlm", option=False)
+    pair: Literal["none"] = setting("none", "of train mlm", option=False)
+    teacher: None = setting(None, "of train mlm", option=False)
+    init: None = setting(None, "of train mlm", option=False)
+    extend: None = setting(None, "of train mlm", option=False)
+    keep_state: bool = setting(False, "of train mlm", option=False, recipe=False)
+
+
 class CausalSettings(PretrainSettings):
     """Causal language modelling: guess each token from those before it."""
 
@@ -268,7 +320,9 @@ class CausalSettings(PretrainSettings):
 class PairSettings(PretrainSettings):
     """How to train an encoder-decoder."""
 
-    unusable = ("attention", "window", "global_every", "global_tokens", "init_embeddings")
+    unusable = (
+        "attention", "window", "global_every", "global_tokens", "init_embeddings", "shared_layers", "embedding_dim",
+    )  # fmt: skip
 
     style: PairStyle = setting(  # type: ignore[assignment]
         "vaswani", "parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian)"

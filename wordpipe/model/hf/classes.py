@@ -32,10 +32,13 @@ _EXACT, _BY_TANH = {"gelu": "gelu", "relu": "relu"}, {"gelu_new": "gelu_tanh", "
 BERT = Family(
     model_type="bert",
     class_name="BertForMaskedLM",
+    with_pairs="BertForPreTraining",
     architecture="encoder",
     parts={
         "positions": ("learned", "sinusoidal"),
         "scale_embedding": (False,),
+        "embedding_dim": (0,),
+        "shared_layers": (False,),
         "attention": ("dot",),
         "windows": lambda config: ((0,) * config.n_layers,),
         "global_tokens": (0,),
@@ -83,6 +86,8 @@ BERT = Family(
         "head.norm.*": "cls.predictions.transform.LayerNorm.*",
         "output": "cls.predictions.decoder.weight",
         "output_bias": "cls.predictions.bias",
+        "pair_pooler.*": "bert.pooler.dense.*",
+        "pair_classifier.*": "cls.seq_relationship.*",
     },
     # untied, transformers adds the one of the matrix, and keeps the other unused
     untied_bias="cls.predictions.decoder.bias",
@@ -97,8 +102,8 @@ BERT = Family(
 )
 """`BertForMaskedLM`: an encoder with LayerNorm after each half, GELU, learned positions, segments, offsets everywhere.
 
-Folders of `BertModel` and `BertForPreTraining` are read too; what they have more, the pooler and the guess whether one
-sentence follows another, is left behind.
+Folders of `BertModel` are read too; the pooler that they have more is left behind. `BertForPreTraining` has the guess whether
+one sentence follows another.
 
 Source: Devlin et al. 2019 (arXiv 1810.04805); transformers/models/bert/modeling_bert.py.
 """
@@ -195,6 +200,8 @@ LLAMA = Family(
     parts={
         "positions": ("rope",),
         "scale_embedding": (False,),
+        "embedding_dim": (0,),
+        "shared_layers": (False,),
         "attention": ("dot",),
         "global_tokens": (0,),
         "norm": ("rms",),
@@ -345,6 +352,8 @@ MODERNBERT = Family(
     parts={
         "positions": ("rope",),
         "scale_embedding": (False,),
+        "embedding_dim": (0,),
+        "shared_layers": (False,),
         "attention": ("dot",),
         "windows": _one_window,
         "global_tokens": (0,),

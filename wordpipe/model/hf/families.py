@@ -14,10 +14,11 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
 from wordpipe.model.hf.encoder_decoders import BART, MARIAN, T5
+from wordpipe.model.hf.encoders import ALBERT, DISTILBERT, ELECTRA
 from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
 from wordpipe.runtime import without_memory
 
-FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, LLAMA, MISTRAL, GPT2, T5, BART, MARIAN)
+FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, DISTILBERT, ALBERT, ELECTRA, LLAMA, MISTRAL, GPT2, T5, BART, MARIAN)
 """The classes of `transformers`, the plainer ones first: a model is saved as the first that computes it."""
 
 NOTE = "wordpipe"
@@ -75,7 +76,8 @@ WRITTEN_BEFORE: tuple[Family, ...] = (
 _SINUSOIDAL = {"positions": "sinusoidal"}
 _MOST_NAMED = 3  # parts of an encoder-decoder that no class has
 _LATER = {field.name: field.default for field in fields(ModelConfig) if field.name in
-          ("n_decoder_layers", "decoder_vocab_size", "scale_embedding", "start_id", "first_id")}  # fmt: skip
+          ("n_decoder_layers", "decoder_vocab_size", "scale_embedding", "start_id", "first_id", "embedding_dim",
+           "shared_layers", "pair_head", "replaced_head")}  # fmt: skip
 """Fields that folders of earlier versions lack, and what they mean there."""
 
 _NOT_KEPT = ("dropout",)  # how one trains, not what the model is
@@ -143,7 +145,7 @@ def family_of(config: ModelConfig) -> Family:
 
 def transformers_class(config: ModelConfig) -> str | None:
     """The class of `transformers` that loads the folder of a model of this shape, or None."""
-    return family_of(config).class_name
+    return family_of(config).class_of(config)
 
 
 def why_no_class(config: ModelConfig) -> str:
@@ -173,9 +175,9 @@ def why_no_class(config: ModelConfig) -> str:
     )
 
 
-def config_to_hf(config: ModelConfig) -> dict[str, Any]:
-    """The content of `config.json` for a model of this shape."""
-    family = family_of(config)
+def config_to_hf(config: ModelConfig, family: Family | None = None) -> dict[str, Any]:
+    """The content of `config.json` for a model of this shape, of the class that it is saved as unless another is given."""
+    family = family or family_of(config)
     shared = {"model_type": family.model_type, "torch_dtype": "float32"}
     if family is OWN:
         return family.written(config) | shared
@@ -189,7 +191,7 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
         **shared,
         **ids,
         **note,
-        "architectures": [family.class_name],
+        "architectures": [family.class_of(config)],
         "vocab_size": config.vocab_size,
         "initializer_range": EMBEDDING_STD,
     }

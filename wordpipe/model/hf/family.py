@@ -25,6 +25,9 @@ _KINDS: dict[type, tuple[Any, str]] = {
 }
 
 
+_WITH_BIAS = ("embedding_projection", "pair_", "replaced_head")  # these have an offset whatever the blocks have
+
+
 def refusal(key: str, got: object, expected: object) -> ArtifactError:
     """The error for a value that makes another model than our blocks compute."""
     return ArtifactError(
@@ -122,7 +125,7 @@ class Entry:
     @property
     def of_head(self) -> bool:
         """Whether it serves the prediction of tokens alone: hidden states do not depend on it."""
-        return self.ours.removeprefix("decoder.").startswith(("head.", "output"))
+        return self.ours.removeprefix("decoder.").startswith(("head.", "output", "pair_", "replaced_head."))
 
 
 def _nothing(*_: object) -> dict[str, Any]:
@@ -136,6 +139,7 @@ class Family:
     Attributes:
         model_type: as in `config.json`.
         class_name: as in transformers; None for our own format.
+        with_pairs: the class of the same type that has a second head for two texts; empty: there is none.
         architecture: ours; None for both.
         parts: fields of `ModelConfig` → the values that the class can compute; a model that is read has the first.
         keys: fields of `ModelConfig` → the key of `config.json`, or those that must agree, and what no key or null means
@@ -163,6 +167,7 @@ class Family:
     model_type: str
     class_name: str | None
     architecture: Architecture | None
+    with_pairs: str = ""
     parts: Mapping[str, Allowed] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     activation: tuple[str, str, Mapping[str, str]] = ("", "", {})
@@ -183,12 +188,19 @@ class Family:
     buffers: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
 
+    def class_of(self, config: ModelConfig) -> str | None:
+        """The class of a model of this shape."""
+        return self.with_pairs if config.pair_head else self.class_name
+
     def differences(self, config: ModelConfig) -> dict[str, tuple[object, ...]]:
         """Fields of the config that the class cannot have as they are → what it can have."""
         if config.architecture != self.architecture:
             return {"architecture": (self.architecture,)}
         parts = ((name, allowed(config) if callable(allowed) else allowed) for name, allowed in self.parts.items())
-        return {name: allowed for name, allowed in parts if getattr(config, name) not in allowed}
+        found = {name: allowed for name, allowed in parts if getattr(config, name) not in allowed}
+        if config.replaced_head and "replaced_head" not in self.parts:
+            found |= {"replaced_head": (False,)}
+        return found | ({"pair_head": (False,)} if config.pair_head and not self.with_pairs else {})
 
     def written(self, config: ModelConfig) -> dict[str, Any]:
         """The content of `config.json`, but for what all classes share (`families.config_to_hf`)."""
@@ -206,6 +218,7 @@ class Family:
         refuse_others(values, self.refused)
         fields = {name: allowed[0] for name, allowed in self.parts.items() if not callable(allowed)}
         fields |= {"architecture": self.architecture}
+        fields["pair_head"] = bool(self.with_pairs) and values.get("architectures") == [self.with_pairs]
         for name, (keys, default) in self.keys.items():
             first, *others = keys.split()
             kind = ModelConfig.__annotations__[name]
@@ -228,14 +241,19 @@ class Family:
             own = ours.removeprefix("decoder.")
             if (own == "output" and config.tied) or (own == "output_bias" and not config.output_bias):
                 continue
+            if own.startswith("embedding_projection") and not config.embedding_dim:
+                continue
+            if own.startswith("pair_") and not config.pair_head:
+                continue
             if ours == "output_bias" and self.untied_bias and not config.tied:
                 yield Entry(ours, (self.untied_bias,))
                 yield Entry(ours, (theirs,), repeats=True)
                 continue
-            has_bias = config.norm_bias if "norm" in ours else config.bias
+            has_bias = config.norm_bias if "norm" in ours else config.bias or ours.startswith(_WITH_BIAS)
             kinds = ("weight", "bias") if "*" in ours and has_bias else ("weight",)
             skipped = config.normed_input and ours == "blocks.#.attention_norm.*"
             n_blocks = config.n_decoder_layers if ours.startswith("decoder.") else config.n_layers
+            n_blocks = min(n_blocks, 1) if config.shared_layers else n_blocks
             for block in range(int(skipped), n_blocks) if "#" in ours else (0,):
                 for kind in kinds:
                     name, *parts = (

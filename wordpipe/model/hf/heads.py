@@ -59,8 +59,11 @@ _CLASSES: dict[str, tuple[_Class, ...]] = {
     "llama": _classes("Llama", "score", "score", "qa_outputs", prefix="transformer."),
     "mistral": _classes("Mistral", "score", "score", "qa_outputs"),
     "gpt2": _classes("GPT2", "score", "classifier", "qa_outputs"),
+    "albert": _classes("Albert", "classifier", "classifier", "qa_outputs"),
+    # its class for sequences has ReLU where BERT has tanh, so that one is kept in our own format
+    "distilbert": _classes("DistilBert", "", "classifier", "qa_outputs")[1:],
 }
-_POOLER = "bert.pooler.dense"
+_POOLERS = {"bert": "bert.pooler.dense", "albert": "albert.pooler"}
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,9 @@ def is_headed(values: Mapping[str, Any]) -> bool:
 def save_headed(model: HeadedModel, write: Callable[[str, bytes], None]) -> None:
     """Give the files of the model's folder, name by name, to `write`; the weights as float32."""
     config, head = model.language_config, model.head_config
-    family = family_of(config)
+    family = _family_of(config, head.kind)
     theirs = _class_of(family, head.kind)
-    values = config_to_hf(config) | {"architectures": [theirs.name if theirs else _OWN_CLASSES[head.kind]]}
+    values = config_to_hf(config, family) | {"architectures": [theirs.name if theirs else _OWN_CLASSES[head.kind]]}
     values |= {"classifier_dropout": head.dropout}
     if head.kind != "span":
         values |= {"id2label": {str(place): name for place, name in enumerate(head.labels)},
@@ -135,6 +138,12 @@ def load_headed(read: Callable[[str], bytes], names: Collection[str]) -> LoadedH
     )
     assert isinstance(found.model, HeadedModel)
     return LoadedHead(found.model, found.notes)
+
+
+def _family_of(config: ModelConfig, kind: HeadKind) -> Family:
+    """The class of the body; our own format where transformers has no such head for it."""
+    family = family_of(config)
+    return family if _class_of(family, kind) else OWN
 
 
 def _class_of(family: Family, kind: HeadKind) -> _Class | None:
@@ -205,7 +214,7 @@ def _entries(model: HeadedModel, family: Family) -> Iterator[Entry]:
         if (entry.ours in there or of_table) and not entry.repeats:
             yield _renamed(entry, family.prefix, theirs.prefix) if theirs.prefix else entry
     for name, _ in model.head_weights():
-        matrix = theirs.classifier if name.startswith("classifier.") else _POOLER
+        matrix = theirs.classifier if name.startswith("classifier.") else _POOLERS[family.model_type]
         yield Entry(name, (f"{matrix}.{name.rpartition('.')[2]}",))
 
 

@@ -25,7 +25,8 @@ what can be computed, are "not counted"."""
 _MAX_HEADER = 100_000_000  # bytes, as in the library
 _METADATA = "__metadata__"
 _NAMED = (  # the beginning of our name of a weight → its part
-    ("head.", "head"), ("output", "head"), ("position_", "positions"), ("final_norm", "final norms"),
+    ("head.", "head"), ("output", "head"), ("pair_", "head"), ("replaced_head", "head"),
+    ("position_", "positions"), ("final_norm", "final norms"),
     ("embedding", "embeddings"), ("segment_embedding", "embeddings"),
 )  # fmt: skip
 
@@ -81,7 +82,7 @@ def parts_of(names: list[str], values: Mapping[str, Any] | None) -> tuple[str, s
         return "static", None, {name: "embeddings" if "embedding" in name else "other weights" for name in names}
     family, config = config_from_hf(values)
     ours = {theirs: entry.ours for entry in family.entries(config) for theirs in entry.theirs}
-    return config.architecture, family.class_name, {name: _part(name, ours, family, config) for name in names}
+    return config.architecture, family.class_of(config), {name: _part(name, ours, family, config) for name in names}
 
 
 def _part(stored: str, ours: Mapping[str, str], family: Family, config: ModelConfig) -> str:

@@ -163,6 +163,7 @@ class _Text:
 def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, run: RunOptions) -> dict[str, Any]:
     """Tokenize the text by the model's tokenizer, lay it into sequences as training does, and add up the loss."""
     opened = open_model(path, verify=run.verify)
+    opened.need_guesses()
     config, n_ids = opened.model.config, number_of_ids(opened.tokenizer)
     # more positions than the model was made for only where it needs no table of them
     if wanted is not None and wanted > config.max_len and config.positions in ("learned", "sinusoidal"):

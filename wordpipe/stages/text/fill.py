@@ -107,6 +107,7 @@ class Filler:
 
     def __init__(self, opened: OpenModel, settings: FillSettings) -> None:
         opened.need("encoder")
+        opened.need_guesses()
         opened.move_to(settings.device)
         if "mask" not in opened.special:
             raise ArtifactError("the tokenizer has no mask, so no position can be masked", where=opened.path)

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, TOKENIZER_B, Artifact, read_schema
@@ -18,6 +19,7 @@ from wordpipe.stages.train.run import (
     fresh_model,
     special_ids,
     train_together,
+    with_pair_head,
     with_special_ids,
     write_token_streams,
 )
@@ -38,7 +40,10 @@ from wordpipe.training import (
     trained_shape,
     unigram_entropy,
 )
-from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
+from wordpipe.training.settings import CausalSettings, ElectraSettings, MaskedSettings, PretrainSettings
+
+if TYPE_CHECKING:
+    from wordpipe.stages.train.initial_weights import Given
 
 
 @public(MaskedSettings)
@@ -87,6 +92,29 @@ def train_clm(tokens: PathLike, *, output: PathLike, run: RunOptions | None = No
     return _train(tokens, output, CausalSettings.make(settings), run)
 
 
+@public(ElectraSettings)
+def train_electra(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Train a bidirectional transformer to find tokens that a small masked model has put in (ELECTRA).
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `ElectraSettings`.
+
+    Raises:
+        WordpipeError: its class and its hint say what to do.
+
+    Example:
+        >>> made = wordpipe.train_electra("run/tokens", output="new/electra", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
+    """
+    return _train(tokens, output, ElectraSettings.make(settings), run)
+
+
 def _train(path: PathLike, output: PathLike, settings: PretrainSettings, run: RunOptions | None) -> Made:
     return train_together(output, settings, run, lambda job: _prepare(job, path, settings))
 
@@ -108,6 +136,7 @@ class _Start:
             very order, and behind the very masks, that the model was trained with.
         settings: how to train.
         streams: what was written.
+        teacher: from which it learns, too.
         frame: of what the tokenizer of the model's folder reads, see `FRAMES`.
     """
 
@@ -122,6 +151,7 @@ class _Start:
     seed: int
     settings: PretrainSettings
     streams: dict[str, Stream] = field(default_factory=dict)
+    teacher: LanguageModel | None = None
     frame: tuple[str, str] = ("", "")
 
     @property
@@ -144,7 +174,7 @@ class _Start:
         return assemble(
             self.settings, self.task, self.model, train_ids, valid_ids, seq_len=self.seq_len,
             word_starts=open_starts(folder / "train.ids") if self.task.needs_word_starts else None,
-            execution=execution, begin=self.begin, seed=self.seed,
+            execution=execution, begin=self.begin, seed=self.seed, teacher=self.teacher,
             unigram_entropy=unigram_entropy(self.streams["train"].counts, self.settings.label_smoothing)
             if self.streams else None, **given,
         )  # fmt: skip
@@ -156,6 +186,18 @@ class _Start:
     def tokenizer_files(self) -> dict[str, bytes]:
         """The tokenizer for the model's folder."""
         return _tokenizer_files(self)
+
+
+@dataclass(frozen=True)
+class _Finder(_Start):
+    """A generator and a discriminator, which is the model."""
+
+    def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
+        """Say and record what is going to be trained."""
+        plan, blocks = trainer.plan, trainer.learner.blocks
+        job.counts |= {"sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
+        job.facts["tokens_per_step"] = plan.tokens_per_step
+        _note_shape(job, trainer, f"{plan.tokens_per_step:,} tokens")
 
 
 @dataclass(frozen=True)
@@ -218,7 +260,8 @@ def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Start:
     source = job.open_input(path, ["tokens"])
     data = source.read(TOKENIZER)
     tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
-    model, begin, special = _first_model(job, settings, tokenizer, data)
+    teacher = _teacher_of(job, settings, tokenizer)
+    model, begin, special = _first_model(job, settings, tokenizer, data, teacher)
     task = Task(settings, n_tokens=number_of_ids(tokenizer), special=special)
     config, seq_len = trained_shape(settings, model.config, None if begin is None else begin.log.get("seq_len"))
     parent = None if settings.init is None else job.inputs[-1].digest
@@ -228,23 +271,53 @@ def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Start:
             "the second texts have a vocabulary of their own, and a decoder has one for both", where=source.path,
             hint="tokenize the corpus with --vocabulary joint, or train an encoder-decoder: wordpipe train seq2seq",
         )  # fmt: skip
-    return (_OnPairs if answers else _Start)(
-        source, tokenizer, data, special, task, with_special_ids(model, config, special), begin, seq_len,
+    if isinstance(settings, ElectraSettings):
+        from wordpipe.model import start_electra
+
+        whole = start_electra(config, settings.generator_size, settings.seed)
+        if settings.init_embeddings is not None:
+            with torch.no_grad():
+                whole.discriminator.embedding.copy_(model.embedding)
+        model = whole  # type: ignore[assignment]
+    return (_OnPairs if answers else _Finder if isinstance(settings, ElectraSettings) else _Start)(
+        source, tokenizer, data, special, task,
+        model if isinstance(settings, ElectraSettings) else with_special_ids(model, config, special), begin, seq_len,
         seed=settings.seed if parent is None else seed_of(settings.seed, "init", parent), settings=settings,
         frame=FRAMES["framed source" if answers else config.architecture],
+        teacher=None if teacher is None else teacher.model,
     )  # fmt: skip
 
 
+def _teacher_of(job: Job, settings: PretrainSettings, tokenizer: Tokenizer) -> "Given | None":
+    """The model that `--teacher` names, if there is one."""
+    if not isinstance(settings, MaskedSettings) or settings.teacher is None:
+        return None
+    from wordpipe.stages.train.initial_weights import given_model
+
+    return given_model(job, settings.teacher, tokenizer, "encoder", settings.seed)
+
+
 def _first_model(
-    job: Job, settings: PretrainSettings, tokenizer: Tokenizer, data: bytes
+    job: Job, settings: PretrainSettings, tokenizer: Tokenizer, data: bytes, teacher: "Given | None"
 ) -> tuple[LanguageModel, Snapshot | None, SpecialIds]:
     """The model before its first step, the training that it goes on with, and the special ids."""
     architecture: Architecture = "encoder" if isinstance(settings, MaskedSettings) else "decoder"
+    if teacher is not None:
+        from wordpipe.training.pretraining.distillation import start_from_teacher, student_config
+
+        shape = student_config(teacher.model.config, settings.n_layers)
+        student = start_from_teacher(teacher.model, shape, settings.seed)
+        job.note(
+            f"a student of {shape.n_layers} layers, which begins with some of its teacher's {teacher.model.config.n_layers}"
+        )
+        return student, None, special_ids(tokenizer, architecture, teacher.special)
     if settings.init is not None:
         from wordpipe.stages.train.initial_weights import given_model
 
         given = given_model(job, settings.init, tokenizer, architecture, settings.seed)
-        return given.model, None, special_ids(tokenizer, architecture, given.special)
+        has_pairs = isinstance(settings, MaskedSettings) and settings.pair != "none"
+        start = with_pair_head(given.model, settings.seed, wanted=has_pairs)
+        return start, None, special_ids(tokenizer, architecture, given.special)
     special = special_ids(tokenizer, architecture)
     if settings.extend is not None:
         from wordpipe.stages.train.initial_weights import extended_training

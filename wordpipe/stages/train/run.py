@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import torch
 from safetensors.torch import save
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
 from wordpipe.errors import BudgetError
-from wordpipe.model import Architecture, LanguageModel, ModelConfig, new_model, save_hf, transformers_class
+from wordpipe.model import Architecture, Electra, LanguageModel, ModelConfig, new_model, save_hf, transformers_class
 from wordpipe.runtime import Report, stop_signal, without_memory
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.tokens import special_names
@@ -95,6 +96,21 @@ def with_special_ids(model: LanguageModel, config: ModelConfig, special: Special
     return other
 
 
+def with_pair_head(model: LanguageModel, seed: int, *, wanted: bool) -> LanguageModel:
+    """The same weights in a model that has, or has not, a second head for two texts; a new one is fresh.
+
+    Raises:
+        ConfigError: the model does not know two texts from each other.
+    """
+    if model.config.pair_head == wanted:
+        return model
+    other, given = new_model(replace(model.config, pair_head=wanted), seed), dict(model.named_parameters())
+    with torch.no_grad():
+        for name, weight in other.named_parameters():
+            weight.copy_(given.get(name, weight))
+    return other
+
+
 def write_token_streams(job: Job, source: Artifact, **given: Any) -> dict[str, Stream]:
     """The training and held-out ids as flat files that are mapped into memory, counted; `given`: see `write_streams`."""
     job.note_first_texts(source)
@@ -170,7 +186,8 @@ def _warn(job: Job, trainer: Trainer[Any], warned: int) -> int:
 
 
 def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
-    more = "" if (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
+    is_of_tokens = "generator_loss" not in trainer.metrics  # no sum of several losses
+    more = "" if not is_of_tokens or (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
     if (nearest := trainer.metrics.get("valid_nearest")) is not None:
         pairs = round(trainer.metrics["valid_pairs"])
         found = f"{nearest:.1%}" if pairs >= _ENOUGH_PAIRS else f"{round(nearest * pairs)}"
@@ -309,10 +326,12 @@ def _write_model(
     """The files of the model's folder."""
     if trainer.learner.skipped:
         job.counts["steps_skipped_overflow"] = trainer.learner.skipped
-    if "valid_loss" in job.metrics and (ppl := perplexity(job.metrics["valid_loss"])) is not None:
+    is_of_tokens = not isinstance(trainer.learner.model, Electra)
+    if is_of_tokens and "valid_loss" in job.metrics and (ppl := perplexity(job.metrics["valid_loss"])) is not None:
         job.metrics["perplexity"] = round(ppl, 3)
     config = trainer.learner.model.config
-    save_hf(trainer.learner.model, config, job.write)
+    trained = trainer.learner.model
+    save_hf(trained.discriminator if isinstance(trained, Electra) else trained, config, job.write)
     for name, content in tokenizer_files.items():
         job.write(name, content)
     if settings.keep_state:

@@ -1,0 +1,119 @@
+"""BERT's relatives as commands: what is made, what it can do, what is refused, and that a stopped run goes on."""
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoModelForPreTraining
+
+import wordpipe
+from wordpipe.errors import ArtifactError, ConfigError
+
+TINY = {"preset": "tiny", "dim": 16, "n_layers": 2, "n_heads": 2, "ffn_dim": 32, "seq_len": 24, "batch_size": 8, "steps": 6,
+        "threads": 1, "compile": "off", "device": "cpu", "valid_tokens": 256}  # fmt: skip
+LENGTH = {name: TINY[name] for name in ("preset", "batch_size", "steps", "seq_len", "threads", "compile", "device")}
+
+
+@pytest.fixture(scope="module")
+def bert(built, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("relatives") / "bert"
+    return wordpipe.train_mlm(built / "tokens", output=folder, style="classic", pair="nsp", **TINY)
+
+
+def test_two_texts_are_learned_and_load_in_transformers(bert):
+    assert 0.0 <= bert.metrics["pair_accuracy"] <= 1.0
+    assert bert.metrics["valid_loss"] < 9
+    theirs, report = AutoModelForPreTraining.from_pretrained(bert.path, output_loading_info=True)
+    assert type(theirs).__name__ == "BertForPreTraining"
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+
+
+def test_a_student_of_a_bert_is_a_distilbert(bert, built, tmp_path):
+    made = wordpipe.train_mlm(built / "tokens", output=tmp_path / "student", teacher=bert.path, **LENGTH)
+    theirs, report = AutoModelForMaskedLM.from_pretrained(made.path, output_loading_info=True)
+    assert type(theirs).__name__ == "DistilBertForMaskedLM"
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert theirs.config.n_layers == 1
+    filled = wordpipe.fill(made.path, "the high [MASK] of the day", top_k=2)
+    assert len(filled.masks[0]) == 2
+
+
+def test_an_albert_has_one_layer_of_weights(built, tmp_path):
+    made = wordpipe.train_mlm(
+        built / "tokens",
+        output=tmp_path / "albert",
+        style="classic",
+        pair="sop",
+        shared_layers=True,
+        embedding_dim=8,
+        **TINY,
+    )
+    theirs = AutoModelForPreTraining.from_pretrained(made.path)
+    assert type(theirs).__name__ == "AlbertForPreTraining"
+    assert made.counts["parameters"] == sum(weight.numel() for weight in theirs.parameters())
+
+
+@pytest.mark.parametrize("style", ["classic", "modern"])
+def test_an_electra_finds_and_does_not_guess(built, tmp_path, style):
+    made = wordpipe.train_electra(built / "tokens", output=tmp_path / "electra", style=style, **TINY)
+    assert {"generator_loss", "replaced_accuracy", "replaced_found"} <= made.metrics.keys()
+    assert "perplexity" not in made.metrics
+    if style == "classic":
+        theirs = AutoModelForPreTraining.from_pretrained(made.path)
+        assert type(theirs).__name__ == "ElectraForPreTraining"
+    with pytest.raises(ArtifactError, match="guesses none"):
+        wordpipe.fill(made.path, "the [MASK]")
+    vectors = wordpipe.embed(made.path, built / "corpus", output=tmp_path / "sentences", threads=1)
+    assert vectors.counts
+
+
+def test_a_stopped_electra_goes_on_to_the_same_bytes(built, tmp_path, monkeypatch):
+    whole = wordpipe.train_electra(built / "tokens", output=tmp_path / "whole", **TINY)
+    from wordpipe.training import trainer
+
+    class Gone(BaseException):
+        pass
+
+    steps, advance = [], trainer.Trainer._advance
+
+    def stop_at_four(self, *given):
+        steps.append(1)
+        if len(steps) == 5:
+            raise Gone
+        return advance(self, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trainer.Trainer, "_advance", stop_at_four)
+        with pytest.raises(Gone):
+            wordpipe.train_electra(built / "tokens", output=tmp_path / "half", checkpoint_steps=2, **TINY)
+    again = wordpipe.train_electra(built / "tokens", output=tmp_path / "half", checkpoint_steps=2, **TINY)
+    assert again.digest == whole.digest
+
+
+def test_the_second_head_stays_behind_where_nobody_asks(bert, built, tmp_path):
+    made = wordpipe.train_mlm(built / "tokens", output=tmp_path / "on", init=bert.path, **LENGTH)
+    assert type(AutoModelForMaskedLM.from_pretrained(made.path)).__name__ == "BertForMaskedLM"
+    assert "pair_accuracy" not in made.metrics
+    other = wordpipe.train_mlm(built / "tokens", output=tmp_path / "other", init=made.path, pair="sop", **LENGTH)
+    assert "pair_accuracy" in other.metrics
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"pair": "nsp"}, "segments"),
+        ({"pair": "nsp", "teacher": "x", "style": "classic"}, "pair = nsp"),
+        ({"teacher": "x", "dim": 16}, "cannot be chosen here"),
+        ({"teacher": "x", "init": "y"}, "both say what to start from"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(built, tmp_path, given, says):
+    with pytest.raises(ConfigError, match=says):
+        wordpipe.train_mlm(built / "tokens", output=tmp_path / "m", **LENGTH | given)
+
+
+def test_a_decoder_has_no_narrow_embeddings(built, tmp_path):
+    with pytest.raises(ConfigError, match="no such width of embeddings"):
+        wordpipe.train_clm(built / "tokens", output=tmp_path / "m", embedding_dim=8, **TINY)
+    made = wordpipe.train_clm(built / "tokens", output=tmp_path / "shared", shared_layers=True, **TINY)
+    text = wordpipe.generate(made.path, "the bees", max_tokens=5)
+    assert text
+    assert torch.isfinite(torch.tensor(made.metrics["loss"]))

@@ -1,0 +1,69 @@
+"""ELECTRA: a small masked model, the generator, and the discriminator that learns which tokens are the generator's.
+
+Both read by the same embeddings. The generator is a fraction as wide; its guesses are drawn from its probabilities, and the
+discriminator says of every token whether it is the text's own. After the training the discriminator is the model.
+
+Source: Clark et al. 2020, "ELECTRA: Pre-training Text Encoders as Discriminators Rather Than Generators", section 2 and 3.2
+(a quarter to a half as wide; embeddings shared).
+"""
+
+from dataclasses import replace
+
+from torch import nn
+
+from wordpipe.model.config import ModelConfig
+from wordpipe.model.init import initialise
+from wordpipe.model.transformer import LanguageModel
+
+_SHARED = ("embedding", "position_embedding", "segment_embedding", "embedding_norm")
+
+
+class Electra(nn.Module):
+    """Generator and discriminator with one set of embeddings.
+
+    The weights are uninitialised memory: fill them with `start_electra`.
+
+    Args:
+        config: of the discriminator, with `replaced_head`.
+        share: width of the generator as a share of the discriminator's.
+
+    Attributes:
+        config: as given.
+        discriminator: what the model will be.
+        generator: what makes its task.
+    """
+
+    def __init__(self, config: ModelConfig, share: float) -> None:
+        super().__init__()
+        self.config = config
+        self.discriminator = LanguageModel(config)
+        self.generator = LanguageModel(generator_config(config, share))
+        for name in _SHARED:
+            setattr(self.generator, name, getattr(self.discriminator, name))
+
+    @property
+    def recompute(self) -> bool:
+        """See `LanguageModel.recompute`."""
+        return self.discriminator.recompute
+
+    @recompute.setter
+    def recompute(self, wanted: bool) -> None:
+        self.discriminator.recompute = self.generator.recompute = wanted
+
+
+def generator_config(config: ModelConfig, share: float) -> ModelConfig:
+    """The shape of a generator that is about so wide, with whole heads."""
+    n_heads = max(1, round(share * config.n_heads))
+    return replace(
+        config, dim=n_heads * config.head_dim, n_heads=n_heads, n_kv_heads=n_heads,
+        ffn_dim=max(8, round(share * config.ffn_dim)), embedding_dim=config.table_dim, head=True, output_bias=True,
+        replaced_head=False,
+    )  # fmt: skip
+
+
+def start_electra(config: ModelConfig, share: float, seed: int) -> Electra:
+    """Both with fresh weights."""
+    model = Electra(config, share)
+    initialise(model.generator, seed)
+    initialise(model.discriminator, seed)  # the embeddings that both have are these
+    return model

@@ -1,0 +1,132 @@
+"""Two texts in one sequence, [CLS] A [SEP] B [SEP], and a guess how they belong together, beside the guess of hidden tokens.
+
+    nsp   next sentence:    0 = B follows A in the text, 1 = B is from another sequence of the batch
+    sop   sentence order:   0 = A comes before B in the text, 1 = the two have changed places
+
+A block of the stream is cut in two, at a place drawn from its middle half, so that no sequence has padding; the texts are runs
+of tokens, as in BERT's data, where a "sentence" is a span too. The loss is the mean over hidden tokens plus the mean over
+sequences.
+
+Source: Devlin et al. 2019, section 3.1, task 2; Lan et al. 2020, section 3.1.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from wordpipe.model import seed_of
+from wordpipe.training.sequences import Blocks, Rows, refuse_short, spread
+from wordpipe.training.token_stream import Flags, Ids
+
+if TYPE_CHECKING:
+    from wordpipe.model import LanguageModel, Transformer
+    from wordpipe.training.objectives import Masked, Targets
+
+PairKind = Literal["nsp", "sop"]
+
+_SPECIAL = 3  # [CLS], [SEP], [SEP]
+_MEASURED, _AT_ONCE = 512, 32  # held-out sequences, and so many together
+
+
+def pair_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_starts: Flags | None = None) -> Blocks:
+    """Sequences of `seq_len` positions: [CLS], seq_len - 3 ids, and both [SEP] at the end, of which `MaskedPairs` moves one.
+
+    Raises:
+        InputError: the stream has fewer than two ids.
+    """
+    refuse_short(len(ids), 2)
+    width = min(seq_len - _SPECIAL, len(ids))
+    return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id, sep_id), word_starts=word_starts)
+
+
+class MaskedPairs:
+    """Masked language modelling of two texts, and what they are to each other.
+
+    Args:
+        masked: hides tokens.
+        kind: what is guessed of the two.
+        sep_id: id of [SEP].
+    """
+
+    def __init__(self, masked: "Masked", kind: PairKind, sep_id: int) -> None:
+        self._masked, self.kind, self._sep_id = masked, kind, sep_id
+
+    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> "Targets":
+        """Cut, change half of the sequences, and hide.
+
+        Args:
+            rows: of `pair_blocks`, on the device.
+            generator: on the same device; what is drawn depends on it alone.
+            progress: share of the training's steps that are done.
+        """
+        pairs, segments_BT, labels_B = self.pairs(rows, generator)
+        return replace(self._masked.targets(pairs, generator, progress), segments=segments_BT, pair_labels=labels_B)
+
+    def pairs(self, rows: Rows, generator: torch.Generator) -> tuple[Rows, Tensor, Tensor]:
+        """The sequences with both texts, which of them each position belongs to, and what is right, (B,)."""
+        ids_BT, device = rows.ids_BT, generator.device
+        B, T = ids_BT.shape
+        width = T - _SPECIAL
+        drawn_3B = torch.rand(3, B, generator=generator, device=device)
+        cut_B = (width // 4 + (drawn_3B[0] * (width // 2 + 1)).long()).clamp(1, width - 1)
+        labels_B = (drawn_3B[1] < 0.5).long()
+        if B == 1 and self.kind == "nsp":  # there is no other
+            labels_B = torch.zeros_like(labels_B)
+        row_B, place_T = torch.arange(B, device=device), torch.arange(T, device=device)
+        is_changed_B = labels_B.bool()
+        # the first text: its length, and where it begins in the row
+        swapped_B = is_changed_B if self.kind == "sop" else torch.zeros_like(is_changed_B)
+        first_B = torch.where(swapped_B, width - cut_B, cut_B)
+        first_B1 = first_B[:, None]
+        in_second_BT = place_T > first_B1 + 1
+        from_BT = torch.where(in_second_BT, place_T - 1, place_T.expand(B, T))
+        moved_BT = torch.where(in_second_BT, place_T - 1 - first_B1, place_T + cut_B[:, None])
+        from_BT = torch.where(swapped_B[:, None], moved_BT, from_BT)
+        other_B = row_B
+        if self.kind == "nsp":
+            other_B = torch.where(is_changed_B, (row_B + 1 + (drawn_3B[2] * (B - 1)).long()) % B, row_B)
+        row_BT = torch.where(in_second_BT, other_B[:, None], row_B[:, None])
+        is_sep_BT = (place_T == first_B1 + 1) | (place_T == T - 1)
+        is_text_BT = ~is_sep_BT & (place_T > 0)
+        from_BT = torch.where(is_text_BT, from_BT, 0)
+        texts_BT = ids_BT[row_BT, from_BT]
+        new_BT = torch.where(is_sep_BT, self._sep_id, torch.where(is_text_BT, texts_BT, ids_BT))
+        starts_BT = None
+        if rows.word_starts_BT is not None:
+            begins_BT = (place_T == 1) | (place_T == first_B1 + 2)
+            starts_BT = ~is_text_BT | begins_BT | rows.word_starts_BT[row_BT, from_BT]
+        return Rows(new_BT, starts_BT), in_second_BT.long(), labels_B
+
+
+def pair_measure(objective: MaskedPairs, blocks: Blocks) -> "Callable[[Transformer], dict[str, float]]":
+    """What measures, on held-out sequences, how often the model says right how two texts belong together."""
+
+    def measure(model: "Transformer") -> dict[str, float]:
+        return {"pair_accuracy": pair_accuracy(model, objective, blocks)}  # type: ignore[arg-type]
+
+    return measure
+
+
+@torch.no_grad()
+def pair_accuracy(model: "LanguageModel", objective: MaskedPairs, blocks: Blocks) -> float:
+    """Share of sequences of whose two texts the model says what is right; no token is hidden.
+
+    Args:
+        model: with a second head.
+        objective: makes the pairs, always the same ones.
+        blocks: of `pair_blocks`; some, evenly spread, are looked at.
+    """
+    was_training, device = model.training, model.embedding.device
+    model.eval()
+    index = spread(len(blocks), _MEASURED)
+    generator, right = torch.Generator(device).manual_seed(seed_of("pairs")), 0
+    for first in range(0, len(index), _AT_ONCE):
+        rows = blocks.rows(index[first : first + _AT_ONCE]).to(device)
+        pairs, segments_BT, labels_B = objective.pairs(rows, generator)
+        hidden_B1D = model.encode(pairs.ids_BT, segments_BT=segments_BT, at_BK=torch.zeros_like(labels_B)[:, None])
+        right += int((model.pair_logits(hidden_B1D[:, 0]).argmax(1) == labels_B).sum())
+    model.train(was_training)
+    return right / len(index)
