@@ -303,7 +303,7 @@ def _first_model(
     """The model before its first step, the training that it goes on with, and the special ids."""
     architecture: Architecture = "encoder" if isinstance(settings, MaskedSettings) else "decoder"
     if teacher is not None:
-        from wordpipe.training.pretraining.distillation import start_from_teacher, student_config
+        from wordpipe.training.pretraining import start_from_teacher, student_config
 
         shape = student_config(teacher.model.config, settings.n_layers)
         student = start_from_teacher(teacher.model, shape, settings.seed)
