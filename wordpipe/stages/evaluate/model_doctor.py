@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import alike_groups
+from wordpipe.model import SCORED
 from wordpipe.runtime import Progress
 from wordpipe.stages.evaluate.ablation import head_rises, layer_rises, look_at, rise_without
 from wordpipe.stages.evaluate.held_out import HeldOut, held_out
@@ -47,11 +48,13 @@ def examine_model(path: PathLike, *, data: SourceLike | None, sample: int, run: 
     with held_out(model, data, sample, run) as text:
         loss = text.loss()
         layers = layer_rises(model.model, text, loss, run.report)
-        heads = head_rises(model.model, text, loss, run.report)
+        kinds = model.model.config.kinds
+        # the heads of some of the layers alone are not numbered as the layers are
+        heads = head_rises(model.model, text, loss, run.report) if not kinds & {"fourier", "ssm"} else {}
         idle = {name: rises <= _NOTHING_HEAD * abs(loss) for name, rises in heads.items()}
         n_idle = int(sum(some.sum() for some in idle.values()))
         together = rise_without(model.model, text, loss, idle) if n_idle else 0.0
-        looked = look_at(model, text, run.report, compare=True) if model.model.config.attention != "linear" else None
+        looked = look_at(model, text, run.report, compare=True) if kinds <= {*SCORED} else None
         units = _dead_units(model, text, run)
         moved, start = _moved(model, run)
         found: dict[str, Any] = {
