@@ -40,6 +40,13 @@ def test_every_kind_of_model_has_its_class_or_a_reason(name):
     ("name", "reason"),
     [
         ("encoder alibi", "encoder with positions = alibi (the nearest, ModernBertForMaskedLM, has positions = rope)"),
+        ("encoder performer", "attention = performer (the nearest, ModernBertForMaskedLM, has attention = dot)"),
+        (
+            "encoder fourier",
+            "mixers = [fourier, fourier, fourier] (the nearest, ModernBertForMaskedLM, has mixers = none)",
+        ),
+        ("decoder state spaces", "mixers = [ssm, ssm, ssm] (the nearest, LlamaForCausalLM, has mixers = none)"),
+        ("encoder fourier, norm after", "embedding_dim = 0 (the nearest, FNetForMaskedLM, has embedding_dim = 32)"),
         ("encoder additive", "attention = additive (the nearest, ModernBertForMaskedLM, has attention = dot)"),
         ("encoder global tokens", "global_tokens = 2 (the nearest, ModernBertForMaskedLM, has global_tokens = 0)"),
         ("encoder grouped queries", "n_kv_heads = 2 (the nearest, ModernBertForMaskedLM, has n_kv_heads = 4)"),

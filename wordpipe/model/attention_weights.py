@@ -166,7 +166,9 @@ def _whole_views(model: LanguageModel, n: int) -> dict[tuple[MixerKind, int], Vi
             distance_TS, None, causal=config.causal, window=window if window < n - 1 else 0,
             global_tokens=config.global_tokens,
         )  # fmt: skip
-        views[kind, window] = View(given.angles, with_bias(seen, model._distance_bias(distance_TS)), causal=False, real=None)
+        views[kind, window] = View(
+            given.angles, with_bias(seen, model._distance_bias(distance_TS)), causal=False, real=None
+        )
     return views
 
 

@@ -169,7 +169,9 @@ class ModelConfig:
                 raise ConfigError("a model's sizes start at 1", where=name, got=getattr(self, name))
         if self.embedding_dim < 0 or (self.embedding_dim and self.causal):
             expected = "0, or 1 or more in an encoder, whose head leads back to the width of the tables"
-            raise ConfigError("no such width of embeddings", where="embedding_dim", got=self.embedding_dim, expected=expected)
+            raise ConfigError(
+                "no such width of embeddings", where="embedding_dim", got=self.embedding_dim, expected=expected
+            )
         if not self.head_dim:
             self._divide_width()
         if self.n_heads % self.n_kv_heads:
@@ -184,7 +186,9 @@ class ModelConfig:
         self._check_pair()
         if self.replaced_head and (self.causal or self.head or self.output_bias):
             what = "an encoder that finds replaced tokens guesses none"
-            raise ConfigError(what, where="replaced_head", got=self.replaced_head, expected="head and output_bias false")
+            raise ConfigError(
+                what, where="replaced_head", got=self.replaced_head, expected="head and output_bias false"
+            )
         if self.pair_head and (self.causal or self.segments < 2):
             raise ConfigError(
                 "which of two texts a token belongs to is known by segments, which an encoder has", where="pair_head",
@@ -231,7 +235,9 @@ class ModelConfig:
             )  # fmt: skip
         if (self.linformer_dim > 0) != ("linformer" in kinds) or self.linformer_dim < 0:
             expected = "1 or more where a layer is a linformer, else 0"
-            raise ConfigError("no such number of keys", where="linformer_dim", got=self.linformer_dim, expected=expected)
+            raise ConfigError(
+                "no such number of keys", where="linformer_dim", got=self.linformer_dim, expected=expected
+            )
         if (self.state_dim > 0) != ("ssm" in kinds) or self.state_dim < 0 or self.state_dim % 2:
             expected = "an even number where a layer is an ssm, else 0"
             raise ConfigError("no such size of a state", where="state_dim", got=self.state_dim, expected=expected)
@@ -274,7 +280,8 @@ class ModelConfig:
             return
         if self.n_decoder_layers < 1:
             raise ConfigError("a model's sizes start at 1", where="n_decoder_layers", got=self.n_decoder_layers)
-        refused = {"attention": self.attention != "dot", "mixers": bool(self.mixers), "windows": any(self.windows), "segments": self.segments > 0,
+        refused = {"attention": self.attention != "dot", "mixers": bool(self.mixers), "windows": any(self.windows),
+                   "segments": self.segments > 0,
                    "head": self.head, "global_tokens": self.global_tokens > 0, "embedding_dim": self.embedding_dim > 0,
                 "shared_layers": self.shared_layers, "pair_head": self.pair_head,
                 "replaced_head": self.replaced_head}  # fmt: skip

@@ -81,8 +81,8 @@ def initialise(model: "Transformer", seed: int) -> None:
     slowly: tiny, 600 steps of 16 sequences of 20 MB of Wikipedia, held-out masked loss 7.18 and 7.22 for two seeds, from 0
     7.00 and 6.84.)
 
-    The matrix of a Linformer gives keys of the variance of one where all positions are there; the weights of a state-space layer
-    are those of `variants.state_space`.
+    The matrix of a Linformer gives keys of the variance of one where all positions are there; a state-space layer has its own
+    beginning (`variants.state_space`).
 
     Embeddings that are multiplied by sqrt(D) have deviation 1 / sqrt(D), so that they enter the first block with 1.
 

@@ -235,7 +235,9 @@ def model_config(
         windows = tuple(window * (kind in SCORED) for kind, window in zip(mixers, windows, strict=True))
         if not any(windows):
             what = "the window has no layer to work in"
-            raise ConfigError(what, where="mixers", got=settings.mixers, expected=" or ".join(SCORED), hint="--window 0")
+            raise ConfigError(
+                what, where="mixers", got=settings.mixers, expected=" or ".join(SCORED), hint="--window 0"
+            )
     if isinstance(settings, PairSettings):
         # BART's decoder begins with the end of a text, the others' with padding
         start = special.need("eos" if settings.style == "bart" else "pad")
@@ -273,7 +275,9 @@ def _mixers(settings: PretrainSettings, n_layers: int) -> tuple[MixerKind, ...]:
     pattern = settings.mixer_pattern
     if len(pattern) > n_layers:
         expected = f"at most {n_layers} mixers, as the model has so many layers"
-        raise ConfigError("the pattern is longer than the model", where="mixers", got=settings.mixers, expected=expected)
+        raise ConfigError(
+            "the pattern is longer than the model", where="mixers", got=settings.mixers, expected=expected
+        )
     return tuple(pattern[layer % len(pattern)] for layer in range(n_layers)) if pattern else ()
 
 

@@ -242,7 +242,6 @@ class PretrainSettings(Settings):
             )
         return self
 
-
     @model_validator(mode="after")
     def _mixers_are_used(self) -> Self:
         known, kinds = get_args(MixerKind), {self.attention, *self.mixer_pattern}

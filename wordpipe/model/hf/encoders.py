@@ -5,8 +5,8 @@ ALBERT       one block for all layers; tables of embeddings that may be narrower
 ELECTRA      likewise narrower tables; of each token it is said whether it was replaced, and no token is guessed
 FNet         Fourier transforms in the place of attention; a matrix behind tables of the model's width
 
-Source: Sanh et al. 2019 (arXiv 1910.01108); Lan et al. 2020 (arXiv 1909.11942); Clark et al. 2020 (arXiv 2003.10555); Lee-Thorp
-et al. 2022 (arXiv 2105.03824); the files of these names in transformers/models.
+Source: Sanh et al. 2019 (arXiv 1910.01108); Lan et al. 2020 (arXiv 1909.11942); Clark et al. 2020 (arXiv 2003.10555);
+Lee-Thorp et al. 2022 (arXiv 2105.03824); the files of these names in transformers/models.
 """
 
 from collections.abc import Mapping

@@ -18,7 +18,20 @@ from wordpipe.model.hf.encoders import ALBERT, DISTILBERT, ELECTRA, FNET
 from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
 from wordpipe.runtime import without_memory
 
-FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, DISTILBERT, ALBERT, ELECTRA, FNET, LLAMA, MISTRAL, GPT2, T5, BART, MARIAN)
+FAMILIES: tuple[Family, ...] = (
+    MODERNBERT,
+    BERT,
+    DISTILBERT,
+    ALBERT,
+    ELECTRA,
+    FNET,
+    LLAMA,
+    MISTRAL,
+    GPT2,
+    T5,
+    BART,
+    MARIAN,
+)
 """The classes of `transformers`, the plainer ones first: a model is saved as the first that computes it."""
 
 NOTE = "wordpipe"
