@@ -9,7 +9,6 @@ import transformers
 
 from tests.model.test_hf_oracle import THEIR_SIZES, batch, folder_of, load_from
 from tests.support.models import files_of, shaken, small_config
-from wordpipe.errors import ArtifactError
 from wordpipe.model import load_hf, new_model, transformers_class, why_no_class
 
 FNET = {"mixers": ("fourier",) * 3, "embedding_dim": 32, "feedforward": "gelu_tanh"}
@@ -103,13 +102,3 @@ def test_a_layer_of_attention_makes_it_ours():
     assert transformers_class(config) is None
     said = "mixers = [fourier, fourier, dot] (the nearest, FNetForMaskedLM, has mixers = [fourier, fourier, fourier])"
     assert said in why_no_class(config)
-
-
-def test_what_we_do_not_compute_is_refused(tmp_path):
-    transformers.FNetForMaskedLM(transformers.FNetConfig(**SIZES)).save_pretrained(tmp_path)
-    file = tmp_path / "config.json"
-    file.write_text(
-        file.read_text().replace('"use_tpu_fourier_optimizations": false', '"use_tpu_fourier_optimizations": true')
-    )
-    with pytest.raises(ArtifactError, match="use_tpu_fourier_optimizations"):
-        load_from(tmp_path)

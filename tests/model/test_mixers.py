@@ -203,7 +203,7 @@ def test_a_hybrid_learns_a_batch_by_heart_and_comes_back_from_its_folder(archite
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-            losses.append(float(loss))
+            losses.append(float(loss.detach()))
     assert losses[0] == pytest.approx(math.log(96), abs=0.6)
     assert losses[-1] < 0.3
     files = files_of(model.eval())

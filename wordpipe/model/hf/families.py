@@ -170,7 +170,7 @@ def why_no_class(config: ModelConfig) -> str:
     """
     found = {family: family.differences(config) for family in FAMILIES}
     alike = [family for family in FAMILIES if family.architecture == config.architecture]
-    near = min(alike, key=lambda family: (len(found[family]), "windows" in found[family]))
+    near = min(alike, key=lambda family: (len(found[family]), bool({"windows", "mixers"} & found[family].keys())))
     if not found[near]:
         raise ConfigError("transformers has a class for this model", where="config", got=near.class_name)
     parts = [f"{name} = {_shown(getattr(config, name))}" for name in found[near]]

@@ -67,7 +67,8 @@ def positive_features(x: Tensor, directions_ME: Tensor, *, of_queries: bool) -> 
     exponents = scaled @ directions_ME.T - scaled.square().sum(dim=-1, keepdim=True) / 2
     if of_queries:
         exponents = exponents - exponents.detach().amax(dim=-1, keepdim=True)
-    return exponents.exp() + _LEAST_FEATURE
+    features: Tensor = exponents.exp() + _LEAST_FEATURE
+    return features
 
 
 def performer_attention(

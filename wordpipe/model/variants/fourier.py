@@ -40,7 +40,7 @@ class Fourier(nn.Module):
                 return self._transformed(x_BTD)
             lengths_B = real_BT.sum(dim=1)
             out_BTD = torch.zeros_like(x_BTD)
-            for length in lengths_B.unique().tolist():
+            for length in sorted({*lengths_B.tolist()}):
                 if length:
                     here = torch.nonzero(lengths_B == length)[:, 0]
                     out_BTD[here, :length] = self._transformed(x_BTD[here, :length])
