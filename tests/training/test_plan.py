@@ -81,7 +81,11 @@ def test_local_layers_lie_between_global_ones(values, windows):
     ("values", "mixers", "windows"),
     [
         ({"mixers": "ssm, dot", "n_layers": 5}, ("ssm", "dot", "ssm", "dot", "ssm"), (0,) * 5),
-        ({"mixers": "dot,dot,fourier", "n_layers": 5, "window": 7}, ("dot", "dot", "fourier", "dot", "dot"), (0, 7, 0, 0, 7)),
+        (
+            {"mixers": "dot,dot,fourier", "n_layers": 5, "window": 7},
+            ("dot", "dot", "fourier", "dot", "dot"),
+            (0, 7, 0, 0, 7),
+        ),
         ({"mixers": "performer", "n_layers": 2}, (), (0, 0)),
         ({"n_layers": 2}, (), (0, 0)),
     ],
