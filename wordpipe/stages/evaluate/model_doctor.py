@@ -204,6 +204,8 @@ def _moved(model: Inspected, run: RunOptions) -> tuple[dict[str, float], str]:
     for key, weight in model.model.named_parameters():
         if key not in before or before[key].shape != weight.shape or weight.ndim < 2:
             continue
+        if ".attention.mixer." in key:
+            continue  # rates and waves of state spaces, which begin spread out and long, and need not go far
         # matrices alone: norms begin at 1 and offsets at 0, whose lengths say nothing
         difference = float((weight.detach() - before[key].detach()).double().norm())
         groups.setdefault(_group(key, model), []).append(
