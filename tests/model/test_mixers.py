@@ -255,7 +255,7 @@ def test_layers_and_heads_of_a_hybrid():
 @pytest.mark.parametrize(
     ("name", "said"),
     [("encoder fourier", "a Fourier transform"), ("decoder performer", "a Performer"), ("encoder linformer", "a Linformer"),
-     ("decoder mixed, alibi", "a state-space layer")],
+     ("decoder state spaces", "a state-space layer")],
 )  # fmt: skip
 def test_what_has_no_weights_says_so(name, said):
     with pytest.raises(ConfigError, match=f"{said} has no weights"):

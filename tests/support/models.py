@@ -75,19 +75,17 @@ KINDS: dict[str, tuple[str, str, dict[str, object]]] = {
         ("norm after", "modern", {"norm_place": "post"}),
         ("untied", "modern", {"tied": False}),
         ("performer", "modern", {"attention": "performer"}),
-        ("performer, shared keys", "classic", {"attention": "performer", "n_kv_heads": 2}),
         ("state spaces", "modern", {"mixers": ("ssm",) * 3, "state_dim": 6}),
-        ("mixed", "classic", {"mixers": ("dot", "ssm", "performer"), "state_dim": 2, "windows": (3, 0, 0)}),
-        ("mixed, alibi", "modern", {"mixers": ("ssm", "additive", "dot"), "state_dim": 4, "positions": "alibi"}),
     ]
 } | {
-    f"encoder {name}": ("encoder", style, changes)
+    name: (name.partition(" ")[0], style, changes)
     for name, style, changes in [
-        ("fourier", "modern", {"mixers": ("fourier",) * 3}),
-        ("fourier, norm after", "classic", {"mixers": ("fourier",) * 3}),
-        ("linformer", "modern", {"attention": "linformer", "linformer_dim": 5}),
-        ("linformer, shared keys", "classic", {"attention": "linformer", "linformer_dim": 30, "n_kv_heads": 2}),
-        ("all mixed", "modern", {"mixers": ("fourier", "linformer", "ssm", "performer", "linear"), "n_layers": 5}
+        ("decoder mixed", "classic", {"mixers": ("dot", "ssm", "performer"), "state_dim": 2, "windows": (3, 0, 0)}
+         | {"n_kv_heads": 2}),
+        ("encoder fourier", "modern", {"mixers": ("fourier",) * 3}),
+        ("encoder fourier, norm after", "classic", {"mixers": ("fourier",) * 3}),
+        ("encoder linformer", "classic", {"attention": "linformer", "linformer_dim": 30, "n_kv_heads": 2}),
+        ("encoder all mixed", "modern", {"mixers": ("fourier", "linformer", "ssm", "performer", "linear"), "n_layers": 5}
          | {"linformer_dim": 7, "state_dim": 8}),
     ]
 }  # fmt: skip
