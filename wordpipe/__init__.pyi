@@ -1048,9 +1048,9 @@ def train_clm(
     style: Literal['modern', 'classic'] = 'modern', dim: int | None = None, n_layers: int | None = None,
     n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear'] = 'dot', window: int = 0, global_every: int = 3,
-    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
-    norm_place: Literal['pre', 'post'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, window: int = 0, global_every: int = 3, global_tokens: int = 0,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
     seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
@@ -1087,7 +1087,10 @@ def train_clm(
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
         positions: how positions are known, else the style's. Default: None.
-        attention: how queries and keys are compared; additive and linear have no class in transformers. Default: 'dot'.
+        attention: how queries and keys are compared; all but dot have no class in transformers. Default: 'dot'.
+        mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
+        linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
+        state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
         window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
@@ -1253,9 +1256,9 @@ def train_denoising(
     style: Literal['t5', 'bart'] = 't5', dim: int | None = None, n_layers: int | None = None,
     n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear'] = 'dot', window: int = 0, global_every: int = 3,
-    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
-    norm_place: Literal['pre', 'post'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, window: int = 0, global_every: int = 3, global_tokens: int = 0,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.1,
     seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
@@ -1291,7 +1294,10 @@ def train_denoising(
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
         positions: how positions are known, else the style's. Default: None.
-        attention: how queries and keys are compared; additive and linear have no class in transformers. Default: 'dot'.
+        attention: how queries and keys are compared; all but dot have no class in transformers. Default: 'dot'.
+        mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
+        linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
+        state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
         window: of other models: no encoder-decoder has windows (0 to 0). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
@@ -1352,9 +1358,9 @@ def train_electra(
     style: Literal['modern', 'classic'] = 'classic', dim: int | None = None, n_layers: int | None = None,
     n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear'] = 'dot', window: int = 0, global_every: int = 3,
-    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
-    norm_place: Literal['pre', 'post'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, window: int = 0, global_every: int = 3, global_tokens: int = 0,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
     seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
@@ -1393,7 +1399,10 @@ def train_electra(
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
         positions: how positions are known, else the style's. Default: None.
-        attention: how queries and keys are compared; additive and linear have no class in transformers. Default: 'dot'.
+        attention: how queries and keys are compared; all but dot have no class in transformers. Default: 'dot'.
+        mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
+        linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
+        state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
         window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
@@ -1460,9 +1469,9 @@ def train_mlm(
     style: Literal['modern', 'classic'] = 'modern', dim: int | None = None, n_layers: int | None = None,
     n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear'] = 'dot', window: int = 0, global_every: int = 3,
-    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
-    norm_place: Literal['pre', 'post'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, window: int = 0, global_every: int = 3, global_tokens: int = 0,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
     seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
@@ -1501,7 +1510,10 @@ def train_mlm(
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
         positions: how positions are known, else the style's. Default: None.
-        attention: how queries and keys are compared; additive and linear have no class in transformers. Default: 'dot'.
+        attention: how queries and keys are compared; all but dot have no class in transformers. Default: 'dot'.
+        mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
+        linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
+        state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
         window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
@@ -1621,9 +1633,9 @@ def train_seq2seq(
     style: Literal['t5', 'bart', 'vaswani'] = 'vaswani', dim: int | None = None, n_layers: int | None = None,
     n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear'] = 'dot', window: int = 0, global_every: int = 3,
-    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
-    norm_place: Literal['pre', 'post'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, window: int = 0, global_every: int = 3, global_tokens: int = 0,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.1,
     seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
@@ -1659,7 +1671,10 @@ def train_seq2seq(
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
         positions: how positions are known, else the style's. Default: None.
-        attention: how queries and keys are compared; additive and linear have no class in transformers. Default: 'dot'.
+        attention: how queries and keys are compared; all but dot have no class in transformers. Default: 'dot'.
+        mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
+        linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
+        state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
         window: of other models: no encoder-decoder has windows (0 to 0). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.

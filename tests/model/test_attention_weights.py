@@ -21,7 +21,7 @@ from wordpipe.model import (
     start_headed,
 )
 
-WEIGHED = [name for name in KINDS if "linear" not in name]
+WEIGHED = [name for name in KINDS if kind_config(name).kinds <= {"dot", "additive"}]
 
 
 def ids_of(n=14, seed=3):

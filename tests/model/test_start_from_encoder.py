@@ -11,6 +11,8 @@ ENCODERS = [name for name in KINDS if name.startswith("encoder")]
 REFUSED = {
     "windows": "windows", "windows with t5": "windows", "global tokens": "windows", "additive": "attention",
     "additive with alibi": "attention", "linear": "attention", "linear, learned positions": "attention",
+    "performer": "attention", "linformer": "attention", "state spaces": "mixers", "all mixed": "mixers",
+    "fourier": "mixers", "fourier, norm after": "mixers",
 }  # fmt: skip
 IDS = torch.tensor([[2, 20, 21, 22, 23, 3], [2, 30, 31, 3, 0, 0]])
 REAL = IDS > 0

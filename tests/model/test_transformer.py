@@ -93,7 +93,9 @@ def test_a_decoder_does_not_see_ahead_and_an_encoder_does(name):
     changed_BT[0, 8] = (ids_BT[0, 8] + 1 - 7) % 89 + 7
     with torch.no_grad():
         difference = (model(ids_BT) - model(changed_BT))[0, :8].abs().max()
-    assert (difference > 0) == (not model.config.causal)
+    # a state space's convolution goes through Fourier transforms, which round what comes later into what came before
+    nothing = 1e-4 if "ssm" in model.config.kinds else 0.0
+    assert (difference > nothing) == (not model.config.causal)
 
 
 @pytest.mark.parametrize("name", ["encoder modern", "decoder classic", "encoder windows", "decoder additive"])

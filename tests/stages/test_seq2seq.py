@@ -96,7 +96,9 @@ def test_too_long_sequences_for_the_sentinels_are_refused(built, tmp_path):
     assert caught.value.where == "seq_len"
 
 
-@pytest.mark.parametrize("setting", [{"window": 4}, {"attention": "linear"}, {"init_embeddings": "run/words"}])
+@pytest.mark.parametrize(
+    "setting", [{"window": 4}, {"attention": "linear"}, {"mixers": "ssm"}, {"init_embeddings": "run/words"}]
+)
 def test_what_no_encoder_decoder_has_is_refused(built, tmp_path, setting):
     with pytest.raises(ConfigError, match=next(iter(setting))):
         denoised(built, tmp_path / "x", **setting)

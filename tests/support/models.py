@@ -74,8 +74,21 @@ KINDS: dict[str, tuple[str, str, dict[str, object]]] = {
         ("gated in the classic", "classic", {"feedforward": "swiglu", "norm_place": "pre"}),
         ("norm after", "modern", {"norm_place": "post"}),
         ("untied", "modern", {"tied": False}),
+        ("performer", "modern", {"attention": "performer"}),
+        ("state spaces", "modern", {"mixers": ("ssm",) * 3, "state_dim": 6}),
     ]
-}
+} | {
+    name: (name.partition(" ")[0], style, changes)
+    for name, style, changes in [
+        ("decoder mixed", "classic", {"mixers": ("dot", "ssm", "performer"), "state_dim": 2, "windows": (3, 0, 0)}
+         | {"n_kv_heads": 2}),
+        ("encoder fourier", "modern", {"mixers": ("fourier",) * 3}),
+        ("encoder fourier, norm after", "classic", {"mixers": ("fourier",) * 3}),
+        ("encoder linformer", "classic", {"attention": "linformer", "linformer_dim": 30, "n_kv_heads": 2}),
+        ("encoder all mixed", "modern", {"mixers": ("fourier", "linformer", "ssm", "performer", "linear"), "n_layers": 5}
+         | {"linformer_dim": 7, "state_dim": 8}),
+    ]
+}  # fmt: skip
 
 
 def kind_config(name: str, **changes: object) -> ModelConfig:

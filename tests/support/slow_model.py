@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from wordpipe.model.variants.approximate import random_directions
+
 
 class SlowModel:
     """Args: config of the model, and its weights by name as float64 arrays."""
@@ -39,10 +41,10 @@ class SlowModel:
     def block(self, x, layer, real):
         name, c = f"blocks.{layer}", self.config
         if c.norm_place == "post":
-            x = self.norm(x + self.attention(x, layer, real), f"{name}.attention_norm")
+            x = self.norm(x + self.mixed(x, layer, real), f"{name}.attention_norm")
             return self.norm(x + self.feedforward(x, layer), f"{name}.feedforward_norm")
         normed = self.norm(x, f"{name}.attention_norm") if f"{name}.attention_norm.weight" in self.w else x
-        x = x + self.attention(normed, layer, real)
+        x = x + self.mixed(normed, layer, real)
         return x + self.feedforward(self.norm(x, f"{name}.feedforward_norm"), layer)
 
     def activate(self, z, head=False):
@@ -55,6 +57,30 @@ class SlowModel:
         activated = self.activate(inner[:, : c.ffn_dim])
         gated = activated * inner[:, c.ffn_dim :] if c.gated else activated
         return self.linear(gated, f"blocks.{layer}.feedforward.down")
+
+    def mixed(self, x, layer, real):
+        other = {"fourier": self.fourier, "ssm": self.state_space}.get(self.config.layer_mixers[layer], self.attention)
+        return other(x, layer, real)
+
+    def fourier(self, x, layer, real):
+        """Lee-Thorp et al.: the transform of the real positions, by its matrices."""
+        n, out = int(real.sum()), np.zeros_like(x)
+        unitary = math.sqrt(n * x.shape[1]) if self.config.norm_place == "pre" else 1.0
+        out[:n] = (waves(n) @ x[:n] @ waves(x.shape[1]).T).real / unitary
+        return out
+
+    def state_space(self, x, layer, real):
+        """Gu et al.: the recurrence, position by position, from both ends where both sides are seen."""
+        w = {name: self.w[f"blocks.{layer}.attention.mixer.{name}"] for name in STATE_SPACE}
+        A, readout = -np.exp(w["log_decay"]) + 1j * w["frequency"], w["readout"][..., 0] + 1j * w["readout"][..., 1]
+        A_bar = np.exp(np.exp(w["log_step"])[:, None] * A)
+        y = x * w["skip"]
+        for C, order in zip(readout, (1, -1), strict=False):
+            state = np.zeros(A.shape, complex)
+            for t in np.flatnonzero(real)[::order]:
+                state = A_bar * state + (A_bar - 1) / A * x[t][:, None]
+                y[t] += 2 * (C * state).real.sum(1)
+        return self.linear(gelu(y), f"blocks.{layer}.attention.out")
 
     def attention(self, x, layer, real):
         c, E = self.config, self.config.head_dim
@@ -77,11 +103,15 @@ class SlowModel:
         return not window or abs(t - s) <= window or t < c.global_tokens or s < c.global_tokens
 
     def mix(self, layer, h, t, seen, q, k, v):
-        c = self.config
-        if c.attention == "linear":
+        c, kind = self.config, self.config.layer_mixers[layer]
+        if kind == "linear":
             return self.mix_linear(layer, t, seen, q, k, v)
+        if kind == "performer":
+            return self.mix_performer(layer, t, seen, q, k, v)
+        if kind == "linformer":
+            return self.mix_linformer(layer, t, seen, q, k, v)
         q_t, keys = self.turn(q[t], t, layer), {s: self.turn(k[s], s, layer) for s in seen}
-        if c.attention == "dot":
+        if kind == "dot":
             scores = np.array([q_t @ keys[s] / math.sqrt(c.head_dim) for s in seen])
         else:
             w = self.w[f"blocks.{layer}.attention.score"][h]
@@ -95,6 +125,28 @@ class SlowModel:
         turned = self.turn(phi(q[t]), t, layer)
         above = sum((turned @ self.turn(phi(k[s]), s, layer)) * v[s] for s in seen)
         return above / (sum(phi(q[t]) @ phi(k[s]) for s in seen) + 1e-6)
+
+    def mix_performer(self, layer, t, seen, q, k, v):
+        """Choromanski et al.: positive features of what the rotation made."""
+        directions = random_directions(self.config.head_dim, layer).double().numpy()
+
+        def exponents(x, at):
+            scaled = self.turn(x, at, layer) / len(x) ** 0.25
+            return directions @ scaled - scaled @ scaled / 2
+
+        of_query = exponents(q[t], t)
+        of_query = np.exp(of_query - of_query.max()) + 1e-6
+        weights = [of_query @ (np.exp(exponents(k[s], s)) + 1e-6) for s in seen]
+        return sum(w * v[s] for w, s in zip(weights, seen, strict=True)) / (sum(weights) + 1e-12)
+
+    def mix_linformer(self, layer, t, seen, q, k, v):
+        """Wang et al.: keys and values as mixtures over the positions."""
+        columns = self.w[f"blocks.{layer}.attention.shorten"]
+        keys = sum(np.outer(columns[:, s], self.turn(k[s], s, layer)) for s in seen)
+        values = sum(np.outer(columns[:, s], v[s]) for s in seen)
+        scores = keys @ self.turn(q[t], t, layer) / math.sqrt(self.config.head_dim)
+        weights = np.exp(scores - scores.max())
+        return weights / weights.sum() @ values
 
     def turn(self, vector, position, layer):
         """RoFormer's rotation, pair by pair: (i, i + E/2) turn by position / theta^(2i/E)."""
@@ -123,6 +175,14 @@ class SlowModel:
             x = x - x.mean(-1, keepdims=True)
         normed = x / np.sqrt((x**2).mean(-1, keepdims=True) + self.config.norm_eps)
         return normed * self.w[f"{name}.weight"] + self.w.get(f"{name}.bias", 0.0)
+
+
+STATE_SPACE = ("log_step", "log_decay", "frequency", "readout", "skip")
+
+
+def waves(n):
+    """The matrix of the discrete Fourier transform of n numbers."""
+    return np.exp(-2j * np.pi * np.outer(np.arange(n), np.arange(n)) / n)
 
 
 @np.vectorize

@@ -31,6 +31,13 @@ def test_a_student_begins_with_every_second_layer(style):
         torch.testing.assert_close(whole(ids_BT), teacher(ids_BT), atol=1e-5, rtol=1e-5)
 
 
+def test_a_student_has_the_mixers_of_the_layers_that_it_begins_with():
+    mixers = ("fourier", "ssm", "dot", "linformer")
+    config = student_config(teacher_of("modern", mixers=mixers, state_dim=4, linformer_dim=3).config, None)
+    assert (config.mixers, config.state_dim, config.linformer_dim) == (("fourier", "dot"), 0, 0)
+    assert student_config(teacher_of("modern", attention="additive").config, None).attention == "additive"
+
+
 def test_a_student_is_no_larger():
     with pytest.raises(ConfigError, match="no more layers"):
         student_config(teacher_of("classic").config, 5)

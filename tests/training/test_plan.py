@@ -12,7 +12,7 @@ from transformers import optimization as twins
 from tests.support.small_trainings import SPECIAL
 from wordpipe.errors import ConfigError
 from wordpipe.model import PRESETS, STYLES, transformers_class
-from wordpipe.training import learning_rate, make_plan, model_config, warmup_steps
+from wordpipe.training import learning_rate, make_plan, model_config, trained_shape, warmup_steps
 from wordpipe.training.settings import CausalSettings, MaskedSettings
 
 
@@ -75,6 +75,47 @@ def test_local_layers_lie_between_global_ones(values, windows):
     config = config_of({"n_layers": 5} | values)
     assert config.windows == windows
     assert config.global_tokens == values.get("global_tokens", 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "mixers", "windows"),
+    [
+        ({"mixers": "ssm, dot", "n_layers": 5}, ("ssm", "dot", "ssm", "dot", "ssm"), (0,) * 5),
+        (
+            {"mixers": "dot,dot,fourier", "n_layers": 5, "window": 7},
+            ("dot", "dot", "fourier", "dot", "dot"),
+            (0, 7, 0, 0, 7),
+        ),
+        ({"mixers": "performer", "n_layers": 2}, (), (0, 0)),
+        ({"n_layers": 2}, (), (0, 0)),
+    ],
+)
+def test_a_pattern_of_mixers_is_repeated_and_windows_are_for_scores(values, mixers, windows):
+    config = config_of(values)
+    assert (config.mixers, config.windows) == (mixers, windows)
+    assert config.attention == ("performer" if values.get("mixers") == "performer" else "dot")
+    assert config.state_dim == (32 if "ssm" in mixers else 0)
+    assert config.linformer_dim == 0
+
+
+def test_a_pattern_fits_the_model_and_its_window():
+    with pytest.raises(ConfigError, match=r"the pattern is longer than the model.*at most 2"):
+        config_of({"mixers": "ssm,ssm,dot", "n_layers": 2})
+    with pytest.raises(ConfigError, match="the window has no layer to work in"):
+        config_of({"mixers": "dot,ssm", "n_layers": 2, "window": 7})
+    with pytest.raises(ConfigError, match="an even number"):
+        config_of({"mixers": "ssm", "state_dim": 7})
+
+
+def test_a_linformer_does_not_grow():
+    """It has a column for each position; what knows positions by distance grows with its sequences."""
+    longer = MaskedSettings.make({"seq_len": 256})
+    short = {"seq_len": 128, "linformer_dim": 16}
+    assert trained_shape(longer, config_of({"seq_len": 128}))[0].max_len == 256
+    config = config_of(short | {"attention": "linformer"})
+    assert config.linformer_dim == 16
+    with pytest.raises(ConfigError, match="at most 128"):
+        trained_shape(longer, config)
 
 
 def test_key_heads_must_divide_the_query_heads():

@@ -23,6 +23,12 @@ from wordpipe.training.settings import CausalSettings, MaskedSettings
         ({"dim": -1}, "dim = -1"),
         ({"lr": float("inf")}, "lr = inf"),
         ({"mask_rat": 0.1}, "unknown setting 'mask_rat'"),
+        ({"mixers": "ssm,waves"}, "mixers = ssm,waves: there is no 'waves', but dot, .* fourier, ssm"),
+        ({"mixers": "ssm,,dot"}, "there is no ''"),
+        ({"mixers": "ssm", "attention": "linear"}, "mixers and attention = linear both say what the layers are"),
+        ({"mixers": "ssm", "linformer_dim": 8}, "linformer_dim = 8 means nothing without a layer of linformer"),
+        ({"attention": "linformer", "state_dim": 8}, "state_dim = 8 means nothing without a layer of ssm"),
+        ({"init": "model", "mixers": "ssm"}, "mixers cannot be chosen here"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_by_name(values, message):

@@ -1,9 +1,9 @@
 """The transformer: one set of blocks that makes a bidirectional encoder or a causal decoder.
 
 Read in this order: `config` (shape and parts), `positions` (and who sees whom), `layers`, `attention`, `transformer` (the
-whole), `variants` (other kinds of attention), `init` (initial weights, fresh or from word vectors), `generation` (texts
-continued, masks filled), `attention_weights` (what looks where, heads and layers left out), `numpy_model` (the same without
-torch), `hf` (the folders of Hugging Face transformers and back).
+whole), `variants` (other kinds of attention, other mixers), `init` (initial weights, fresh or from word vectors), `generation`
+(texts continued, masks filled), `attention_weights` (what looks where, heads and layers left out), `numpy_model` (the same
+without torch), `hf` (the folders of Hugging Face transformers and back).
 
     ids_BT → embedding → n_layers × [x += attention(norm(x)); x += feedforward(norm(x))] → norm → hidden_BTD → head → logits
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         feedforwards_observed,
         heads_off,
         layer_off,
+        layers_of,
         refuse_without_weights,
     )
     from wordpipe.model.config import (
@@ -36,10 +37,12 @@ if TYPE_CHECKING:
         MUON_LR,
         PRESETS,
         ROLES,
+        SCORED,
         STYLES,
         Architecture,
         AttentionKind,
         FeedForwardKind,
+        MixerKind,
         ModelConfig,
         NormKind,
         NormPlace,

@@ -14,13 +14,13 @@ sequences of a beam search that belong to one source stand as further queries of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wordpipe.model.config import ModelConfig
+from wordpipe.model.config import SCORED, MixerKind, ModelConfig
 from wordpipe.model.fused_attention import attend, attend_step, attends, is_step, kernel
 from wordpipe.model.layers import Linear
 from wordpipe.model.packing import Group, Packed
@@ -29,6 +29,7 @@ from wordpipe.model.positions import DistanceBias, mask_like, rotate, visible_ke
 if TYPE_CHECKING:
     from wordpipe.model.variants.bands import Band
     from wordpipe.model.variants.similarity import Sums
+    from wordpipe.model.variants.state_space import States
 
 
 @dataclass
@@ -58,6 +59,10 @@ class KeysValues:
         self.keys, self.values = (held.index_select(0, index_N) for held in (self.keys, self.values))
 
 
+Memory = Union[KeysValues, "Sums", "States"]
+"""What a layer keeps of the positions before: by its mixer."""
+
+
 class Cache:
     """Memory of a decoder for sequences that grow together.
 
@@ -74,16 +79,7 @@ class Cache:
 
     def __init__(self, config: ModelConfig, batch_size: int, max_len: int, device: torch.device) -> None:
         self.max_len, self.length = max_len, 0
-        shape = (batch_size, config.n_kv_heads, 0, config.head_dim)
-        self.layers: list[KeysValues | Sums]
-        if config.attention == "linear":
-            from wordpipe.model.variants.similarity import empty_sums
-
-            self.layers = [
-                empty_sums(batch_size, config.n_heads, config.head_dim, device) for _ in range(config.n_layers)
-            ]
-        else:
-            self.layers = [KeysValues(*torch.empty(2, *shape, device=device)) for _ in range(config.n_layers)]
+        self.layers = [_empty_memory(config, kind, batch_size, device) for kind in config.layer_mixers]
 
     def select(self, index_N: Tensor) -> None:
         """Keep these sequences, in this order (int64): those that a beam search goes on with."""
@@ -92,9 +88,25 @@ class Cache:
             layer.select(index_N)
 
 
+def _empty_memory(config: ModelConfig, kind: MixerKind, batch_size: int, device: torch.device) -> Memory:
+    """The memory of a layer before the first position."""
+    if kind == "ssm":
+        from wordpipe.model.variants.state_space import empty_states
+
+        return empty_states(batch_size, config.dim, config.state_dim, device)
+    if kind in ("linear", "performer"):
+        from wordpipe.model.variants.approximate import n_features
+        from wordpipe.model.variants.similarity import empty_sums
+
+        width = config.head_dim if kind == "linear" else n_features(config.head_dim)
+        return empty_sums(batch_size, config.n_heads, width, config.head_dim, device)
+    shape = (batch_size, config.n_kv_heads, 0, config.head_dim)
+    return KeysValues(*torch.empty(2, *shape, device=device))
+
+
 @dataclass(frozen=True)
 class View:
-    """Positions and masks of one layer's attention.
+    """Positions and masks of one layer's attention; of another mixer `causal` and `real` alone.
 
     Attributes:
         angles: cosines and sines of the queries' positions (and of the new keys'), (T, E) each, or None without rotation.
@@ -141,13 +153,14 @@ def split_rows(rows: Tensor, groups: Sequence[Group]) -> list[Tensor]:
 
 
 def make_view(
-    config: ModelConfig, window: int, angles: tuple[Tensor, Tensor] | None, bias_of: DistanceBias,
+    config: ModelConfig, kind: MixerKind, window: int, angles: tuple[Tensor, Tensor] | None, bias_of: DistanceBias,
     *, first: int, last: int, real: Tensor | None, device: torch.device,
 ) -> View:  # fmt: skip
-    """The view of layers with this window.
+    """The view of layers of this kind with this window.
 
     Args:
         config: of the model.
+        kind: their mixer.
         window: how far a position sees, 0 = everything.
         angles: from `Rotary`, or None.
         bias_of: the bias on the scores of a distance.
@@ -156,10 +169,10 @@ def make_view(
         real: true at the keys that are no padding, (B, S), or None.
         device: where the model is.
     """
-    if config.attention == "linear":  # it forms no scores: causality is in the way it sums, padding in its features
+    if kind not in SCORED:  # causality is in the way they sum, padding in what they sum
         return View(angles, None, config.causal, real)
     window = window if window < last - 1 else 0
-    if window and first == 0 and config.attention == "dot":
+    if window and first == 0 and kind == "dot":
         from wordpipe.model.variants.bands import blocks_are_faster, make_band
 
         if blocks_are_faster(window, last):
@@ -173,7 +186,7 @@ def make_view(
                 device=device,
             )
             return View(angles, None, causal=False, real=real, band=band)
-    plain = config.attention == "dot" and not window and not config.biases_scores
+    plain = kind == "dot" and not window and not config.biases_scores
     if config.causal and plain and first == 0 and real is None:
         return View(angles, None, causal=True, real=None)  # the kernel masks by itself
     distance_TS = torch.arange(last, device=device) - torch.arange(first, last, device=device)[:, None]
@@ -188,19 +201,28 @@ class Attention(nn.Module):
     One matrix makes queries, keys and values, stacked in that order: one large product instead of three small ones.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    features: Tensor  # the directions w of a Performer, (M, E)
+
+    def __init__(self, config: ModelConfig, layer: int = 0) -> None:
         super().__init__()
-        self.kind = config.attention
+        self.kind = config.layer_mixers[layer]
         self.n_heads, self.n_kv_heads, self.head_dim = config.n_heads, config.n_kv_heads, config.head_dim
         self.qkv = Linear(config.dim, (self.n_heads + 2 * self.n_kv_heads) * self.head_dim, bias=config.bias)
         self.score = nn.Parameter(torch.empty(self.n_heads, self.head_dim)) if self.kind == "additive" else None
+        is_short = self.kind == "linformer"
+        self.shorten = nn.Parameter(torch.empty(config.linformer_dim, config.max_len)) if is_short else None
+        if self.kind == "performer":
+            from wordpipe.model.variants.approximate import random_directions
+
+            # not persistent: a function of the config
+            self.register_buffer("features", random_directions(self.head_dim, layer), persistent=False)
         self.out = Linear(self.n_heads * self.head_dim, config.dim, bias=config.bias)
 
     def forward(
         self,
         x_BTD: Tensor,
         view: View | PackedView,
-        memory: "KeysValues | Sums | None" = None,
+        memory: Memory | None = None,
         at_BK: Tensor | None = None,
     ) -> Tensor:
         """The mean that each position gathers from those that it sees, shape (B, T, D); with `at_BK` (B, K, D).
@@ -225,21 +247,35 @@ class Attention(nn.Module):
         out_BTD: Tensor = self.out(rows_at(mixed_BTD, at_BK))
         return out_BTD
 
-    def _mixed(
-        self, heads: Tensor, view: View, memory: "KeysValues | Sums | None", hidden_BT: Tensor | None = None
-    ) -> Tensor:
-        if self.kind == "linear":
-            from wordpipe.model.variants.similarity import linear_attention
-
-            assert not isinstance(memory, KeysValues)
-            q, k, v = torch.split(heads, [self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=2)
-            mixed_BTHE = linear_attention(
-                q, k, v, angles=view.angles, real_BT=view.real, causal=view.causal, sums=memory
-            )
-        else:
+    def _mixed(self, heads: Tensor, view: View, memory: Memory | None, hidden_BT: Tensor | None = None) -> Tensor:
+        if self.kind in SCORED:
             assert memory is None or isinstance(memory, KeysValues)
             mixed_BTHE = self._softmax(heads, view, memory, hidden_BT)
+        else:
+            q, k, v = torch.split(heads, [self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=2)
+            mixed_BTHE = self._without_scores(q, k, v, view, memory)
         return mixed_BTHE.reshape(*heads.shape[:2], self.n_heads * self.head_dim)
+
+    def _without_scores(
+        self, q_BTHE: Tensor, k_BTGE: Tensor, v_BTGE: Tensor, view: View, memory: Memory | None
+    ) -> Tensor:
+        from wordpipe.model.variants.approximate import performer_attention, shortened
+        from wordpipe.model.variants.similarity import Sums, linear_attention
+
+        if self.shorten is not None:
+            if view.angles is not None:
+                q_BTHE, k_BTGE = rotate(q_BTHE, *view.angles), rotate(k_BTGE, *view.angles)
+            k, v = (shortened(x, self.shorten, view.real).transpose(1, 2) for x in (k_BTGE, v_BTGE))
+            return kernel(q_BTHE.transpose(1, 2), k, v).transpose(1, 2)
+        assert memory is None or isinstance(memory, Sums)
+        if self.kind == "performer":
+            return performer_attention(
+                q_BTHE, k_BTGE, v_BTGE, self.features, angles=view.angles, real_BT=view.real, causal=view.causal,
+                sums=memory,
+            )  # fmt: skip
+        return linear_attention(
+            q_BTHE, k_BTGE, v_BTGE, angles=view.angles, real_BT=view.real, causal=view.causal, sums=memory
+        )
 
     def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None, hidden_BT: Tensor | None) -> Tensor:
         is_plain = memory is None and self.score is None and view.band is None and not _hides(view.mask)
@@ -267,6 +303,52 @@ class Attention(nn.Module):
         if memory is not None and not view.causal and is_step(q):
             return attend_step(q, k, v, mask).transpose(1, 2)
         return kernel(q, k, v, mask, causal=view.causal).transpose(1, 2)
+
+
+class OtherMixer(nn.Module):
+    """A mixer in the place of attention: a Fourier transform, which has no weights, or a state-space layer.
+
+    Args:
+        config: of the model.
+        kind: `fourier` or `ssm`.
+    """
+
+    def __init__(self, config: ModelConfig, kind: MixerKind) -> None:
+        super().__init__()
+        self.mixer: nn.Module
+        self.out: Linear | None = None
+        if kind == "fourier":
+            from wordpipe.model.variants.fourier import Fourier
+
+            self.mixer = Fourier(unitary=config.norm_place == "pre")
+        else:
+            from wordpipe.model.variants.state_space import StateSpace
+
+            self.mixer = StateSpace(config.dim, config.state_dim, causal=config.causal)
+            self.out = Linear(config.dim, config.dim, bias=config.bias)
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        view: View | PackedView,
+        memory: Memory | None = None,
+        at_BK: Tensor | None = None,
+    ) -> Tensor:
+        """What each position gets from the others, of the shape of `x_BTD`; the arguments are those of `Attention`."""
+        if isinstance(view, PackedView):
+            parts = zip(split_rows(x_BTD[0], view.groups), view.views, strict=True)
+            mixed_BTD = view.joined([self.mixer(part, one.real) for part, one in parts], x_BTD.shape[1])[None]
+        else:
+            mixed_BTD = self.mixer(x_BTD, view.real, *(() if memory is None else (memory,)))
+        mixed_BTD = rows_at(mixed_BTD, at_BK)
+        out_BTD: Tensor = mixed_BTD if self.out is None else self.out(mixed_BTD)
+        return out_BTD
+
+
+def make_mixer(config: ModelConfig, layer: int) -> Attention | OtherMixer:
+    """What mixes the positions in a layer."""
+    kind = config.layer_mixers[layer]
+    return OtherMixer(config, kind) if kind in ("fourier", "ssm") else Attention(config, layer)
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,16 @@ from torch import Tensor, nn
 
 from wordpipe.errors import ConfigError
 from wordpipe.model.attention import Attention, CrossAttention, SourceLayer, View
+from wordpipe.model.config import SCORED, MixerKind
 from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer
 from wordpipe.model.positions import rotate, visible_keys, with_bias
 from wordpipe.model.transformer import Block, LanguageModel
 
 Floats = npt.NDArray[np.float32]
+_WITHOUT_WEIGHTS: dict[MixerKind, str] = {
+    "linear": "linear attention", "performer": "a Performer", "linformer": "a Linformer", "fourier": "a Fourier transform",
+    "ssm": "a state-space layer",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,25 @@ class Attended:
 
 
 def attention_of(model: "Transformer") -> dict[str, list[Attention | CrossAttention]]:
-    """The attentions of a model by kind (encoder, decoder, cross), one of each layer."""
+    """The attentions of a model by kind (encoder, decoder, cross), one of each layer that has one."""
     if isinstance(model, EncoderDecoder):
         return {
-            "encoder": [block.attention for block in _blocks(model.encoder)],
-            "decoder": [block.attention for block in _blocks(model.decoder)],
+            "encoder": _attentions(model.encoder),
+            "decoder": _attentions(model.decoder),
             "cross": [block.cross for block in _blocks(model.decoder) if block.cross is not None],
         }
-    return {model.config.architecture: [block.attention for block in _blocks(model)]}
+    return {model.config.architecture: _attentions(model)}
+
+
+def _attentions(model: LanguageModel) -> list[Attention | CrossAttention]:
+    return [block.attention for block in _blocks(model) if isinstance(block.attention, Attention)]
+
+
+def layers_of(model: "Transformer") -> dict[str, int]:
+    """The number of blocks of each stack (encoder, decoder)."""
+    if isinstance(model, EncoderDecoder):
+        return {"encoder": len(model.encoder.blocks), "decoder": len(model.decoder.blocks)}
+    return {model.config.architecture: len(model.blocks)}
 
 
 @torch.no_grad()
@@ -85,7 +101,7 @@ def attend_exactly(
         segments_T: which text of a pair each token belongs to, for a model with segment embeddings.
 
     Raises:
-        ConfigError: linear attention, which has no weights; or more positions than the model's table has.
+        ConfigError: linear attention, or another mixer that has no weights; or more positions than the model's table has.
     """
     refuse_without_weights(model)
     model.eval()
@@ -115,16 +131,19 @@ def attend_exactly(
 
 
 def refuse_without_weights(model: "Transformer") -> None:
-    """Refuse linear attention: it never compares a query with a single key.
+    """Refuse linear attention, and what else never compares a query with a single key.
 
     Raises:
-        ConfigError: it has no weights.
+        ConfigError: a layer has no weights.
     """
-    if model.config.attention == "linear":
-        raise ConfigError(
-            "linear attention has no weights: it sums the keys before a query sees them", where="attention", got="linear",
-            expected="dot or additive",
-        )  # fmt: skip
+    config = model.config
+    for kind, name in _WITHOUT_WEIGHTS.items():
+        if kind in config.kinds:
+            raise ConfigError(
+                f"{name} has no weights: it sums positions before one of them sees another",
+                where="mixers" if config.mixers else "attention", got=", ".join(config.mixers or (kind,)),
+                expected=" or ".join(SCORED),
+            )  # fmt: skip
 
 
 def _blocks(model: LanguageModel) -> list[Block]:
@@ -138,16 +157,18 @@ def _encode(model: LanguageModel, ids_1T: Tensor, segments_1T: Tensor | None = N
     return model._run_blocks(x_1TD, _whole_views(model, n), source=source)
 
 
-def _whole_views(model: LanguageModel, n: int) -> dict[int, View]:
-    """The views of all layers by their window, each with its mask over all pairs of positions."""
-    config, device, views = model.config, model.embedding.device, dict[int, View]()
+def _whole_views(model: LanguageModel, n: int) -> dict[tuple[MixerKind, int], View]:
+    """The views of all layers by mixer and window, each with its mask over all pairs of positions."""
+    config, device, views = model.config, model.embedding.device, dict[tuple[MixerKind, int], View]()
     distance_TS = torch.arange(n, device=device) - torch.arange(n, device=device)[:, None]
-    for window, given in model._views(n, None, 0).items():
+    for (kind, window), given in model._views(n, None, 0).items():
         seen = visible_keys(
             distance_TS, None, causal=config.causal, window=window if window < n - 1 else 0,
             global_tokens=config.global_tokens,
         )  # fmt: skip
-        views[window] = View(given.angles, with_bias(seen, model._distance_bias(distance_TS)), causal=False, real=None)
+        views[kind, window] = View(
+            given.angles, with_bias(seen, model._distance_bias(distance_TS)), causal=False, real=None
+        )
     return views
 
 

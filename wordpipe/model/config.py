@@ -23,13 +23,22 @@ and GPT-2's size.
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from wordpipe.errors import ConfigError
 
 Architecture = Literal["encoder", "decoder", "encoder-decoder"]
 Positions = Literal["rope", "learned", "sinusoidal", "alibi", "t5"]
-AttentionKind = Literal["dot", "additive", "linear"]
+AttentionKind = Literal["dot", "additive", "linear", "performer", "linformer"]
+MixerKind = Literal[AttentionKind, "fourier", "ssm"]
+"""What brings the positions of a sequence together: a kind of attention, a Fourier transform, or a state-space layer."""
+
+ONE_SIDED: tuple[MixerKind, ...] = ("dot", "additive", "linear", "performer", "ssm")
+"""The mixers that a decoder can have: a position need not see what comes after it."""
+
+SCORED: tuple[MixerKind, ...] = ("dot", "additive")
+"""The mixers that form a score for each pair of positions: they have weights, windows and biases by distance."""
+
 NormKind = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
 FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "silu", "geglu", "geglu_tanh", "swiglu"]
@@ -66,7 +75,10 @@ class ModelConfig:
         positions: how a position is known (see positions.py).
         rope_theta: base of the rotary angles.
         local_rope_theta: the same in layers with a window; 0: `rope_theta`.
-        attention: how a query is compared with a key (see attention.py).
+        attention: how a query is compared with a key (see attention.py), in all layers.
+        mixers: one for each layer, where they differ or are no attention; empty: every layer has `attention`.
+        linformer_dim: keys that all keys of a sequence are brought down to in layers of `linformer`, else 0.
+        state_dim: numbers of the state of each channel in layers of `ssm`, even, else 0.
         windows: one number per layer: how far a position sees to either side (a decoder: to the left), 0 = everything.
             Empty: every layer sees everything.
         global_tokens: the first positions of a sequence, which in layers with a window see all and are seen by all.
@@ -114,6 +126,9 @@ class ModelConfig:
     rope_theta: float = 10_000.0
     local_rope_theta: float = 0.0
     attention: AttentionKind = "dot"
+    mixers: tuple[MixerKind, ...] = ()
+    linformer_dim: int = 0
+    state_dim: int = 0
     windows: tuple[int, ...] = ()
     global_tokens: int = 0
     norm: NormKind = "layer"
@@ -166,6 +181,7 @@ class ModelConfig:
                 got=self.n_kv_heads,
                 expected=f"a divisor of {self.n_heads}",
             )
+        self._check_mixers()
         self._check_attention()
         self._check_pair()
         if self.replaced_head and (self.causal or self.head or self.output_bias):
@@ -199,6 +215,33 @@ class ModelConfig:
             )
         object.__setattr__(self, "head_dim", self.dim // self.n_heads)
 
+    def _check_mixers(self) -> None:
+        if self.mixers and (len(self.mixers) != self.n_layers or self.attention != "dot"):
+            raise ConfigError(
+                "one mixer for each layer, and no other attention beside them", where="mixers",
+                got=f"{len(self.mixers)}, and attention {self.attention}", expected=f"{self.n_layers} names",
+            )  # fmt: skip
+        kinds, where = self.kinds, "mixers" if self.mixers else "attention"
+        if len(kinds) == 1 and kinds <= {*get_args(AttentionKind)}:  # one model has one description
+            object.__setattr__(self, "attention", *kinds)
+            object.__setattr__(self, "mixers", ())
+        if self.shared_layers and len(kinds) > 1:
+            what = "layers that share their weights are of one kind"
+            raise ConfigError(what, where=where, got=", ".join(self.mixers), expected="the same mixer in each")
+        if self.causal and (two_sided := sorted(kinds - {*ONE_SIDED})):
+            raise ConfigError(
+                "a decoder cannot have a mixer that sees both sides", where=where, got=", ".join(two_sided),
+                expected=", ".join(ONE_SIDED),
+            )  # fmt: skip
+        if (self.linformer_dim > 0) != ("linformer" in kinds) or self.linformer_dim < 0:
+            expected = "1 or more where a layer is a linformer, else 0"
+            raise ConfigError(
+                "no such number of keys", where="linformer_dim", got=self.linformer_dim, expected=expected
+            )
+        if (self.state_dim > 0) != ("ssm" in kinds) or self.state_dim < 0 or self.state_dim % 2:
+            expected = "an even number where a layer is an ssm, else 0"
+            raise ConfigError("no such size of a state", where="state_dim", got=self.state_dim, expected=expected)
+
     def _check_attention(self) -> None:
         if not self.windows:
             object.__setattr__(self, "windows", (0,) * self.n_layers)
@@ -206,14 +249,19 @@ class ModelConfig:
             raise ConfigError(
                 "one window per layer", where="windows", got=self.windows, expected=f"{self.n_layers} numbers"
             )
-        if self.attention == "linear" and (any(self.windows) or self.biases_scores):
+        layers = list(zip(self.layer_mixers, self.windows, strict=True))
+        unscored = sorted({kind for kind, window in layers if window and kind not in SCORED})
+        if self.biases_scores:
+            unscored += sorted({kind for kind, _ in layers if kind in ("linear", "performer", "linformer")})
+            unscored += sorted(self.kinds) if not self.kinds & {*SCORED} else []
+        if unscored:
             raise ConfigError(
-                "linear attention never forms the scores that a window or a distance bias would change",
-                where="attention",
-                got=f"{self.attention} with positions {self.positions}, windows {self.windows}",
-                expected="no window, and rope, learned or sinusoidal positions",
+                f"{unscored[0]} layers never form the scores that a window or a distance bias would change",
+                where="mixers" if self.mixers else "attention",
+                got=f"positions {self.positions}, windows {self.windows}",
+                expected="windows and such positions with dot or additive attention alone",
             )
-        if self.attention == "additive" and self.n_kv_heads != self.n_heads:
+        if "additive" in self.kinds and self.n_kv_heads != self.n_heads:
             raise ConfigError(
                 "additive attention has keys of its own for every head",
                 where="n_kv_heads",
@@ -232,7 +280,8 @@ class ModelConfig:
             return
         if self.n_decoder_layers < 1:
             raise ConfigError("a model's sizes start at 1", where="n_decoder_layers", got=self.n_decoder_layers)
-        refused = {"attention": self.attention != "dot", "windows": any(self.windows), "segments": self.segments > 0,
+        refused = {"attention": self.attention != "dot", "mixers": bool(self.mixers), "windows": any(self.windows),
+                   "segments": self.segments > 0,
                    "head": self.head, "global_tokens": self.global_tokens > 0, "embedding_dim": self.embedding_dim > 0,
                 "shared_layers": self.shared_layers, "pair_head": self.pair_head,
                 "replaced_head": self.replaced_head}  # fmt: skip
@@ -292,8 +341,28 @@ class ModelConfig:
 
     @property
     def is_variant(self) -> bool:
-        """Whether torch alone computes it: another attention, a bias on the scores, or global tokens."""
-        return self.attention != "dot" or self.biases_scores or self.global_tokens > 0
+        """Whether torch alone computes it: another attention or mixer, a bias on the scores, or global tokens."""
+        return self.kinds != {"dot"} or self.biases_scores or self.global_tokens > 0
+
+    @property
+    def layer_mixers(self) -> tuple[MixerKind, ...]:
+        """What mixes the positions in each layer."""
+        return self.mixers or (self.attention,) * self.n_layers
+
+    @property
+    def kinds(self) -> set[MixerKind]:
+        """The mixers that there are."""
+        return {*(self.mixers or (self.attention,))}
+
+    @property
+    def layer_views(self) -> tuple[tuple[MixerKind, int], ...]:
+        """Mixer and window of each layer: layers that agree in both see the same."""
+        return tuple(zip(self.layer_mixers, self.windows, strict=True))
+
+    @property
+    def has_fixed_length(self) -> bool:
+        """Whether it has a weight for each position, so that no sequence is longer than `max_len`, now or later."""
+        return self.positions == "learned" or "linformer" in self.kinds
 
     def theta_of(self, layer: int) -> float:
         """Base of the rotary angles in a layer."""

@@ -81,17 +81,25 @@ def initialise(model: "Transformer", seed: int) -> None:
     slowly: tiny, 600 steps of 16 sequences of 20 MB of Wikipedia, held-out masked loss 7.18 and 7.22 for two seeds, from 0
     7.00 and 6.84.)
 
+    The matrix of a Linformer gives keys of the variance of one where all positions are there; a state-space layer has its own
+    beginning (`variants.state_space`).
+
     Embeddings that are multiplied by sqrt(D) have deviation 1 / sqrt(D), so that they enter the first block with 1.
 
     Source: Nguyen & Salazar 2019, section 2.2 (deviation); Radford et al. 2019, section 2.3 (residual factor).
     """
     config = model.config
     for name, weight in model.named_parameters():
+        generator = torch.Generator().manual_seed(seed_of(seed, "init", name))
+        if ".attention.mixer." in name:
+            from wordpipe.model.variants.state_space import initial_weight
+
+            weight.copy_(initial_weight(name.rpartition(".")[2], weight.shape, generator))
+            continue
         if weight.dim() < 2:
             nn.init.constant_(weight, 0.0 if name.endswith("bias") else 1.0)
             continue
         deviation = _deviation(name, config)
-        generator = torch.Generator().manual_seed(seed_of(seed, "init", name))
         fresh, far = torch.empty(weight.shape), _CUTOFF * deviation
         weight.copy_(nn.init.trunc_normal_(fresh, 0.0, deviation, -far, far, generator=generator))
 
@@ -104,6 +112,8 @@ def _deviation(name: str, config: ModelConfig) -> float:
         return EMBEDDING_STD
     if name.endswith("attention.score"):
         return 1.0 / math.sqrt(config.head_dim)
+    if name.endswith("attention.shorten"):
+        return 1.0 / math.sqrt(config.max_len)
     deviation = math.sqrt(2.0 / (5.0 * config.dim))
     return deviation / math.sqrt(2.0 * config.n_layers) if name.endswith(_WRITE_TO_STREAM) else deviation
 

@@ -17,25 +17,24 @@ from torch.utils.checkpoint import checkpoint
 
 from wordpipe.errors import ConfigError
 from wordpipe.model.attention import (
-    Attention,
     Cache,
     CrossAttention,
-    KeysValues,
+    Memory,
     PackedView,
     Source,
     SourceLayer,
     View,
+    make_mixer,
     make_view,
     rows_at,
 )
-from wordpipe.model.config import ModelConfig
+from wordpipe.model.config import MixerKind, ModelConfig
 from wordpipe.model.fused_attention import MAX_KEYS
 from wordpipe.model.layers import ACTIVATIONS, Dropout, FeedForward, Linear, Norm, Product, filled, fuses
 from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_bias, alibi_slopes, sinusoidal_table, t5_bias
 
 if TYPE_CHECKING:
     from wordpipe.model.packing import Group, Packed
-    from wordpipe.model.variants.similarity import Sums
 
 
 class Block(nn.Module):
@@ -43,16 +42,19 @@ class Block(nn.Module):
 
     Args:
         config: the model's shape and parts.
+        layer: its number, from 0, which decides its mixer.
         norm_input: False where the input comes straight from a norm (`ModelConfig.normed_input`), so that a second one would
             only add a weight.
         reads_source: cross-attention stands between the two halves.
     """
 
-    def __init__(self, config: ModelConfig, *, norm_input: bool = True, reads_source: bool = False) -> None:
+    def __init__(
+        self, config: ModelConfig, layer: int = 0, *, norm_input: bool = True, reads_source: bool = False
+    ) -> None:
         super().__init__()
         self.pre = config.norm_place == "pre"
         self.attention_norm = Norm(config) if norm_input else None
-        self.attention = Attention(config)
+        self.attention = make_mixer(config, layer)
         self.cross_norm = Norm(config) if reads_source else None
         self.cross = CrossAttention(config) if reads_source else None
         self.feedforward_norm = Norm(config)
@@ -63,7 +65,7 @@ class Block(nn.Module):
         self,
         x_BTD: Tensor,
         view: View | PackedView,
-        memory: "KeysValues | Sums | None" = None,
+        memory: Memory | None = None,
         at_BK: Tensor | None = None,
         source: SourceLayer | None = None,
     ) -> Tensor:
@@ -156,7 +158,7 @@ class LanguageModel(nn.Module):
         self.embedding_projection = Linear(width, config.dim, bias=True) if config.embedding_dim else None
         self.dropout = Dropout(config.dropout)
         blocks = [
-            Block(config, norm_input=layer > 0 or not config.normed_input, reads_source=reads_source)
+            Block(config, layer, norm_input=layer > 0 or not config.normed_input, reads_source=reads_source)
             for layer in range(1 if config.shared_layers else config.n_layers)
         ]
         self.blocks = nn.ModuleList(blocks * config.n_layers if config.shared_layers else blocks)
@@ -249,7 +251,7 @@ class LanguageModel(nn.Module):
         real = packed.real if len(groups) == len(packed.shapes) else (None,) * len(groups)
         of_groups = [self._views(group.shape[1], real_BT, 0) for group, real_BT in zip(groups, real, strict=True)]
         views = {
-            window: PackedView(groups, tuple(views[window] for views in of_groups)) for window in self.config.windows
+            kind: PackedView(groups, tuple(views[kind] for views in of_groups)) for kind in self.config.layer_views
         }
         x_ND = self._embed(packed.ids, segments_N, 0, packed.longest, packed.places())
         if added_ND is not None:
@@ -262,7 +264,7 @@ class LanguageModel(nn.Module):
     def groups_of(self, packed: "Packed") -> "tuple[Group, ...]":
         """What attention takes together: groups while a gradient is wanted on a CPU, runs else."""
         longest, dtypes = max(T for _, T in packed.shapes), (torch.float32, torch.bfloat16)
-        is_plain = self.config.attention == "dot" and not any(self.config.windows)
+        is_plain = self.config.kinds == {"dot"} and not any(self.config.windows)
         is_short = longest <= MAX_KEYS and all(mask is None for mask in packed.real)
         is_here = fuses(self.embedding) and self.embedding.dtype in dtypes
         return packed.groups(together=is_plain and is_short and is_here and torch.is_grad_enabled())
@@ -270,17 +272,18 @@ class LanguageModel(nn.Module):
     def _run_blocks(
         self,
         x_BTD: Tensor,
-        views: Mapping[int, View | PackedView],
+        views: Mapping[tuple[MixerKind, int], View | PackedView],
         cache: Cache | None = None,
         at_BK: Tensor | None = None,
         source: Source | None = None,
     ) -> Tensor:
-        """All blocks and the final norm; `views` by window."""
+        """All blocks and the final norm; `views` by mixer and window."""
+        kinds = self.config.layer_views
         for layer, block in enumerate(self.blocks):
             memory = None if cache is None else cache.layers[layer]
             at = at_BK if layer == len(self.blocks) - 1 else None
             read = None if source is None else source.layers[layer]
-            inputs = (x_BTD, views[self.config.windows[layer]], memory, at, read)
+            inputs = (x_BTD, views[kinds[layer]], memory, at, read)
             if self.recompute and self.training and cache is None:
                 x_BTD = checkpoint(block, *inputs, use_reentrant=False)
             else:
@@ -309,15 +312,15 @@ class LanguageModel(nn.Module):
         dropped_BTD: Tensor = self.dropout(x_BTD)
         return dropped_BTD
 
-    def _views(self, n_new: int, mask_BT: Tensor | None, first: int) -> dict[int, View]:
-        """The view of each kind of layer, by its window."""
-        last, views = first + n_new, {}
-        for layer, window in enumerate(self.config.windows):
-            if window in views:
+    def _views(self, n_new: int, mask_BT: Tensor | None, first: int) -> dict[tuple[MixerKind, int], View]:
+        """The view of each kind of layer, by its mixer and its window."""
+        last, views = first + n_new, dict[tuple[MixerKind, int], View]()
+        for layer, kind in enumerate(self.config.layer_views):
+            if kind in views:
                 continue
             angles = self.rotaries[_key(self.config.theta_of(layer))](first, last) if self.rotaries else None
-            views[window] = make_view(
-                self.config, window, angles, self._distance_bias,
+            views[kind] = make_view(
+                self.config, *kind, angles, self._distance_bias,
                 first=first, last=last, real=mask_BT, device=self.embedding.device,
             )  # fmt: skip
         return views

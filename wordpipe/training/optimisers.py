@@ -3,7 +3,8 @@
                                                  muon     adamw    decays
 matrices of the blocks and of the head           Muon     AdamW    yes
 tables (tokens, positions, segments, output),    AdamW    AdamW    no
-norms, biases, additive scores
+norms, biases, additive scores, what a Linformer
+shortens by, state spaces
 
 Muon: every matrix moves by an orthogonal step, however uneven its gradient is; AdamW moves what is no matrix.
 

@@ -8,7 +8,18 @@ from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model import MUON_LR, PRESETS, ROLES, STYLES, Architecture, ModelConfig, Preset, pad_vocab
+from wordpipe.model import (
+    MUON_LR,
+    PRESETS,
+    ROLES,
+    SCORED,
+    STYLES,
+    Architecture,
+    MixerKind,
+    ModelConfig,
+    Preset,
+    pad_vocab,
+)
 from wordpipe.training.settings import ElectraSettings, MaskedSettings, PairSettings, PretrainSettings
 
 if TYPE_CHECKING:
@@ -218,6 +229,15 @@ def model_config(
     preset, parts = PRESETS[settings.preset], _parts(settings, architecture)
     n_layers, n_heads = settings.n_layers or preset.n_layers, settings.n_heads or _heads(settings, preset)
     every = settings.global_every  # so many layers one sees everything, window 0
+    windows = tuple(0 if every and layer % every == 0 else settings.window for layer in range(n_layers))
+    mixers, kinds = _mixers(settings, n_layers), {settings.attention, *settings.mixer_pattern}
+    if mixers and settings.window:  # which is of those layers alone that have scores
+        windows = tuple(window * (kind in SCORED) for kind, window in zip(mixers, windows, strict=True))
+        if not any(windows):
+            what = "the window has no layer to work in"
+            raise ConfigError(
+                what, where="mixers", got=settings.mixers, expected=" or ".join(SCORED), hint="--window 0"
+            )
     if isinstance(settings, PairSettings):
         # BART's decoder begins with the end of a text, the others' with padding
         start = special.need("eos" if settings.style == "bart" else "pad")
@@ -234,8 +254,9 @@ def model_config(
         architecture=architecture, vocab_size=pad_vocab(n_tokens), dim=settings.dim or preset.dim, n_layers=n_layers,
         n_heads=n_heads, n_kv_heads=settings.n_kv_heads or n_heads,
         ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset, gated=parts["feedforward"] in _GATED),
-        max_len=settings.seq_len or preset.max_len, attention=settings.attention,
-        windows=tuple(0 if every and layer % every == 0 else settings.window for layer in range(n_layers)),
+        max_len=settings.seq_len or preset.max_len, attention=settings.attention, mixers=mixers, windows=windows,
+        linformer_dim=settings.linformer_dim if "linformer" in kinds else 0,
+        state_dim=settings.state_dim if "ssm" in kinds else 0,
         global_tokens=settings.global_tokens, dropout=settings.dropout, tied=settings.tied,
         shared_layers=settings.shared_layers, embedding_dim=settings.embedding_dim,
         pair_head=isinstance(settings, MaskedSettings) and settings.pair != "none",
@@ -243,6 +264,21 @@ def model_config(
                    if isinstance(settings, ElectraSettings) else {}),
         **special.of_config(),
     )  # fmt: skip
+
+
+def _mixers(settings: PretrainSettings, n_layers: int) -> tuple[MixerKind, ...]:
+    """The pattern of mixers, over and over, as long as the model is deep.
+
+    Raises:
+        ConfigError: it is longer than that.
+    """
+    pattern = settings.mixer_pattern
+    if len(pattern) > n_layers:
+        expected = f"at most {n_layers} mixers, as the model has so many layers"
+        raise ConfigError(
+            "the pattern is longer than the model", where="mixers", got=settings.mixers, expected=expected
+        )
+    return tuple(pattern[layer % len(pattern)] for layer in range(n_layers)) if pattern else ()
 
 
 def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int, seq_len: int, device: str) -> Plan:
@@ -299,7 +335,7 @@ def trained_shape(
     """
     usual = PRESETS[settings.preset].max_len if settings.init is not None else config.max_len
     seq_len = settings.seq_len or before or min(usual, config.max_len)
-    if seq_len > config.max_len and config.positions == "learned":
+    if seq_len > config.max_len and config.has_fixed_length:
         raise ConfigError(
             "the model has a learned position for each place, and no more", where="seq_len", got=seq_len,
             expected=f"at most {config.max_len}",

@@ -1,13 +1,14 @@
 """Settings of `wordpipe train mlm` and `wordpipe train clm`. Imports nothing heavy."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from pydantic import model_validator
 
 from wordpipe.model import (
     AttentionKind,
     FeedForwardKind,
+    MixerKind,
     NormKind,
     NormPlace,
     PairStyle,
@@ -22,7 +23,8 @@ STEPS_OR_EPOCHS: dict[str, tuple[str, ...]] = {"steps": ("epochs",), "epochs": (
 
 SHAPE = (
     "style", "dim", "n_layers", "n_heads", "n_kv_heads", "ffn_dim", "positions", "attention", "window", "global_every",
-    "global_tokens", "norm", "norm_place", "feedforward", "tied", "shared_layers", "embedding_dim",
+    "global_tokens", "norm", "norm_place", "feedforward", "tied", "shared_layers", "embedding_dim", "mixers",
+    "linformer_dim", "state_dim",
 )  # fmt: skip
 """The settings that say what the model is; a model that one starts from has its own."""
 
@@ -76,7 +78,17 @@ class PretrainSettings(Settings):
     )
     positions: Positions | None = setting(None, "how positions are known, else the style's", expert=True)
     attention: AttentionKind = setting(
-        "dot", "how queries and keys are compared; additive and linear have no class in transformers", option=False
+        "dot", "how queries and keys are compared; all but dot have no class in transformers", option=False
+    )
+    mixers: str = setting(
+        "", "another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm "
+        "(state spaces), such as ssm,ssm,dot", metavar="NAME,…", option=False,
+    )  # fmt: skip
+    linformer_dim: int = setting(
+        64, "with layers of linformer: keys that those of a sequence are brought down to", ge=1, le=65_536, option=False
+    )
+    state_dim: int = setting(
+        32, "with layers of ssm: numbers of each channel's state, even", ge=2, le=4_096, option=False
     )
     window: int = setting(
         0, "how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything", ge=0,
@@ -230,6 +242,23 @@ class PretrainSettings(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _mixers_are_used(self) -> Self:
+        known, kinds = get_args(MixerKind), {self.attention, *self.mixer_pattern}
+        if unknown := [name for name in self.mixer_pattern if name not in known]:
+            raise ValueError(f"mixers = {self.mixers}: there is no {unknown[0]!r}, but {', '.join(known)}")
+        if self.mixers and self.attention != "dot":
+            raise ValueError(f"mixers and attention = {self.attention} both say what the layers are: give one")
+        for name, kind in (("linformer_dim", "linformer"), ("state_dim", "ssm")):
+            if kind not in kinds and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} = {getattr(self, name)} means nothing without a layer of {kind}")
+        return self
+
+    @property
+    def mixer_pattern(self) -> tuple[MixerKind, ...]:
+        """The names in `mixers`."""
+        return tuple(name.strip() for name in self.mixers.split(",")) if self.mixers else ()  # type: ignore[misc]
+
 
 class MaskedSettings(PretrainSettings):
     """Masked language modelling: guess hidden tokens from both sides."""
@@ -321,7 +350,8 @@ class PairSettings(PretrainSettings):
     """How to train an encoder-decoder."""
 
     unusable = (
-        "attention", "window", "global_every", "global_tokens", "init_embeddings", "shared_layers", "embedding_dim",
+        "attention", "window", "global_every", "global_tokens", "init_embeddings", "shared_layers", "embedding_dim", "mixers",
+        "linformer_dim", "state_dim",
     )  # fmt: skip
 
     style: PairStyle = setting(  # type: ignore[assignment]

@@ -3,9 +3,10 @@
 DistilBERT   no segments
 ALBERT       one block for all layers; tables of embeddings that may be narrower than the model
 ELECTRA      likewise narrower tables; of each token it is said whether it was replaced, and no token is guessed
+FNet         Fourier transforms in the place of attention; a matrix behind tables of the model's width
 
-Source: Sanh et al. 2019 (arXiv 1910.01108); Lan et al. 2020 (arXiv 1909.11942); Clark et al. 2020 (arXiv 2003.10555); the
-files of these names in transformers/models.
+Source: Sanh et al. 2019 (arXiv 1910.01108); Lan et al. 2020 (arXiv 1909.11942); Clark et al. 2020 (arXiv 2003.10555);
+Lee-Thorp et al. 2022 (arXiv 2105.03824); the files of these names in transformers/models.
 """
 
 from collections.abc import Mapping
@@ -160,3 +161,43 @@ ELECTRA = Family(
     prefix="electra.",
 )
 """`ElectraForPreTraining`, the discriminator; of a folder of the generator (`ElectraForMaskedLM`) nothing is read."""
+
+
+def _fnet_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {"mixers": ("fourier",) * fields["n_layers"], "embedding_dim": fields["dim"]}
+
+
+FNET = Family(
+    model_type="fnet",
+    class_name="FNetForMaskedLM",
+    with_pairs="FNetForPreTraining",
+    architecture="encoder",
+    parts={
+        **BERT.parts,
+        "feedforward": ("gelu_tanh", "gelu", "relu"),
+        "mixers": lambda config: (("fourier",) * config.n_layers,),
+        "embedding_dim": lambda config: (config.dim,),
+    },
+    keys={**BERT.keys, "n_heads": ("num_attention_heads", 1)},  # they have none, and keep the key
+    activation=("hidden_act", "gelu_new", BERT.activation[2]),
+    refused={"use_tpu_fourier_optimizations": (False,), "chunk_size_feed_forward": (0,)},
+    constants={"use_tpu_fourier_optimizations": False, "hidden_dropout_prob": 0.0},
+    from_hf=_fnet_from_hf,
+    weights={
+        **{
+            ours: theirs.replace("bert.", "fnet.").replace("attention.output", "fourier.output")
+            for ours, theirs in BERT.weights.items()
+            if not ours.startswith("blocks.#.attention.")
+        },
+        "embedding_projection.*": "fnet.embeddings.projection.*",
+    },
+    untied_bias=BERT.untied_bias,
+    prefix="fnet.",
+    copies={copy: name.replace("bert.", "fnet.") for copy, name in BERT.copies.items()},
+    unused=(r"(fnet\.)?pooler\..+", r"cls\.seq_relationship\..+"),
+)
+"""`FNetForMaskedLM`: BERT with a Fourier transform for its attention.
+
+Its class has a pooler that no guess of a token needs: folders of ours lack it (transformers says so), of theirs it is left
+behind. It does not look at the mask of padding; ours transforms each sequence by its own length.
+"""

@@ -14,11 +14,24 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
 from wordpipe.model.hf.encoder_decoders import BART, MARIAN, T5
-from wordpipe.model.hf.encoders import ALBERT, DISTILBERT, ELECTRA
+from wordpipe.model.hf.encoders import ALBERT, DISTILBERT, ELECTRA, FNET
 from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
 from wordpipe.runtime import without_memory
 
-FAMILIES: tuple[Family, ...] = (MODERNBERT, BERT, DISTILBERT, ALBERT, ELECTRA, LLAMA, MISTRAL, GPT2, T5, BART, MARIAN)
+FAMILIES: tuple[Family, ...] = (
+    MODERNBERT,
+    BERT,
+    DISTILBERT,
+    ALBERT,
+    ELECTRA,
+    FNET,
+    LLAMA,
+    MISTRAL,
+    GPT2,
+    T5,
+    BART,
+    MARIAN,
+)
 """The classes of `transformers`, the plainer ones first: a model is saved as the first that computes it."""
 
 NOTE = "wordpipe"
@@ -77,7 +90,7 @@ _SINUSOIDAL = {"positions": "sinusoidal"}
 _MOST_NAMED = 3  # parts of an encoder-decoder that no class has
 _LATER = {field.name: field.default for field in fields(ModelConfig) if field.name in
           ("n_decoder_layers", "decoder_vocab_size", "scale_embedding", "start_id", "first_id", "embedding_dim",
-           "shared_layers", "pair_head", "replaced_head")}  # fmt: skip
+           "shared_layers", "pair_head", "replaced_head", "mixers", "linformer_dim", "state_dim")}  # fmt: skip
 """Fields that folders of earlier versions lack, and what they mean there."""
 
 _NOT_KEPT = ("dropout",)  # how one trains, not what the model is
@@ -130,9 +143,10 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
         if value not in get_args(hint):
             raise refusal(name, value, " or ".join(get_args(hint)))
     elif get_origin(hint) is tuple:
-        if not isinstance(value, list) or any(type(item) is not int for item in value):
-            raise refusal(name, value, "a list of whole numbers")
-        return tuple(value)
+        kind, *_ = get_args(hint)
+        if not isinstance(value, list | tuple):
+            raise refusal(name, value, "a list")
+        return tuple(_checked(name, item, kind) for item in value)
     elif type(value) not in (get_args(hint) or (hint,)) and not (hint is float and type(value) is int):
         raise refusal(name, value, getattr(hint, "__name__", hint))
     return value
@@ -156,7 +170,7 @@ def why_no_class(config: ModelConfig) -> str:
     """
     found = {family: family.differences(config) for family in FAMILIES}
     alike = [family for family in FAMILIES if family.architecture == config.architecture]
-    near = min(alike, key=lambda family: (len(found[family]), "windows" in found[family]))
+    near = min(alike, key=lambda family: (len(found[family]), bool({"windows", "mixers"} & found[family].keys())))
     if not found[near]:
         raise ConfigError("transformers has a class for this model", where="config", got=near.class_name)
     parts = [f"{name} = {_shown(getattr(config, name))}" for name in found[near]]
@@ -248,7 +262,9 @@ def _noted_positions(values: Mapping[str, Any]) -> str:
 
 
 def _shown(value: object) -> str:
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+    if not isinstance(value, tuple):
+        return str(value)
+    return f"[{', '.join(map(str, value))}]" if value else "none"
 
 
 def is_of_head(family: Family, config: ModelConfig) -> Callable[[str], bool]:

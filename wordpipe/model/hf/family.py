@@ -200,6 +200,8 @@ class Family:
         found = {name: allowed for name, allowed in parts if getattr(config, name) not in allowed}
         if config.replaced_head and "replaced_head" not in self.parts:
             found |= {"replaced_head": (False,)}
+        if config.mixers and "mixers" not in self.parts:
+            found |= {"mixers": ((),)}
         return found | ({"pair_head": (False,)} if config.pair_head and not self.with_pairs else {})
 
     def written(self, config: ModelConfig) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Attention beside the usual one, computed by torch alone.
+"""Mixers of the positions of a sequence beside the usual attention, computed by torch alone.
 
-`similarity` compares queries and keys otherwise (additive, linear), `bands` computes long windows in blocks.
+`similarity` compares queries and keys otherwise (additive, linear), `approximate` comes near the softmax for less (Performer,
+Linformer), `bands` computes long windows in blocks. No attention at all: `fourier` and `state_space`.
 """

@@ -68,15 +68,15 @@ def _rows_of(mask: Tensor | None, first: int, step: int, n_queries: int) -> Tens
 
 @dataclass
 class Sums:
-    """The sums of one layer of linear attention over all positions so far, float32."""
+    """The sums of one layer of attention by features over all positions so far, float32."""
 
-    weighed: Tensor  # (B, H, E, E)
-    total: Tensor  # (B, H, E)
+    weighed: Tensor  # (B, H, M, E), of M features; linear attention has one for each number of a head
+    total: Tensor  # (B, H, M)
 
 
-def empty_sums(batch_size: int, n_heads: int, head_dim: int, device: torch.device) -> Sums:
+def empty_sums(batch_size: int, n_heads: int, n_features: int, head_dim: int, device: torch.device) -> Sums:
     """The sums before the first position."""
-    heads = (batch_size, n_heads, head_dim)
+    heads = (batch_size, n_heads, n_features)
     return Sums(torch.zeros(*heads, head_dim, device=device), torch.zeros(heads, device=device))
 
 
@@ -101,18 +101,37 @@ def linear_attention(
         if real_BT is not None:
             k = k * real_BT.to(k.dtype)[:, :, None, None]
         turned_q, turned_k = (q, k) if angles is None else (rotate(q, *angles), rotate(k, *angles))
-        if causal:
-            return _causal(turned_q, turned_k, q, k, v, sums).to(q_BTHE.dtype)
-        weighed_BHEE = torch.einsum("bthe,bthf->bhef", turned_k, v)
-        above = torch.einsum("bthe,bhef->bthf", turned_q, weighed_BHEE)
-        below = torch.einsum("bthe,bhe->bth", q, k.sum(dim=1))
-        return (above / (below[..., None] + _EPS)).to(q_BTHE.dtype)
+        return mean_by_features((turned_q, turned_k), (q, k), v, causal=causal, sums=sums).to(q_BTHE.dtype)
 
 
-def _causal(turned_q: Tensor, turned_k: Tensor, q: Tensor, k: Tensor, v: Tensor, sums: Sums | None) -> Tensor:
-    B, T, H, E = q.shape
-    weighed_BHEE = q.new_zeros(B, H, E, E) if sums is None else sums.weighed
-    total_BHE = q.new_zeros(B, H, E) if sums is None else sums.total
+def mean_by_features(
+    above: tuple[Tensor, Tensor], below: tuple[Tensor, Tensor], v_BTHE: Tensor, *, causal: bool, sums: Sums | None,
+    eps: float = _EPS,
+) -> Tensor:  # fmt: skip
+    """The values' mean, weighed by the products of the features of queries and keys, shape (B, T, H, E), float32.
+
+    Args:
+        above: features of queries and keys, (B, T, H, M) each, float32, as they stand above the fraction line.
+        below: the same below it; 0 for keys that are padding, in both.
+        v_BTHE: values, float32.
+        causal: a query sees its own position and those before it.
+        sums: what came before (causal only); brought up to date in place.
+        eps: added to the divisor.
+    """
+    if causal:
+        return _causal(*above, *below, v_BTHE, sums, eps)
+    (turned_q, turned_k), (q, k) = above, below
+    weighed_BHME = torch.einsum("bthm,bthe->bhme", turned_k, v_BTHE)
+    weights_BTH = torch.einsum("bthm,bhm->bth", q, k.sum(dim=1))
+    return torch.einsum("bthm,bhme->bthe", turned_q, weighed_BHME) / (weights_BTH[..., None] + eps)
+
+
+def _causal(
+    turned_q: Tensor, turned_k: Tensor, q: Tensor, k: Tensor, v: Tensor, sums: Sums | None, eps: float
+) -> Tensor:
+    B, T, H, M = q.shape
+    weighed_BHME = q.new_zeros(B, H, M, v.shape[3]) if sums is None else sums.weighed
+    total_BHM = q.new_zeros(B, H, M) if sums is None else sums.total
     before_CC = torch.ones(_CHUNK, _CHUNK, dtype=torch.bool, device=q.device).tril()
     parts = []
     for first in range(0, T, _CHUNK):
@@ -120,12 +139,12 @@ def _causal(turned_q: Tensor, turned_k: Tensor, q: Tensor, k: Tensor, v: Tensor,
         n = min(_CHUNK, T - first)
         products = torch.einsum("bche,bdhe->bhcd", turned_q[:, here], turned_k[:, here]) * before_CC[:n, :n]
         above = torch.einsum("bhcd,bdhf->bchf", products, v[:, here])
-        above = above + torch.einsum("bche,bhef->bchf", turned_q[:, here], weighed_BHEE)
-        totals_BCHE = total_BHE[:, None] + k[:, here].cumsum(dim=1)
-        below = torch.einsum("bche,bche->bch", q[:, here], totals_BCHE)
-        parts.append(above / (below[..., None] + _EPS))
-        weighed_BHEE = weighed_BHEE + torch.einsum("bche,bchf->bhef", turned_k[:, here], v[:, here])
-        total_BHE = totals_BCHE[:, -1]
+        above = above + torch.einsum("bche,bhef->bchf", turned_q[:, here], weighed_BHME)
+        totals_BCHM = total_BHM[:, None] + k[:, here].cumsum(dim=1)
+        below = torch.einsum("bche,bche->bch", q[:, here], totals_BCHM)
+        parts.append(above / (below[..., None] + eps))
+        weighed_BHME = weighed_BHME + torch.einsum("bche,bchf->bhef", turned_k[:, here], v[:, here])
+        total_BHM = totals_BCHM[:, -1]
     if sums is not None:
-        sums.weighed, sums.total = weighed_BHEE, total_BHE
+        sums.weighed, sums.total = weighed_BHME, total_BHM
     return torch.cat(parts, dim=1)

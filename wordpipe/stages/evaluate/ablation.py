@@ -65,9 +65,9 @@ def rise_without(
 
 def layer_rises(model: "Transformer", sample: HeldOut, before: float, report: Report) -> dict[str, Floats]:
     """The same of layers left out, their input going on: encoder, decoder → (L,)."""
-    from wordpipe.model import attention_of, layer_off
+    from wordpipe.model import layer_off, layers_of
 
-    layers = {name: len(some) for name, some in attention_of(model).items() if name != "cross"}
+    layers = layers_of(model)
     total, done, found = sum(layers.values()), 0, dict[str, Floats]()
     for name, n_layers in layers.items():
         found[name] = np.zeros(n_layers)

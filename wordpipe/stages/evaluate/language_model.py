@@ -166,7 +166,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
     opened.need_guesses()
     config, n_ids = opened.model.config, number_of_ids(opened.tokenizer)
     # more positions than the model was made for only where it needs no table of them
-    if wanted is not None and wanted > config.max_len and config.positions in ("learned", "sinusoidal"):
+    if wanted is not None and wanted > config.max_len and (config.has_fixed_length or config.positions == "sinusoidal"):
         expected = f"at most {config.max_len}"
         raise ConfigError("the model has no more positions", where="seq_len", got=wanted, expected=expected)
     seq_len, task = wanted or min(config.max_len, _MAX_DEFAULT_SEQ_LEN), task_of(opened, n_ids)

@@ -133,9 +133,15 @@ def student_config(teacher: ModelConfig, n_layers: int | None) -> ModelConfig:
     if n_layers > teacher.n_layers:
         raise ConfigError("a student has no more layers than its teacher", where="n_layers", got=n_layers,
                           expected=f"at most {teacher.n_layers}")  # fmt: skip
-    windows = tuple(teacher.windows[layer] for layer in _layers(teacher.n_layers, n_layers))
+    layers = _layers(teacher.n_layers, n_layers)
+    windows = tuple(teacher.windows[layer] for layer in layers)
+    mixers = tuple(teacher.layer_mixers[layer] for layer in layers)
     segments = 0 if teacher.positions == "learned" else teacher.segments
-    return replace(teacher, n_layers=n_layers, windows=windows, segments=segments, pair_head=False)
+    return replace(
+        teacher, n_layers=n_layers, windows=windows, attention="dot", mixers=mixers, segments=segments, pair_head=False,
+        linformer_dim=teacher.linformer_dim if "linformer" in mixers else 0,
+        state_dim=teacher.state_dim if "ssm" in mixers else 0,
+    )  # fmt: skip
 
 
 def _layers(n_theirs: int, n_ours: int) -> list[int]:
