@@ -83,17 +83,17 @@ def growth() -> str:
 def plan() -> str:
     """A terabyte of text, and a billion vectors."""
     rows = [
-        [line.stage, f"{line.machines}{' GPUs' if line.is_gpu else ''}", _time(line.hours), f"{line.gigabytes:,.0f} GB",
+        [line.stage, f"{line.machines}{' GPU' if line.is_gpu else ''}", _time(line.hours), f"{line.gigabytes:,.0f} GB",
          line.memory, f"${line.dollars:,.0f}"]
         for line in _plan()
     ]  # fmt: skip
-    total = sum(line.dollars for line in _plan())
+    total = sum(line.dollars for line in _plan() if not line.stage.startswith("or "))
     head = ["stage", "machines", "time", "read and written", "memory of a process", "cost"]
     text = (
         f"Assumed: machines of {ASSUMED['processors']} processors like those that were measured, "
         f"{ASSUMED['efficiency']:.0%} of their speed together, {ASSUMED['gbit_per_s']:g} Gbit/s each; "
         f"${ASSUMED['dollars_per_processor_hour']:g} for a processor's hour, ${ASSUMED['dollars_per_gpu_hour']:g} for a "
-        f"GPU's. All: ${total:,.0f}, and ${TEXT_GB * ASSUMED['dollars_per_gb_month']:,.0f} a month for each terabyte in a "
+        f"GPU's. All, with word vectors: ${total:,.0f}, and ${TEXT_GB * ASSUMED['dollars_per_gb_month']:,.0f} a month for each terabyte in a "
         "store of objects. "
         "Made of the measured rates by `docs/wordpipe_docs/scale_figures.py`."
     )
