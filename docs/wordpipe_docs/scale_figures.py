@@ -93,8 +93,8 @@ def plan() -> str:
         f"Assumed: machines of {ASSUMED['processors']} processors like those that were measured, "
         f"{ASSUMED['efficiency']:.0%} of their speed together, {ASSUMED['gbit_per_s']:g} Gbit/s each; "
         f"${ASSUMED['dollars_per_processor_hour']:g} for a processor's hour, ${ASSUMED['dollars_per_gpu_hour']:g} for a "
-        f"GPU's. All, with word vectors: ${total:,.0f}, and ${TEXT_GB * ASSUMED['dollars_per_gb_month']:,.0f} a month for each terabyte in a "
-        "store of objects. "
+        f"GPU's. All, with word vectors: ${total:,.0f}, and "
+        f"${TEXT_GB * ASSUMED['dollars_per_gb_month']:,.0f} a month for each terabyte in a store of objects. "
         "Made of the measured rates by `docs/wordpipe_docs/scale_figures.py`."
     )
     return f"{table(head, rows)}\n\n{text}"
