@@ -46,6 +46,7 @@ def setting(
     section: str = "",
     expert: bool = False,
     option: bool = True,
+    later: bool = False,
     **bounds: Any,
 ) -> Any:
     """Declare one setting.
@@ -60,6 +61,8 @@ def setting(
         section: the heading of help that it and those after it stand under, where a stage has many.
         expert: its option is shown by `--help-all` alone.
         option: False where it has no option of its own: it is set in TOML, in Python, or by `--set NAME=VALUE`.
+        later: it came when there were artifacts without it, and its default is what they had: with that it is no part of the
+            recipe, so that they stay fresh.
         bounds: `ge`, `gt`, `le`, `lt`, `min_length`, `pattern`, as in pydantic.
     """
     extra: dict[str, Any] = {"recipe": recipe and not artifact, "artifact": artifact}
@@ -71,6 +74,8 @@ def setting(
         extra["expert"] = True
     if not option:
         extra["option"] = False
+    if later:
+        extra["later"] = True
     return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 
@@ -120,7 +125,11 @@ class Settings(BaseModel):
 
     def recipe(self) -> dict[str, Any]:
         """The settings that decide the result, as JSON values."""
-        kept = {name for name in type(self).model_fields if declared(type(self), name).get("recipe", True)}
+        kept = {
+            name for name, field in type(self).model_fields.items()
+            if (known := declared(type(self), name)).get("recipe", True)
+            and not (known.get("later") and getattr(self, name) == field.default)
+        }  # fmt: skip
         named = {f"{name} is given": True for name in self.artifact_fields() if getattr(self, name) is not None}
         return {**self.model_dump(mode="json", include=kept), **named}  # an input's digest does not say what it is for
 

@@ -15,12 +15,12 @@ from wordpipe.errors import BudgetError, ConfigError, PeerError
 from wordpipe.model import seed_of
 from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
 from wordpipe.training.distributed import World, sum_gradients
-from wordpipe.training.objectives import AnyTargets, Causal, Examples, Masked, Objective, Task
+from wordpipe.training.objectives import AnyTargets, Examples, Masked, Objective, Task
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
 from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
 from wordpipe.training.precision import Execution, LossScaler
 from wordpipe.training.sequences import Blocks
-from wordpipe.training.settings import ElectraSettings, PretrainSettings
+from wordpipe.training.settings import ElectraSettings, MaskedSettings, PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
 from wordpipe.training.trainer import Gradients, L, Measured, Trainer
 from wordpipe.training.validation import Validation
@@ -278,7 +278,7 @@ def assemble(
         return _assemble_electra(settings, task, model, blocks, valid_ids, execution=execution, **given)
     objective: Objective = task.objective(execution.device)
     also = None
-    if not isinstance(objective, (Masked, Causal)):
+    if isinstance(settings, MaskedSettings) and settings.pair != "none":
         from wordpipe.training.pretraining.text_pairs import MaskedPairs, pair_measure
 
         assert isinstance(objective, MaskedPairs)

@@ -82,13 +82,17 @@ class PretrainSettings(Settings):
     )
     mixers: str = setting(
         "", "another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm "
-        "(state spaces), such as ssm,ssm,dot", metavar="NAME,…", option=False,
-    )  # fmt: skip
+        "(state spaces), such as ssm,ssm,dot", metavar="NAME,…", option=False, later=True)  # fmt: skip
     linformer_dim: int = setting(
-        64, "with layers of linformer: keys that those of a sequence are brought down to", ge=1, le=65_536, option=False
+        64,
+        "with layers of linformer: keys that those of a sequence are brought down to",
+        ge=1,
+        le=65_536,
+        option=False,
+        later=True,
     )
     state_dim: int = setting(
-        32, "with layers of ssm: numbers of each channel's state, even", ge=2, le=4_096, option=False
+        32, "with layers of ssm: numbers of each channel's state, even", ge=2, le=4_096, option=False, later=True
     )
     window: int = setting(
         0, "how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything", ge=0,
@@ -109,11 +113,10 @@ class PretrainSettings(Settings):
         None, "activation of the feed-forward (geglu, swiglu: gated), else the style's", option=False
     )
     tied: bool = setting(True, "the output matrix is the embedding table", option=False)
-    shared_layers: bool = setting(False, "all layers have the weights of one, as in ALBERT", option=False)
+    shared_layers: bool = setting(False, "all layers have the weights of one, as in ALBERT", option=False, later=True)
     embedding_dim: int = setting(
         0, "of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim", ge=0,
-        le=16_384, option=False,
-    )  # fmt: skip
+        le=16_384, option=False, later=True)  # fmt: skip
     dropout: float = setting(0.0, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
 
     seq_len: int | None = setting(
@@ -286,6 +289,7 @@ class MaskedSettings(PretrainSettings):
         "two texts in each sequence, and a second guess: does one follow the other (nsp: BERT's next sentence), or have "
         "they changed places (sop: ALBERT's sentence order)",
         expert=True,
+        later=True,
     )
 
     teacher: Path | None = setting(
