@@ -37,6 +37,7 @@ def test_each_knows_who_it_is_and_meets_the_others(options, tmp_path):
     assert [one.note for one in told if one.note] == ["from 0"]  # the first one speaks
 
 
+@pytest.mark.slow
 def test_one_that_dies_ends_all_which_begin_again(options, tmp_path):
     told: list[Progress] = []
     assert together(Numbers(tmp_path, deaths=2), options, told)["sum"] == 3
@@ -44,6 +45,7 @@ def test_one_that_dies_ends_all_which_begin_again(options, tmp_path):
     assert notes == ["process 1 of 2 died (WorkerCrashedError): all go on from what is saved"] * 2
 
 
+@pytest.mark.slow
 def test_the_third_death_is_the_last(options, tmp_path):
     with pytest.raises(PeerError, match="process 1 of 2 died, the third time") as caught:
         together(Numbers(tmp_path, deaths=3), options)
