@@ -67,9 +67,9 @@ def test_the_walk_of_a_command(built):
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 74),
-        ("query {built}/words water", 58),
-        ("query {built}/index water", 68),
+        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 69),
+        ("query {built}/words water", 54),
+        ("query {built}/index water", 66),
     ],
     ids=["train", "words", "index"],
 )

@@ -96,7 +96,7 @@ def test_we_load_their_electra(tmp_path):
 
 def test_generator_and_discriminator_read_by_the_same_embeddings():
     config = small_config("encoder", "classic", **ELECTRA)
-    whole = start_electra(config, 0.25, 3)
+    whole = start_electra(new_model(config, 3), 0.25, 3)
     assert whole.generator.embedding is whole.discriminator.embedding
     assert (generator_config(config, 0.25).dim, generator_config(config, 0.25).embedding_dim) == (8, 32)
     names = [name for name, _ in whole.named_parameters()]

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from tests.support.models import small_config
 from tests.training.test_text_pairs import N, masked, stream
-from wordpipe.model import start_electra
+from wordpipe.model import new_model, start_electra
 from wordpipe.training import masked_blocks
 from wordpipe.training.pretraining import Replaced, guesses, replaced, replaced_loss_sum, replaced_measure
 
@@ -17,7 +17,7 @@ FINDER = {"head": False, "output_bias": False, "replaced_head": True}
 
 
 def model_of(seed=1, **changes):
-    return start_electra(small_config("encoder", "classic", **FINDER | changes), 0.5, seed)
+    return start_electra(new_model(small_config("encoder", "classic", **FINDER | changes), seed), 0.5, seed)
 
 
 def given(seed=3, batch=8):

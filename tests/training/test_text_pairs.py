@@ -6,8 +6,8 @@ import torch
 
 from tests.support.models import small_config
 from wordpipe.model import new_model
-from wordpipe.training import Masked, loss_sum
-from wordpipe.training.pretraining import MaskedPairs, pair_accuracy, pair_blocks
+from wordpipe.training import Masked, loss_sum, pair_blocks
+from wordpipe.training.pretraining import MaskedPairs, pair_accuracy
 
 CLS, SEP, MASK, N = 2, 3, 4, 96
 
@@ -29,7 +29,7 @@ def made(kind, seed, seq_len=20, batch=16):
     blocks = pair_blocks(stream(4000, seed), seq_len=seq_len, cls_id=CLS, sep_id=SEP)
     numbers = np.random.default_rng(seed).permutation(len(blocks))[:batch]
     rows = blocks.rows(numbers)
-    objective = MaskedPairs(masked(), kind, SEP)
+    objective = MaskedPairs(masked(), kind)
     return rows, *objective.pairs(rows, torch.Generator().manual_seed(seed))
 
 
@@ -59,7 +59,7 @@ def test_pairs_are_what_a_slow_twin_makes(kind, seed):
 
 def test_targets_are_hidden_tokens_of_either_text_and_never_special():
     rows, *_ = made("nsp", 3)
-    objective = MaskedPairs(masked(0.4), "nsp", SEP)
+    objective = MaskedPairs(masked(0.4), "nsp")
     targets = objective.targets(rows, torch.Generator().manual_seed(5), 0.0)
     assert not {CLS, SEP, MASK} & {*targets.labels[targets.weights > 0].tolist()}
     again = objective.targets(rows, torch.Generator().manual_seed(5), 0.0)
@@ -74,7 +74,7 @@ def test_word_starts_go_with_their_tokens():
     starts = np.random.default_rng(0).random(4000) < 0.6
     blocks = pair_blocks(ids, seq_len=20, cls_id=CLS, sep_id=SEP, word_starts=starts)
     rows = blocks.rows(np.arange(8))
-    pairs, _, labels_B = MaskedPairs(masked(), "sop", SEP).pairs(rows, torch.Generator().manual_seed(2))
+    pairs, _, labels_B = MaskedPairs(masked(), "sop").pairs(rows, torch.Generator().manual_seed(2))
     assert pairs.word_starts_BT[:, 0].all()
     assert pairs.word_starts_BT[pairs.ids_BT == SEP].all()
     for row in torch.nonzero(labels_B == 0).flatten().tolist():
@@ -88,7 +88,7 @@ def test_word_starts_go_with_their_tokens():
 def test_the_loss_is_the_sum_of_both_and_moves_every_weight(kind):
     model = new_model(small_config("encoder", "classic", pair_head=True), 1)
     rows, *_ = made(kind, 4)
-    targets = MaskedPairs(masked(), kind, SEP).targets(rows, torch.Generator().manual_seed(4), 0.0)
+    targets = MaskedPairs(masked(), kind).targets(rows, torch.Generator().manual_seed(4), 0.0)
     total = loss_sum(model, targets)
     hidden_BTD = model.encode(targets.inputs, segments_BT=targets.segments)
     at = targets.positions[..., None].expand(-1, -1, hidden_BTD.shape[-1])
@@ -109,7 +109,7 @@ def test_the_loss_is_the_sum_of_both_and_moves_every_weight(kind):
 def test_one_batch_is_overfitted(kind):
     model = new_model(small_config("encoder", "classic", pair_head=True), 1)
     rows, *_ = made(kind, 4)
-    objective = MaskedPairs(masked(), kind, SEP)
+    objective = MaskedPairs(masked(), kind)
     targets = objective.targets(rows, torch.Generator().manual_seed(4), 0.0)
     optimiser = torch.optim.AdamW(model.parameters(), 3e-3)
     for _ in range(150):
@@ -123,7 +123,7 @@ def test_one_batch_is_overfitted(kind):
 def test_accuracy_is_that_of_the_second_head():
     model = new_model(small_config("encoder", "classic", pair_head=True), 1).eval()
     blocks = pair_blocks(stream(4000, 1), seq_len=20, cls_id=CLS, sep_id=SEP)
-    objective = MaskedPairs(masked(), "sop", SEP)
+    objective = MaskedPairs(masked(), "sop")
     with torch.no_grad():
         model.pair_classifier.weight.zero_()
         model.pair_classifier.bias.copy_(torch.tensor([1.0, 0.0]))

@@ -29,7 +29,7 @@ from wordpipe.artifacts.hashing import hash_bytes
 from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST, Manifest, OutputEntry
 from wordpipe.artifacts.publish import failpoint
 from wordpipe.errors import ArtifactError, InputError, StorageError
-from wordpipe.storage import Bucket, Replaced, StoredObject, Url, open_bucket, url_of
+from wordpipe.storage import Bucket, Replaced, StoredObject, Url, open_bucket
 
 _REQUESTS = 8  # under way at once
 RANGE = 4 << 20  # bytes of one of them
@@ -367,13 +367,3 @@ def _asked(pool: ThreadPoolExecutor, bucket: Bucket, one: _Wanted, start: int) -
     if one.size == 0:
         return None
     return pool.submit(bucket.read_range, one.key, start, min(start + RANGE, one.size), one.e_tag)
-
-
-def local_folder(path: Path) -> Path:
-    """Where the artifact that a path means can be opened: the path itself, or of a URL the copy.
-
-    Raises:
-        WordpipeError: as from `fetch_artifact`.
-    """
-    url = url_of(path)
-    return path if url is None else fetch_artifact(url)

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wordpipe.artifacts.hashing import HashCache, hash_fd
 from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST, InputEntry, Kind, Manifest, OutputEntry
-from wordpipe.artifacts.mirror import forget_copy, has_manifest, local_folder, read_remote_manifest
 from wordpipe.artifacts.publish import OutputLock, asides, files_under, manifest_bytes, recover
 from wordpipe.artifacts.untrusted import damage_named, parse_array, read_fact
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
-from wordpipe.storage import as_path, name_beside, open_bucket, url_of
+from wordpipe.storage import as_path, name_beside, url_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -134,6 +133,8 @@ _MADE_BY: dict[Kind, str] = {
 def is_artifact(path: Path) -> bool:
     """Whether `path` is a folder with a manifest, or a URL with one. Raises StorageError: a store refused to say."""
     if (url := url_of(path)) is not None:
+        from wordpipe.artifacts.mirror import has_manifest  # a folder of this machine does without
+
         return has_manifest(url)
     return (path / MANIFEST).is_file()
 
@@ -179,7 +180,7 @@ class Artifact:
         self._open: dict[str, int] = {}
         kinds = tuple(kinds)
         for left in reversed(range(_TRIES)):
-            self._at = local_folder(self.path)
+            self._at = self._local_folder()
             try:
                 self._open_all(kinds, verify, on_bytes)
                 return
@@ -190,7 +191,17 @@ class Artifact:
                 if not (again or damaged_copy):
                     raise
                 if damaged_copy:  # which is fetched again
+                    from wordpipe.artifacts.mirror import forget_copy
+
                     forget_copy(self._at)
+
+    def _local_folder(self) -> Path:
+        """Where it can be opened: its path, or of a URL the copy. Raises WordpipeError: as from `fetch_artifact`."""
+        if (url := url_of(self.path)) is None:
+            return self.path
+        from wordpipe.artifacts.mirror import fetch_artifact
+
+        return fetch_artifact(url)
 
     def __enter__(self) -> "Artifact":
         return self
@@ -373,6 +384,9 @@ def manifest_at(path: str | os.PathLike[str], kinds: Iterable[Kind] = ()) -> Man
     if (url := url_of(path)) is None:
         with Artifact(path, kinds, verify=False) as artifact:
             return artifact.manifest
+    from wordpipe.artifacts.mirror import read_remote_manifest
+    from wordpipe.storage import open_bucket
+
     found = read_remote_manifest(open_bucket(url.bucket), url)
     if found is None:
         raise ArtifactError("no such artifact", where=str(url), hint="check the URL, or run the stage that makes it")

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -273,6 +273,6 @@ def _sender(reports: Any) -> Report:
         now, is_end = time.monotonic(), progress.done == progress.total
         if progress.note or is_end or progress.phase != last["phase"] or now - last["at"] > _REPORT_S:
             last.update(phase=progress.phase, at=now)
-            reports.put_nowait(replace(progress))
+            reports.put_nowait(progress)
 
     return send

@@ -21,25 +21,22 @@ _SHARED = ("embedding", "position_embedding", "segment_embedding", "embedding_no
 class Electra(nn.Module):
     """Generator and discriminator with one set of embeddings.
 
-    The weights are uninitialised memory: fill them with `start_electra`.
+    The generator's own weights are uninitialised memory: `start_electra` fills them.
 
     Args:
-        config: of the discriminator, with `replaced_head`.
+        discriminator: what the model will be; it has `replaced_head`.
         share: width of the generator as a share of the discriminator's.
 
     Attributes:
-        config: as given.
-        discriminator: what the model will be.
+        config: of the discriminator.
+        discriminator: as given.
         generator: what makes its task.
     """
 
-    def __init__(self, config: ModelConfig, share: float) -> None:
+    def __init__(self, discriminator: LanguageModel, share: float) -> None:
         super().__init__()
-        self.config = config
-        self.discriminator = LanguageModel(config)
-        self.generator = LanguageModel(generator_config(config, share))
-        for name in _SHARED:
-            setattr(self.generator, name, getattr(self.discriminator, name))
+        self.config, self.discriminator = discriminator.config, discriminator
+        self.generator = LanguageModel(generator_config(self.config, share))
 
     @property
     def recompute(self) -> bool:
@@ -61,9 +58,10 @@ def generator_config(config: ModelConfig, share: float) -> ModelConfig:
     )  # fmt: skip
 
 
-def start_electra(config: ModelConfig, share: float, seed: int) -> Electra:
-    """Both with fresh weights."""
-    model = Electra(config, share)
+def start_electra(discriminator: LanguageModel, share: float, seed: int) -> Electra:
+    """A discriminator, with its weights, and a fresh generator that reads by its embeddings."""
+    model = Electra(discriminator, share)
     initialise(model.generator, seed)
-    initialise(model.discriminator, seed)  # the embeddings that both have are these
+    for name in _SHARED:
+        setattr(model.generator, name, getattr(discriminator, name))
     return model

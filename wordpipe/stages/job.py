@@ -28,7 +28,6 @@ from wordpipe.artifacts import (
     Kind,
     Manifest,
     OutputLock,
-    RemoteOutput,
     ResumeCache,
     check_replaceable,
     clear_leftovers,
@@ -58,7 +57,7 @@ from wordpipe.storage import Url, as_path, url_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from wordpipe.artifacts import TableWriter
+    from wordpipe.artifacts import RemoteOutput, TableWriter
     from wordpipe.engines import Engine, EngineName, EngineOptions, ShardWork
 
 PathLike = str | os.PathLike[str]
@@ -378,7 +377,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
             remote.send(target, lambda done, total: job.report("sending", done / 1e6, total / 1e6, "MB"))
 
 
-def _remote_output(url: Url, kind: Kind, run: RunOptions) -> RemoteOutput:
+def _remote_output(url: Url, kind: Kind, run: RunOptions) -> "RemoteOutput":
     """The place of an output at a URL. Raises ConfigError: other processes would have to see where it is made."""
     if run.engine != "local":
         hint = "write to a folder that all machines see, then wordpipe copy FOLDER URL"
@@ -386,6 +385,8 @@ def _remote_output(url: Url, kind: Kind, run: RunOptions) -> RemoteOutput:
     if process_number("WORLD_SIZE", 1) > 1:
         hint = "write to a folder, then wordpipe copy FOLDER URL"
         raise ConfigError("a training of several processes writes to a folder", where=str(url), hint=hint)
+    from wordpipe.artifacts import RemoteOutput
+
     return RemoteOutput(url, kind)
 
 

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         block_order,
         causal_blocks,
         masked_blocks,
+        pair_blocks,
         permute,
         shuffled,
         spread,

@@ -281,7 +281,8 @@ def assemble(
     if isinstance(settings, MaskedSettings) and settings.pair != "none":
         from wordpipe.training.pretraining.text_pairs import MaskedPairs, pair_measure
 
-        assert isinstance(objective, MaskedPairs)
+        assert isinstance(objective, Masked)
+        objective = MaskedPairs(objective, settings.pair)
         also = pair_measure(objective, task.blocks(valid_ids, blocks.seq_len)) if len(valid_ids) >= 2 else None
     if teacher is not None:
         from wordpipe.training.pretraining.distillation import Distilled

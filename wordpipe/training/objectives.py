@@ -22,7 +22,7 @@ positions come to 37.6. A span that the budget cuts is kept up to its last whole
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,13 +33,12 @@ from torch.nn import functional as F
 from wordpipe.model import Architecture, LanguageModel
 from wordpipe.training.cross_entropy import cross_entropy_sum
 from wordpipe.training.plan import SpecialIds
-from wordpipe.training.sequences import Blocks, Rows, causal_blocks, masked_blocks
+from wordpipe.training.sequences import Blocks, Rows, causal_blocks, masked_blocks, pair_blocks
 from wordpipe.training.settings import MaskedSettings, PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
-    from wordpipe.training.pretraining.text_pairs import MaskedPairs
 
 MaskUnit = Literal["token", "word", "span"]
 
@@ -61,7 +60,6 @@ class Targets:
         labels: the ids to predict, (B, K), int64.
         weights: 1 where the label counts, 0 where it does not, (B, K), float32.
         segments: which text of a pair each input belongs to, (B, T), int64; None where there are no pairs.
-        pair_labels: what is to be said of the two texts of each sequence, (B,), 0 or 1; None: nothing is.
     """
 
     inputs: Tensor
@@ -69,7 +67,6 @@ class Targets:
     labels: Tensor
     weights: Tensor
     segments: Tensor | None = None
-    pair_labels: Tensor | None = None
 
     def __len__(self) -> int:
         """Sequences."""
@@ -91,8 +88,40 @@ class Targets:
             self.inputs[first:last], None if self.positions is None else self.positions[first:last],
             self.labels[first:last], self.weights[first:last],
             None if self.segments is None else self.segments[first:last],
-            None if self.pair_labels is None else self.pair_labels[first:last],
         )  # fmt: skip
+
+
+class OwnLoss:
+    """Targets that know their loss: of several models, or of several parts."""
+
+    def loss_sum(self, model: Any, label_smoothing: float) -> Tensor:
+        """The loss summed over the targets, float32; the arguments are those of `loss_sum`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class WithTargets(OwnLoss):
+    """Hidden tokens with something beside them, which counts as they do.
+
+    Attributes:
+        targets: as of masked language modelling.
+    """
+
+    targets: Targets
+
+    def __len__(self) -> int:
+        """Sequences."""
+        return len(self.targets)
+
+    @property
+    def n_targets(self) -> Tensor:
+        """Labels that count, a scalar on the device."""
+        return self.targets.n_targets
+
+    @property
+    def n_positions(self) -> int:
+        """Positions that are read."""
+        return self.targets.n_positions
 
 
 class AnyTargets(Protocol):
@@ -363,15 +392,6 @@ class Examples(Protocol):
         ...
 
 
-@runtime_checkable
-class OwnLoss(Protocol):
-    """Targets that know their loss: of several models, or of several parts."""
-
-    def loss_sum(self, model: Any, /) -> Tensor:
-        """The loss summed over the targets, float32."""
-        ...
-
-
 def loss_sum(model: "Transformer", targets: AnyTargets, label_smoothing: float = 0.0) -> Tensor:
     """Cross-entropy summed over the targets, in nats, float32.
 
@@ -385,7 +405,7 @@ def loss_sum(model: "Transformer", targets: AnyTargets, label_smoothing: float =
             For training only: a held-out loss with ε has no perplexity.
     """
     if isinstance(targets, OwnLoss):
-        return targets.loss_sum(model)
+        return targets.loss_sum(model, label_smoothing)
     if not isinstance(targets, Targets):
         from wordpipe.model import EncoderDecoder
         from wordpipe.training.pair_targets import Continuations, PairTargets, continuation_loss_sum, pair_loss_sum
@@ -397,17 +417,8 @@ def loss_sum(model: "Transformer", targets: AnyTargets, label_smoothing: float =
         assert isinstance(targets, PairTargets)
         return pair_loss_sum(model, targets, label_smoothing)
     assert isinstance(model, LanguageModel)
-    at_BK = targets.positions
-    if targets.pair_labels is not None and at_BK is not None:
-        at_BK = F.pad(at_BK, (1, 0))  # the first position, too
-    hidden_BKD = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=at_BK)
-    of_pairs = torch.zeros((), device=hidden_BKD.device)
-    if targets.pair_labels is not None:
-        logits_B2 = model.pair_logits(hidden_BKD[:, 0]).float()
-        share = targets.weights.sum() / len(targets)  # the mean over sequences beside that over tokens
-        of_pairs = share * F.cross_entropy(logits_B2, targets.pair_labels, reduction="sum")
-        hidden_BKD = hidden_BKD[:, 1:]
-    return of_pairs + cross_entropy_sum(
+    hidden_BKD = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions)
+    return cross_entropy_sum(
         model.features_at(hidden_BKD.flatten(0, 1)), model.output_matrix, model.output_bias, targets.labels.flatten(),
         targets.weights.flatten(), label_smoothing,
     )  # fmt: skip
@@ -465,23 +476,16 @@ class Task:
         if self.architecture == "decoder":
             return causal_blocks(ids, seq_len=seq_len)
         if self._pair != "none" and not valid:
-            from wordpipe.training.pretraining.text_pairs import pair_blocks
-
             return pair_blocks(ids, seq_len=seq_len, cls_id=self._begin, sep_id=self._end, word_starts=word_starts)
         return masked_blocks(ids, seq_len=seq_len, cls_id=self._begin, sep_id=self._end, word_starts=word_starts)
 
-    def objective(self, device: torch.device, *, valid: bool = False) -> "Masked | Causal | MaskedPairs":
+    def objective(self, device: torch.device, *, valid: bool = False) -> Masked | Causal:
         """What is trained, or (`valid`) what the held-out loss measures."""
         if not isinstance(self._settings, MaskedSettings):
             return Causal(bos_id=self.before[0] if self.before else None)
         settings = MaskedSettings.make(VALID_MASKS) if valid else self._settings
-        masked = Masked(
+        return Masked(
             rate=settings.mask_rate, rate_end=settings.mask_rate_end, unit=settings.mask_unit,
             mask_share=settings.mask_share, random_share=settings.shown_at_random, mask_id=self._mask_id,
             special_ids=self._special.present(), n_tokens=self._n_tokens, device=device,
         )  # fmt: skip
-        if settings.pair == "none":
-            return masked
-        from wordpipe.training.pretraining.text_pairs import MaskedPairs
-
-        return MaskedPairs(masked, settings.pair, self._end)

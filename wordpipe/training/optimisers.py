@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from wordpipe.errors import ArtifactError
-from wordpipe.model import Electra, ModelConfig
+from wordpipe.model import ModelConfig
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
@@ -69,7 +69,7 @@ def make_optimiser(
         # norms and biases have one axis; `blocks.i.attention.score` has two, but is one vector per head
         stack, _, inside = name.partition(".")
         own = inside if stack in _STACKS else name
-        config = model.generator.config if isinstance(model, Electra) and stack == "generator" else model.config
+        config = getattr(model, stack).config if stack in _STACKS else model.config
         if (
             weight.dim() == 2
             and own.startswith(("blocks.", "head.", "replaced_head.dense"))

@@ -98,9 +98,20 @@ def masked_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_star
     Raises:
         InputError: the stream is empty.
     """
-    refuse_short(len(ids), 1)
+    _refuse_short(len(ids), 1)
     width = min(seq_len - 2, len(ids))
     return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id,), word_starts=word_starts)
+
+
+def pair_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_starts: Flags | None = None) -> Blocks:
+    """Sequences of `seq_len` positions: [CLS], seq_len - 3 ids, and both [SEP] at the end, of which `MaskedPairs` moves one.
+
+    Raises:
+        InputError: the stream has fewer than two ids.
+    """
+    _refuse_short(len(ids), 2)
+    width = min(seq_len - 3, len(ids))
+    return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id, sep_id), word_starts=word_starts)
 
 
 def causal_blocks(ids: Ids, *, seq_len: int) -> Blocks:
@@ -111,7 +122,7 @@ def causal_blocks(ids: Ids, *, seq_len: int) -> Blocks:
     Raises:
         InputError: the stream has no id to predict.
     """
-    refuse_short(len(ids), 2)
+    _refuse_short(len(ids), 2)
     stride = min(seq_len, len(ids) - 1)
     return Blocks(ids, width=stride + 1, stride=stride)
 
@@ -156,8 +167,7 @@ def _sent(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device, non_blocking=True)
 
 
-def refuse_short(n_ids: int, least: int) -> None:
-    """Refuse a stream of fewer ids. Raises InputError: so it is."""
+def _refuse_short(n_ids: int, least: int) -> None:
     if n_ids < least:
         raise InputError(
             "no text to train on", got=f"{n_ids} tokens", hint="look at the corpus: wordpipe show, or give more text"

@@ -82,7 +82,8 @@ class PretrainSettings(Settings):
     )
     mixers: str = setting(
         "", "another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm "
-        "(state spaces), such as ssm,ssm,dot", metavar="NAME,…", option=False, later=True)  # fmt: skip
+        "(state spaces), such as ssm,ssm,dot", metavar="NAME,…", option=False, later=True,
+    )  # fmt: skip
     linformer_dim: int = setting(
         64,
         "with layers of linformer: keys that those of a sequence are brought down to",
@@ -116,7 +117,8 @@ class PretrainSettings(Settings):
     shared_layers: bool = setting(False, "all layers have the weights of one, as in ALBERT", option=False, later=True)
     embedding_dim: int = setting(
         0, "of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim", ge=0,
-        le=16_384, option=False, later=True)  # fmt: skip
+        le=16_384, option=False, later=True,
+    )  # fmt: skip
     dropout: float = setting(0.0, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
 
     seq_len: int | None = setting(

@@ -14,7 +14,7 @@ from typing import Any
 
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.classes import BERT
-from wordpipe.model.hf.family import Family, refusal
+from wordpipe.model.hf.family import Family
 
 _UNSHARED = {"embedding_dim": (0,), "shared_layers": (False,)}
 _NO_DROPOUT = dict.fromkeys(("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout"), 0.0)
@@ -55,15 +55,7 @@ DISTILBERT = Family(
 """`DistilBertForMaskedLM`: BERT without segments, its dimensions by other names, and an epsilon that no key changes."""
 
 
-def _albert_to_hf(config: ModelConfig) -> dict[str, Any]:
-    return {"embedding_size": config.embedding_dim}
-
-
-def _albert_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    size = values.get("embedding_size", 128)
-    if type(size) is not int or size < 1:
-        raise refusal("embedding_size", size, "a whole number of at least 1")
-    return {"embedding_dim": size, "shared_layers": True}
+_NARROW = {**BERT.keys, "embedding_dim": ("embedding_size", 128)}
 
 
 _LAYER = "albert.encoder.albert_layer_groups.0.albert_layers.0"
@@ -79,7 +71,7 @@ ALBERT = Family(
         "shared_layers": (True,),
         "embedding_dim": lambda config: (config.embedding_dim or config.dim,),
     },
-    keys=BERT.keys,
+    keys=_NARROW,
     activation=("hidden_act", "gelu_new", BERT.activation[2]),
     refused={"num_hidden_groups": (1,), "inner_group_num": (1,), **BERT.refused},
     constants={
@@ -88,8 +80,6 @@ ALBERT = Family(
         "inner_group_num": 1,
         "classifier_dropout_prob": 0.0,
     },
-    to_hf=_albert_to_hf,
-    from_hf=_albert_from_hf,
     weights={
         "embedding": "albert.embeddings.word_embeddings.weight",
         "position_embedding": "albert.embeddings.position_embeddings.weight",
@@ -125,10 +115,7 @@ def _electra_to_hf(config: ModelConfig) -> dict[str, Any]:
 
 
 def _electra_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    size = values.get("embedding_size", 128)
-    if type(size) is not int or size < 1:
-        raise refusal("embedding_size", size, "a whole number of at least 1")
-    return {"embedding_dim": 0 if size == fields["dim"] else size}
+    return {"embedding_dim": 0} if fields["embedding_dim"] == fields["dim"] else {}
 
 
 ELECTRA = Family(
@@ -142,7 +129,7 @@ ELECTRA = Family(
         "output_bias": (False,),
         "replaced_head": (True,),
     },
-    keys=BERT.keys,
+    keys=_NARROW,
     activation=BERT.activation,
     refused=BERT.refused,
     constants=BERT.constants,

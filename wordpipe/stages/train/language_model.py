@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, TOKENIZER_B, Artifact, read_schema
@@ -189,18 +188,6 @@ class _Start:
 
 
 @dataclass(frozen=True)
-class _Finder(_Start):
-    """A generator and a discriminator, which is the model."""
-
-    def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
-        """Say and record what is going to be trained."""
-        plan, blocks = trainer.plan, trainer.learner.blocks
-        job.counts |= {"sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
-        job.facts["tokens_per_step"] = plan.tokens_per_step
-        _note_shape(job, trainer, f"{plan.tokens_per_step:,} tokens")
-
-
-@dataclass(frozen=True)
 class _OnPairs(_Start):
     """The second texts of pairs, by a decoder: what `generate` is given as a prompt is a first text, whole.
 
@@ -271,17 +258,13 @@ def _prepare(job: Job, path: PathLike, settings: PretrainSettings) -> _Start:
             "the second texts have a vocabulary of their own, and a decoder has one for both", where=source.path,
             hint="tokenize the corpus with --vocabulary joint, or train an encoder-decoder: wordpipe train seq2seq",
         )  # fmt: skip
+    trained: Any = with_special_ids(model, config, special)
     if isinstance(settings, ElectraSettings):
         from wordpipe.model import start_electra
 
-        whole = start_electra(config, settings.generator_size, settings.seed)
-        if settings.init_embeddings is not None:
-            with torch.no_grad():
-                whole.discriminator.embedding.copy_(model.embedding)
-        model = whole  # type: ignore[assignment]
-    return (_OnPairs if answers else _Finder if isinstance(settings, ElectraSettings) else _Start)(
-        source, tokenizer, data, special, task,
-        model if isinstance(settings, ElectraSettings) else with_special_ids(model, config, special), begin, seq_len,
+        trained = start_electra(trained, settings.generator_size, settings.seed)
+    return (_OnPairs if answers else _Start)(
+        source, tokenizer, data, special, task, trained, begin, seq_len,
         seed=settings.seed if parent is None else seed_of(settings.seed, "init", parent), settings=settings,
         frame=FRAMES["framed source" if answers else config.architecture],
         teacher=None if teacher is None else teacher.model,
@@ -362,7 +345,8 @@ def _announce(job: Job, start: _Start, streams: Mapping[str, Stream], training: 
     job.counts |= {"sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
     job.facts["tokens_per_step"] = plan.tokens_per_step
     _note_shape(job, training, f"{plan.tokens_per_step:,} tokens")
-    compare_with_frequencies(job, streams["train"].counts, plan.label_smoothing)
+    if not isinstance(start.settings, ElectraSettings):  # whose loss is of several parts
+        compare_with_frequencies(job, streams["train"].counts, plan.label_smoothing)
     _warn_of_the_plan(job, start.seq_len, streams["train"].n_ids, training)
     if not streams["valid"].n_ids:
         job.note(

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
 from wordpipe.errors import BudgetError
-from wordpipe.model import Architecture, Electra, LanguageModel, ModelConfig, new_model, save_hf, transformers_class
+from wordpipe.model import Architecture, LanguageModel, ModelConfig, new_model, save_hf, transformers_class
 from wordpipe.runtime import Report, stop_signal, without_memory
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.tokens import special_names
@@ -35,7 +35,7 @@ from wordpipe.training import (
     unigram_entropy,
     write_streams,
 )
-from wordpipe.training.settings import PretrainSettings
+from wordpipe.training.settings import ElectraSettings, PretrainSettings
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
@@ -186,14 +186,18 @@ def _warn(job: Job, trainer: Trainer[Any], warned: int) -> int:
 
 
 def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
-    is_of_tokens = "generator_loss" not in trainer.metrics  # no sum of several losses
-    more = "" if not is_of_tokens or (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
+    more = "" if not _is_of_tokens(trainer) or (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
     if (nearest := trainer.metrics.get("valid_nearest")) is not None:
         pairs = round(trainer.metrics["valid_pairs"])
         found = f"{nearest:.1%}" if pairs >= _ENOUGH_PAIRS else f"{round(nearest * pairs)}"
         more = f", {found} of {pairs:,} held-out texts are nearest to their partner"
         more += "" if pairs >= _ENOUGH_PAIRS else ": too few to judge"
     job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{more}")
+
+
+def _is_of_tokens(trainer: Trainer[Any]) -> bool:
+    """Whether the held-out loss is that of guessing tokens, and not a sum of several."""
+    return "generator_loss" not in trainer.metrics
 
 
 def _figures_of(step: Step) -> dict[str, str]:
@@ -326,12 +330,15 @@ def _write_model(
     """The files of the model's folder."""
     if trainer.learner.skipped:
         job.counts["steps_skipped_overflow"] = trainer.learner.skipped
-    is_of_tokens = not isinstance(trainer.learner.model, Electra)
-    if is_of_tokens and "valid_loss" in job.metrics and (ppl := perplexity(job.metrics["valid_loss"])) is not None:
+    if (
+        _is_of_tokens(trainer)
+        and "valid_loss" in job.metrics
+        and (ppl := perplexity(job.metrics["valid_loss"])) is not None
+    ):
         job.metrics["perplexity"] = round(ppl, 3)
     config = trainer.learner.model.config
-    trained = trainer.learner.model
-    save_hf(trained.discriminator if isinstance(trained, Electra) else trained, config, job.write)
+    trained: Any = trainer.learner.model
+    save_hf(trained.discriminator if isinstance(settings, ElectraSettings) else trained, config, job.write)
     for name, content in tokenizer_files.items():
         job.write(name, content)
     if settings.keep_state:

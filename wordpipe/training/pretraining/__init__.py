@@ -24,6 +24,6 @@ if TYPE_CHECKING:
         replaced_loss_sum,
         replaced_measure,
     )
-    from wordpipe.training.pretraining.text_pairs import MaskedPairs, pair_accuracy, pair_blocks, pair_measure
+    from wordpipe.training.pretraining.text_pairs import MaskedPairs, pair_accuracy, pair_measure
 else:
     __getattr__, __dir__ = face(__name__, __file__)

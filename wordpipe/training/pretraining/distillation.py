@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from wordpipe.errors import ConfigError
 from wordpipe.model import LanguageModel, ModelConfig, new_model
-from wordpipe.training.objectives import Masked, Targets
+from wordpipe.training.objectives import Masked, WithTargets
 from wordpipe.training.sequences import Rows
 
 TEMPERATURE = 2.0
@@ -31,38 +31,22 @@ _LOGITS_AT_ONCE = 1 << 22  # numbers: 16 MiB of float32 for each of some
 
 
 @dataclass(frozen=True)
-class DistilledTargets:
+class DistilledTargets(WithTargets):
     """What is hidden, and who knows it.
 
     Attributes:
-        targets: as of masked language modelling.
         teacher: on the same device, in evaluation mode.
     """
 
-    targets: Targets
     teacher: LanguageModel
-
-    def __len__(self) -> int:
-        """Sequences."""
-        return len(self.targets)
-
-    @property
-    def n_targets(self) -> Tensor:
-        """Labels that count, a scalar on the device."""
-        return self.targets.n_targets
-
-    @property
-    def n_positions(self) -> int:
-        """Positions that are read."""
-        return self.targets.n_positions
 
     def rows(self, first: int, last: int) -> "DistilledTargets":
         """Sequences `first` to `last` - 1."""
         return replace(self, targets=self.targets.rows(first, last))
 
-    def loss_sum(self, model: LanguageModel) -> Tensor:
+    def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
         """See `distilled_loss_sum`."""
-        return distilled_loss_sum(model, self)
+        return distilled_loss_sum(model, self, label_smoothing)
 
 
 class Distilled:
@@ -81,12 +65,13 @@ class Distilled:
         return DistilledTargets(self._masked.targets(rows, generator, progress), self._teacher)
 
 
-def distilled_loss_sum(model: LanguageModel, given: DistilledTargets) -> Tensor:
+def distilled_loss_sum(model: LanguageModel, given: DistilledTargets, label_smoothing: float = 0.0) -> Tensor:
     """The loss above, summed over the targets, float32.
 
     Args:
         model: the student, on the device of the targets.
         given: what it sees and should predict, and its teacher.
+        label_smoothing: of the cross-entropy of the token, see `loss_sum`.
     """
     targets, teacher = given.targets, given.teacher
     hidden_ND = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions).flatten(0, 1)
@@ -98,7 +83,7 @@ def distilled_loss_sum(model: LanguageModel, given: DistilledTargets) -> Tensor:
     for first in range(0, len(labels_N), rows):
         some = slice(first, first + rows)
         parts = (hidden_ND[some], theirs_ND[some], labels_N[some], weights_N[some])
-        total = total + checkpoint(_part, model, teacher, *parts, use_reentrant=False)
+        total = total + checkpoint(_part, model, teacher, *parts, label_smoothing, use_reentrant=False)
     return total
 
 
@@ -109,6 +94,7 @@ def _part(
     theirs_ND: Tensor,
     labels_N: Tensor,
     weights_N: Tensor,
+    label_smoothing: float,
 ) -> Tensor:
     """The loss of some targets; their logits are not kept for the gradient."""
     logits_NV = model.logits_at(hidden_ND).float()
@@ -116,7 +102,7 @@ def _part(
         wanted_NV = torch.log_softmax(teacher.logits_at(theirs_ND).float() / TEMPERATURE, dim=1)
     found_NV = torch.log_softmax(logits_NV / TEMPERATURE, dim=1)
     apart_N = F.kl_div(found_NV, wanted_NV, reduction="none", log_target=True).sum(1) * TEMPERATURE**2
-    surprise_N = F.cross_entropy(logits_NV, labels_N, reduction="none")
+    surprise_N = F.cross_entropy(logits_NV, labels_N, reduction="none", label_smoothing=label_smoothing)
     turned_N = 1.0 - F.cosine_similarity(hidden_ND.float(), theirs_ND.float(), dim=1)
     losses_N = sum(weight * loss_N for weight, loss_N in zip(WEIGHTS, (apart_N, surprise_N, turned_N), strict=True))
     total: Tensor = (weights_N * losses_N).sum()

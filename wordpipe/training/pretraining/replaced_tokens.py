@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from wordpipe.model import Electra, seed_of
 from wordpipe.training.cross_entropy import cross_entropy_sum
-from wordpipe.training.objectives import Masked, Targets
+from wordpipe.training.objectives import Masked, WithTargets
 from wordpipe.training.sequences import Blocks, Rows, spread
 
 if TYPE_CHECKING:
@@ -31,38 +31,22 @@ _MEASURED, _AT_ONCE = 256, 32  # held-out sequences, and so many together
 
 
 @dataclass(frozen=True)
-class ReplacedTargets:
+class ReplacedTargets(WithTargets):
     """What is hidden, and what decides the guesses.
 
     Attributes:
-        targets: as of masked language modelling.
         draws: from [0, 1), one for each label, (B, K), float32.
     """
 
-    targets: Targets
     draws: Tensor
-
-    def __len__(self) -> int:
-        """Sequences."""
-        return len(self.targets)
-
-    @property
-    def n_targets(self) -> Tensor:
-        """Labels that count, a scalar on the device."""
-        return self.targets.n_targets
-
-    @property
-    def n_positions(self) -> int:
-        """Positions that are read."""
-        return self.targets.n_positions
 
     def rows(self, first: int, last: int) -> "ReplacedTargets":
         """Sequences `first` to `last` - 1."""
         return ReplacedTargets(self.targets.rows(first, last), self.draws[first:last])
 
-    def loss_sum(self, model: Electra) -> Tensor:
+    def loss_sum(self, model: Electra, label_smoothing: float) -> Tensor:
         """See `replaced_loss_sum`."""
-        return replaced_loss_sum(model, self)
+        return replaced_loss_sum(model, self, label_smoothing)
 
 
 class Replaced:
@@ -81,18 +65,19 @@ class Replaced:
         return ReplacedTargets(targets, torch.rand(targets.labels.shape, generator=generator, device=generator.device))
 
 
-def replaced_loss_sum(model: Electra, given: ReplacedTargets) -> Tensor:
+def replaced_loss_sum(model: Electra, given: ReplacedTargets, label_smoothing: float = 0.0) -> Tensor:
     """The loss above, summed over the hidden tokens, float32.
 
     Args:
         model: on the device of the targets.
         given: what it sees and should predict.
+        label_smoothing: of the generator's targets, see `loss_sum`.
     """
     targets, generator = given.targets, model.generator
     hidden_ND = generator.encode(targets.inputs, at_BK=targets.positions).flatten(0, 1)
     of_generator = cross_entropy_sum(
         generator.features_at(hidden_ND), generator.output_matrix, generator.output_bias, targets.labels.flatten(),
-        targets.weights.flatten(),
+        targets.weights.flatten(), label_smoothing,
     )  # fmt: skip
     shown_BT, is_replaced_BT = replaced(given, guesses(generator, hidden_ND, given.draws))
     logits_BT = model.discriminator.replaced_logits(model.discriminator.encode(shown_BT)).float()

@@ -11,19 +11,20 @@ Source: Devlin et al. 2019, section 3.1, task 2; Lan et al. 2020, section 3.1.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from wordpipe.model import seed_of
-from wordpipe.training.sequences import Blocks, Rows, refuse_short, spread
-from wordpipe.training.token_stream import Flags, Ids
+from wordpipe.training.cross_entropy import cross_entropy_sum
+from wordpipe.training.objectives import Masked, OwnLoss, Targets
+from wordpipe.training.sequences import Blocks, Rows, spread
 
 if TYPE_CHECKING:
     from wordpipe.model import LanguageModel, Transformer
-    from wordpipe.training.objectives import Masked, Targets
 
 PairKind = Literal["nsp", "sop"]
 
@@ -31,15 +32,31 @@ _SPECIAL = 3  # [CLS], [SEP], [SEP]
 _MEASURED, _AT_ONCE = 512, 32  # held-out sequences, and so many together
 
 
-def pair_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_starts: Flags | None = None) -> Blocks:
-    """Sequences of `seq_len` positions: [CLS], seq_len - 3 ids, and both [SEP] at the end, of which `MaskedPairs` moves one.
+@dataclass(frozen=True)
+class TextPairTargets(Targets, OwnLoss):
+    """Hidden tokens of two texts, and what is to be said of the two.
 
-    Raises:
-        InputError: the stream has fewer than two ids.
+    Attributes:
+        pair_labels: of each sequence, (B,), 0 or 1.
     """
-    refuse_short(len(ids), 2)
-    width = min(seq_len - _SPECIAL, len(ids))
-    return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id, sep_id), word_starts=word_starts)
+
+    pair_labels: Tensor = field(kw_only=True)
+
+    def rows(self, first: int, last: int) -> "TextPairTargets":
+        """Sequences `first` to `last` - 1."""
+        return TextPairTargets(**vars(super().rows(first, last)), pair_labels=self.pair_labels[first:last])
+
+    def loss_sum(self, model: "LanguageModel", label_smoothing: float) -> Tensor:
+        """That of hidden tokens, and the mean over sequences times as many tokens."""
+        assert self.positions is not None
+        at_BK = F.pad(self.positions, (1, 0))  # the first position, too
+        hidden_BKD = model.encode(self.inputs, segments_BT=self.segments, at_BK=at_BK)
+        logits_B2 = model.pair_logits(hidden_BKD[:, 0]).float()
+        of_pairs = F.cross_entropy(logits_B2, self.pair_labels, reduction="sum") * self.weights.sum() / len(self)
+        return of_pairs + cross_entropy_sum(
+            model.features_at(hidden_BKD[:, 1:].flatten(0, 1)), model.output_matrix, model.output_bias,
+            self.labels.flatten(), self.weights.flatten(), label_smoothing,
+        )  # fmt: skip
 
 
 class MaskedPairs:
@@ -48,13 +65,12 @@ class MaskedPairs:
     Args:
         masked: hides tokens.
         kind: what is guessed of the two.
-        sep_id: id of [SEP].
     """
 
-    def __init__(self, masked: "Masked", kind: PairKind, sep_id: int) -> None:
-        self._masked, self.kind, self._sep_id = masked, kind, sep_id
+    def __init__(self, masked: Masked, kind: PairKind) -> None:
+        self._masked, self.kind = masked, kind
 
-    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> "Targets":
+    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> TextPairTargets:
         """Cut, change half of the sequences, and hide.
 
         Args:
@@ -63,7 +79,8 @@ class MaskedPairs:
             progress: share of the training's steps that are done.
         """
         pairs, segments_BT, labels_B = self.pairs(rows, generator)
-        return replace(self._masked.targets(pairs, generator, progress), segments=segments_BT, pair_labels=labels_B)
+        hidden = replace(self._masked.targets(pairs, generator, progress), segments=segments_BT)
+        return TextPairTargets(**vars(hidden), pair_labels=labels_B)
 
     def pairs(self, rows: Rows, generator: torch.Generator) -> tuple[Rows, Tensor, Tensor]:
         """The sequences with both texts, which of them each position belongs to, and what is right, (B,)."""
@@ -93,7 +110,7 @@ class MaskedPairs:
         is_text_BT = ~is_sep_BT & (place_T > 0)
         from_BT = torch.where(is_text_BT, from_BT, 0)
         texts_BT = ids_BT[row_BT, from_BT]
-        new_BT = torch.where(is_sep_BT, self._sep_id, torch.where(is_text_BT, texts_BT, ids_BT))
+        new_BT = torch.where(is_sep_BT, ids_BT[:, -1:], torch.where(is_text_BT, texts_BT, ids_BT))
         starts_BT = None
         if rows.word_starts_BT is not None:
             begins_BT = (place_T == 1) | (place_T == first_B1 + 2)
