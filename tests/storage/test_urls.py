@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import wordpipe
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.stages import PathLike, public
 from wordpipe.storage import Url, as_path, name_beside, parent_of, url_of
@@ -69,6 +70,21 @@ def test_what_cannot_be_is_refused_and_keys_are_not_said(text):
     with pytest.raises(ConfigError) as caught:
         url_of(text)
     assert "ID:" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["gs://bucket/x", "S3://bucket/x", "https://host/x", "abfs+x://a"])
+def test_a_url_of_another_kind_does_not_become_a_folder(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("A text. And another.")
+    with pytest.raises(ConfigError, match="no URL of this kind is written to"):
+        wordpipe.ingest("a.txt", output=text)
+    with pytest.raises(ConfigError, match="no URL of this kind is written to"):
+        wordpipe.copy(wordpipe.ingest("a.txt", output="here").path, output=text)
+    folder = text.partition("/")[0]
+    assert not Path(folder).exists()
+    Path(folder).mkdir()  # who has such a folder means it
+    wordpipe.ingest("a.txt", output=f"{folder}/x")
+    assert Path(folder, "x", "manifest.json").exists()
 
 
 def test_errors_show_urls():

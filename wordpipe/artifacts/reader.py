@@ -20,7 +20,7 @@ from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST, InputEntry, Kind
 from wordpipe.artifacts.publish import OutputLock, asides, files_under, manifest_bytes, recover
 from wordpipe.artifacts.untrusted import damage_named, parse_array, read_fact
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
-from wordpipe.storage import as_path, name_beside, url_of
+from wordpipe.storage import as_path, name_beside, other_scheme, url_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -144,6 +144,11 @@ def refuse_inside_artifact(target: Path) -> None:
     if (url := url_of(target)) is not None:
         hint = "write it to a folder of this machine; what makes an artifact takes a URL"
         raise ConfigError("only artifacts are written to a bucket", where=str(url), hint=hint)
+    if scheme := other_scheme(target):
+        hint = "a store of another kind that speaks S3 is named by AWS_ENDPOINT_URL"
+        raise ConfigError(
+            "no URL of this kind is written to", where=f"{scheme}…", expected="s3://BUCKET/KEY", hint=hint
+        )
     for folder in target.absolute().parents:  # others have files of this name too
         if is_artifact(folder) and b'"wordpipe"' in (manifest_bytes(folder) or b""):
             what, hint = "the output lies inside another artifact", "name another output with -o"

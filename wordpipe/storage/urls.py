@@ -19,6 +19,7 @@ from wordpipe.errors import ConfigError
 _SCHEME = "s3:"
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")  # other stores take more than Amazon does
 _MASKED = "s3://…"
+_OTHER_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+:)/")
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,15 @@ def url_of(path: object) -> Url | None:
         hint = "keys come from the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
         raise ConfigError("not the URL of an object", where=_MASKED, expected="s3://BUCKET/KEY", hint=hint)
     if not _BUCKET.fullmatch(found[0]):
-        raise ConfigError("not the name of a bucket", where=_MASKED, got=found[0], expected="letters, digits, - and .")
+        allowed = "2 letters or more, digits, -, _ and ."
+        raise ConfigError("not the name of a bucket", where=_MASKED, got=found[0], expected=allowed)
     return Url(found[0], "/".join(found[1:]))
+
+
+def other_scheme(path: Path) -> str | None:
+    """`gs://` of a path that looks like a URL of another kind; None of other paths, and where a folder is called `gs:`."""
+    found = _OTHER_SCHEME.match(str(path))
+    return f"{found[1]}//" if found and not Path(found[1]).exists() else None
 
 
 class UrlPath(PosixPath):
