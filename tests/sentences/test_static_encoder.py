@@ -65,7 +65,7 @@ def test_a_vector_is_the_unit_sum_of_known_words() -> None:
 @given(st.lists(st.text(alphabet="aB9.,'-’‐ éÉςΣσ中日本ーกİßǅ½٣अ\u0301\n\ud800", max_size=14), max_size=6))
 def test_both_paths_find_the_same(texts: list[str]) -> None:
     words = ["a", "b", "é", "aé", "σ", "ας", "中", "日本", "9.9", "ß", "i̇", "a-b", "½"]
-    rows = WordRows(words)
+    rows = WordRows.listed(words)
     plain, compiled = (rows.find(texts, compiled=fast) for fast in (False, True))
     assert plain.ids.tolist() == compiled.ids.tolist()
     assert plain.offsets.tolist() == compiled.offsets.tolist()
@@ -150,7 +150,7 @@ def test_a_vector_has_the_same_bits_by_either_sum(dim: int, monkeypatch: pytest.
     texts += ["the", "cat isn't", "", "zebra", " ".join(rng.choice(WORDS, 4500))]
     one = encoder(static_files(table, word_tokenizer(WORDS)))
     plain = [one.encode([text]) for text in texts]
-    monkeypatch.setattr(static_encoder, "_MAX_PLAIN_ROWS", -1)
+    monkeypatch.setattr(static_encoder, "MAX_PLAIN_ROWS", -1)
     compiled = one.encode(texts)
     assert np.concatenate([batch.vectors for batch in plain]).tobytes() == compiled.vectors.tobytes()
     assert [bool(batch.empty[0]) for batch in plain] == compiled.empty.tolist()

@@ -1,6 +1,7 @@
 """Word vectors as an encoder of texts, against plain sums and equation 3."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -8,8 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.sentences import Moments, WordEncoder, sif_weights, sum_segments, text_runs, word_encoder
+from wordpipe.sentences import (
+    FoundRows,
+    Moments,
+    WordEncoder,
+    sif_weights,
+    sum_rows,
+    text_rows,
+    text_runs,
+    word_encoder,
+)
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.tokens import WordSplitter
 from wordpipe.words import NGrams, WordVectors
 
 
@@ -163,19 +174,46 @@ def test_an_encoder_with_ngrams_is_saved_and_loaded() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(0, 30), max_size=25), st.integers(0, 9_999), st.integers(1, 40))
-def test_sums_match_a_loop_and_keep_their_bits_in_any_company(lengths: list[int], seed: int, block: int) -> None:
+@given(st.lists(st.integers(0, 30), max_size=25), st.integers(0, 9_999), st.booleans())
+def test_sums_match_a_loop_and_keep_their_bits_in_any_company(lengths: list[int], seed: int, compiled: bool) -> None:
     rng = np.random.default_rng(seed)
     table_VD = rng.standard_normal((50, 6)).astype(np.float32)
-    rows = rng.integers(50, size=sum(lengths))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_encoder, "_BLOCK_ROWS", block)
-        sums_ND = sum_segments(table_VD, rows, np.array(lengths, dtype=np.int64))
+    rows = rng.integers(-1, 50, size=sum(lengths)).astype(np.int32)
     ends = np.cumsum([0, *lengths])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_rows, "MAX_PLAIN_ROWS", -1 if compiled else 1_000)
+        sums_ND = sum_rows(table_VD, FoundRows(rows, ends, []))
     for number, length in enumerate(lengths):
         part = rows[ends[number] : ends[number + 1]]
-        np.testing.assert_allclose(sums_ND[number], table_VD[part].astype(np.float64).sum(axis=0), atol=1e-5)
-        np.testing.assert_array_equal(sums_ND[number], sum_segments(table_VD, part, np.array([length]))[0])
+        np.testing.assert_allclose(sums_ND[number], table_VD[part[part >= 0]].astype(np.float64).sum(axis=0), atol=1e-5)
+        alone = sum_rows(table_VD, FoundRows(part, np.array([0, length]), []))
+        np.testing.assert_array_equal(sums_ND[number], alone[0])
+
+
+LETTERS = "aB9.,'-’‐ éÉςΣσ中日本ーกİßǅ½٣अ\u0301\n\ud800"
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(alphabet=LETTERS, max_size=14), max_size=6), st.sampled_from(["", "日", "本中"]), st.booleans())
+def test_many_texts_are_cut_as_a_few_are(texts: list[str], cut_before: str, keep_case: bool) -> None:
+    def parts(run: str) -> list[str]:  # as a tokenizer cuts a run of a script without spaces
+        return [part for part in re.split(f"(?=[{cut_before}])", run) if part] if cut_before else [run]
+
+    words = sorted({"a", "b", "B", "é", "aé", "σ", "ας", "中", "日本", "本", "9.9", "ß", "i̇", "a-b", "½"})
+    table = WordVectors(words, np.arange(len(words), 0, -1), np.eye(len(words), 6, dtype=np.float32))
+    one = WordEncoder(table, WordSplitter(parts, keep_case=keep_case), EmbedSettings(pooling="mean"))
+    plain = one.encode(texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_rows, "_MAX_PLAIN_CHARACTERS", -1)
+        patch.setattr(text_rows, "MAX_PLAIN_ROWS", -1)
+        for most in (0, 1 << 18):  # what is remembered is forgotten when it is too much
+            patch.setattr(text_rows, "_MAX_UNKNOWN", most)
+            for _ in range(2):
+                many = one.encode(texts)
+                assert many.unknown == plain.unknown
+                assert many.vectors.tobytes() == plain.vectors.tobytes()
+                assert many.windows.tolist() == plain.windows.tolist()
+                assert many.empty.tolist() == plain.empty.tolist()
 
 
 def test_weights_are_equation_3() -> None:

@@ -15,7 +15,7 @@ from wordpipe.artifacts import WEIGHTS_FILE, Artifact
 from wordpipe.cli.app import app
 from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.model import Style
-from wordpipe.sentences import sum_segments
+from wordpipe.sentences import FoundRows, sum_rows
 from wordpipe.settings import Settings
 from wordpipe.stages import bundled_encoder, encoder_files, open_job
 from wordpipe.stages.convert import export as stage
@@ -58,7 +58,8 @@ def static(path: Path, dim: int = 6) -> tuple[Path, np.ndarray]:
 
 def static_vectors(table_VD: np.ndarray, texts: list[str]) -> np.ndarray:
     rows = [one.ids for one in word_tokenizer({}).encode_batch(texts)]
-    sums_ND = sum_segments(table_VD, np.concatenate(rows), np.array([len(some) for some in rows]))
+    offsets = np.cumsum([0, *map(len, rows)])
+    sums_ND = sum_rows(table_VD, FoundRows(np.concatenate(rows).astype(np.int32), offsets, []))
     return sums_ND / np.linalg.norm(sums_ND, axis=1, keepdims=True)
 
 

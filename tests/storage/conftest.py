@@ -12,7 +12,9 @@ from wordpipe.storage import buckets
 @pytest.fixture(scope="session")
 def store_url():
     pytest.importorskip("obstore", reason="obstore is not installed: pip install 'wordpipe[s3]'")
-    pytest.importorskip("moto.server", reason="moto is not installed: pip install moto flask flask-cors py-partiql-parser")
+    pytest.importorskip(
+        "moto.server", reason="moto is not installed: pip install moto flask flask-cors py-partiql-parser"
+    )
     url, stop = start_server()
     yield url
     stop()

@@ -36,16 +36,14 @@ if TYPE_CHECKING:
     from wordpipe.sentences.static_encoder import (
         TABLE_FILE,
         TENSOR,
-        TOKENIZER_FILE,
         StaticEncoder,
-        TokenRows,
-        WordRows,
         listed_words,
         static_files,
         unspaced_share,
         word_tokenizer,
     )
     from wordpipe.sentences.static_sums import sum_texts
+    from wordpipe.sentences.text_rows import TOKENIZER_FILE, FoundRows, TokenRows, WordRows, sum_rows
     from wordpipe.sentences.transformer_encoder import ArrayStates, HiddenModel, TransformerEncoder
     from wordpipe.sentences.transforms import (
         MAX_MEAN_COSINE,
@@ -58,6 +56,6 @@ if TYPE_CHECKING:
         shrinkage,
     )
     from wordpipe.sentences.windows import frame, gathered, pack_sentences, padded, runs_of, token_batches
-    from wordpipe.sentences.word_encoder import WORDS_FILE, WordEncoder, sif_weights, sum_segments, word_spans
+    from wordpipe.sentences.word_encoder import WORDS_FILE, WordEncoder, sif_weights, word_spans
 else:
     __getattr__, __dir__ = face(__name__, __file__)

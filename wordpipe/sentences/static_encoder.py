@@ -1,8 +1,6 @@
 """Texts to vectors by a table that was trained on texts: as fast as reading, and what a contrastive training made of words.
 
-A text's vector is the sum of its words' (or tokens') rows at length 1; how much a word counts is in the length of its row. A
-few texts are cut and added up in plain Python and NumPy, which needs no import of numba; many go through compiled code, a
-hundred times as fast, to the same rows and bits.
+A text's vector is the sum of its words' (or tokens') rows at length 1; how much a word counts is in the length of its row.
 
 A table of words has a tokenizer.json that cuts text into our words, so that other libraries read it as we do: a WordLevel
 tokenizer of `tokenizers` with lower case, the word pattern, one id per word, and [UNK] for the rest. A run of a script without
@@ -10,13 +8,9 @@ spaces stays whole there, as no pattern can cut it; a table of tokens serves suc
 """
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,27 +33,22 @@ from wordpipe.sentences.encoder import (
 )
 from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.text_rows import (
+    MAX_PLAIN_ROWS,
+    TOKENIZER_FILE,
+    FoundRows,
+    TextRows,
+    TokenRows,
+    WordRows,
+    sum_rows,
+)
 from wordpipe.sentences.transforms import Transform
-from wordpipe.tokens import WordSplitter, library_errors, offsets_of, open_tokenizer
+from wordpipe.tokens import open_tokenizer
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from tokenizers import Tokenizer
-
-    from wordpipe.tokens import Encoder, RowCutter, StringTable
-
-TOKENIZER_FILE = "tokenizer.json"
 TABLE_FILE = "model.safetensors"
 TENSOR = "embedding.weight"
-_MAX_PLAIN_ROWS = 5_000  # added up without compiled code
 _WINDOW = 128  # words per passage where none is asked for
 _RUN_CHARACTERS = 500_000  # characters that a thread takes at once: vectors of four thousand sentences
-_MAX_PLAIN_CHARACTERS = (
-    20_000  # characters cut without compiled code; the import of numba takes as long as cutting a million
-)
-_SURROGATES = regex.compile("[\ud800-\udfff]")
-_LOWER = np.arange(256, dtype=np.uint8)
-_LOWER[ord("A") : ord("Z") + 1] += 32
 
 _UNKNOWN = "[UNK]"
 # the pattern of tokens/words.py in the words of Oniguruma, which has && in the place of --
@@ -146,157 +135,6 @@ def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
     return words[:-1], parts["normalizer"] is None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRows:
-    """The rows of N texts.
-
-    Attributes:
-        ids: (S,) int32, -1 for what has no row.
-        offsets: (N + 1,) int64, which of them are each text's.
-        unknown: what has no row, as (text, word), in order.
-    """
-
-    ids: npt.NDArray[np.int32]
-    offsets: npt.NDArray[np.int64]
-    unknown: list[tuple[int, str]]
-
-
-class TextRows(ABC):
-    """Texts to rows."""
-
-    def find(self, texts: Sequence[str], *, compiled: bool | None = None) -> FoundRows:
-        """The rows of texts, in order.
-
-        Args:
-            texts: any strings.
-            compiled: whether compiled code looks them up; None: where it pays. The result is the same.
-        """
-        if compiled is None:
-            compiled = sum(map(len, texts)) > _MAX_PLAIN_CHARACTERS
-        return self._find_compiled(texts) if compiled else self._find_plainly(texts)
-
-    @abstractmethod
-    def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
-        """Where each word or token of a text is, in characters, and its row."""
-
-    @abstractmethod
-    def _find_plainly(self, texts: Sequence[str]) -> FoundRows: ...
-
-    @abstractmethod
-    def _find_compiled(self, texts: Sequence[str]) -> FoundRows: ...
-
-
-class WordRows(TextRows):
-    """Rows by word, for a tokenizer made by `word_tokenizer`.
-
-    Args:
-        words: the word of each row.
-        keep_case: words are as written.
-    """
-
-    def __init__(self, words: Sequence[str], *, keep_case: bool = False) -> None:
-        self._row_of = {word: row for row, word in enumerate(words)}
-        self._split = WordSplitter(keep_case=keep_case)
-        self._keep_case = keep_case
-
-    def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
-        """See `TextRows`."""
-        spans = self._split.runs(text)
-        words = [self._split.of_run(text[start:stop])[0] for start, stop in spans]
-        return spans, np.array([self._row_of.get(word, -1) for word in words], np.int32)
-
-    def _find_plainly(self, texts: Sequence[str]) -> FoundRows:
-        words = [self._split(text) for text in texts]
-        row_of = self._row_of
-        ids = np.array([row_of.get(word, -1) for word in chain.from_iterable(words)], np.int32)
-        unknown = [(text, word) for text, some in enumerate(words) for word in some if word not in row_of]
-        return FoundRows(ids, offsets_of([*map(len, words)]), unknown)
-
-    def _find_compiled(self, texts: Sequence[str]) -> FoundRows:
-        spans = self._cut(_strings(texts))
-        data = spans.data if self._keep_case else _LOWER[spans.data]
-        ids = np.empty(len(spans.starts), np.int32)
-        self._table.find(data, spans.starts, spans.ends, ids)
-        offsets = np.concatenate([np.zeros(1, np.int64), spans.row_ends])
-        missing = np.flatnonzero(ids < 0)
-        texts_of = np.searchsorted(offsets, missing, side="right") - 1
-        raw, starts, ends = data.tobytes(), spans.starts[missing].tolist(), spans.ends[missing].tolist()
-        unknown = []
-        for place, text, start, end in zip(missing.tolist(), texts_of.tolist(), starts, ends, strict=True):
-            word = raw[start:end].decode()
-            if not word.isascii():  # only A to Z are in lower case yet, so it may be listed after all
-                word = self._split.of_run(word)[0]
-                ids[place] = self._row_of.get(word, -1)
-            if ids[place] < 0:
-                unknown.append((text, word))
-        return FoundRows(ids, offsets, unknown)
-
-    @cached_property
-    def _cut(self) -> "RowCutter":
-        from wordpipe.tokens import cut_words
-
-        return cut_words()
-
-    @cached_property
-    def _table(self) -> "StringTable":
-        from wordpipe.tokens import StringTable
-
-        encoded = [word.encode() for word in self._row_of]
-        offsets = offsets_of([len(word) for word in encoded]).astype(np.int32)
-        table = StringTable()
-        data = np.frombuffer(b"".join(encoded), np.uint8)
-        table.look_up(data, offsets[:-1], offsets[1:], np.empty(len(encoded), np.int32))
-        return table
-
-
-class TokenRows(TextRows):
-    """Rows by token.
-
-    Args:
-        tokenizer: truncation and padding switched off.
-    """
-
-    def __init__(self, tokenizer: "Tokenizer") -> None:
-        self._tokenizer = tokenizer
-
-    def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
-        """See `TextRows`."""
-        with library_errors("the tokenizer cannot encode the text", TOKENIZER_FILE):
-            encoded = self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False)
-        return [(int(start), int(stop)) for start, stop in encoded.offsets], np.array(encoded.ids, np.int32)
-
-    def _find_plainly(self, texts: Sequence[str]) -> FoundRows:
-        with library_errors("the tokenizer cannot encode the text", TOKENIZER_FILE):
-            found = [self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False).ids for text in texts]
-        flat = np.array([*chain.from_iterable(found)], np.int32)
-        return FoundRows(flat, offsets_of([*map(len, found)]), [])
-
-    def _find_compiled(self, texts: Sequence[str]) -> FoundRows:
-        ids, offsets = self._encoder.for_thread().encode(_strings(texts))
-        return FoundRows(ids.astype(np.int32), offsets, [])
-
-    @cached_property
-    def _encoder(self) -> "Encoder":
-        from wordpipe.tokens import Encoder
-
-        return Encoder(self._tokenizer)
-
-
-def _without_surrogates(text: str) -> str:
-    """The text without lone surrogates, which no encoding has."""
-    clean: str = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
-    return clean
-
-
-def _strings(texts: Sequence[str]) -> "pa.Array":
-    import pyarrow as pa
-
-    try:
-        return pa.array(texts, pa.string())
-    except UnicodeEncodeError:
-        return pa.array([_without_surrogates(text) for text in texts], pa.string())
-
-
 class StaticEncoder(TextEncoder):
     """The unit sum of a text's rows, transformed. Words without a row are left out and named.
 
@@ -380,7 +218,7 @@ class StaticEncoder(TextEncoder):
     def _unit_sums(self, found: FoundRows) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
         """Each text's sum at length 1, and which have one; without numba where the rows are few."""
         n = len(found.offsets) - 1
-        if len(found.ids) <= _MAX_PLAIN_ROWS:
+        if len(found.ids) <= MAX_PLAIN_ROWS:
             unit_ND, norms_N = _unit_plainly(self._table_VD, found)
         else:
             from wordpipe.sentences.static_sums import unit_texts
@@ -395,16 +233,8 @@ class StaticEncoder(TextEncoder):
 def _unit_plainly(
     table_VD: npt.NDArray[np.float32], found: FoundRows
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """What `static_sums.unit_texts` gives, to the bit: the sums at length 1 (N, D), and how long they were (N,).
-
-    Every addition is made in the order of the kernel, so that a text has one vector, alone or among thousands. NumPy's own
-    sums (reduceat, norm) add in pairs, and seven numbers of ten were off in the last bits.
-    """
-    sums_ND = np.zeros((len(found.offsets) - 1, table_VD.shape[1]), np.float32)
-    for text, (first, last) in enumerate(pairwise(found.offsets.tolist())):
-        ids = found.ids[first:last]
-        if len(known := ids[ids >= 0]):
-            sums_ND[text] += np.add.accumulate(table_VD[known], axis=0)[-1]  # += makes 0 of -0, as the kernel does
+    """What `static_sums.unit_texts` gives, to the bit: the sums at length 1 (N, D), and how long they were (N,)."""
+    sums_ND = sum_rows(table_VD, found)
     squares_N = np.add.accumulate(sums_ND * sums_ND, axis=1)[:, -1]
     norms_N = np.sqrt(squares_N)
     sums_ND *= (np.float32(1) / np.where(squares_N > 0, norms_N, np.float32(1)))[:, None]
@@ -430,7 +260,7 @@ def _rows(tokenizer_json: bytes, n_rows: int) -> TextRows:
     listed = listed_words(tokenizer_json)
     if listed is not None:
         words, keep_case = listed
-        rows: TextRows = WordRows(words, keep_case=keep_case)
+        rows: TextRows = WordRows.listed(words, keep_case=keep_case)
         n_ids = len(words) + 1
     else:
         tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER_FILE)

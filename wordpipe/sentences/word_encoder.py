@@ -1,8 +1,7 @@
 """Texts to vectors by word vectors alone: fast, no neural network, good where words carry the meaning."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,18 +25,15 @@ from wordpipe.sentences.encoder import (
 )
 from wordpipe.sentences.explain import shares
 from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.sentences.text_rows import WordRows, WordSplit, sum_rows
 from wordpipe.sentences.transforms import Transform
 from wordpipe.words import PHRASE_SEPARATOR, KnownPhrases, WordVectors
 
 WORDS_FILE = "words.parquet"
 NGRAMS_FILE = "ngrams.parquet"
 _WINDOW = 128  # words per passage where none is asked for
-_BLOCK_ROWS = 4_096  # rows gathered at a time; at 65,536 they fall out of the cache and it is three times as slow
 _MARKS = "Ġ▁#"  # of subword tokens: a space before, or none
 _MAX_LOOKED_UP_SINGLY = 16  # words of a query: in 94,000 words 2 ms, where the import of numba takes 0.4 s
-
-WordSplit = Callable[[str], list[str]]
-"""Text to words, exactly as the words of the table were made."""
 
 
 class WordEncoder(TextEncoder):
@@ -83,6 +79,7 @@ class WordEncoder(TextEncoder):
         self._table, self._split, self._settings = table, split, settings
         # a token with an underscore in it is no phrase
         self._phrases = table.phrases if self.identity.get("unit") != "token" else KnownPhrases(())
+        self._rows = WordRows(self._words if len(self._phrases) else split, self._rows_of)
         self._weighted_VD, self._guess_weight = table.vectors, np.float32(1)
         if self.pooling == "sif":
             weights_V = sif_weights(table.counts, settings.sif_a)
@@ -98,44 +95,43 @@ class WordEncoder(TextEncoder):
         return joined([self._encode(run) for run in text_runs(texts)])
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
-        words = [self._words(text) for text in texts]
-        text_of = np.repeat(np.arange(len(texts)), [len(some) for some in words])
-        flat = [*chain.from_iterable(words)]
-        rows = self._rows_of(flat)
-        there = rows >= 0
-        lengths_N = np.bincount(text_of[there], minlength=len(texts))
-        sums_ND = sum_segments(self._weighted_VD, rows[there].astype(np.int64), lengths_N)
+        found = self._rows.find(texts)
+        sums_ND = sum_rows(self._weighted_VD, found)
+        guessed = self._add_guesses(sums_ND, found.unknown)
         unknown: list[list[str]] = [[] for _ in texts]
-        absent = np.flatnonzero(~there)
-        guessed = self._add_guesses(sums_ND, [flat[at] for at in absent], text_of[absent])
-        for at in absent[~guessed]:
-            unknown[text_of[at]].append(flat[at])
+        for (text, word), has_vector in zip(found.unknown, guessed, strict=True):
+            if not has_vector:
+                unknown[text].append(word)
         if not np.isfinite(sums_ND).all():
             raise DivergedError("a text's vector is not finite", where="word vectors", hint="train the words again")
         # the mean and the sum have the same direction, which is all that is kept
         vectors_ND, empty_N = self.transform.apply(unit_rows(sums_ND)[0])
-        filled_N = lengths_N + np.bincount(text_of[absent[guessed]], minlength=len(texts)) > 0
+        filled_N = np.diff(found.offsets) > np.array([*map(len, unknown)], np.int64)
         return EncodedBatch(vectors_ND, empty_N, unknown, filled_N.astype(np.int64))
 
-    def _rows_of(self, words: Sequence[str]) -> npt.NDArray[np.int32]:
+    def _rows_of(self, words: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
         """The rows of words, (N,) int32, -1 for unknown ones."""
-        if len(words) > _MAX_LOOKED_UP_SINGLY:
+        if not isinstance(words, Sequence) or len(words) > _MAX_LOOKED_UP_SINGLY:
             return self._table.words.rows_of(words)
         found = (self._table.words.row_of(word) for word in words)
         return np.array([-1 if row is None else row for row in found], dtype=np.int32)
 
-    def _add_guesses(
-        self, sums_ND: npt.NDArray[np.float32], words: Sequence[str], text_of: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.bool_]:
-        """Add what n-grams say of words that are not in the table to the sums of their texts; for which words they say any."""
-        if self._table.ngrams is None or not words:
-            return np.zeros(len(words), dtype=np.bool_)
-        number_of = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    def _add_guesses(self, sums_ND: npt.NDArray[np.float32], unknown: Sequence[tuple[int, str]]) -> list[bool]:
+        """Add what n-grams say of words that are not in the table to the sums of their texts; for which words they say any.
+
+        Args:
+            sums_ND: the sums, changed.
+            unknown: the text and the word of each.
+        """
+        if self._table.ngrams is None or not unknown:
+            return [False] * len(unknown)
+        number_of = {word: number for number, word in enumerate(dict.fromkeys(word for _, word in unknown))}
         vectors_UD, known_U = self._table.ngrams.vectors_of([*number_of])
-        numbers = np.array([number_of[word] for word in words])
-        known: npt.NDArray[np.bool_] = known_U[numbers]
-        np.add.at(sums_ND, text_of[known], self._guess_weight * vectors_UD[numbers[known]])
-        return known
+        numbers = np.array([number_of[word] for _, word in unknown])
+        known = known_U[numbers]
+        texts = np.array([text for text, _ in unknown])[known]
+        np.add.at(sums_ND, texts, self._guess_weight * vectors_UD[numbers[known]])
+        return [*known.tolist()]
 
     def _words(self, text: str) -> list[str]:
         """The words of a text, those of phrases that have a vector joined."""
@@ -157,7 +153,7 @@ class WordEncoder(TextEncoder):
         there, absent = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
         vectors_PD = np.zeros((len(words), self._weighted_VD.shape[1]), dtype=np.float32)
         vectors_PD[there] = self._weighted_VD[rows[there]]
-        guessed = self._add_guesses(vectors_PD, [words[at] for at in absent], absent)
+        guessed = self._add_guesses(vectors_PD, [(at, words[at]) for at in absent.tolist()])
         known = np.union1d(there, absent[guessed])
         spans = word_spans(text, words)
         return TextParts([spans[at] for at in known], shares(vectors_PD[known], self.transform, text))
@@ -212,32 +208,6 @@ def sif_weights(counts_V: npt.NDArray[np.int64], a: float) -> npt.NDArray[np.flo
     falling_V = counts_V if counts_V.any() else 1 / np.arange(1, len(counts_V) + 1)
     weights: npt.NDArray[np.float32] = (a / (a + falling_V / falling_V.sum())).astype(np.float32)
     return weights
-
-
-def sum_segments(
-    table_VD: npt.NDArray[np.float32], rows: npt.NDArray[np.int64], lengths_N: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float32]:
-    """The sums of table rows over N consecutive segments; zero for an empty one.
-
-    Args:
-        table_VD: vectors.
-        rows: rows of all segments, one after the other; they sum to `lengths_N.sum()`.
-        lengths_N: rows per segment.
-
-    Returns:
-        (N, D) float32. A segment is always added up in the same order, whatever is around it.
-    """
-    sums_ND = np.zeros((len(lengths_N), table_VD.shape[1]), dtype=np.float32)
-    filled = np.flatnonzero(lengths_N)
-    ends = np.cumsum(lengths_N[filled])
-    starts = ends - lengths_N[filled]
-    first = 0
-    while first < len(filled):
-        stop = max(int(np.searchsorted(ends, starts[first] + _BLOCK_ROWS, side="right")), first + 1)
-        begin, end = int(starts[first]), int(ends[stop - 1])
-        sums_ND[filled[first:stop]] = np.add.reduceat(table_VD[rows[begin:end]], starts[first:stop] - begin, axis=0)
-        first = stop
-    return sums_ND
 
 
 def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         WordNumbers,
         WordSplitter,
         fold_counts,
+        fold_runs,
         run_splitter,
     )
     from wordpipe.tokens.write import (

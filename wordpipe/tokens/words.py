@@ -60,17 +60,20 @@ class WordSplitter:
     Args:
         split_run: cuts a run of a script without spaces; such runs stay whole where there is none.
         keep_case: do not fold case.
+
+    Attributes:
+        keep_case: likewise.
     """
 
     def __init__(self, split_run: SplitRun = _whole, *, keep_case: bool = False) -> None:
         self._split_run = split_run
         self._cached_split_run = lru_cache(1 << 16)(split_run)
-        self._keep_case = keep_case
+        self.keep_case = keep_case
 
     def __call__(self, text: str) -> list[str]:
         """The words of `text` in order."""
         if text.isascii():
-            return ASCII_WORD_PATTERN.findall(text if self._keep_case else text.lower())
+            return ASCII_WORD_PATTERN.findall(text if self.keep_case else text.lower())
         return [word for run in WORD_PATTERN.findall(text) for word in self.of_run(run)]
 
     def runs(self, text: str) -> list[tuple[int, int]]:
@@ -79,7 +82,7 @@ class WordSplitter:
 
     def of_run(self, run: str) -> list[str]:
         """The words of one run that the word pattern has found: itself, or its parts; in lower case unless case is kept."""
-        run = run if self._keep_case else run.lower()
+        run = run if self.keep_case else run.lower()
         if not UNSPACED_START.match(run):
             return [run]
         return (self._cached_split_run if len(run) <= _CACHED_CHARS else self._split_run)(run)
