@@ -7,9 +7,8 @@
 The text is that of DIR/wiki, again and again with other digits until it has --mb. Every run is a process of its own, with its
 seconds, its peak memory and the digest of what it made:
 
-    local-1, local-2, local-3, ray-1, ray-2, ray-4      workers of `ingest` (which one process reads alone), `tokenize`, and
-                                                        `embed` (word vectors); four of Ray's on fewer processors are for
-                                                        equal bytes alone
+    local-1, local-2, local-3, ray-1, ray-2, ray-4      workers of `ingest`, `tokenize`, `embed` (word vectors) and `index`
+                                                        (ivf-pq); more than there are processors are for equal bytes alone
     ray-2, killed                                       while it works, --kills of its processes are killed at random moments;
                                                         where that ends the run, the same command comes again
 
@@ -41,7 +40,7 @@ from tokens import first_lines, machine
 
 Found = dict[str, Any]
 RESULTS = Path(__file__).parent.absolute() / "results"
-STAGES = ("ingest", "tokenize", "embed")
+STAGES = ("ingest", "tokenize", "embed", "index")
 PARALLEL = ("tokenize", "embed")  # of which two workers of one process are to be faster
 RUNS = (("local", 1), ("local", 2), ("local", 3), ("ray", 1), ("ray", 2), ("ray", 4))
 EFFICIENCY, OVERHEAD, GROWTH = 0.85, 1.2, 1.15
@@ -85,7 +84,7 @@ def wordpipe(*words: object) -> Found:
 
 
 def prepared(data: Path, work: Path, mb: float) -> Path:
-    """Corpus, tokens and word vectors."""
+    """Corpus, word vectors and sentences."""
     corpus = work / f"corpus-{mb:g}"
     text = work / f"text-{mb:g}"
     if not text.exists():
@@ -93,6 +92,8 @@ def prepared(data: Path, work: Path, mb: float) -> Path:
     if not (corpus / "manifest.json").exists():
         wordpipe("ingest", text, "-o", corpus, "--documents", "block", "--first-line-title")
     vectors(data, work)
+    if not ((sentences := work / f"sentences-{mb:g}") / "manifest.json").exists():
+        wordpipe("embed", work / "words", corpus, "-o", sentences)
     return corpus
 
 
@@ -107,11 +108,12 @@ def vectors(data: Path, work: Path) -> None:
 
 def command_of(stage: str, corpus: Path, work: Path) -> list[object]:
     """The words of a stage's command, output included."""
-    text = corpus.with_name(corpus.name.replace("corpus", "text"))
+    text, sentences = (corpus.with_name(corpus.name.replace("corpus", name)) for name in ("text", "sentences"))
     inputs: dict[str, list[object]] = {
         "ingest": [text, "--documents", "block", "--first-line-title"],
         "tokenize": [corpus],
         "embed": [work / "words", corpus],
+        "index": [sentences, "--type", "ivf-pq"],
     }
     return [stage, *inputs[stage], "-o", work / f"made-{stage}"]
 

@@ -75,6 +75,63 @@ def test_a_shard_that_kills_three_processes_ends_the_work(ray_here, tmp_path):
     assert caught.value.exit_code == 8
 
 
+def test_a_shard_whose_worker_dies_is_made_again(tmp_path):
+    work = NumberShards(tmp_path, deaths=2, in_processes=True)
+    told = made(EngineOptions(workers=2), work)
+    assert {path.name: path.read_text() for path in tmp_path.glob("*.txt")} == {f"{n}.txt": str(n) for n in range(5)}
+    notes = [one.note for one in told if one.note]
+    assert notes == ["the process with shard 2 of numbering died (SIGKILL): the shard is made again"] * 2
+    prepared = (tmp_path / "prepared").read_text().split()
+    assert len(prepared) == len({*prepared}) == 4
+    assert str(os.getpid()) not in prepared
+    assert told[-1].done == 15
+
+
+def test_a_shard_that_kills_three_workers_ends_the_work(tmp_path):
+    with pytest.raises(PeerError, match="the process with shard 2 of numbering died 3 times") as caught:
+        made(EngineOptions(workers=2), NumberShards(tmp_path, deaths=3, in_processes=True))
+    assert (caught.value.exit_code, caught.value.got) == (8, "SIGKILL")
+
+
+def test_an_error_in_a_worker_is_the_users_and_ends_the_others_soon(tmp_path):
+    begun = time.monotonic()
+    with pytest.raises(InputError) as caught:
+        made(
+            EngineOptions(workers=2), NumberShards(tmp_path, wrong=0, in_processes=True, seconds=0.3), range(50)
+        )  # fmt: skip
+    error = caught.value
+    assert (error.what, error.where, error.got, error.hint) == ("no text", "a.txt, line 7", "nothing", "write some")
+    assert time.monotonic() - begun < 10
+    assert len([*tmp_path.glob("begun-*")]) < 10
+    assert not running([int(pid) for pid in (tmp_path / "prepared").read_text().split()])
+
+
+def test_a_disk_that_fails_in_a_worker_is_the_disk_of_all(tmp_path):
+    folder = tmp_path / "gone"
+    with pytest.raises(FileNotFoundError) as caught:
+        made(EngineOptions(workers=2), NumberShards(folder, in_processes=True))
+    assert caught.value.filename == str(folder / "prepared")
+    assert "in prepare" in caught.value.__notes__[0]  # where it was met
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_the_process_that_was_started(tmp_path, nursery, number):
+    started = nursery.start("tests.support.shard_work:run_in_processes", str(tmp_path), "0.5")
+    prepared = tmp_path / "prepared"
+    started.wait_until(lambda: prepared.exists() and len(prepared.read_text().split()) == 2)
+    assert started.signal(number) != 0
+    end, pids = time.monotonic() + 60, [int(pid) for pid in prepared.read_text().split()]
+    while running(pids):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert len([*tmp_path.glob("*.txt")]) < 10
+
+
+def running(pids):
+    """Those of these processes that still are there."""
+    return [pid for pid in pids if os.path.exists(f"/proc/{pid}/fd/0")]  # noqa: PTH110 - a zombie has no files
+
+
 def test_what_no_machine_has_the_memory_for_is_refused(ray_here, tmp_path):
     with pytest.raises(BudgetError, match="no machine of the cluster has the memory"):
         made(EngineOptions("ray"), NumberShards(tmp_path, memory_bytes=10**15))
@@ -145,11 +202,15 @@ def test_corpora_have_the_same_bytes(ray_here, tmp_path, monkeypatch, settings, 
         source = written_records(tmp_path / f"r{seed}", seed, **given)
         (source / "plain.txt").write_text("Bees dance.\n\nBees sing.\n" * (seed + 1))
         told: list[Progress] = []
-        for name, run in (("local", RunOptions()), ("ray", RunOptions(engine="ray", report=told.append))):
+        for name, run in (
+            ("local", RunOptions(workers=1)),
+            ("processes", RunOptions(workers=2, report=told.append)),
+            ("ray", RunOptions(engine="ray", report=told.append)),
+        ):
             made = wordpipe.ingest(source, output=tmp_path / f"{name}{seed}", run=run, **settings)
             rows = [one["told"] for one in pq.read_table(tmp_path / f"{name}{seed}" / "sources.parquet").to_pylist()]
             found[name] = made.digest, made.counts, rows
-        assert found["local"] == found["ray"]
+        assert found["local"] == found["processes"] == found["ray"]
         assert not [one.note for one in told if "in one process" in (one.note or "")]
         assert len([*(tmp_path / f"ray{seed}").glob("corpus-*.parquet")]) > 2
 
@@ -159,16 +220,16 @@ def test_ids_that_come_twice_are_read_in_one_process(ray_here, tmp_path, monkeyp
     for name, text in (("a", "bees"), ("b", "wasps")):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({"id": "1", "text": f"{text} {'x' * 100}"}))
     said = []
-    for run in (RunOptions(report=lambda one: said.append(one.note)), RunOptions(engine="ray")):
+    for run in (RunOptions(workers=1), RunOptions(workers=2), RunOptions(engine="ray")):
         with pytest.raises(InputError, match="two records have the same id") as caught:
             wordpipe.ingest(tmp_path / "*.jsonl", output=tmp_path / "c", run=run)
         said.append(caught.value.message)
-    assert said[-1] == said[-2]
+    assert said[0] == said[1] == said[2]
     made = [
         wordpipe.ingest(tmp_path / "*.jsonl", output=tmp_path / "c", bad_records="skip", run=run).digest
-        for run in (RunOptions(), RunOptions(engine="ray"))
+        for run in (RunOptions(workers=1), RunOptions(workers=2), RunOptions(engine="ray"))
     ]
-    assert made[0] == made[1]
+    assert made[0] == made[1] == made[2]
 
 
 def test_tokens_have_the_same_bytes(ray_here, handbook, tmp_path, monkeypatch):

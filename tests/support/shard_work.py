@@ -22,6 +22,7 @@ class NumberShards:
         memory_bytes: that a shard is said to need.
         seconds: that each shard takes.
         side_by_side: whether threads have a shard each.
+        in_processes: whether processes of this machine have.
     """
 
     folder: Path
@@ -31,6 +32,7 @@ class NumberShards:
     memory_bytes: int = 1_000_000
     seconds: float = 0.0
     side_by_side: bool = False
+    in_processes: bool = False
 
     phase, unit = "numbering", "numbers"
     gpus, libraries = 0, ("numpy",)
@@ -63,4 +65,14 @@ def run_on_ray(folder: str, seconds: str, deaths: str = "0") -> None:
 
     work = NumberShards(Path(folder), seconds=float(seconds), deaths=int(deaths))
     with open_engine(EngineOptions("ray", workers=2), quiet) as engine:
+        engine.make(work, range(10), ShardProgress(work, quiet, 0, 55))
+
+
+def run_in_processes(folder: str, seconds: str) -> None:
+    """Ten shards of so many seconds each in two processes of this machine, for a process that is stopped."""
+    from wordpipe.engines import EngineOptions, ShardProgress, open_engine
+    from wordpipe.runtime import quiet
+
+    work = NumberShards(Path(folder), seconds=float(seconds), in_processes=True)
+    with open_engine(EngineOptions(workers=2), quiet) as engine:
         engine.make(work, range(10), ShardProgress(work, quiet, 0, 55))

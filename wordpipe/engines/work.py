@@ -18,6 +18,7 @@ class ShardWork(Protocol):
         unit: what progress counts.
         memory_bytes: that a process with one thread is expected to need at its peak.
         side_by_side: in one process every thread makes a shard of its own; else all threads make one shard together.
+        in_processes: Python itself does the work, so that on one machine every shard is made by a process of its own.
         gpus: of a machine, that a process needs: 0 or 1.
         libraries: what has to have the same versions everywhere, for the same bytes.
     """
@@ -39,6 +40,11 @@ class ShardWork(Protocol):
 
     @property
     def side_by_side(self) -> bool:
+        """See the class."""
+        ...
+
+    @property
+    def in_processes(self) -> bool:
         """See the class."""
         ...
 
@@ -75,6 +81,10 @@ class ShardWork(Protocol):
             on_units: called with how many units of the shard are done; what it raises ends the work.
         """
         ...
+
+
+class EndedError(Exception):
+    """The work ends, and this shard is not wanted any more."""
 
 
 class OnUnits(Protocol):

@@ -136,7 +136,7 @@ class EmbedShards:
     windows: NDArray[np.int64] | None = field(default=None, compare=False)  # which follow from all else
 
     phase, unit = "embedding", "texts"
-    libraries = LIBRARIES
+    in_processes, libraries = False, LIBRARIES
 
     @classmethod
     def of(

@@ -79,7 +79,7 @@ class IndexShards:
     rows: tuple[int, ...]
 
     phase, unit = "encoding", "vectors"
-    side_by_side, gpus, libraries = True, 0, LIBRARIES
+    side_by_side, in_processes, gpus, libraries = True, False, 0, LIBRARIES
 
     @property
     def memory_bytes(self) -> int:

@@ -218,13 +218,15 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
 
 def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bool:
     """Whether other processes read the sources: files, and enough of them."""
-    if job.engine_options.engine == "local":
-        if job.run.workers not in (None, 1):
-            job.note("one process reads the sources: --workers is for --engine ray")
+    asked_for, options = job.run.workers not in (None, 1), job.engine_options
+    if options.engine == "local" and options.threads == 1:
         return False
     are_files = all(source.kind == "file" for sources in parts for source in sources)
     if not are_files or chosen.parallel or len(parts) == 1:
-        job.note(f"one process reads the sources: only files of more than {PART_BYTES >> 20} MiB together are parted")
+        if asked_for or options.engine != "local":
+            job.note(
+                f"one process reads the sources: only files of more than {PART_BYTES >> 20} MiB together are parted"
+            )
         return False
     return True
 

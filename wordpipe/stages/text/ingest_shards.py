@@ -81,7 +81,7 @@ class IngestShards:
     known: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
 
     phase, unit = "reading", "MB"
-    side_by_side, gpus, libraries = False, 0, LIBRARIES
+    side_by_side, in_processes, gpus, libraries = False, True, 0, LIBRARIES
     memory_bytes = 600_000_000
 
     def size_of(self, number: int) -> int:

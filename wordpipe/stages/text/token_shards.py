@@ -112,7 +112,7 @@ class CountShards:
     table_memory: int
 
     phase, unit = "counting", "sentences"
-    side_by_side, gpus, libraries = False, 0, LIBRARIES
+    side_by_side, in_processes, gpus, libraries = False, False, 0, LIBRARIES
 
     @property
     def memory_bytes(self) -> int:
@@ -195,7 +195,7 @@ class EncodeShards:
     keep_case: bool
 
     phase, unit = "encoding", "sentences"
-    side_by_side, gpus, libraries = False, 0, LIBRARIES
+    side_by_side, in_processes, gpus, libraries = False, False, 0, LIBRARIES
 
     @property
     def memory_bytes(self) -> int:
