@@ -64,6 +64,33 @@ class _Line:
         return self.hours * self.machines * ASSUMED["processors"] * ASSUMED["dollars_per_processor_hour"]
 
 
+def engines() -> str:
+    """Seconds by engine and workers, and what more workers and Ray bring."""
+    found = result("scale")
+    size = max((name for name in found if name.endswith(" MB")), key=lambda name: float(name.split()[0]))
+    stages = {name: one for name, one in found[size].items() if isinstance(one, dict) and "runs" in one}
+    runs = [*next(iter(stages.values()))["runs"]]
+    rows = [
+        [f"`{stage}`", *(f"{one['runs'][run]['seconds']:.0f} s" for run in runs),
+         *(f"{one['efficiency'][engine]:.0%}" for engine in ("local", "ray")), f"{one['ray_over_local']['2']:.2f}"]
+        for stage, one in stages.items()
+    ]  # fmt: skip
+    head = [size, *(run.replace("-", " ") for run in runs), "two local", "two of Ray", "Ray over local"]
+    killed = sum(one.get("killed", {}).get("killed", 0) for one in stages.values())
+    text = (
+        "Seconds of a stage by so many workers; what two have of twice the speed of one; and Ray's seconds over those of one "
+        f"process, both with two workers, the start of Ray included. {_digests(stages)} {killed} processes of Ray were killed "
+        f"while other runs worked: the same bytes. {source('scale', found=found[size])}"
+    )
+    return f"{table(head, rows)}\n\n{text}"
+
+
+def _digests(stages: dict[str, Any]) -> str:
+    if others := [stage for stage, one in stages.items() if one["digests"] > 1]:
+        return f"Not all digests are equal: {', '.join(others)}."
+    return "All runs of a stage have one digest."
+
+
 def growth() -> str:
     """Seconds and memory of more and more text."""
     found = result("scale")["growth"]
@@ -177,5 +204,5 @@ def averaging() -> str:
 
 
 SCALE_FIGURES: dict[str, Callable[[], str]] = {
-    "scale-growth": growth, "scale-plan": plan, "scale-averaging": averaging,
+    "scale-engines": engines, "scale-growth": growth, "scale-plan": plan, "scale-averaging": averaging,
 }  # fmt: skip
