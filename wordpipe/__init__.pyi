@@ -1588,10 +1588,9 @@ def train_permutation(
     tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     style: Literal['modern', 'classic'] = 'classic', dim: int | None = None, n_layers: int | None = None,
-    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
+    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None, positions: None = None,
     attention: Literal['relative'] = 'relative', mixers: str = '', linformer_dim: int = 64, state_dim: int = 32,
-    mem_len: int = 0, window: int = 0, global_every: int = 3, global_tokens: int = 0,
+    mem_len: int = 0, window: Literal[0] = 0, global_every: int = 3, global_tokens: int = 0,
     norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
@@ -1606,9 +1605,8 @@ def train_permutation(
     checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
     valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
     extend: PathLike | None = None, init_embeddings: PathLike | None = None, mask_rate: float = 0.16666666666666666,
-    mask_rate_end: float | None = None, mask_unit: Literal['token', 'word', 'span'] = 'token', mask_share: float = 0.8,
-    random_share: float | None = None, pair: Literal['none', 'nsp', 'sop'] = 'none', teacher: PathLike | None = None,
-    max_span: int = 5,
+    mask_rate_end: float | None = None, mask_unit: Literal['token'] = 'token', mask_share: float = 0.8,
+    random_share: float | None = None, pair: Literal['none'] = 'none', teacher: None = None, max_span: int = 5,
 ) -> Made:
     """Train a bidirectional transformer to guess tokens in a random order, each from those before it in that order (XLNet).
 
@@ -1631,13 +1629,13 @@ def train_permutation(
         n_heads: attention heads, else the preset's (1 to 256). Default: None.
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
-        positions: how positions are known, else the style's. Default: None.
+        positions: of train mlm. Default: None.
         attention: of train mlm. Default: 'relative'.
         mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
         linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
         state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
         mem_len: with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees itself and what is kept of the one before (Transformer-XL); 0 = all that came before (0 to 65536). Default: 0.
-        window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
+        window: of train mlm. Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
         norm: LayerNorm or RMSNorm, else the style's. Default: None.
@@ -1691,11 +1689,11 @@ def train_permutation(
     Settings, what is guessed:
         mask_rate: share of the tokens to guess, the last ones in the order (> 0, at most 0.9). Default: 0.16666666666666666.
         mask_rate_end: the same share at the end of the training, reached along a line, else the same all along (> 0, at most 0.9). Default: None.
-        mask_unit: what is hidden together: single tokens, whole words, or spans of whole words. Default: 'token'.
+        mask_unit: of train mlm. Default: 'token'.
         mask_share: of these, the share shown as [MASK]; 1 = all of them (0 to 1). Default: 0.8.
         random_share: of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is (0 to 1). Default: None.
-        pair: two texts in each sequence, and a second guess: does one follow the other (nsp: BERT's next sentence), or have they changed places (sop: ALBERT's sentence order). Default: 'none'.
-        teacher: learn from this masked model too (DistilBERT): its guesses and its hidden states; begin with every second layer of it. Default: None.
+        pair: of train mlm. Default: 'none'.
+        teacher: of train mlm. Default: None.
         max_span: most tokens side by side that are guessed together (1 to 10). Default: 5.
     """
 

@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from tests.support.models import XLNET, files_of, shaken, small_config
 from tests.support.slow_model import SlowModel, distance_waves
 from wordpipe.errors import ConfigError
-from wordpipe.model import Cache, Generation, attend_exactly, attention_of, load_hf, new_model
-from wordpipe.model.attention import Attention, make_view
+from wordpipe.model import Attention, Cache, Generation, attend_exactly, attention_of, load_hf, make_view, new_model
 from wordpipe.model.settings import GenerateSettings
 
 RELATIVE = {"attention": "relative", "positions": "none"}

@@ -1,4 +1,4 @@
-"""XLNet's task: what is guessed and in which order, what the loss is, where it begins, what it moves, and that it is learned."""
+"""XLNet's task: what is guessed in which order, what the loss is, where it begins, what it moves, and that it is learned."""
 
 import math
 

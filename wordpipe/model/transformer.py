@@ -245,7 +245,7 @@ class LanguageModel(nn.Module):
         Args:
             ids_BT: token ids, without padding.
             at_BK: the positions; None: all, in a model of one stream.
-            order_BT: of two streams: when the token is told, float32; a position sees those with a lower number, the content
+            order_BT: of two streams: when the token is known, float32; a position sees those with a lower number, the content
                 of a position itself too. Below 0: at once. None: those at `at_BK` never, the others at once.
             segments_BT: as in `encode`.
         """

@@ -379,6 +379,11 @@ class PermutationSettings(MaskedSettings):
     )  # fmt: skip
     max_span: int = setting(5, "most tokens side by side that are guessed together", ge=1, le=10, expert=True)
     attention: Literal["relative"] = setting("relative", "of train mlm", option=False)
+    positions: None = setting(None, "of train mlm", option=False)
+    window: Literal[0] = setting(0, "of train mlm", option=False)
+    mask_unit: Literal["token"] = setting("token", "of train mlm", option=False)
+    pair: Literal["none"] = setting("none", "of train mlm", option=False, later=True)
+    teacher: None = setting(None, "of train mlm", option=False)
 
     @model_validator(mode="after")
     def _has_one_task(self) -> Self:

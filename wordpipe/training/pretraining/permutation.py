@@ -32,7 +32,7 @@ class PermutationTargets(Targets, OwnLoss):
     """What is guessed, and in which order.
 
     Attributes:
-        order: when a token is told, (B, T), float32: below 0 at once, else from [0, 1).
+        order: when a token is known, (B, T), float32: below 0 at once, else from [0, 1).
     """
 
     order: Tensor = field(kw_only=True)
@@ -70,8 +70,8 @@ class Permuted:
         length_BT = (draw_BT * self.max_span).long().clamp_max(self.max_span - 1) + 1
         each_BT = torch.arange(T, device=device).expand(B, T)  # spans of tokens: each is a word of its own
         positions_BK, counted_BK = take(span_units(priority_BT, length_BT, each_BT, special_BT), special_BT, n_guessed)
-        told_BK = torch.rand(positions_BK.shape, generator=generator, device=device).masked_fill(~counted_BK, -1.0)
-        order_BT = torch.full((B, T), -1.0, device=device).scatter(1, positions_BK, told_BK)
+        drawn_BK = torch.rand(positions_BK.shape, generator=generator, device=device).masked_fill(~counted_BK, -1.0)
+        order_BT = torch.full((B, T), -1.0, device=device).scatter(1, positions_BK, drawn_BK)
         segments_BT = None if self._masked.end_id is None else document_numbers(ids_BT, self._masked.end_id)
         labels_BK = ids_BT.gather(1, positions_BK)
         return PermutationTargets(ids_BT, positions_BK, labels_BK, counted_BK.float(), segments_BT, order=order_BT)
