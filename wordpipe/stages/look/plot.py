@@ -11,7 +11,7 @@ from typing import Any
 
 from wordpipe.artifacts import Artifact, Checkpoint, atomic_file, check_output, is_artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.report import draw_curves
+from wordpipe.pages import draw_curves
 from wordpipe.runtime import Progress
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors

@@ -1,7 +1,7 @@
 """A map of words: places by PCA or UMAP, groups and their colours, and the page that shows them.
 
 Nothing is fetched by the page, only its own script can run, and every word is data. It is put together from the files in
-`page/`. Arrays travel as base64 of little-endian numbers, which for neighbours takes half of what JSON lists do.
+`map/`. Arrays travel as base64 of little-endian numbers, which for neighbours takes half of what JSON lists do.
 
 Shapes: N points, D numbers each, K neighbours each, G groups.
 """
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from wordpipe.errors import ConfigError
 from wordpipe.metrics import SCORES_AT_ONCE, largest_columns, nearest_rows, neighbour_overlap, unit_rows
 
-COLOURS = 12  # in page/page.css
+COLOURS = 12  # in map/page.css
 GRID = 65_535  # the largest coordinate of a place: what two bytes hold
 INSTALL_UMAP = 'pip install "umap-learn>=0.5.9"'
 
@@ -322,7 +322,7 @@ def json_for_script(value: object) -> str:
 
 
 def _data(shown: WordMap) -> dict[str, Any]:
-    """What the script reads; see page/data.js."""
+    """What the script reads; see map/data.js."""
     return {
         "words": list(shown.words),
         "counts": shown.counts.tolist(),
@@ -353,7 +353,7 @@ def _meaning(shown: WordMap) -> str:
 
 
 def _part(name: str) -> str:
-    return files("wordpipe.report").joinpath("page", name).read_text(encoding="utf-8")
+    return files("wordpipe.pages").joinpath("map", name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

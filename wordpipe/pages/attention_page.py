@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import name_head, rollout
-from wordpipe.report.word_map import json_for_script
+from wordpipe.pages.word_map import json_for_script
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -181,7 +181,7 @@ def _bytes(values: Floats) -> str:
 
 
 def _part(name: str) -> str:
-    return files("wordpipe.report").joinpath("attention", name).read_text(encoding="utf-8")
+    return files("wordpipe.pages").joinpath("attention", name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.report.attention_page import AttentionView, ShownStack, ShownTokens, draw_attention
-    from wordpipe.report.curves import draw_curves, sparkline_of, trend
-    from wordpipe.report.word_map import (
+    from wordpipe.pages.attention_page import AttentionView, ShownStack, ShownTokens, draw_attention
+    from wordpipe.pages.curves import draw_curves, sparkline_of, trend
+    from wordpipe.pages.word_map import (
         COLOURS,
         GRID,
         INSTALL_UMAP,
