@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from wordpipe.pipeline import Pipeline
     from wordpipe.pipeline import init_project as init
     from wordpipe.pipeline import pipeline_status as status
+    from wordpipe.pipeline import report_pipeline as report
     from wordpipe.pipeline import run_pipeline as run
     from wordpipe.runtime import Progress, Stopped
     from wordpipe.search.settings import ClusterSettings, IndexSettings

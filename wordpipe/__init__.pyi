@@ -104,6 +104,28 @@ def status(
         Of every stage whether it is fresh, why not, and an estimate of time, memory and disk.
     """
 
+def report(
+    folder: PathLike, output: PathLike, *, config: PathLike | None = None, replace: bool = True,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Write a report on a pipeline as one HTML page, whole or not at all; the same artifacts give the same bytes.
+
+    The page runs no script, fetches nothing and can be printed. What is damaged, or of another program, is named in it; the
+    rest is reported all the same.
+
+    Args:
+        folder: that holds the artifacts of a pipeline, all of them or some; or one artifact. Files in it that hold what
+            `evaluate --json` printed are shown as tables of quality.
+        output: the file to write; an older one is replaced in one step.
+        config: the file that describes the stages and so says which are stale. By default wordpipe.toml in the folder or
+            the one above it, where there is one whose stages are made in this folder.
+        replace: false refuses to replace anything.
+        run: progress, verification.
+
+    Returns:
+        path, bytes, artifacts (how many), stale, damaged and missing (names), and notes: what could not be read.
+    """
+
 def run(
     config: PathLike = 'wordpipe.toml', *, first: str | None = None, last: str | None = None,
     run: RunOptions | None = None,

@@ -31,6 +31,7 @@ _USE = {
     "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy vectors or a model are, and what would mend it."),
     "duplicates": ("wordpipe.cli.look:duplicates", "Report groups of texts that say nearly the same."),
     "map": ("wordpipe.cli.look:map_", "Draw a map of word vectors as one HTML page."),
+    "report": ("wordpipe.cli.report:report", "Write a report on a whole pipeline as one HTML page."),
     "attention": ("wordpipe.cli.attention:attention", "Draw what looks where in a text as one HTML page."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
     "copy": ("wordpipe.cli.export:copy", "Copy an artifact to or from a bucket, or between folders."),

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
-from wordpipe.amounts import counted as counted  # for all commands
-from wordpipe.amounts import human_bytes as human_bytes
-from wordpipe.amounts import human_count as human_count
-from wordpipe.amounts import human_seconds as human_seconds
-from wordpipe.amounts import noun as noun
 from wordpipe.errors import WordpipeWarning, shown_urls
 from wordpipe.runtime import Progress, Stopped, stopped_by
+from wordpipe.wording import counted as counted  # for all commands
+from wordpipe.wording import human_bytes as human_bytes
+from wordpipe.wording import human_count as human_count
+from wordpipe.wording import human_seconds as human_seconds
+from wordpipe.wording import noun as noun
+from wordpipe.wording import safe_text as safe_text
 
 if TYPE_CHECKING:
     import rich.progress
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 _PROGRESS_INTERVAL_S = 5.0
 _NOTEBOOK_INTERVAL_S = 0.2
 
-# C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _GLUE = "\0"  # a space at which no line is broken; `safe_text` leaves none in a text
 _LEAST_COLUMNS = 20
 _ARGUMENT = r"""-\S+(?: [^\s-]\S*)?|…|"[^"]*"|'[^']*'|\S*[/.]\S*|[A-Z][A-Z|]*\b"""  # options, paths, TEXT
@@ -41,15 +40,6 @@ _COPIED = re.compile(
 )
 _PAIRS = re.compile(r"(?<!\S)--?[a-z][\w-]* [^\s-]\S*")  # an option and its value
 _CLAUSES = re.compile(r"(?<=;) (?!got |expected )")
-
-
-def safe_text(text: str) -> str:
-    r"""Show control characters as escapes, so that text from a corpus cannot move the cursor or set the clipboard.
-
-    >>> safe_text("red \x1b[31m")
-    'red \\x1b[31m'
-    """
-    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def escaped(text: str) -> str:

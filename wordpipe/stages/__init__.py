@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
     from wordpipe.stages.look.attention import attention
     from wordpipe.stages.look.diff import diff
+    from wordpipe.stages.look.folder import FoundArtifact, look_into
     from wordpipe.stages.look.map import map_words
     from wordpipe.stages.look.params import parameters
     from wordpipe.stages.look.plot import plot, run_figures

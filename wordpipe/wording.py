@@ -1,9 +1,20 @@
-"""Amounts as people read them: counts with their noun, sizes and durations in few characters."""
+"""Text and numbers as people read them: text that steers no terminal and no page, counts with their noun, sizes, durations."""
 
 import re
 
+# C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _PLURAL = re.compile(r"\b(\w+[^aisu])s\b")  # documents, bytes; not this, as, was, loss
 _ENDING_Y = re.compile(r"\b(\w+)ies\b")
+
+
+def safe_text(text: str) -> str:
+    r"""Show control characters as escapes, so that text from a corpus cannot move the cursor or set the clipboard.
+
+    >>> safe_text("red \x1b[31m")
+    'red \\x1b[31m'
+    """
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def human_count(value: float) -> str:
