@@ -40,8 +40,8 @@ FLOORS = {
     "training": 5,
     "pages": 5,
     "heads": 6,
-    "stages": 7, "web": 7,
-    "pipeline": 8,
+    "stages": 7,
+    "pipeline": 8, "web": 8,
     "cli": 9,
     "__main__": 10,
     "__init__": 10,  # the public functions, loaded on first use

@@ -114,6 +114,8 @@ if TYPE_CHECKING:
         MaskedSettings,
         Seq2SeqSettings,
     )
+    from wordpipe.web import Server, serve
+    from wordpipe.web.settings import ServeSettings
     from wordpipe.words.settings import ImportSettings, Word2VecSettings
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -20,6 +20,7 @@ _MEASURE = "Measure how good something is"
 _TRAIN = "Train word vectors, a transformer or an encoder of texts."
 _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
+    "serve": ("wordpipe.cli.serve:serve", "Answer queries over HTTP: a page and an API."),
     "generate": ("wordpipe.cli.generate:generate", "Continue a text, or write the target of a source text."),
     "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text."),
     "predict": ("wordpipe.cli.predict:predict", "Label texts, or find names in them, with a trained head."),
