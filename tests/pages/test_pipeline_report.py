@@ -6,8 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from wordpipe.pages import ReportedArtifact, ReportedPipeline, draw_report, shown
-from wordpipe.pages.report_drawings import bar, curves, flow_lines
+from wordpipe.pages import ReportedArtifact, ReportedPipeline, bar, curves, draw_report, flow_lines, shown
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -103,7 +102,7 @@ def test_no_text_is_more_than_text(text):
         for kind in ("tokens", "index", text)
     ]
     evaluations = {text: {"evaluated": text, "data": [text], "metrics": {text: 1.0}}}
-    page = page_with(*artifacts, evaluations=evaluations, missing=[(text, text)], judged_by=text, notes=[text])
+    page = page_with(*artifacts, evaluations=evaluations, missing=[(text, text)], said_by=text, notes=[text])
     plain = page_with(*[replace(one, name="a", made_from=["a"]) for one in artifacts])
     assert set(page.names) <= set(plain.names) | {"h3"}
     assert not {"script", "img"} & set(page.names)

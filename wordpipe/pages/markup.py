@@ -1,4 +1,4 @@
-"""What all pages are put together with: their parts, the policy in their head, text that is only text."""
+"""The making of a page: its parts put together, the policy in its head, text that is only text."""
 
 import json
 import re

@@ -46,7 +46,7 @@ def draw_report(pipeline: ReportedPipeline) -> bytes:
             f'<section aria-labelledby="{names[title]}"><h2 id="{names[title]}">{title}</h2>{body}</section>'
             for title, body in found
         ),
-        "foot": f"{checked} {shown(_judged(pipeline))}",
+        "foot": f"{checked} {shown(_who_says(pipeline))}",
     }
     return page_of("report", fills)
 
@@ -65,9 +65,9 @@ def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
     yield "Versions", versions_table(artifacts)
 
 
-def _judged(pipeline: ReportedPipeline) -> str:
-    if pipeline.judged_by:
-        return f"What is fresh or stale is said by {pipeline.judged_by}."
+def _who_says(pipeline: ReportedPipeline) -> str:
+    if pipeline.said_by:
+        return f"What is fresh or stale is said by {pipeline.said_by}."
     return "No config was given: an artifact is stale here where an input that lies beside it has changed."
 
 

@@ -1,4 +1,4 @@
-"""What a report on a pipeline shows, as plain values: no artifact is opened for it here."""
+"""The facts that a report on a pipeline shows, as plain values: no artifact is opened for them here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ class ReportedPipeline:
         artifacts: each after what it was made from.
         evaluations: file name → what `evaluate --json` printed.
         missing: stages of the config that were never made: name, why.
-        judged_by: the config that says what is fresh; empty: the artifacts alone.
+        said_by: the config that says what is fresh; empty: the artifacts alone.
         verified: every file was compared with its hash.
         notes: what could not be read.
     """
@@ -65,6 +65,6 @@ class ReportedPipeline:
     artifacts: Sequence[ReportedArtifact]
     evaluations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     missing: Sequence[tuple[str, str]] = ()
-    judged_by: str = ""
+    said_by: str = ""
     verified: bool = False
     notes: Sequence[str] = ()

@@ -57,7 +57,7 @@ def report_pipeline(
     check_output(target, replace=replace)
     run.report(Progress("reading the artifacts"))
     found = look_into(place, run)
-    statuses, judged_by, notes = _statuses(place, config)
+    statuses, said_by, notes = _statuses(place, config)
     by_place = {os.path.realpath(one.output): one for one in statuses}
     shown = [_reported(one, by_place.get(os.path.realpath(one.path))) for one in found.artifacts]
     there = {os.path.realpath(one.path) for one in found.artifacts}
@@ -69,7 +69,7 @@ def report_pipeline(
     notes = [*found.notes, *notes]
     pipeline = ReportedPipeline(
         title=place.absolute().name or str(place), version=__version__, artifacts=shown, evaluations=found.evaluations,
-        missing=missing, judged_by=judged_by, verified=run.verify, notes=notes,
+        missing=missing, said_by=said_by, verified=run.verify, notes=notes,
     )  # fmt: skip
     page = draw_report(pipeline)
     with storage_errors(target), atomic_file(target) as file:

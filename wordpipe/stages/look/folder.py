@@ -1,4 +1,4 @@
-"""What lies in the folder of a pipeline: its artifacts in the order they were made from each other, logs, kept evaluations.
+"""The folder of a pipeline: its artifacts in the order in which they were made from each other, logs, kept evaluations.
 
 Everything here is for a report: what is damaged, of another program or of a newer version is named with what is wrong, and
 the rest is read all the same.
@@ -102,9 +102,9 @@ def _places(folder: Path, depth: int) -> Iterator[Path]:
             continue
         place = folder / entry.name
         if entry.name.startswith("."):
-            making = folder / entry.name.removesuffix(".partial")[1:]
-            if entry.name.endswith(".partial") and (place / "LATEST.json").is_file() and not is_artifact(making):
-                yield making
+            unfinished = folder / entry.name.removesuffix(".partial")[1:]
+            if entry.name.endswith(".partial") and (place / "LATEST.json").is_file() and not is_artifact(unfinished):
+                yield unfinished
         elif is_artifact(place):
             yield place
         elif not entry.is_symlink():
@@ -188,7 +188,7 @@ def _connected(found: list[FoundArtifact]) -> list[FoundArtifact]:
 
 
 def _in_order(found: list[FoundArtifact]) -> Iterator[FoundArtifact]:
-    """Each after its inputs, corpora first as far as there is such an order; what was made from something stale is stale too."""
+    """Each after its inputs, corpora first as far as there is such an order; what was made from a stale one is stale too."""
     kinds = {kind: place for place, kind in enumerate(KINDS)}
     by_kind = sorted(found, key=lambda one: kinds.get(one.manifest.get("kind", ""), len(kinds)))
     waiting, done = {one.name: one for one in by_kind}, dict[str, FoundArtifact]()
