@@ -134,10 +134,12 @@ def test_a_text_in_a_filter_stays_a_text(asker, filters):
 @pytest.mark.parametrize(
     "filters",
     [
-        [], "year > 3", {}, {"type": "like", "key": "lang", "value": "d%"}, {"type": "eq", "key": 'lang" = lang or "lang', "value": 1},
-        {"type": "eq", "key": "nope", "value": 1}, {"type": "eq", "key": "lang"}, {"type": "eq", "key": "lang", "value": {"a": 1}},
+        [], "year > 3", {}, {"type": "like", "key": "lang", "value": "d%"},
+        {"type": "eq", "key": 'lang" = lang or "lang', "value": 1}, {"type": "eq", "key": "nope", "value": 1},
+        {"type": "eq", "key": "lang"}, {"type": "eq", "key": "lang", "value": {"a": 1}},
         {"type": "eq", "key": "lang", "value": "a\0b"}, {"type": "eq", "key": "year", "value": 10**60},
-        {"type": "eq", "key": "year", "value": "many"}, {"type": "in", "key": "lang", "value": []}, {"type": "and", "filters": []},
+        {"type": "eq", "key": "year", "value": "many"}, {"type": "in", "key": "lang", "value": []},
+        {"type": "and", "filters": []},
         {"type": "in", "key": "lang", "value": "de"}, {"type": "gt", "key": "tags", "value": "a"},
         {"type": "or", "filters": [{"type": "eq", "key": "year", "value": 1}] * 300}, {"type": 3, "key": "year", "value": 1},
     ],

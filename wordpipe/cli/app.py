@@ -195,9 +195,8 @@ From your own text to a searchable index, on your own machine.
 Stages read artifacts (folders) and make one (-o). TAB: see help --help.
 
 \b
-Example:
-  wordpipe init --from records.jsonl && wordpipe run
-  wordpipe query run/index "how do bees find their way"
+Example:  wordpipe init --from records.jsonl && wordpipe run
+          wordpipe query run/index "how do bees find their way"
 """
 
 

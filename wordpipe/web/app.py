@@ -19,6 +19,7 @@ from wordpipe.web.embeddings_api import EmbeddingsApi
 from wordpipe.web.guard import API_POLICY, Guard, Log
 from wordpipe.web.metrics import CONTENT_TYPE, Metrics
 from wordpipe.web.models_api import ModelsApi
+from wordpipe.web.openapi import document
 from wordpipe.web.replies import Params, Refused, error_reply, json_reply
 from wordpipe.web.search_api import SearchApi
 from wordpipe.web.served import Served, ServedArtifacts, rows_of
@@ -82,6 +83,7 @@ class Application:
             Route("/health", self.health, methods=["GET"]),
             Route("/metrics", self.show_metrics, methods=["GET"]),
             Route("/about", self.about, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
             *SearchApi(artifacts, settings).routes,
             *ModelsApi(artifacts, settings).routes,
             *EmbeddingsApi(artifacts, settings).routes,
@@ -162,6 +164,11 @@ class Application:
             )
         with one.lease() as generation:
             return json_reply(_about(one) | {"manifest": generation.opened.artifact.manifest.model_dump(mode="json")})
+
+    async def openapi(self, request: Request) -> Response:
+        """The OpenAPI document."""
+        Params(request).end()
+        return json_reply(document(self.settings))
 
     async def home(self, request: Request) -> Response:
         """The page."""
