@@ -20,9 +20,11 @@ def _serve(artifacts: tuple[Path, ...], *, verify: bool, as_json: bool, quiet: b
     Indexes, words, sentences and models are opened once, each under its folder's name, or NAME=PATH, and swapped whole when
     they are made anew. Only programs of this machine are answered, or with --host those that have the token.
 
-    Ask it as `query` is asked: curl 'http://127.0.0.1:8000/search?q=TEXT&k=5' gives the lines of `wordpipe query --json`; clients
-    of OpenAI and of text-embeddings-inference get vectors and hits. A line of JSON for each request goes to stderr. On Ctrl-C
-    or SIGTERM what was asked before is answered.
+    Ask it as `query` is asked: curl 'http://127.0.0.1:8000/search?q=TEXT&k=5' gives the lines of `wordpipe query --json`;
+    clients of OpenAI and of text-embeddings-inference get vectors and hits. A line of JSON for each request goes to stderr,
+    without what was asked.
+
+    On Ctrl-C or SIGTERM what was asked before is answered first.
     """
     import json
 

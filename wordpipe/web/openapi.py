@@ -52,7 +52,8 @@ _HIT = _object(
     {"rank": {"type": "integer", "minimum": 1}, "score": _NUMBER, "row": {"type": "integer", "minimum": 0}},
     {
         "id": _ANY, "doc_id": _TEXT, "sentence_id": _WHOLE, "title": _maybe(_TEXT), "text": _TEXT, "word": _TEXT,
-        "count": _WHOLE, "source": _TEXT, "line": _WHOLE, "anchor": _maybe(_TEXT), "split": _TEXT, "metadata": _MAP, "explain": _MAP,
+        "count": _WHOLE, "source": _TEXT, "line": _WHOLE, "anchor": _maybe(_TEXT), "split": _TEXT,
+        "metadata": _MAP, "explain": _MAP,
     },
     closed=False,
 )  # fmt: skip
