@@ -195,9 +195,8 @@ _HELP = """\b
 From your own text to a searchable index. Stages read and make folders (-o).
 
 \b
-Example:
-  wordpipe init --from records.jsonl && wordpipe run
-  wordpipe query run/index "how do bees find their way"
+Example:  wordpipe init --from records.jsonl && wordpipe run
+          wordpipe query run/index "how do bees find their way"
 """
 
 

@@ -11,8 +11,7 @@ from wordpipe.cli.output import escaped, say
 from wordpipe.web.settings import ServeSettings
 
 _EXAMPLES = """wordpipe serve run/index --open
-wordpipe serve run/index run/words run/model --port 8080
-curl 'http://127.0.0.1:8000/search?q=how+bees+find+their+way&k=5'"""
+wordpipe serve run/index run/words run/model --port 8080"""
 
 
 def _serve(artifacts: tuple[Path, ...], *, verify: bool, as_json: bool, quiet: bool, **given: Any) -> None:
@@ -20,10 +19,18 @@ def _serve(artifacts: tuple[Path, ...], *, verify: bool, as_json: bool, quiet: b
 
     Indexes, words, sentences and models are opened once, each under its folder's name, or NAME=PATH, and swapped whole when
     they are made anew. Only programs of this machine are answered, or with --host those that have the token.
+
+    Ask it as `query` is asked: curl 'http://127.0.0.1:8000/search?q=TEXT&k=5' gives the lines of `wordpipe query --json`;
+    clients of OpenAI and of text-embeddings-inference get vectors and hits. A line of JSON for each request goes to stderr,
+    without what was asked.
+
+    On Ctrl-C or SIGTERM what was asked before is answered first.
     """
     import json
 
     from wordpipe.web import serve
+
+    # what cannot be is said by the flag that gave it
 
     flags = chosen_settings(ServeSettings, given)
     shown = {name: f"--{name.replace('_', '-')}" for name in flags}
@@ -41,7 +48,7 @@ def _serve(artifacts: tuple[Path, ...], *, verify: bool, as_json: bool, quiet: b
 serve = ExampleCommand(
     "serve",
     params=[
-        click.Argument(["artifacts"], nargs=-1, required=True, metavar="INDEX|WORDS|SENTENCES|MODEL...", type=PATH),
+        click.Argument(["artifacts"], nargs=-1, required=True, metavar="ARTIFACT...", type=PATH),
         *settings_options(ServeSettings),
     ],
     callback=_serve,

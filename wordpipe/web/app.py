@@ -7,21 +7,24 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.routing import Match, Route, Router
+from starlette.types import Receive, Scope, Send
 
 from wordpipe import __version__
 from wordpipe.errors import WordpipeError
+from wordpipe.web.embeddings_api import EmbeddingsApi
 from wordpipe.web.guard import API_POLICY, Guard, Log
 from wordpipe.web.metrics import CONTENT_TYPE, Metrics
 from wordpipe.web.models_api import ModelsApi
+from wordpipe.web.openapi import document
 from wordpipe.web.replies import Params, Refused, error_reply, json_reply
 from wordpipe.web.search_api import SearchApi
 from wordpipe.web.served import Served, ServedArtifacts, rows_of
 from wordpipe.web.settings import ServeSettings
+from wordpipe.web.vector_stores import VectorStoresApi
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
@@ -80,8 +83,11 @@ class Application:
             Route("/health", self.health, methods=["GET"]),
             Route("/metrics", self.show_metrics, methods=["GET"]),
             Route("/about", self.about, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
             *SearchApi(artifacts, settings).routes,
             *ModelsApi(artifacts, settings).routes,
+            *EmbeddingsApi(artifacts, settings).routes,
+            *VectorStoresApi(artifacts, settings).routes,
         ]
         if page is not None:
             routes += [
@@ -89,21 +95,27 @@ class Application:
                 Route("/static/{name:path}", self.static, methods=["GET"]),
             ]
         self.routes = routes
-        self._inner = Starlette(
-            routes=routes,
-            lifespan=self._lifespan,
-            exception_handlers={
-                WordpipeError: _failed, Refused: _failed, HTTPException: _not_routed,
-            },
-        )  # fmt: skip
-        self.guard = Guard(self._inner, settings, metrics, token=token, log=log, report=report, route_of=self._route_of)
+        self._router = Router(routes, redirect_slashes=False, lifespan=self._lifespan)
+        self.guard = Guard(
+            self._routed, settings, metrics, token=token, log=log, report=report, route_of=self._route_of
+        )
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as ASGI wants it."""
         await self.guard(scope, receive, send)
 
+    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what was admitted; a bug is left to the guard."""
+        scope["app"] = self  # or the router answers in words of its own where there is no such path
+        try:
+            await self._router(scope, receive, send)
+        except WordpipeError as error:
+            await error_reply(error)(scope, receive, send)
+        except HTTPException as error:
+            await _not_routed(error)(scope, receive, send)
+
     @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+    async def _lifespan(self, _: Any) -> AsyncIterator[None]:
         await self.artifacts.start_polling()
         try:
             yield
@@ -152,6 +164,11 @@ class Application:
             )
         with one.lease() as generation:
             return json_reply(_about(one) | {"manifest": generation.opened.artifact.manifest.model_dump(mode="json")})
+
+    async def openapi(self, request: Request) -> Response:
+        """The OpenAPI document."""
+        Params(request).end()
+        return json_reply(document(self.settings))
 
     async def home(self, request: Request) -> Response:
         """The page."""
@@ -216,18 +233,14 @@ def _about(one: Served) -> dict[str, Any]:
         }
 
 
-async def _failed(_: Request, error: Exception) -> Response:
-    return error_reply(error)
-
-
-async def _not_routed(request: Request, error: Exception) -> Response:
-    """A path or a method that there is not, in our words."""
-    assert isinstance(error, HTTPException)
-    what = (
-        "no such path"
-        if error.status_code == 404
-        else "no such method here"
-        if error.status_code == 405
-        else error.detail
+def _not_routed(error: HTTPException) -> Response:
+    """The reply where there is no such path or method, in our words."""
+    known = {404: "no such path", 405: "no such method here"}
+    return error_reply(
+        Refused(
+            error.status_code,
+            known.get(error.status_code, error.detail),
+            hint="see /openapi.json",
+            headers=error.headers,
+        )
     )
-    return error_reply(Refused(error.status_code, what, hint="see /openapi.json", headers=error.headers))

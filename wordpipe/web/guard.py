@@ -103,6 +103,10 @@ class Guard:
 
     def _admit(self, call: "_Call") -> None:
         """Refuse what may not ask. Raises Refused."""
+        if call.header(b"transfer-encoding") and call.header(
+            b"content-length"
+        ):  # a proxy may have counted the other way
+            raise Refused(400, "a body with two lengths", headers={"Connection": "close"})
         host = call.header(b"host")
         if not self._is_ours(host):
             raise Refused(
@@ -132,7 +136,8 @@ class Guard:
         if name in self._names:
             return True
         with suppress(ValueError):  # an address is no name that somebody could make point here
-            return self._settings.host not in LOCAL_HOSTS or ipaddress.ip_address(name).is_loopback
+            address = ipaddress.ip_address(name)
+            return address.is_loopback or self._settings.host not in LOCAL_HOSTS
         return False
 
     async def _body(self, call: "_Call", receive: Receive) -> bytes:

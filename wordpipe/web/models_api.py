@@ -1,4 +1,4 @@
-"""What models are asked: `/fill`, `/predict`, and OpenAI's `/v1/completions` and `/v1/models`."""
+"""The API over models: `/fill`, `/predict`, and OpenAI's `/v1/completions` and `/v1/models`."""
 
 import secrets
 import time

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from wordpipe.artifacts import read_regular_file
-from wordpipe.errors import ConfigError, StorageError
+from wordpipe.errors import ConfigError, StorageError, WordpipeError
 from wordpipe.runtime import stop_signal
 from wordpipe.stages import PathLike, public
 from wordpipe.web.settings import LOCAL_HOSTS, ServeSettings
@@ -159,8 +159,9 @@ def read_token(path: Path) -> bytes:
     try:
         token = read_regular_file(path, _MAX_TOKEN, what="a file of a token").strip()
         mode = path.stat().st_mode
-    except OSError as error:
-        raise ConfigError("the token cannot be read", where=path, got=error.strerror, hint=hint) from None
+    except (OSError, WordpipeError) as error:
+        got = error.what if isinstance(error, WordpipeError) else error.strerror
+        raise ConfigError("the token cannot be read", where=path, got=got, hint=hint) from None
     if mode & 0o007:
         raise ConfigError("everyone may read the token", where=path, hint=f"chmod 600 {path}")
     if len(token) < _MIN_TOKEN or not token.isascii() or len(token.split()) != 1:
