@@ -193,8 +193,6 @@ _MAKE |= {name: ("", COMMANDS[name].summary) for name in ("embed", "index", "clu
 
 _HELP = """\b
 From your own text to a searchable index. Stages read and make folders (-o).
-
-\b
 Example:  wordpipe init --from records.jsonl && wordpipe run
           wordpipe query run/index "how do bees find their way"
 """

@@ -57,7 +57,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
 def read_chosen(text: str) -> Chosen:
     """The chosen values of filters, [["lang", "de"], …]; what is no such list chooses nothing."""
     try:
-        pairs = json.loads(text) if text else []
+        pairs = json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")) if text else []
     except (ValueError, RecursionError):
         return []
     good = isinstance(pairs, list) and all(
@@ -205,7 +205,7 @@ def _filters(columns: Sequence[Mapping[str, Any]], chosen: Chosen, params: Mappi
             link = url(**kept, f=json.dumps(pairs, ensure_ascii=False) if pairs else "")
             text = [tag("bdi", _short(one["value"]), class_="value"), tag("span", f"{one['count']:,}", class_="count")]
             items.append(tag("li", tag("a", text, href=link, aria_current="true" if is_chosen else None)))
-        groups.append(tag("section", tag("h3", tag("bdi", _short(column["name"]))), tag("ul", items)))
+        groups.append(tag("section", tag("h2", tag("bdi", _short(column["name"]))), tag("ul", items)))
     return tag(
         "aside",
         tag("details", tag("summary", "Filters"), groups) if groups else None,

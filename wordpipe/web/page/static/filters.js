@@ -32,6 +32,6 @@ function drawField(column, state, choose) {
     return make("li", {}, make("label", {}, box, make("span", {class: "value", title: String(value).slice(0, 300)}, text(column.name === "source" ? String(value).split("/").pop() : value, 80)), make("span", {class: "count"}, count.toLocaleString("en"))));
   });
   const more = (column.distinct ?? counts.size) - counts.size;
-  return make("section", {}, make("h3", {}, text(column.name, 60)), make("ul", {}, items),
+  return make("section", {}, make("h2", {}, text(column.name, 60)), make("ul", {}, items),
     more > 0 ? make("p", {class: "hint"}, `and ${more.toLocaleString("en")} more: use a condition`) : null);
 }

@@ -2,7 +2,7 @@
 import {copy, make, text} from "./dom.js";
 import {drawWhy} from "./why.js";
 
-const ALIKE = 0.8; // share of runs of three words that two texts have in common, from which one is folded below the other
+const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
 const TITLE = 200;
 
 // Hits with those that say nearly the same below the first of them.
