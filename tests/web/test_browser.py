@@ -197,8 +197,8 @@ def test_why_adds_up_to_the_score(see):
         page = seen.go(f"/?q=bees+find+home&mix={mix}")
         page.wait_for_selector(HITS)
         hit = page.locator(HITS).first
-        score = float(hit.locator(".score").inner_text())
-        hit.get_by_role("button", name="why").click()
+        score = float(hit.locator(".score").first.inner_text())
+        hit.get_by_role("button", name="why").first.click()
         hit.locator(".why .sum b").wait_for()
         assert float(hit.locator(".why .sum b").inner_text()) == pytest.approx(score, abs=0.0051)
         for table in hit.locator(".why table").all():
@@ -214,7 +214,7 @@ def test_filters_narrow_and_count_and_go_into_the_url(see):
     page.locator("#filters label", has_text="it's").first.click()
     until(page, "location.search.includes('f=')")
     until(page, "document.querySelector('#results').innerText.includes(\"it's\")")
-    assert set(page.locator(".field", has_text="lang").all_inner_texts()) == {"lang it's"}
+    assert set(page.locator(".field", has_text="lang").all_text_contents()) == {"lang it's"}
     assert json.loads(page.evaluate("new URLSearchParams(location.search).get('f')")) == [["lang", "it's"]]
     page.locator("#filters label", has_text='a "b" c').wait_for(state="detached")
     page.go_back()
@@ -277,22 +277,20 @@ def test_the_keyboard_alone_does_it_all(see):
     until(page, "document.querySelector('#q').value === ''")
     page.keyboard.type("salt")
     page.wait_for_selector(HITS)
+    name_of = "(({id, name, innerText}) => (id || name || innerText || '').slice(0, 20))(document.activeElement)"
     reached = set()
     for _ in range(60):
         page.keyboard.press("Tab")
-        reached.add(
-            page.evaluate(
-                "(document.activeElement.id || document.activeElement.name || document.activeElement.innerText || '').slice(0, 20)"
-            )
-        )
+        reached.add(page.evaluate(name_of))
     assert {"mix", "docs", "where", "why", "more like this", "as JSON"} <= reached
     assert seen.errors == []
 
 
+@pytest.mark.slow
 def test_more_like_this_and_back(see):
     page = see().go("/?q=salt")
     page.wait_for_selector(HITS)
-    page.locator(HITS).first.get_by_role("button", name="more like this").click()
+    page.locator(HITS).first.get_by_role("button", name="more like this").first.click()
     until(page, "location.search.startsWith('?similar=')")
     page.wait_for_selector(".like")
     assert page.locator(HITS).count() >= 1
@@ -300,17 +298,19 @@ def test_more_like_this_and_back(see):
     until(page, "document.querySelector('#q').value === 'salt'")
 
 
+@pytest.mark.slow
 def test_ids_and_places_are_copied(see):
     seen = see(permissions=["clipboard-read", "clipboard-write"])
     page = seen.go("/?q=salt")
     page.wait_for_selector(HITS)
-    button = page.locator(HITS).first.locator(".copy.id")
+    button = page.locator(HITS).first.locator(".copy.id").first
     shown = button.inner_text()
     button.click()
     until(page, "document.querySelector('.copy.id').innerText === 'copied'")
     assert f"id {page.evaluate('navigator.clipboard.readText()')}" == shown
 
 
+@pytest.mark.slow
 def test_more_answers_and_nothing(see):
     page = see().go("/?q=salt")
     page.wait_for_selector(HITS)
@@ -322,6 +322,7 @@ def test_more_answers_and_nothing(see):
     page.wait_for_selector(HITS)
 
 
+@pytest.mark.slow
 def test_a_server_that_went_away_is_said_and_asked_again(see):
     seen = see()
     page = seen.go("/?q=salt")
@@ -342,6 +343,7 @@ def test_a_server_that_went_away_is_said_and_asked_again(see):
     page.wait_for_selector(HITS)
 
 
+@pytest.mark.slow
 def test_a_model_goes_on_with_a_text(see):
     seen = see()
     page = seen.go("/?tab=model")
@@ -367,14 +369,14 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light"), pytest.param("dark", marks=pytest.mark.slow)])
 def test_no_view_has_a_barrier_or_is_wider_than_the_screen(see, scheme):
     seen = see(color_scheme=scheme)
     for name, path in VIEWS.items():
         page = seen.go(path)
         page.wait_for_load_state("networkidle")
         if name == "answers":
-            page.locator(HITS).first.get_by_role("button", name="why").click()
+            page.locator(HITS).first.get_by_role("button", name="why").first.click()
             page.locator(".why").first.wait_for()
         assert violations(page) == [], name
         for width in (1400, 900, 420, 320):
@@ -414,7 +416,7 @@ def test_the_page_answers_without_a_script(see):
     assert "f=" in page.url
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light"), pytest.param("dark", marks=pytest.mark.slow)])
 def test_a_report_has_no_barrier_and_fits(see, built, tmp_path, scheme):
     shutil.copytree(built / "tokens", tmp_path / "run" / "<script>alert(1)<script>")
     (tmp_path / "run" / ("w" * 120)).symlink_to(built / "index")

@@ -49,7 +49,8 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
         hits = await _hits(params, ask, name, asked, where)
     return tag(
         "div", _form(params, about, name, has_words="lexical" in facts),
-        tag("div", hits or _welcome(index), id="results", data_rows=index["rows"]), _filters(columns, chosen, params),
+        tag("div", hits or _welcome(index), id="results"),
+        tag("template", _welcome(index), id="welcome"), _filters(columns, chosen, params),
         class_="search", data_index=name, data_most=about["limits"]["k"], data_mixes=str("lexical" in facts).lower(),
     )  # fmt: skip
 

@@ -16,10 +16,9 @@ function search(view) {
   const form = view.querySelector("#form"), field = form.elements.namedItem("q");
   const results = view.querySelector("#results"), filters = view.querySelector("#filters");
   const first = view.dataset.index, most = Number(view.dataset.most);
-  const welcome = [...results.childNodes].map((one) => one.cloneNode(true));
-  const isWelcome = !results.querySelector(".hits, .problem, .status") && !new URLSearchParams(location.search).get("q");
+  const welcome = view.querySelector("#welcome").content;
   const status = make("p", {class: "status", role: "status"}), list = make("div", {});
-  let state = read(location.search), columns = [], giveUp = new AbortController(), timer = 0, facetsOf = null, number = 0, title = "";
+  let state = read(location.search), columns = [], giveUp = new AbortController(), timer = 0, shown = [], shownFor = null, number = 0, title = "";
   state.index ||= first;
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
   form.elements.namedItem("f")?.remove();
@@ -59,15 +58,15 @@ function search(view) {
 
   // The filters' counts: of the rows that what is chosen leaves.
   async function count(asked, signal) {
-    if (!columns.length) columns = (await get("/facets", {index: asked.index, values: 8}, signal)).columns;
-    const where = condition(asked, columns), key = `${asked.index}\n${where}`;
-    if (facetsOf === key) return drawFilters(filters, shown, asked, choose);
-    const found = where ? (await get("/facets", {index: asked.index, where, values: 8}, signal)).columns : (await get("/facets", {index: asked.index, values: 8}, signal)).columns;
-    facetsOf = key;
-    shown = found;
+    const facets = (where) => get("/facets", {index: asked.index, where, values: 8}, signal).then((found) => found.columns);
+    if (!columns.length) columns = await facets("");
+    const where = condition(asked, columns);
+    if (shownFor !== where) {
+      shown = where ? await facets(where) : columns;
+      shownFor = where;
+    }
     drawFilters(filters, shown, asked, choose);
   }
-  let shown = [];
 
   function choose(name, value) {
     if (name === null) return change({f: []});
@@ -87,8 +86,7 @@ function search(view) {
   }
 
   function rest() {
-    if (isWelcome) results.replaceChildren(...welcome.map((one) => one.cloneNode(true)));
-    else results.replaceChildren(make("div", {class: "empty"}, make("p", {class: "lead"}, "Ask something.")));
+    results.replaceChildren(welcome.cloneNode(true));
   }
 
   function draw(found, asked, path, params) {
