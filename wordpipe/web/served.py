@@ -123,7 +123,7 @@ class Generation:
             with suppress(ConfigError, InputError):  # the word need not be there
                 opened.query_all([_WARM_TEXT], 1)
         if "embed" in self.abilities and ability in ("search", "embed"):
-            opened.encode([_WARM_TEXT])
+            opened.encoder.encode([_WARM_TEXT])  # type: ignore[attr-defined]
         elif ability == "predict":
             self.predictor  # noqa: B018  read now
         elif ability in ("fill", "complete"):
