@@ -67,9 +67,9 @@ def test_the_walk_of_a_command(built):
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 69),
-        ("query {built}/words water", 54),
-        ("query {built}/index water", 66),
+        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 70),
+        ("query {built}/words water", 55),
+        ("query {built}/index water", 67),
     ],
     ids=["train", "words", "index"],
 )

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from wordpipe.pipeline import Pipeline
     from wordpipe.pipeline import init_project as init
     from wordpipe.pipeline import pipeline_status as status
+    from wordpipe.pipeline import report_pipeline as report
     from wordpipe.pipeline import run_pipeline as run
     from wordpipe.runtime import Progress, Stopped
     from wordpipe.search.settings import ClusterSettings, IndexSettings
@@ -115,6 +116,8 @@ if TYPE_CHECKING:
         PermutationSettings,
         Seq2SeqSettings,
     )
+    from wordpipe.web import Server, serve
+    from wordpipe.web.settings import ServeSettings
     from wordpipe.words.settings import ImportSettings, Word2VecSettings
 else:
     __getattr__, __dir__ = face(__name__, __file__)

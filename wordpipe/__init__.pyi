@@ -1,5 +1,6 @@
 """The public functions and classes, for type checkers and editors. Made by `make stub`: change no line here."""
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
@@ -62,6 +63,8 @@ from wordpipe.training.settings import ElectraSettings as ElectraSettings
 from wordpipe.training.settings import MaskedSettings as MaskedSettings
 from wordpipe.training.settings import PermutationSettings as PermutationSettings
 from wordpipe.training.settings import Seq2SeqSettings as Seq2SeqSettings
+from wordpipe.web import Server as Server
+from wordpipe.web.settings import ServeSettings as ServeSettings
 from wordpipe.words.settings import ImportSettings as ImportSettings
 from wordpipe.words.settings import Word2VecSettings as Word2VecSettings
 
@@ -103,6 +106,28 @@ def status(
 
     Returns:
         Of every stage whether it is fresh, why not, and an estimate of time, memory and disk.
+    """
+
+def report(
+    folder: PathLike, output: PathLike, *, config: PathLike | None = None, replace: bool = True,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Write a report on a pipeline as one HTML page, whole or not at all; the same artifacts give the same bytes.
+
+    The page runs no script, fetches nothing and can be printed. What is damaged, or of another program, is named in it; the
+    rest is reported all the same.
+
+    Args:
+        folder: that holds the artifacts of a pipeline, all of them or some; or one artifact. Files in it that hold what
+            `evaluate --json` printed are shown as tables of quality.
+        output: the file to write; an older one is replaced in one step.
+        config: the file that describes the stages and so says which are stale. By default wordpipe.toml in the folder or
+            the one above it, where there is one whose stages are made in this folder.
+        replace: false refuses to replace anything.
+        run: progress, verification.
+
+    Returns:
+        path, bytes, artifacts (how many), stale, damaged and missing (names), and notes: what could not be read.
     """
 
 def run(
@@ -2036,4 +2061,43 @@ def open(
         path: the artifact's folder.
         kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
         verify: check its hashes first.
+    """
+
+def serve(
+    artifacts: PathLike | list[PathLike], *, verify: bool = True, report: Callable[[str], None] | None = None,
+    log: Callable[[str], None] | None = None, host: str = '127.0.0.1', port: int = 8000,
+    token_file: PathLike | None = None, allow_host: list[str] | tuple[str, ...] = (), open: bool = False,
+    log_queries: bool = False, max_k: int = 1000, max_texts: int = 256, max_chars: int = 100000,
+    max_body: int = 4194304, max_waiting: int = 64, max_connections: int = 256, timeout: float = 30.0,
+    drain: float = 20.0,
+) -> Server:
+    """Answer queries over HTTP: a page, a JSON API, and what clients of OpenAI and of text-embeddings-inference ask.
+
+    Indexes, words, sentences and models are opened once, each under the name of its folder (or NAME=PATH), and swapped whole
+    when another generation is published at the path. It answers in a thread of its own until it is closed; `wait` keeps a
+    program there until Ctrl-C. Needs the extra `wordpipe[serve]`.
+
+    Args:
+        artifacts: one or several: index, words, sentences, model.
+        verify: check their hashes first.
+        report: is called with a line when a new generation was taken or cannot be opened, and when a request failed by a bug.
+        log: is called with a line, a JSON object, for each request.
+
+    Settings:
+        host: address to listen on; one that other machines reach needs token_file. Default: '127.0.0.1'.
+        port: port to listen on; 0: any that is free (0 to 65535). Default: 8000.
+        token_file: file that holds the token of those who may ask, as Authorization: Bearer TOKEN or as a password. Default: None.
+        allow_host: another name of this server that browsers may use, as behind a proxy; may be repeated. Default: ().
+        open: open the page in the browser. Default: False.
+        log_queries: write what is asked into the log, too. Default: False.
+
+    Settings, limits:
+        max_k: hits of a query, at most. Default: 1000.
+        max_texts: texts of a request, at most. Default: 256.
+        max_chars: characters of a text or a query, at most. Default: 100000.
+        max_body: bytes of a request's body, at most (at least 1024). Default: 4194304.
+        max_waiting: requests at work or waiting; one more is answered 429 (1 to 10000). Default: 64.
+        max_connections: connections; one more is answered 503 (1 to 60000). Default: 256.
+        timeout: seconds that a request may take; then it is answered 503 (> 0, at most 3600). Default: 30.0.
+        drain: seconds that requests at work have to end when the server stops (0 to 3600). Default: 20.0.
     """

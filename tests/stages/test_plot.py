@@ -11,7 +11,7 @@ from tests.support.training_logs import made_log
 from wordpipe import plot
 from wordpipe.artifacts import STEPS, Checkpoints
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.report import draw_curves
+from wordpipe.pages import draw_curves
 from wordpipe.settings import Settings
 from wordpipe.stages import open_job
 from wordpipe.training import Step

@@ -104,6 +104,10 @@ def _type(kind: Any, imports: Imports) -> str:
         if len(inner) < len(args):
             imports.add(("wordpipe.stages", "PathLike", ""))
         return " | ".join([*(["PathLike"] if len(inner) < len(args) else []), *(_type(one, imports) for one in inner)])
+    if origin is Callable:
+        imports.add(("collections.abc", "Callable", ""))
+        taken = ", ".join(_type(one, imports) for one in args[0])
+        return f"Callable[[{taken}], {_type(args[1], imports)}]"
     if origin is not None:
         return f"{_type(origin, imports)}[{', '.join(_type(one, imports) for one in args)}]"
     if kind.__module__ != "builtins":

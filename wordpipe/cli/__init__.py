@@ -197,6 +197,8 @@ def _say_stopped(signum: int, saved: str | None = None) -> None:
     if command == "run":  # which folder a stage saved into is nobody's business
         kept, again = "the stages that were made are kept", "the same command goes on with the others"
         again += ", the one at work from what it saved" if saved else ""
+    elif command == "serve":
+        kept, again = "what was asked before is answered", "the same command serves again"
     elif saved:
         kept, again = "", f"run the same command again to continue from {saved}"
     elif saved is None and command in _SAVING:

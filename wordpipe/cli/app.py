@@ -20,6 +20,7 @@ _MEASURE = "Measure how good something is"
 _TRAIN = "Train word vectors, a transformer or an encoder of texts."
 _USE = {
     "query": ("wordpipe.cli.query:query", "Find the nearest neighbours of a text or a word."),
+    "serve": ("wordpipe.cli.serve:serve", "Answer queries over HTTP: a page and an API."),
     "generate": ("wordpipe.cli.generate:generate", "Continue a text, or write the target of a source text."),
     "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text."),
     "predict": ("wordpipe.cli.predict:predict", "Label texts, or find names in them, with a trained head."),
@@ -31,7 +32,8 @@ _USE = {
     "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy vectors or a model are, and what would mend it."),
     "duplicates": ("wordpipe.cli.look:duplicates", "Report groups of texts that say nearly the same."),
     "map": ("wordpipe.cli.look:map_", "Draw a map of word vectors as one HTML page."),
-    "attention": ("wordpipe.cli.attention:attention", "Draw what looks where in a text as one HTML page."),
+    "report": ("wordpipe.cli.pages:report", "Write a report on a whole pipeline as one HTML page."),
+    "attention": ("wordpipe.cli.pages:attention", "Draw what looks where in a text as one HTML page."),
     "export": ("wordpipe.cli.export:export", "Write an artifact in another program's format."),
     "copy": ("wordpipe.cli.export:copy", "Copy an artifact to or from a bucket, or between folders."),
 }
@@ -190,13 +192,9 @@ _MAKE |= {"train": ("wordpipe.cli.app:_train", _TRAIN)}
 _MAKE |= {name: ("", COMMANDS[name].summary) for name in ("embed", "index", "cluster")}
 
 _HELP = """\b
-From your own text to a searchable index, on your own machine.
-Stages read artifacts (folders) and make one (-o). TAB: see help --help.
-
-\b
-Example:
-  wordpipe init --from records.jsonl && wordpipe run
-  wordpipe query run/index "how do bees find their way"
+From your own text to a searchable index. Stages read and make folders (-o).
+Example:  wordpipe init --from records.jsonl && wordpipe run
+          wordpipe query run/index "how do bees find their way"
 """
 
 

@@ -201,7 +201,7 @@ def plot(
 
 def _lines(one: dict[str, Any]) -> Iterator[str]:
     """The course of each figure of a run."""
-    from wordpipe.report import trend
+    from wordpipe.pages import trend
 
     split = {name: [row for row in one["log"] if row["split"] == name] for name in ("train", "valid")}
     for name, rows, column, form in (

@@ -17,6 +17,12 @@ from typing import TYPE_CHECKING, TextIO
 
 from wordpipe.errors import WordpipeWarning, shown_urls
 from wordpipe.runtime import Progress, Stopped, stopped_by
+from wordpipe.wording import counted as counted  # for all commands
+from wordpipe.wording import human_bytes as human_bytes
+from wordpipe.wording import human_count as human_count
+from wordpipe.wording import human_seconds as human_seconds
+from wordpipe.wording import noun as noun
+from wordpipe.wording import safe_text as safe_text
 
 if TYPE_CHECKING:
     import rich.progress
@@ -24,8 +30,6 @@ if TYPE_CHECKING:
 _PROGRESS_INTERVAL_S = 5.0
 _NOTEBOOK_INTERVAL_S = 0.2
 
-# C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _GLUE = "\0"  # a space at which no line is broken; `safe_text` leaves none in a text
 _LEAST_COLUMNS = 20
 _ARGUMENT = r"""-\S+(?: [^\s-]\S*)?|…|"[^"]*"|'[^']*'|\S*[/.]\S*|[A-Z][A-Z|]*\b"""  # options, paths, TEXT
@@ -36,17 +40,6 @@ _COPIED = re.compile(
 )
 _PAIRS = re.compile(r"(?<!\S)--?[a-z][\w-]* [^\s-]\S*")  # an option and its value
 _CLAUSES = re.compile(r"(?<=;) (?!got |expected )")
-_PLURAL = re.compile(r"\b(\w+[^aisu])s\b")  # documents, bytes; not this, as, was, loss
-_ENDING_Y = re.compile(r"\b(\w+)ies\b")
-
-
-def safe_text(text: str) -> str:
-    r"""Show control characters as escapes, so that text from a corpus cannot move the cursor or set the clipboard.
-
-    >>> safe_text("red \x1b[31m")
-    'red \\x1b[31m'
-    """
-    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def escaped(text: str) -> str:
@@ -165,39 +158,6 @@ def cells_of_letter(letter: str) -> int:
     return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
-def human_count(value: float) -> str:
-    """A count in few characters.
-
-    >>> human_count(950), human_count(15_900_000)
-    ('950', '15.9M')
-    """
-    for bound, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if value >= bound:
-            return f"{value / (1e3 if unit == 'k' else bound):.1f}{unit}"
-    return f"{value:,.0f}"
-
-
-def noun(count: float, plural: str) -> str:
-    """What is counted, in the singular where there is one of it: the first plural among the words is the noun.
-
-    >>> noun(2, "documents kept"), noun(1, "documents kept"), noun(1, "distinct words"), noun(1, "queries")
-    ('documents kept', 'document kept', 'distinct word', 'query')
-    """
-    if count != 1:
-        return plural
-    text, found = _ENDING_Y.subn(r"\1y", plural, count=1)
-    return text if found else _PLURAL.sub(r"\1", plural, count=1)
-
-
-def counted(count: int, plural: str) -> str:
-    """A count and what it is of.
-
-    >>> counted(1, "sources"), counted(12_000, "sources")
-    ('1 source', '12,000 sources')
-    """
-    return f"{count:,} {noun(count, plural)}"
-
-
 _MOST_COUNTS = 8  # on the line; `show` has all
 _SPLITS = {"train": "to train on", "valid": "to validate on", "test": "for tests"}
 # what was lost, changed or taken over comes before what was made, should there be too many counts for a line
@@ -276,30 +236,6 @@ def _count_in_words(name: str, count: int) -> str:
     if text.startswith("bytes "):
         return f"{human_bytes(count)} {text.removeprefix('bytes ')}"
     return f"{human_count(count)} {noun(count, text)}"
-
-
-def human_bytes(value: float) -> str:
-    """A size in few characters.
-
-    >>> human_bytes(33_554_432)
-    '33.6 MB'
-    """
-    for bound, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if value >= bound:
-            return f"{value / bound:.1f} {unit}"
-    return f"{value:.0f} B"
-
-
-def human_seconds(value: float) -> str:
-    """A duration in few characters.
-
-    >>> human_seconds(4.21), human_seconds(187), human_seconds(7300)
-    ('4.2 s', '3m07s', '2h01m')
-    """
-    if value < 60:
-        return f"{value:.1f} s"
-    minutes, seconds = divmod(int(value), 60)
-    return f"{minutes}m{seconds:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
 
 
 class ProgressDrawer:

@@ -1,9 +1,9 @@
-"""`wordpipe predict`: labels and spans of texts, as lines, as a table on a terminal, or JSON; with -o those of a corpus."""
+"""`wordpipe predict`: labels and spans of texts, and answers in passages, as lines, as a table on a terminal, or JSON."""
 
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ import click
 
 from wordpipe.cli.command import PATH, ExampleCommand, Option
 from wordpipe.cli.output import counted, escaped, one_line, safe_text, say
-from wordpipe.cli.predict_answers import print_answer, print_answers, values_of
 from wordpipe.cli.query import given_lines
 from wordpipe.cli.stage import make, stage_command
 from wordpipe.errors import ConfigError
@@ -21,8 +20,8 @@ from wordpipe.stages import COMMANDS
 from wordpipe.storage import url_of
 
 if TYPE_CHECKING:
-    from wordpipe.heads import Classified, Prediction, Tagged
-    from wordpipe.stages import Predictor
+    from wordpipe.heads import Answered, Classified, Prediction, Tagged
+    from wordpipe.stages import FoundAnswer, Predictor
 
 _HELP = """Label texts, find the names in them, or find answers in them, with a trained classifier, tagger or reader.
 
@@ -41,6 +40,7 @@ answer, its source and the passage. Exit code 3 when no passage has an answer.
 Probabilities are those of the temperature that was chosen on held-out texts. Folders of transformers serve, too."""
 
 _SHOWN = 5  # labels on a terminal
+_AROUND = 60  # characters of a passage on either side of an answer, on a terminal
 _OWN = ("model", "corpus", "as_json", "quiet", "verify")  # parameters that say more here than those of any stage
 _COMMAND = COMMANDS["predict"]
 
@@ -84,7 +84,7 @@ def _answer(
     if index is not None or passages:
         questions = given_lines(text, texts, what="question", option="--texts", quiet=quiet)
         more: dict[str, Any] = {"as_json": as_json, "verify": verify, "quiet": quiet}
-        print_answers(opened, questions, index=index, passages=passages, k=k, **more)
+        _print_answers(opened, questions, index=index, passages=passages, k=k, **more)
         return
     given: list[Any] = []  # of the texts that are being computed
 
@@ -109,12 +109,85 @@ def _answer(
         say(f"{counted(shortened, 'texts')} of {number:,} are longer than the model reads: their ends were left out")
 
 
+def _print_answers(
+    opened: "Predictor", questions: Iterable[str], *, index: Path | None, passages: tuple[str, ...], k: int, as_json: bool,
+    verify: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Ask an index, or passages, and print the best answers of each question.
+
+    Raises:
+        InputError: no question has an answer.
+    """
+    from wordpipe.errors import InputError
+    from wordpipe.stages import best_answers, open_passages
+
+    asked = without = cut = 0
+    with open_passages(index=index, passages=passages or None, read=10, verify=verify) as texts:
+        for question in questions:
+            asked += 1
+            found = best_answers(opened, question, texts, k)
+            without += not found
+            cut += bool(found) and found[0].said.cut > 0
+            for one in found:
+                _print_found(question, one, first=one.rank == 1, as_json=as_json)
+    if cut and not quiet:
+        say(f"{counted(cut, 'questions')} of {asked:,} are longer than the model reads: their ends were left out")
+    if asked and without == asked:
+        hint = "ask in other words, or name more passages" if asked == 1 else "name other passages"
+        raise InputError("no passage has an answer, as the model says", got=counted(asked, "questions"), hint=hint)
+    if without and not quiet:
+        say(f"{counted(without, 'questions')} of {asked:,} have no answer, as the model says")
+
+
+def _print_found(question: str, found: "FoundAnswer", *, first: bool, as_json: bool) -> None:
+    place = f"{found.source}:{found.line}"
+    if as_json:
+        about = {"title": found.title, "source": found.source, "line": found.line, "id": found.id, "text": found.text}
+        known = {name: value for name, value in about.items() if value is not None}
+        click.echo(
+            json.dumps(
+                {"question": question, "rank": found.rank, **_answer_values(found.said), **known}, ensure_ascii=False
+            )
+        )
+    elif not sys.stdout.isatty():
+        said = f"{found.rank}\t{found.said.probability:.4f}\t{escaped(one_line(found.said.answer))}"
+        click.echo(f"{said}\t{escaped(place)}\t{escaped(one_line(found.text))}")
+    else:
+        if first:
+            click.echo(safe_text(one_line(question)))
+        click.echo(safe_text(f"  {found.said.probability:7.2%}  {one_line(found.said.answer)}"))
+        click.echo(safe_text(f"           {_around(found)}  ({place})"))
+
+
+def _around(found: "FoundAnswer") -> str:
+    """What stands around an answer in its passage."""
+    start, end = max(0, found.said.start - _AROUND), found.said.end + _AROUND
+    before, after = "… " * (start > 0), " …" * (end < len(found.text))
+    return before + one_line(found.text[start:end]).strip() + after
+
+
+def _print_answer(number: int, question: str, found: "Answered") -> None:
+    """The answer of one passage."""
+    if sys.stdout.isatty():
+        click.echo(safe_text(one_line(question)))
+        click.echo(safe_text(f"  {found.probability:7.2%}  {one_line(found.answer) or '(no answer)'}"))
+        return
+    said = escaped(one_line(found.answer))
+    click.echo(f"{number}\t{found.start}\t{found.end}\t{found.probability:.4f}\t{said}")
+
+
+def _answer_values(found: "Answered") -> dict[str, Any]:
+    """An answer as an object of JSON; where there is none at all, it has no score."""
+    values = {name: round(value, 6) if isinstance(value, float) else value for name, value in asdict(found).items()}
+    return {name: value for name, value in values.items() if name != "score" or abs(value) < float("inf")}
+
+
 def _print(number: int, text: Any, found: "Prediction", opened: "Predictor", *, as_json: bool) -> None:
     shown = text if isinstance(text, str) else " | ".join(text)
     if as_json and opened.finds_answers:
-        click.echo(json.dumps({"question": text[1], "text": text[0], **values_of(found)}, ensure_ascii=False))  # type: ignore[arg-type]
+        click.echo(json.dumps({"question": text[1], "text": text[0], **_answer_values(found)}, ensure_ascii=False))  # type: ignore[arg-type]
     elif opened.finds_answers:
-        print_answer(number, text[1], found)  # type: ignore[arg-type]
+        _print_answer(number, text[1], found)  # type: ignore[arg-type]
     elif as_json:
         click.echo(json.dumps({"text": text, **_values(found, opened)}, ensure_ascii=False))
     elif opened.tags_words:

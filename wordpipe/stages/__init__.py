@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
     from wordpipe.stages.look.attention import attention
     from wordpipe.stages.look.diff import diff
+    from wordpipe.stages.look.folder import FoundArtifact, look_into
     from wordpipe.stages.look.map import map_words
     from wordpipe.stages.look.params import parameters
     from wordpipe.stages.look.plot import plot, run_figures
     from wordpipe.stages.look.show import segment, show, verify
-    from wordpipe.stages.models import OpenModel, open_model
+    from wordpipe.stages.models import OpenModel, model_of, open_model
     from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named
     from wordpipe.stages.remote import fetched, names_url, prepared
     from wordpipe.stages.search.cluster import cluster
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.text.fill import DenoisingFiller, Filled, Filler, fill, filler_of
     from wordpipe.stages.text.generate import Writing, answer_notes, generate
     from wordpipe.stages.text.ingest import ingest
-    from wordpipe.stages.text.predict import Predictor, open_predictor, predict
+    from wordpipe.stages.text.predict import Predictor, open_predictor, predict, predictor_of
     from wordpipe.stages.text.predict_corpus import predict_corpus
     from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize

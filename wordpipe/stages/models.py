@@ -209,12 +209,17 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
     folder = Path(path)
     if is_artifact(folder) or not (folder / CONFIG).is_file():
         with Artifact(folder, ["model"], verify=verify) as artifact:
-            opened = _opened(folder, *read_artifact(artifact), artifact)
-            about, before = artifact.manifest, prefixes_of(artifact)
-            return replace(opened, made_by=about.command, answers=about.facts.get("answers") is True, **before)
+            return model_of(artifact)
     refuse_headless(folder)
     opened = _opened(folder, *read_folder(folder), folder)
     return replace(opened, notes=(*opened.notes, "a folder of transformers has no hashes: its files were not checked"))
+
+
+def model_of(artifact: Artifact) -> OpenModel:
+    """The model of an open artifact, and its tokenizer. Raises ArtifactError: as from `open_model`."""
+    opened = _opened(artifact.path, *read_artifact(artifact), artifact)
+    about, before = artifact.manifest, prefixes_of(artifact)
+    return replace(opened, made_by=about.command, answers=about.facts.get("answers") is True, **before)
 
 
 def prefixes_of(artifact: Artifact) -> dict[str, Any]:

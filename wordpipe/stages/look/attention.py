@@ -8,7 +8,7 @@ import numpy as np
 from wordpipe.artifacts import atomic_file, check_output
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import join_words
-from wordpipe.report import AttentionView, ShownStack, ShownTokens, draw_attention
+from wordpipe.pages import AttentionView, ShownStack, ShownTokens, draw_attention
 from wordpipe.runtime import Progress
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.inspected import Inspected, TokenRow, inspect_model

@@ -13,7 +13,7 @@ import pyarrow as pa
 from wordpipe.artifacts import Artifact, atomic_file, check_output, read_batches, read_regular_file
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import has_direction
-from wordpipe.report import COLOURS, INSTALL_UMAP, has_umap, map_data, word_map_page
+from wordpipe.pages import COLOURS, INSTALL_UMAP, has_umap, map_data, word_map_page
 from wordpipe.runtime import Progress
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors

@@ -11,7 +11,7 @@ from typing import Any
 
 from wordpipe.artifacts import Artifact, Checkpoint, atomic_file, check_output, is_artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.report import draw_curves
+from wordpipe.pages import draw_curves
 from wordpipe.runtime import Progress
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -71,7 +71,7 @@ def plot(
         names = [one.name for one in paths]
         if len(set(names)) < len(names):
             names = [str(one) for one in paths]
-        runs = [one for at, name in zip(paths, names, strict=True) for one in _runs(at, name, run.verify)]
+        runs = [one for at, name in zip(paths, names, strict=True) for one in logged_runs(at, name, run.verify)]
         for one in runs:
             if not any(row["loss"] is not None for row in one["log"]):
                 hint = "wait for its first report; word2vec by gensim gives no honest loss"
@@ -84,7 +84,7 @@ def plot(
     return {"path": path and str(path), "bytes": picture and len(picture), "runs": runs}
 
 
-def _runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
+def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
     """The run that made an artifact, and the one beside it that is not finished."""
     partial = path.absolute().parent / f".{path.name}.partial"
     there = is_artifact(path)

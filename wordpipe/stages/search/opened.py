@@ -173,10 +173,11 @@ class WordLookup(OpenArtifact):
 
     def encode(self, texts: Iterable[str]) -> Floats:
         """Unit vectors of texts, (n, dim) float32: means of the vectors of words, as of `embed`; see `encode_texts`."""
-        return encode_texts(self._encoder, texts)
+        return encode_texts(self.encoder, texts)
 
     @cached_property
-    def _encoder(self) -> TextEncoder:
+    def encoder(self) -> TextEncoder:
+        """What encodes texts. Raises ArtifactError: it cannot be read."""
         from wordpipe.stages.encoders import open_encoder
 
         return open_encoder(self.artifact, EmbedSettings())

@@ -171,7 +171,7 @@ def write_log(job: Job, trainer: Trainer[Any]) -> None:
         job.metrics["loss" if step.split == "train" else "valid_loss"] = round(step.loss, 6)
     job.metrics |= {name: round(one, 6) for name, one in trainer.metrics.items()}
 
-    from wordpipe.report import trend  # when all is done
+    from wordpipe.pages import trend  # when all is done
 
     job.note(trend("loss", [step.loss for step in trainer.history if step.split == "train"], width=40))
     last = trainer.history[-1]

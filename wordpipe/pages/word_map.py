@@ -1,20 +1,16 @@
 """A map of words: places by PCA or UMAP, groups and their colours, and the page that shows them.
 
 Nothing is fetched by the page, only its own script can run, and every word is data. It is put together from the files in
-`page/`. Arrays travel as base64 of little-endian numbers, which for neighbours takes half of what JSON lists do.
+`map/`. Arrays travel as base64 of little-endian numbers, which for neighbours takes half of what JSON lists do.
 
 Shapes: N points, D numbers each, K neighbours each, G groups.
 """
 
-import json
-import re
 import warnings
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from html import escape
-from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,8 +19,9 @@ import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
 from wordpipe.metrics import SCORES_AT_ONCE, largest_columns, nearest_rows, neighbour_overlap, unit_rows
+from wordpipe.pages.markup import json_for_script, page_of
 
-COLOURS = 12  # in page/page.css
+COLOURS = 12  # in map/page.css
 GRID = 65_535  # the largest coordinate of a place: what two bytes hold
 INSTALL_UMAP = 'pip install "umap-learn>=0.5.9"'
 
@@ -295,34 +292,17 @@ def word_map_page(shown: WordMap) -> bytes:
     A policy in its head lets exactly its own style and script through, by hash, so that no word could run even if it got out
     of the data.
     """
-    style = _part("page.css")
-    script = '"use strict";\n' + "".join(_part(f"{name}.js") for name in _SCRIPTS)
-    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}"
     fills = {
-        "policy": policy,
         "title": escape(shown.title),
         "figures": escape(f"{shown.dim} dimensions, laid out by {shown.layout.upper()}"),
         "meaning": escape(_meaning(shown)),
-        "style": style,
         "data": json_for_script(_data(shown)),
-        "script": script,
     }
-    # one pass, so that what is filled in is not looked at again
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: fills[match[1]], _part("page.html")).encode()
-
-
-def json_for_script(value: object) -> str:
-    r"""JSON that may stand in a script element: no `<`, `>` or `&`, and no line separator that a script would trip over.
-
-    >>> json_for_script(["</script>"])
-    '["\\u003c/script\\u003e"]'
-    """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text)
+    return page_of("map", fills, _SCRIPTS)
 
 
 def _data(shown: WordMap) -> dict[str, Any]:
-    """What the script reads; see page/data.js."""
+    """What the script reads; see map/data.js."""
     return {
         "words": list(shown.words),
         "counts": shown.counts.tolist(),
@@ -350,12 +330,3 @@ def _meaning(shown: WordMap) -> str:
         f"a share of {shown.neighbours_kept:.2f} is among its {k} nearest on this page (by chance {chance:.2g}). "
         f"{_LAYOUTS[shown.layout]}"
     )
-
-
-def _part(name: str) -> str:
-    return files("wordpipe.report").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """How a content security policy names a script or a style."""
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -19,7 +19,7 @@ from tests.support.map_page import Page
 from wordpipe.errors import ConfigError
 from wordpipe.metrics import nearest_rows, neighbour_overlap
 from wordpipe.metrics import vectors as neighbours
-from wordpipe.report import (
+from wordpipe.pages import (
     COLOURS,
     GRID,
     close_gaps,
@@ -313,7 +313,7 @@ def test_only_the_pages_own_style_and_script_may_run_and_nothing_is_fetched():
 
 
 def test_the_style_has_all_colours_in_light_and_in_dark():
-    style = files("wordpipe.report").joinpath("page", "page.css").read_text(encoding="utf-8")
+    style = files("wordpipe.pages").joinpath("map", "page.css").read_text(encoding="utf-8")
     for colour in range(COLOURS):
         light, dark = re.findall(rf"--c{colour}: #([0-9a-f]{{6}});", style)
         assert contrast(light, "fffff8") >= 4.5
@@ -336,7 +336,7 @@ def test_every_part_of_the_page_is_used_and_the_size_is_small():
     shown = a_map([f"word{number}" for number in range(5000)], dim=20)
     page = word_map_page(shown)
     assert len(page) < 500_000
-    for part in files("wordpipe.report").joinpath("page").iterdir():
+    for part in files("wordpipe.pages").joinpath("map").iterdir():
         if part.name.endswith((".js", ".css")):
             assert part.read_text(encoding="utf-8").splitlines()[0].encode() in page, part.name
     assert b"{{" not in page

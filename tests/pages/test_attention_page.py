@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.map_page import Page
 from wordpipe.metrics import HeadLooks, join_words, rollout
-from wordpipe.report import AttentionView, ShownStack, ShownTokens, draw_attention
+from wordpipe.pages import AttentionView, ShownStack, ShownTokens, draw_attention
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = [
@@ -127,7 +127,7 @@ def test_only_the_pages_own_style_and_script_may_run_and_nothing_is_fetched():
 
 def test_every_part_of_the_page_is_used():
     page = draw_attention(a_view())
-    for part in files("wordpipe.report").joinpath("attention").iterdir():
+    for part in files("wordpipe.pages").joinpath("attention").iterdir():
         if part.name.endswith((".js", ".css")):
             assert part.read_text(encoding="utf-8").splitlines()[0].encode() in page, part.name
     assert b"{{" not in page

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.training_logs import made_log
-from wordpipe.report import draw_curves
+from wordpipe.pages import draw_curves
 
 pytest.importorskip("matplotlib")
 Image = pytest.importorskip("PIL.Image")  # matplotlib writes its PNGs by it

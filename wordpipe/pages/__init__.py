@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.report.attention_page import AttentionView, ShownStack, ShownTokens, draw_attention
-    from wordpipe.report.curves import draw_curves, sparkline_of, trend
-    from wordpipe.report.word_map import (
+    from wordpipe.pages.attention_page import AttentionView, ShownStack, ShownTokens, draw_attention
+    from wordpipe.pages.curves import draw_curves, sparkline_of, trend
+    from wordpipe.pages.markup import json_for_script, page_of, shown
+    from wordpipe.pages.pipeline_report import draw_report
+    from wordpipe.pages.report_drawings import bar, curves, flow_lines
+    from wordpipe.pages.reported import ReportedArtifact, ReportedPipeline
+    from wordpipe.pages.word_map import (
         COLOURS,
         GRID,
         INSTALL_UMAP,
@@ -16,7 +20,6 @@ if TYPE_CHECKING:
         group_by_direction,
         group_names,
         has_umap,
-        json_for_script,
         map_data,
         nearest_on_plane,
         on_grid,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.report import sparkline_of, trend
+from wordpipe.pages import sparkline_of, trend
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 numbers = st.floats(allow_nan=False, allow_infinity=False)

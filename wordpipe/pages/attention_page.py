@@ -11,20 +11,17 @@ Of the libraries that draw, none that is kept fits: a page with Plotly takes 4.5
 Shapes: L layers, H heads, T queries, S keys.
 """
 
-import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from html import escape
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import name_head, rollout
-from wordpipe.report.word_map import json_for_script
+from wordpipe.pages.markup import json_for_script, page_of
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -117,21 +114,15 @@ class AttentionView:
 
 def draw_attention(view: AttentionView) -> bytes:
     """The page, UTF-8. The same view gives the same bytes."""
-    style = _part("page.css")
-    script = '"use strict";\n' + "".join(_part(f"{name}.js") for name in _SCRIPTS)
     fills = {
-        "policy": f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}",
         "title": escape(view.title),
         "text": escape(view.text),
         "said": escape(view.said),
         "figures": escape(view.figures),
         "caution": escape(_CAUTION),
-        "style": style,
         "data": json_for_script(_data(view)),
-        "script": script,
     }
-    # one pass, so that what is filled in is not looked at again
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: fills[match[1]], _part("page.html")).encode()
+    return page_of("attention", fills, _SCRIPTS)
 
 
 def _data(view: AttentionView) -> dict[str, Any]:
@@ -178,12 +169,3 @@ def _most_telling(stack: ShownStack) -> tuple[int, int]:
 def _bytes(values: Floats) -> str:
     """Numbers from 0 to 1 as bytes in base64."""
     return b64encode(np.rint(np.clip(values, 0.0, 1.0) * 255.0).astype(np.uint8).tobytes()).decode()
-
-
-def _part(name: str) -> str:
-    return files("wordpipe.report").joinpath("attention", name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """How a content security policy names a script or a style."""
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

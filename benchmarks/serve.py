@@ -1,0 +1,268 @@
+"""The answers of `wordpipe serve` under load: milliseconds with eight clients, memory over many requests, hostile requests.
+
+    python benchmarks/serve.py                                  1,000,000 rows of width 384; needs 8 GB in the scratch folder
+    python benchmarks/serve.py --n 100000 --scratch /tmp/serve  what was made there is used again
+    python benchmarks/serve.py --n 20000 --hostile 100000 --out result.json
+
+Made by chance are texts, vectors around centres, and a table of word vectors to ask with (see index_update.py). Eight
+connections of `wrk` ask one query after the other, each another one: by vectors alone, as `--mode auto` answers, and, beside
+them, a plain server of twenty lines over the same FAISS index (peers/faiss_server.py). All of it is on 127.0.0.1, and wrk
+takes its share of the same cores. Hostile requests are damaged bodies, headers, paths and parameters on raw connections; each
+must end in 4xx, 429, 503 or a closed connection, and the server must answer afterwards. Exit code 0: by vectors p50 is below
+30 ms and p95 below 100 ms, memory grows by less than 5 %, and no hostile request ends in 500.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import numpy as np
+from index_update import made_encoder, made_texts, write_sentences
+from peers.measure import versions
+from search import RESULTS, made_vectors
+from tokens import machine
+
+import wordpipe
+
+QUERIES, WARM_UP = 5_000, 300
+P50_MS, P95_MS, GROWTH = 30, 100, 0.05
+_LUA = """
+local paths = {}
+for line in io.lines("PATHS") do paths[#paths + 1] = line end
+local at = 0
+request = function() at = at % #paths + 1; return wrk.format("GET", paths[at]) end
+done = function(summary, latency)
+  local e, ms = summary.errors, function(p) return latency:percentile(p) / 1000 end
+  io.write(string.format("RESULT %d %.6f %.3f %.3f %.3f %.3f %d\\n", summary.requests, summary.duration / 1e6,
+    ms(50), ms(95), ms(99), latency.max / 1000, e.connect + e.read + e.write + e.status + e.timeout))
+end
+"""
+
+
+def made_index(folder: Path, n: int, dim: int, kind: str) -> Path:
+    """An index over texts and vectors made by chance; the one that is there is used again."""
+    path = folder / f"index-{n}-{dim}-{kind}"
+    if not (path / "manifest.json").is_file():
+        encoder = made_encoder(folder, dim)
+        write_sentences(folder / "sentences", np.arange(n), made_vectors(n, dim, 1), made_texts(n, 1), encoder)
+        wordpipe.index(folder / "sentences", output=path, type=kind)
+    return path
+
+
+def paths_of_queries(options: str) -> list[str]:
+    """So many different queries of five words."""
+    words = " ".join(made_texts(QUERIES // 2, 7)).split()
+    random.Random(1).shuffle(words)
+    return [f"/search?q={'+'.join(words[first : first + 5])}&k=10{options}" for first in range(0, 5 * QUERIES, 5)]
+
+
+class Running:
+    """A server in a process of its own, bound to 127.0.0.1."""
+
+    def __init__(self, command: list[str], port: int | None) -> None:
+        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent)
+        assert self.child.stdout is not None
+        if port is None:
+            self.url = str(json.loads(self.child.stdout.readline())["url"])
+            return
+        self.url = f"http://127.0.0.1:{port}"
+        while self.child.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.2)
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.child.terminate()
+        self.child.wait(60)
+
+    def memory(self) -> int:
+        """Bytes in use now."""
+        fields = Path(f"/proc/{self.child.pid}/statm").read_text().split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def load(server: Running, paths: list[str], clients: int, seconds: int, scratch: Path) -> dict[str, float]:
+    """Ask with so many connections for so long: requests per second and milliseconds."""
+    if shutil.which("wrk") is None:
+        raise SystemExit("this needs wrk: apt-get install wrk")
+    (scratch / "paths.txt").write_text("\n".join(paths) + "\n")
+    (scratch / "ask.lua").write_text(_LUA.replace("PATHS", str(scratch / "paths.txt")))
+    command = [
+        "wrk",
+        "-t1",
+        f"-c{clients}",
+        f"-d{seconds}s",
+        "--timeout",
+        "30s",
+        "-s",
+        str(scratch / "ask.lua"),
+        server.url,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = re.search(r"^RESULT (.+)$", done.stdout, re.MULTILINE)
+    assert found, done.stdout + done.stderr
+    requests, took, p50, p95, p99, most, errors = map(float, found[1].split())
+    return {
+        "requests": int(requests), "requests_per_s": round(requests / took, 1), "p50_ms": p50, "p95_ms": p95, "p99_ms": p99,
+        "max_ms": most, "errors": int(errors),
+    }  # fmt: skip
+
+
+def ask(url: str, path: str) -> bytes:
+    """The body of one answer."""
+    with urlopen(url + path, timeout=60) as reply:
+        found: bytes = reply.read()
+    return found
+
+
+def measured(server: Running, options: str, args: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """Milliseconds and memory of one server."""
+    paths = paths_of_queries(options)
+    for path in paths[:WARM_UP]:
+        ask(server.url, path)
+    return {**load(server, paths[WARM_UP:], args.clients, args.seconds, scratch), "memory_bytes": server.memory()}
+
+
+def steady_memory(server: Running, requests: int, scratch: Path, args: argparse.Namespace) -> dict[str, int]:
+    """Memory before and after at least so many requests of several kinds."""
+    kinds = ("&mode=dense", "&mode=hybrid&explain=1&format=json&passage=200", "&mode=lexical&where=line+<+5000")
+    paths = [path for some in zip(*(paths_of_queries(options) for options in kinds), strict=True) for path in some]
+    asked, before = 0, 0
+    while asked < requests:
+        asked += int(load(server, paths, args.clients, 10, scratch)["requests"])
+        before = before or server.memory()
+    return {"requests": asked, "before_bytes": before, "after_bytes": server.memory()}
+
+
+def hostile_request(random_: random.Random) -> bytes:
+    """A request that is damaged in one of many ways."""
+    noise = random_.randbytes(random_.randrange(1, 200))
+    paths = ("/search", "/v1/embeddings", "/embed", "/v1/vector_stores/index/search", "/similar", "/facets", "/")
+    path = random_.choice(paths)
+    body = random_.choice([
+        noise, b"[" * 5_000, b'{"input": ' + noise + b"}", b'{"query": "a", "filters": {"type": "eq", "key": "x"}}',
+        b'{"input": ["' + b"a" * random_.randrange(5_000) + b'"]}', b'{"inputs": ' + b'{"a":' * 300 + b"1",
+    ])  # fmt: skip
+    query = "".join(random_.choice("qk=&%'\"();/.\\0123456789abcé+-") for _ in range(random_.randrange(60)))
+    host = b"Host: 127.0.0.1\r\n"
+    kind = random_.randrange(8)
+    if kind == 0:
+        return noise + b"\r\n\r\n"
+    if kind == 1:
+        return f"GET {path}?{query} HTTP/1.1\r\n".encode() + host + b"Connection: close\r\n\r\n"
+    if kind == 2:
+        return f"GET {path}/../..//%2e%2e/etc/passwd%00 HTTP/1.1\r\n".encode() + host + b"Connection: close\r\n\r\n"
+    if kind == 3:
+        return f"GET {path} HTTP/1.1\r\n".encode() + host + b"X: " + b"a" * random_.randrange(60_000) + b"\r\n\r\n"
+    if kind == 4:
+        return f"GET {path}?q=a HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n".encode()
+    if kind == 5:
+        head = f"POST {path} HTTP/1.1\r\nContent-Length: 99999999999\r\nConnection: close\r\n"
+        return head.encode() + host + b"\r\n" + noise
+    length = len(body) + random_.choice([0, 0, 0, -3])
+    head = f"POST {path} HTTP/1.1\r\nContent-Length: {max(0, length)}\r\nConnection: close\r\n".encode()
+    return head + host + b"\r\n" + body
+
+
+def hostile(server: Running, requests: int) -> dict[str, int]:
+    """How many hostile requests ended in each status; `closed` where the connection was closed without an answer."""
+    random_, found = random.Random(5), Counter[str]()
+    port = int(server.url.rpartition(":")[2])
+    for _ in range(requests):
+        answer = b""
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                connection.sendall(hostile_request(random_))
+                connection.shutdown(socket.SHUT_WR)
+                answer = connection.recv(64)
+        except TimeoutError:
+            answer = b"         hung"
+        except OSError:
+            pass
+        found[answer[9:13].decode("latin-1").strip() or "closed"] += 1
+    ask(server.url, "/health")
+    return dict(sorted(found.items()))
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=1_000_000, help="rows")
+    parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument("--type", default="auto", help="of the index")
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=20, help="of each load")
+    parser.add_argument("--requests", type=int, default=10_000, help="over which memory is looked at")
+    parser.add_argument("--hostile", type=int, default=100_000, help="hostile requests")
+    parser.add_argument("--scratch", type=Path, help="folder in which what is made stays")
+    parser.add_argument("--out", type=Path, default=RESULTS / "serve.json")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, write the figures, and say whether they are good."""
+    args = parsed()
+    with tempfile.TemporaryDirectory() as temporary:
+        scratch = args.scratch or Path(temporary)
+        scratch.mkdir(parents=True, exist_ok=True)
+        index = made_index(scratch, args.n, args.dim, args.type)
+        facts = json.loads((index / "manifest.json").read_text())["facts"]
+        about = {"n": args.n, "dim": args.dim} | {name: facts[name] for name in ("type", "search_width", "refine")}
+        found: dict[str, Any] = {
+            "machine": machine(), "versions": versions(["faiss-cpu", "starlette", "uvicorn", "numpy"]), "index": about,
+            "clients": args.clients, "seconds": args.seconds,
+        }  # fmt: skip
+        ours = [
+            sys.executable,
+            "-m",
+            "wordpipe",
+            "serve",
+            str(index.absolute()),
+            "--port",
+            "0",
+            "--json",
+            "-q",
+            "--no-verify",
+        ]
+        with Running(ours, None) as server:
+            found["vectors"] = measured(server, "&mode=dense", args, scratch)
+            found["auto"] = measured(server, "", args, scratch)
+            found["memory"] = steady_memory(server, args.requests, scratch, args)
+            found["hostile"] = hostile(server, args.hostile)
+        port = _free_port()
+        with Running([sys.executable, "-m", "peers.faiss_server", str(index.absolute()), str(port)], port) as server:
+            found["plain_faiss_server"] = measured(server, "", args, scratch)
+    found["load"] = round(os.getloadavg()[0], 2)
+    args.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
+    grown = found["memory"]["after_bytes"] / found["memory"]["before_bytes"] - 1
+    bad = {status for status in found["hostile"] if status == "hung" or (status.startswith("50") and status != "503")}
+    good = found["vectors"]["p50_ms"] < P50_MS and found["vectors"]["p95_ms"] < P95_MS and grown < GROWTH and not bad
+    return 0 if good else 1
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

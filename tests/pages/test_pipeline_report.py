@@ -1,0 +1,173 @@
+"""The page of a report: whole with few facts, the same bytes for the same facts, and no text in it that is more than text."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from wordpipe.pages import ReportedArtifact, ReportedPipeline, bar, curves, draw_report, flow_lines, shown
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "a\u202egnp.exe",
+    "\x1b[2J",
+    "'\"&",
+    "w" * 100_000,
+]
+VOID = {"meta", "link", "rect", "path", "circle"}
+
+
+class Parsed(HTMLParser):
+    """The elements and attributes of a page, its text, and whether everything that was opened was closed."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__(convert_charrefs=True)
+        self.names: list[str] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(page.decode())
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.names.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.text += data
+
+
+def manifest(kind="tokens", **more):
+    body = {
+        "kind": kind, "command": "tokenize", "wordpipe": "1", "settings": {"vocab_size": 9}, "outputs": [], "counts": {},
+        "metrics": {}, "facts": {}, "warnings": [], "bitwise": True, "device": "cpu", "threads": 1, "versions": {},
+        "seconds": 1.0, "peak_memory_bytes": 1, "recipe": "r" * 64, "digest": "d" * 64,
+    }  # fmt: skip
+    return {**body, **more}
+
+
+def page_with(*artifacts, **more):
+    return Parsed(draw_report(ReportedPipeline("run", "1", artifacts, **more)))
+
+
+def test_the_same_facts_give_the_same_bytes_and_there_is_no_script_and_nothing_fetched():
+    pipeline = ReportedPipeline("run", "1", [ReportedArtifact("a", manifest())])
+    assert draw_report(pipeline) == draw_report(pipeline)
+    page = Parsed(draw_report(pipeline))
+    assert page.open == []
+    assert "script" not in page.names
+    assert not [one for one in page.attributes if one[1].startswith("on") or one[1] == "style"]
+    assert {value for _, name, value in page.attributes if name in ("src", "href")} <= {
+        "data:,", "#flow", "#settings", "#versions", "#tokenizers", "#quality",
+    }  # fmt: skip
+    policy = next(value for _, name, value in page.attributes if name == "content" and "default-src" in value)
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert "script-src" not in policy
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_is_more_than_text(text):
+    body = manifest(
+        counts={text: 3, f"{text}_read": 4, f"documents_dropped_{text}": 1}, metrics={text: 0.5}, warnings=[text],
+        facts={"algorithm": text, "vocab_size": text, "type": text, "lexical": {"mode": text}}, settings={text: text},
+        versions={text: text}, command=text, device=text, recipe=text, digest=text, wordpipe=text,
+        outputs=[{"path": text, "bytes": 1, "rows": None}],
+    )  # fmt: skip
+    log = [{"step": 1, "tokens": 1, "split": "train", "loss": 2.0, "lr": 0.1, "seconds": 1.0}]
+    run = {
+        "finished": True,
+        "log": log,
+        "unigram_entropy": None,
+        "tokens": 1,
+        "seconds": 1.0,
+        "loss": 2.0,
+        "valid_loss": None,
+    }
+    sources = [{"kind": "source", "path": text, "bytes": 1, "digest": text}]
+    artifacts = [
+        ReportedArtifact(text, body | {"kind": kind}, "stale", [text], {text: text}, [run], [text], sources)
+        for kind in ("tokens", "index", text)
+    ]
+    evaluations = {text: {"evaluated": text, "data": [text], "metrics": {text: 1.0}}}
+    page = page_with(*artifacts, evaluations=evaluations, missing=[(text, text)], said_by=text, notes=[text])
+    plain = page_with(*[replace(one, name="a", made_from=["a"]) for one in artifacts])
+    assert set(page.names) <= set(plain.names) | {"h3"}
+    assert not {"script", "img"} & set(page.names)
+    assert not [one for one in page.attributes if one[1].startswith("on")]
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b]", page.text)
+    assert max(map(len, page.text.split())) <= 600
+
+
+def test_states_are_said_in_words_and_the_worst_comes_first():
+    artifacts = [
+        ReportedArtifact("words", manifest(warnings=["few words"]), "stale", ["words.dim 100 → 64"]),
+        ReportedArtifact("model", state="damaged", reasons=["model.safetensors: wrong size"]),
+    ]
+    text = page_with(*artifacts, missing=[("index", "missing")]).text
+    assert "1 stale, 1 damaged" in text
+    assert "1 stage not made" in text
+    places = [text.index(some) for some in ("wrong size", "words.dim 100 → 64", "not made: missing", "few words")]
+    assert places == sorted(places)
+
+
+def test_the_ledger_says_what_was_read_kept_and_dropped():
+    counts = {
+        "bytes_read": 2000, "bytes_kept": 1500, "bytes_dropped_duplicate": 500,
+        "documents_read": 4, "documents_kept": 3, "documents_dropped_duplicate": 1, "files_skipped.png": 2, "sources": 1,
+    }  # fmt: skip
+    text = page_with(ReportedArtifact("corpus", manifest("corpus", counts=counts))).text
+    assert "documents4375.0%1 duplicate" in text
+    assert "bytes2.0 kB1.5 kB75.0%500 B duplicate" in text
+    assert "2 png" in text
+
+
+def test_the_systems_of_an_evaluation_stand_side_by_side():
+    systems = [
+        {"system": name, "metrics": {"recall_at_10": share, "nested": {}}}
+        for name, share in (("bm25", 0.5), ("ours", 0.75))
+    ]
+    found = {"evaluated": "retrieval", "data": "set", "metrics": {"recall_at_10": 0.5}, "systems": systems}
+    text = page_with(ReportedArtifact("index", manifest("index")), evaluations={"r.json": found}).text
+    assert "bm25ours" in text
+    assert "recall at 1050.0%75.0%" in text
+    assert "evaluations" not in text
+
+
+def test_long_logs_are_thinned_and_gaps_stay():
+    log = [
+        {"tokens": n, "split": "train", "loss": None if 100 <= n < 200 else 5 - n / 1000, "lr": 0.1}
+        for n in range(1, 3000)
+    ]
+    drawing = curves(log, 4.5, "a <b>")
+    assert len(drawing) < 20_000
+    assert "a &lt;b&gt;" in drawing
+    line = re.search('class="train" d="([^"]*)"', drawing)[1]
+    assert line.count("M") == 2
+    assert curves([{"tokens": 1, "split": "train", "loss": None, "lr": 0.1}], None, "a") == ""
+    assert "NaN" not in curves([{"tokens": 0, "split": "valid", "loss": 1.0, "lr": None}], float("nan"), "a")
+
+
+def test_lines_of_the_flow_and_bars():
+    lines = flow_lines([(0, 1), (0, 2), (0, 2)], 3)
+    assert lines.count("<path") == 2
+    assert lines.count("<circle") == 3
+    assert 'width="100.00"' in bar(7)
+    assert 'width="0.00"' in bar(-1)
+
+
+def test_a_text_is_shown_without_its_middle():
+    assert shown("a" * 1000, 10) == "aaaaa … aaaaa"
+    assert shown("a\nb\t\u202e") == "a b \\u202e"

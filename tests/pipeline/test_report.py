@@ -1,0 +1,123 @@
+"""`wordpipe report`: a page on all that is in a folder, whatever state it is in."""
+
+import json
+import shutil
+
+import pytest
+
+import wordpipe
+from wordpipe.errors import ConfigError, InputError, StorageError
+
+
+@pytest.fixture
+def project(handbook, tmp_path, monkeypatch):
+    """A config of two stages that were made, and one that was not."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wordpipe.toml").write_text(
+        f'[stage.corpus]\ncommand = "ingest"\ninputs = ["{handbook}"]\n'
+        '[stage.tokens]\ncommand = "tokenize"\ninputs = ["corpus"]\nvocab_size = 600\n'
+        '[stage.words]\ncommand = "train word2vec"\ninputs = ["tokens"]\n'
+    )
+    wordpipe.run(last="tokens")
+    return tmp_path
+
+
+def test_a_whole_pipeline(built, tmp_path):
+    made = wordpipe.report(built, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert made["artifacts"] == 8
+    assert (made["stale"], made["damaged"], made["missing"], made["notes"]) == ([], [], [], [])
+    assert made["bytes"] == len(page.encode())
+    for name in ("corpus", "tokens", "words", "model", "sentences", "clusters", "predictions", "index"):
+        assert f"<b><bdi>{name}</bdi></b>" in page
+    places = [page.index(f"<b><bdi>{name}") for name in ("corpus", "tokens", "words", "model", "sentences", "index")]
+    assert places == sorted(places)
+    for section in ("Flow", "Ledger", "Tokenizers", "Training", "Quality", "Index", "Settings", "Sources", "Versions"):
+        assert f">{section}</h2>" in page
+    assert "Every file was compared with its hash." in page
+    assert wordpipe.report(built, tmp_path / "again.html")["bytes"] == made["bytes"]
+    assert (tmp_path / "again.html").read_text() == page
+
+
+def test_the_config_says_what_is_stale_and_what_is_missing(project, cli):
+    found = json.loads(cli("report", "run", "-o", "report.html", "--json").out)
+    assert (found["stale"], found["missing"]) == ([], ["words"])
+    assert "fresh" in (project / "report.html").read_text()
+    config = project / "wordpipe.toml"
+    config.write_text(config.read_text().replace("600", "700"))
+    done = cli("report", "run", "-o", "report.html", "--force")
+    assert "stale: tokens" in done.err
+    assert "not made: words" in done.err
+    page = (project / "report.html").read_text()
+    assert "tokens.vocab_size 600 → 700" in page
+    assert "What is fresh or stale is said by wordpipe.toml." in page
+    config.write_text("[stage.tokens]\nnonsense = 1\n")
+    found = json.loads(cli("report", "run", "-o", "report.html", "--force", "--json").out)
+    assert "wordpipe.toml does not say what is stale" in found["notes"][0]
+    assert cli("report", "run", "-o", "report.html", "--force", "--config", "wordpipe.toml").code == 2
+
+
+def test_artifacts_say_themselves_what_changed(chain, handbook, tmp_path):
+    wordpipe.ingest(handbook, output=chain / "corpus", documents="line", first_line_title=False)
+    made = wordpipe.report(chain, tmp_path / "report.html")
+    assert "tokens" in made["stale"]
+    assert "index" in made["stale"]
+    assert "corpus has changed since" in (tmp_path / "report.html").read_text()
+
+
+def test_what_is_damaged_or_foreign_is_said_and_the_rest_reported(chain, tmp_path):
+    with (chain / "words" / "words-00000.parquet").open("ab") as file:
+        file.write(b"x")
+    (chain / "tokens" / "manifest.json").write_text('{"name": "an app of somebody else"}')
+    (chain / "clusters" / "manifest.json").write_bytes(b"\x00\xff")
+    shutil.rmtree(chain / "corpus")
+    with (chain / "model" / "steps.parquet").open("r+b") as file:  # a log; of the right size
+        file.write(b"rubbish")
+    evaluation = {"evaluated": "sts", "data": "x", "metrics": {"spearman": 0.5}}
+    (chain / "sts.json").write_text(json.dumps(evaluation))
+    (chain / "bad.json").write_text('{"metrics": ')
+    (chain / "other.json").write_text('{"metrics": 1}')
+    made = wordpipe.report(chain, tmp_path / "report.html")
+    assert sorted(made["damaged"]) == ["clusters", "model", "tokens", "words"]
+    assert made["notes"] == ["bad.json is left out: not JSON"]
+    page = (tmp_path / "report.html").read_text()
+    assert "wrong size" in page
+    assert "spearman" in page
+    run = wordpipe.RunOptions(verify=False)
+    assert "model" not in wordpipe.report(chain, tmp_path / "report.html", run=run)["damaged"]
+
+
+def test_a_part_of_a_pipeline_and_one_artifact(chain, tmp_path):
+    for name in ("corpus", "words", "model", "sentences", "clusters", "predictions", "index"):
+        shutil.rmtree(chain / name)
+    assert wordpipe.report(chain, tmp_path / "report.html")["artifacts"] == 1
+    assert wordpipe.report(chain / "tokens", tmp_path / "one.html")["artifacts"] == 1
+    assert "<h1><bdi>tokens</bdi></h1>" in (tmp_path / "one.html").read_text()
+
+
+def test_names_of_files_are_text(chain, tmp_path):
+    (chain / "index").rename(chain / "<script>alert(1)")
+    wordpipe.report(chain, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_refusals(built, tmp_path):
+    with pytest.raises(InputError, match="no such folder"):
+        wordpipe.report(tmp_path / "nowhere", tmp_path / "report.html")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no artifact"):
+        wordpipe.report(tmp_path / "empty", tmp_path / "report.html")
+    with pytest.raises(ConfigError, match="a report is a file"):
+        wordpipe.report(built, tmp_path)
+    with pytest.raises(ConfigError, match="inside another artifact"):
+        wordpipe.report(built, built / "index" / "report.html")
+    with pytest.raises(ConfigError, match="on a folder of this machine"):
+        wordpipe.report("s3://bucket/run", tmp_path / "report.html")
+    (tmp_path / "report.html").write_text("old")
+    with pytest.raises(ConfigError, match="it is there already"):
+        wordpipe.report(built, tmp_path / "report.html", replace=False)
+    with pytest.raises(StorageError):
+        wordpipe.report(built, "/dev/full")
+    assert (tmp_path / "report.html").read_text() == "old"

@@ -1,0 +1,433 @@
+"""The page, and a report, in a real browser: answers as one types, keys, filters, accessibility, hostile texts, no network.
+
+Playwright drives the chromium of the system; without either these tests are skipped.
+"""
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import wordpipe
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install axe-playwright-python")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+
+HOSTILE = [
+    "</script><script>window.hurt=1</script> salt",
+    "<img src=x onerror='window.hurt=1'> salt",
+    "javascript:window.hurt=1 salt",
+    "\u202e\u2066salt turned around\u202c",
+    "salt " + "w" * 20_000,
+    "salt {{7*7}} ${7*7} %s \\u003cscript>",
+    "salt \u0000\u001b[2J\u007f",
+    "Z\u0338\u0322\u031b\u034ea\u0334l\u0335g\u0337o salt " + "\u0301" * 500,
+    "سلط salt ملح עברית",
+    "salt <style>*{display:none}</style><base href=//example.com>",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def hostile(built, tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("hostile")
+    rows = [
+        {
+            "id": f"{text[:60]}{n}",
+            "title": text[:3_000],
+            "text": f"{text} note {n}",
+            "kind": text[:200],
+            "<b>name": text[:50],
+        }
+        for n, text in enumerate(HOSTILE * 2)
+    ]
+    wordpipe.ingest(rows, output=root / "corpus", metadata=["kind", "<b>name"])
+    wordpipe.embed(built / "words", root / "corpus", output=root / "sentences", unit="document")
+    wordpipe.index(root / "sentences", output=root / "index")
+    return root / "index"
+
+
+@pytest.fixture(scope="module")
+def server(records, hostile, built, heads):
+    with wordpipe.serve(
+        [
+            f"records={records}",
+            f"hostile={hostile}",
+            built / "words",
+            built / "model",
+            heads / "clm",
+            heads / "colours",
+        ],
+        port=0,
+    ) as server:
+        yield server
+
+
+class Seen:
+    """A page of the browser, with what went wrong on it and where it asked."""
+
+    def __init__(self, browser, base, **options):
+        self.base, self.errors, self.asked = base, [], []
+        self.context = browser.new_context(
+            **{"viewport": {"width": 1100, "height": 900}, "reduced_motion": "reduce", **options}
+        )
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(10_000)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.route("**/*", self._routed)
+
+    def _routed(self, route):
+        self.asked.append(route.request.url)
+        if route.request.url.startswith((self.base, "file://", "data:")):
+            route.continue_()
+        else:
+            route.abort()
+
+    def go(self, path):
+        self.page.goto(self.base + path)
+        return self.page
+
+    def close(self):
+        self.context.close()
+        foreign = [url for url in self.asked if not url.startswith((self.base, "file://", "data:"))]
+        assert foreign == []
+
+
+@pytest.fixture
+def see(browser, server):
+    opened = []
+
+    def make(base=None, **options):
+        opened.append(Seen(browser, server.url if base is None else base, **options))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+def violations(page):
+    found = axe.Axe().run(page).response["violations"]
+    return [(one["id"], [node["target"] for node in one["nodes"]][:3]) for one in found]
+
+
+def fits(page):
+    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return wide <= 0
+
+
+def until(page, expression):
+    """Wait until something is true on the page, whose policy lets no text be run as a script by a timer of its own."""
+    for _ in range(200):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(expression)
+
+
+HITS = "#results ol.hits > li.hit"
+
+
+def test_answers_come_as_one_types_and_the_url_says_what_was_asked(see):
+    seen = see()
+    page = seen.go("/")
+    page.wait_for_selector("#filters label")
+    assert page.evaluate("document.activeElement.id") == "q"
+    page.keyboard.type("bees find home", delay=15)
+    page.wait_for_selector(HITS)
+    until(page, "location.search.includes('bees+find+home')")
+    assert "Bees" in page.locator("mark").first.inner_text()
+    assert page.title().startswith("bees find home")
+    assert "10 answers" in page.locator("p.status").inner_text()
+    searches = [url for url in seen.asked if "/search?" in url]
+    assert len(searches) < len("bees find home")
+    reply = page.request.get(seen.base + page.get_by_role("link", name="as JSON").get_attribute("href"))
+    assert reply.json()["query"] == "bees find home"
+    page.reload()
+    page.wait_for_selector(HITS)
+    assert page.input_value("#q") == "bees find home"
+    page.fill("#q", "")
+    page.wait_for_selector(".keys")
+    assert seen.errors == []
+
+
+def test_answers_that_come_too_late_are_dropped(see):
+    seen = see()
+    page = seen.go("/")
+    page.wait_for_selector("#filters label")
+    waits, gone = threading.Event(), []
+
+    def slow(route):
+        gone.append(route)  # answered when the second one has long been
+
+    page.route("**/search?q=salt&*", slow)
+    page.fill("#q", "salt")
+    page.wait_for_timeout(300)
+    page.fill("#q", "rust eats iron")
+    page.wait_for_selector(f"{HITS} mark")
+    first = page.locator(HITS).first.inner_text()
+    for route in gone:
+        try:
+            route.fulfill(status=200, json={"query": "salt", "hits": [], "seconds": 1, "nothing": None, "passages": []})
+        except playwright.Error:
+            waits.set()  # it was given up
+    page.wait_for_timeout(200)
+    assert page.locator(HITS).first.inner_text() == first
+    assert "Rust" in first
+
+
+def test_why_adds_up_to_the_score(see):
+    seen = see()
+    for mix in ("0", "5", "10"):
+        page = seen.go(f"/?q=bees+find+home&mix={mix}")
+        page.wait_for_selector(HITS)
+        hit = page.locator(HITS).first
+        score = float(hit.locator(".score").first.inner_text())
+        hit.get_by_role("button", name="why").first.click()
+        hit.locator(".why .sum b").wait_for()
+        assert float(hit.locator(".why .sum b").inner_text()) == pytest.approx(score, abs=0.0051)
+        for table in hit.locator(".why table").all():
+            parts = [float(one) for one in table.locator("td.n").all_inner_texts()]
+            assert sum(parts) == pytest.approx(float(table.locator("caption b").inner_text()), abs=0.01)
+    assert seen.errors == []
+
+
+def test_filters_narrow_and_count_and_go_into_the_url(see):
+    seen = see()
+    page = seen.go("/?q=salt+water")
+    page.wait_for_selector("#filters label")
+    page.locator("#filters label", has_text="it's").first.click()
+    until(page, "location.search.includes('f=')")
+    until(page, "document.querySelector('#results').innerText.includes(\"it's\")")
+    assert set(page.locator(".field", has_text="lang").all_text_contents()) == {"lang it's"}
+    assert json.loads(page.evaluate("new URLSearchParams(location.search).get('f')")) == [["lang", "it's"]]
+    page.locator("#filters label", has_text='a "b" c').wait_for(state="detached")
+    page.go_back()
+    until(page, "!location.search.includes('f=')")
+    until(page, "document.querySelectorAll('#filters input:checked').length === 0")
+    page.fill("input[name=where]", "year > 2020")
+    page.keyboard.press("Enter")
+    until(page, "location.search.includes('where=')")
+    page.wait_for_selector(HITS)
+    page.fill("input[name=where]", "nonsense > 2020")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").wait_for()
+    assert "nonsense" in page.get_by_role("alert").inner_text()
+
+
+def test_the_slider_goes_from_words_to_vectors(see):
+    seen = see()
+    page = seen.go("/?q=bees+find+home")
+    page.wait_for_selector(HITS)
+    page.locator("#mix").focus()
+    page.keyboard.press("Home")
+    until(page, "location.search.includes('mix=0')")
+    until(page, "document.querySelector('p.status').innerText.includes('by words')")
+    page.keyboard.press("End")
+    until(page, "document.querySelector('p.status').innerText.includes('by vectors')")
+    page.get_by_role("button", name="auto").click()
+    until(page, "!location.search.includes('mix=')")
+
+
+def test_near_duplicates_are_folded(see):
+    page = see().go("/?index=records&q=bees+find+home")
+    page.wait_for_selector(HITS)
+    hit = page.locator(HITS).first
+    summary = hit.locator(".others summary")
+    assert "nearly the same" in summary.inner_text()
+    summary.click()
+    assert hit.locator(".others li.hit").count() >= 1
+
+
+def test_the_keyboard_alone_does_it_all(see):
+    seen = see()
+    page = seen.go("/?q=rust+eats+iron")
+    page.wait_for_selector(HITS)
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "q"
+    page.keyboard.press("ArrowDown")
+    focused = "document.activeElement === document.querySelectorAll('#results ol.hits > li.hit')[{}]"
+    assert page.evaluate(focused.format(0))
+    page.keyboard.press("Enter")
+    page.locator(HITS).first.locator(".why").wait_for()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(focused.format(0))
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.id") == "q"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "q"
+    page.keyboard.press("Escape")
+    until(page, "document.querySelector('#q').value === ''")
+    page.keyboard.type("salt")
+    page.wait_for_selector(HITS)
+    name_of = "(({id, name, innerText}) => (id || name || innerText || '').slice(0, 20))(document.activeElement)"
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate(name_of))
+    assert {"mix", "docs", "where", "why", "more like this", "as JSON"} <= reached
+    assert seen.errors == []
+
+
+@pytest.mark.slow
+def test_more_like_this_and_back(see):
+    page = see().go("/?q=salt")
+    page.wait_for_selector(HITS)
+    page.locator(HITS).first.get_by_role("button", name="more like this").first.click()
+    until(page, "location.search.startsWith('?similar=')")
+    page.wait_for_selector(".like")
+    assert page.locator(HITS).count() >= 1
+    page.go_back()
+    until(page, "document.querySelector('#q').value === 'salt'")
+
+
+@pytest.mark.slow
+def test_ids_and_places_are_copied(see):
+    seen = see(permissions=["clipboard-read", "clipboard-write"])
+    page = seen.go("/?q=salt")
+    page.wait_for_selector(HITS)
+    button = page.locator(HITS).first.locator(".copy.id").first
+    shown = button.inner_text()
+    button.click()
+    until(page, "document.querySelector('.copy.id').innerText === 'copied'")
+    assert f"id {page.evaluate('navigator.clipboard.readText()')}" == shown
+
+
+@pytest.mark.slow
+def test_more_answers_and_nothing(see):
+    page = see().go("/?q=salt")
+    page.wait_for_selector(HITS)
+    page.get_by_role("button", name="more answers").click()
+    until(page, "location.search.includes('k=20')")
+    until(page, "document.querySelector('p.status').innerText.startsWith('20 answers')")
+    page.goto(page.url.split("?")[0] + "?q=salt&where=year+%3E+9999")
+    page.get_by_role("button", name="ask without filters").click()
+    page.wait_for_selector(HITS)
+
+
+@pytest.mark.slow
+def test_a_server_that_went_away_is_said_and_asked_again(see):
+    seen = see()
+    page = seen.go("/?q=salt")
+    page.wait_for_selector(HITS)
+    page.route("**/search?*", lambda route: route.abort())
+    page.fill("#q", "rust")
+    page.get_by_role("alert").wait_for()
+    assert "does not answer" in page.get_by_role("alert").inner_text()
+    page.unroute("**/search?*")
+    page.route(
+        "**/search?*",
+        lambda route: route.fulfill(status=429, headers={"Retry-After": "7"}, json={"error": {"message": "too many"}}),
+    )
+    page.get_by_role("button", name="Try again").click()
+    until(page, "document.querySelector('[role=alert]')?.innerText.includes('in 7 s')")
+    page.unroute("**/search?*")
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector(HITS)
+
+
+@pytest.mark.slow
+def test_a_model_goes_on_with_a_text(see):
+    seen = see()
+    page = seen.go("/?tab=model")
+    page.fill("#complete", "The sea")
+    page.get_by_role("button", name="Generate").click()
+    page.wait_for_selector("#completion mark")
+    assert page.locator("#completion").inner_text().startswith("The sea")
+    assert seen.errors == []
+
+
+VIEWS = {
+    "home": "/",
+    "answers": "/?q=bees+find+home&mix=5",
+    "narrowed": '/?q=salt&f=[["lang","de"]]',
+    "nothing": "/?q=salt&where=year+%3E+9999",
+    "refused": "/?q=salt&where=nonsense",
+    "like": "/?similar=3",
+    "words": "/?tab=words&word=water",
+    "unknown": "/?tab=words&word=watre",
+    "model": "/?tab=model&fill=The+%5BMASK%5D+sea&predict=red",
+    "about": "/?tab=about",
+    "hostile": "/?index=hostile&q=salt",
+}
+
+
+@pytest.mark.parametrize("scheme", [pytest.param("light"), pytest.param("dark", marks=pytest.mark.slow)])
+def test_no_view_has_a_barrier_or_is_wider_than_the_screen(see, scheme):
+    seen = see(color_scheme=scheme)
+    for name, path in VIEWS.items():
+        page = seen.go(path)
+        page.wait_for_load_state("networkidle")
+        if name == "answers":
+            page.locator(HITS).first.get_by_role("button", name="why").first.click()
+            page.locator(".why").first.wait_for()
+        assert violations(page) == [], name
+        for width in (1400, 900, 420, 320):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert fits(page), (name, width)
+        page.set_viewport_size({"width": 1100, "height": 900})
+    assert [error for error in seen.errors if "400" not in error] == []
+
+
+def test_hostile_texts_run_nothing_and_break_no_layout(see):
+    seen = see(viewport={"width": 420, "height": 900})
+    for path in ("/?index=hostile&q=salt&k=20", "/?index=hostile&q=salt&k=20&mix=0", "/?index=hostile&similar=1&k=20"):
+        page = seen.go(path)
+        page.wait_for_selector(HITS)
+        page.wait_for_load_state("networkidle")
+        for button in page.locator(f"{HITS} > p .why-button").all()[:4]:
+            button.click()
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("window.hurt") is None
+        assert page.locator("main :is(script, img, style, base, iframe)").count() == 0
+        assert fits(page)
+        assert page.locator(HITS).first.bounding_box()["height"] < 1500
+        shown = page.locator("main").inner_text()
+        assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b]", shown)
+        assert page.locator("nav").is_visible()
+    assert seen.errors == []
+
+
+def test_the_page_answers_without_a_script(see):
+    page = see(java_script_enabled=False).go("/?q=bees+find+home")
+    assert page.locator("li.hit").count() == 10
+    page.fill("#q", "rust")
+    page.get_by_role("button", name="Search").click()
+    assert "Rust" in page.locator("li.hit").first.inner_text()
+    page.get_by_text("Filters").click()
+    page.locator("#filters a", has_text="de").first.click()
+    assert "f=" in page.url
+
+
+@pytest.mark.parametrize("scheme", [pytest.param("light"), pytest.param("dark", marks=pytest.mark.slow)])
+def test_a_report_has_no_barrier_and_fits(see, built, tmp_path, scheme):
+    shutil.copytree(built / "tokens", tmp_path / "run" / "<script>alert(1)<script>")
+    (tmp_path / "run" / ("w" * 120)).symlink_to(built / "index")
+    for name in ("corpus", "words", "model"):
+        (tmp_path / "run" / name).symlink_to(built / name)
+    wordpipe.report(tmp_path / "run", tmp_path / "report.html")
+    seen = see("file://", color_scheme=scheme)
+    page = seen.go(os.fspath(tmp_path / "report.html"))
+    assert violations(page) == []
+    for width in (1400, 900, 420, 320):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert fits(page), width
+    assert seen.errors == []
+    assert [url for url in seen.asked if not url.startswith("data:")] == [page.url]

@@ -1,0 +1,230 @@
+"""Programs that people have, unmodified, against a server on a port: what they get is what the commands give."""
+
+import base64
+import json
+import subprocess
+from shutil import which
+
+import numpy as np
+import pytest
+
+import wordpipe
+
+openai = pytest.importorskip("openai", reason="the client of OpenAI is not installed: pip install openai")
+
+
+@pytest.fixture(scope="module")
+def server(built, records, heads):
+    artifacts = [
+        f"records={records}",
+        built / "words",
+        built / "sentences",
+        built / "model",
+        heads / "clm",
+        built / "index",
+    ]
+    with wordpipe.serve(artifacts, port=0) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def asker(server):
+    with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+TEXTS = ["salt water", "the tide rises", "bees fly home. They dance."]
+
+
+@pytest.mark.parametrize("model", ["records", "words", "sentences", "model"])
+def test_the_client_of_openai_gets_the_vectors_of_encode(asker, built, records, model):
+    with wordpipe.open(records if model == "records" else built / model) as opened:
+        expected = opened.encode(TEXTS)
+    found = asker.embeddings.create(model=model, input=TEXTS)  # asks for base64 by itself
+    assert found.model == model
+    np.testing.assert_allclose([one.embedding for one in found.data], expected, atol=1e-6)
+    as_floats = asker.embeddings.create(model=model, input=TEXTS[0], encoding_format="float")
+    np.testing.assert_allclose(as_floats.data[0].embedding, expected[0], atol=1e-6)
+    assert found.usage.prompt_tokens == 10
+
+
+def test_vectors_are_those_that_embed_writes(asker, built, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n\n".join(TEXTS[:2]))
+    wordpipe.embed(built / "words", tmp_path / "texts.txt", output=tmp_path / "made", unit="document", transform="none")
+    with wordpipe.open(tmp_path / "made", "sentences") as made:
+        (batch,) = made.batches(["text", "vector"])
+        texts, vectors = batch.column(0).to_pylist(), batch.column(1).to_pylist()
+    found = asker.embeddings.create(model="words", input=texts)
+    np.testing.assert_allclose([one.embedding for one in found.data], vectors, atol=1e-6)
+
+
+def test_fewer_dimensions_are_the_first_at_length_one(asker):
+    whole, short = (asker.embeddings.create(model="words", input="salt", **more) for more in ({}, {"dimensions": 5}))
+    first = np.array(whole.data[0].embedding[:5])
+    np.testing.assert_allclose(short.data[0].embedding, first / np.linalg.norm(first), atol=1e-6)
+
+
+def test_token_ids_are_answered_with_what_to_set(asker):
+    for ids in ([1, 2, 3], [[1, 2], [3]]):
+        with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
+            asker.embeddings.create(model="words", input=ids)
+
+
+def test_models_are_listed(asker):
+    assert [one.id for one in asker.models.list()] == ["records", "words", "sentences", "model", "clm", "index"]
+    assert asker.models.retrieve("clm").owned_by == "wordpipe"
+    with pytest.raises(openai.NotFoundError, match="there are"):
+        asker.models.retrieve("gpt-5")
+    with pytest.raises(openai.NotFoundError, match="there are"):
+        asker.embeddings.create(model="text-embedding-3-small", input="a")
+
+
+FILTERS = [
+    (None, None),
+    ({"type": "eq", "key": "lang", "value": "it's"}, "lang = 'it''s'"),
+    ({"type": "eq", "key": "lang", "value": 'a "b" c'}, "lang = 'a \"b\" c'"),
+    ({"type": "ne", "key": "lang", "value": "de"}, "lang != 'de'"),
+    ({"type": "gt", "key": "year", "value": 2010}, "year > 2010"),
+    ({"type": "gte", "key": "share", "value": 2.5}, "share >= 2.5"),
+    ({"type": "lt", "key": "year", "value": 1995}, "year < 1995"),
+    ({"type": "lte", "key": "year", "value": 1995}, "year <= 1995"),
+    ({"type": "in", "key": "lang", "value": ["de", "en"]}, "lang in ('de', 'en')"),
+    ({"type": "nin", "key": "year", "value": [1990, 1991]}, "year not in (1990, 1991)"),
+    ({"type": "eq", "key": "done", "value": True}, "done"),
+    ({"type": "eq", "key": "tags", "value": "salt"}, "'salt' in tags"),
+    ({"type": "nin", "key": "tags", "value": ["sea", "salt"]}, "not ('sea' in tags or 'salt' in tags) or tags is null"),
+    (
+        {
+            "type": "and",
+            "filters": [
+                {"type": "or", "filters": [{"type": "eq", "key": "lang", "value": lang} for lang in ("de", "en")]},
+                {"type": "gt", "key": "year", "value": 2000},
+            ],
+        },
+        "(lang = 'de' or lang = 'en') and year > 2000",
+    ),
+]
+
+
+@pytest.mark.parametrize(("filters", "where"), FILTERS, ids=[str(where) for _, where in FILTERS])
+def test_vector_stores_find_what_the_command_finds(asker, records, filters, where):
+    more = {} if filters is None else {"filters": filters}
+    found = asker.vector_stores.search("records", query="salt water", max_num_results=40, **more)
+    expected = wordpipe.query(records, "salt water", k=40, where=where)
+    assert expected
+    assert [(one.file_id, one.score, one.content[0].text) for one in found.data] == [
+        (hit["id"], hit["score"], hit["text"]) for hit in expected
+    ]
+    assert [one.attributes["year"] for one in found.data] == [hit["metadata"]["year"] for hit in expected]
+    assert found.data[0].filename == expected[0]["source"]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"type": "eq", "key": "lang", "value": "de' or 'a' = 'a"},
+        {"type": "eq", "key": "lang", "value": "'; drop table rows; --"},
+        {"type": "in", "key": "lang", "value": ["x') or true or ('", "\\'"]},
+    ],
+)
+def test_a_text_in_a_filter_stays_a_text(asker, filters):
+    assert asker.vector_stores.search("records", query="salt", filters=filters).data == []
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        [], "year > 3", {}, {"type": "like", "key": "lang", "value": "d%"},
+        {"type": "eq", "key": 'lang" = lang or "lang', "value": 1}, {"type": "eq", "key": "nope", "value": 1},
+        {"type": "eq", "key": "lang"}, {"type": "eq", "key": "lang", "value": {"a": 1}},
+        {"type": "eq", "key": "lang", "value": "a\0b"}, {"type": "eq", "key": "year", "value": 10**60},
+        {"type": "eq", "key": "year", "value": "many"}, {"type": "in", "key": "lang", "value": []},
+        {"type": "and", "filters": []},
+        {"type": "in", "key": "lang", "value": "de"}, {"type": "gt", "key": "tags", "value": "a"},
+        {"type": "or", "filters": [{"type": "eq", "key": "year", "value": 1}] * 300}, {"type": 3, "key": "year", "value": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_filter_is_refused(asker, filters):
+    with pytest.raises(openai.BadRequestError):
+        asker.vector_stores.search("records", query="salt", filters=filters)
+
+
+def test_a_least_score_and_several_texts(asker, records):
+    found = asker.vector_stores.search("records", query=["salt", "water"], ranking_options={"score_threshold": 0.6})
+    assert [one.score for one in found.data] == [
+        hit["score"] for hit in wordpipe.query(records, "salt water", min_score=0.6)
+    ]
+    with pytest.raises(openai.NotFoundError, match="there are: records, words, index"):
+        asker.vector_stores.search("vs_123", query="salt")
+
+
+def test_completions_are_those_of_generate(asker, heads):
+    found = asker.completions.create(model="clm", prompt="The sea", max_tokens=6, temperature=0, n=2, seed=3)
+    expected = wordpipe.generate(heads / "clm", "The sea", max_tokens=6, temperature=0, samples=2, seed=3)
+    assert [choice.text for choice in found.choices] == [one.text for one in expected]
+    assert found.usage.completion_tokens == sum(one.tokens for one in expected)
+    assert {choice.finish_reason for choice in found.choices} <= {"stop", "length"}
+    several = asker.completions.create(model="clm", prompt=["a", "b"], max_tokens=2)
+    assert [choice.index for choice in several.choices] == [0, 1]
+    for wrong in (
+        {"prompt": [1, 2]},
+        {"prompt": "a", "max_tokens": 10**7},
+        {"prompt": "a", "suffix": "b"},
+        {"prompt": "a", "n": 0},
+    ):
+        with pytest.raises(openai.BadRequestError):
+            asker.completions.create(model="clm", **wrong)
+
+
+def test_curl_gets_the_lines_of_the_command(server, cli, records):
+    if which("curl") is None:
+        pytest.skip("curl is not installed")
+    url = server.url + "/search?q=salt+water&k=3&index=records"
+    found = subprocess.run(["curl", "-sS", "--max-time", "20", url], capture_output=True, text=True, check=True)
+    assert found.stdout == cli("query", records, "salt water", "-k", 3, "--json").out
+    body = json.dumps({"input": "salt", "encoding_format": "base64", "model": "words"})
+    posted = subprocess.run(
+        ["curl", "-sS", "--max-time", "20", server.url + "/v1/embeddings", "-H", "Content-Type: application/json", "-d", body],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    vector = np.frombuffer(base64.b64decode(json.loads(posted.stdout)["data"][0]["embedding"]), "<f4")
+    assert np.linalg.norm(vector) == pytest.approx(1)
+
+
+def test_text_embeddings_inference(client, built):
+    with wordpipe.open(built / "words") as opened:
+        expected = opened.encode(TEXTS)
+    for given, rows in ((TEXTS, expected), (TEXTS[0], expected[:1])):
+        found = client.post("/embed?model=words", json={"inputs": given, "normalize": True, "truncate": True})
+        np.testing.assert_allclose(found.json(), rows, atol=1e-6)
+    about = client.get("/info", params={"model": "words"}).json()
+    assert (about["model_id"], about["dim"], about["max_client_batch_size"]) == ("words", 24, 256)
+    for body, status, kind in (
+        ({"inputs": ["a"] * 300}, 413, "Validation"), ({"inputs": ""}, 422, "Validation"),
+        ({"inputs": [[1]]}, 422, "Validation"), ({"inputs": "a", "normalize": False}, 422, "Validation"),
+        ({}, 422, "Validation"),
+    ):  # fmt: skip
+        reply = client.post("/embed", json=body)
+        assert (reply.status_code, reply.json()["error_type"]) == (status, kind), body
+    assert client.post("/embed?model=clm2", json={"inputs": "a"}).status_code == 424
+
+
+def test_the_client_of_langchain(server, records):
+    module = pytest.importorskip("langchain_openai", reason="not installed: pip install langchain-openai")
+    made = module.OpenAIEmbeddings(
+        base_url=server.url + "/v1", api_key="none", model="records", check_embedding_ctx_length=False
+    )
+    with wordpipe.open(records) as opened:
+        np.testing.assert_allclose(made.embed_documents(TEXTS), opened.encode(TEXTS), atol=1e-6)
+
+
+def test_the_client_of_llama_index(server, records):
+    where = "llama_index.embeddings.text_embeddings_inference"
+    module = pytest.importorskip(
+        where, reason="not installed: pip install llama-index-embeddings-text-embeddings-inference"
+    )
+    made = module.TextEmbeddingsInference(base_url=server.url, model_name="records")
+    with wordpipe.open(records) as opened:
+        expected = opened.encode(TEXTS)
+    np.testing.assert_allclose([made.get_query_embedding(text) for text in TEXTS], expected, atol=1e-6)

@@ -1,0 +1,177 @@
+"""The page without a browser: it says all without a script, nothing in it is more than text, every URL is answered."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from wordpipe.web.app import found_page
+
+PAGE = found_page()
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "\u202egnp.exe",
+    "'; drop",
+    "\x00\ud800",
+]
+
+
+class Parsed(HTMLParser):
+    """The elements of a page, its text, and whether what was opened was closed."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.text, self.open = [], "", []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("input", "meta", "link", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def all(self, tag, **attributes):
+        return [given for name, given in self.elements if name == tag and attributes.items() <= given.items()]
+
+
+@pytest.fixture(scope="module")
+def client(serving, records, built, heads):
+    return serving(f"records={records}", built / "words", built / "model", heads / "clm", heads / "colours", page=PAGE)
+
+
+def get(client, **params):
+    reply = client.get("/", params=params)
+    assert reply.status_code == 200, reply.text
+    assert "script-src 'self'" in reply.headers["Content-Security-Policy"]
+    assert "unsafe" not in reply.headers["Content-Security-Policy"]
+    page = Parsed(reply.text)
+    assert [one for one in page.elements if one[0] == "script"] == [
+        ("script", {"type": "module", "src": "/static/main.js"})
+    ]
+    assert not [key for _, given in page.elements for key in given if key.startswith("on") or key == "style"]
+    return page
+
+
+def test_answers_without_a_script(client):
+    page = get(client, q="bees find their way home")
+    assert "10 hits" in page.text
+    assert page.all("input", name="q")[0]["value"] == "bees find their way home"
+    assert len(page.all("li", **{"class": "hit"})) == 10
+    assert page.all("mark")
+    assert "more like this" in page.text
+    like = next(given["href"] for given in page.all("a") if "similar=" in given.get("href", ""))
+    again = Parsed(client.get(like).text)
+    assert len(again.all("li", **{"class": "hit"})) == 10
+
+
+def test_filters_without_a_script_are_links_that_narrow(client):
+    page = get(client, q="sea")
+    link = next(
+        one["href"] for one in page.all("a") if "it%27s" in one.get("href", "") or "it's" in one.get("href", "")
+    )
+    narrowed = Parsed(client.get(link).text)
+    assert "lang it's" in narrowed.text
+    assert "lang de" not in narrowed.text.split("Filters")[0]
+    assert narrowed.all("a", **{"aria-current": "true"})
+    chosen = json.dumps([["tags", "sea"], ["tags", "salt"], ["done", False], ["lang", 'a "b" c']])
+    assert "error" not in get(client, q="sea", f=chosen).text
+    page = get(client, q="sea", f=chosen, where="year > 1995")
+    assert not page.all("div", **{"class": "problem"})
+
+
+def test_what_cannot_be_is_said_on_the_page(client):
+    assert "does not fit the columns" in get(client, q="sea", where="nonsense = 1").text
+    assert get(client, q="sea", k="nonsense").all("div", role="alert")
+    assert get(client, q="sea", k="0").all("div", role="alert")
+    assert get(client, similar="99999999").all("div", role="alert")
+    assert "nothing" in get(client, q="sea", where="year > 9999").text
+
+
+STRANGE = [
+    {"f": "["}, {"f": '{"a": 1}'}, {"f": "[[1, 2]]"}, {"f": '[["lang", {}]]'}, {"f": "[" * 10_000}, {"tab": "nonsense"},
+    {"mix": "-1"}, {"mix": "²"}, {"index": "nonsense"}, {"words": "nonsense", "tab": "words", "word": "water"}, {"q": " "},
+    {"nonsense": "1"}, {"docs": "2"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("params", STRANGE)
+def test_no_url_is_too_strange(client, params):
+    page = get(client, **{"q": "sea", **params})
+    assert page.all("main")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_is_asked_is_only_text(client, text):
+    for params in (
+        {"q": text},
+        {"tab": "words", "word": text},
+        {"tab": "model", "fill": text, "predict": text, "complete": text},
+        {"q": "a", "where": text},
+        {"q": "a", "f": json.dumps([[text, text]])},
+        {"tab": text},
+        {"similar": text},
+    ):
+        reply = client.get(
+            "/", params={name: value.encode("utf-8", "replace").decode() for name, value in params.items()}
+        )
+        assert reply.status_code == 200
+        page = Parsed(reply.text)
+        assert not page.all("img")
+        assert len(page.all("script")) == 1
+        assert not re.search("[\u202a-\u202e\u2066-\u2069\x00]", reply.text)
+
+
+def test_words_and_their_neighbours(client):
+    page = get(client, tab="words", word="water")
+    assert "nearest to water" in page.text
+    assert len(page.all("tr")) == 21
+    assert "nearest to water - sea" in get(client, tab="words", word="water - sea").text
+    assert "Did you mean" in get(client, tab="words", word="watre").text
+
+
+def test_models(client):
+    page = get(client, tab="model", fill="The [MASK] sea", predict="1 is red")
+    assert "gap 1" in page.text
+    assert "labels" in page.text
+    assert page.all("form", **{"data-ability": "complete"})
+    assert get(client, tab="model", fill="no gap").all("div", role="alert")
+
+
+def test_what_is_served(client):
+    page = get(client, tab="about")
+    for name in ("records", "words", "model", "clm", "colours"):
+        assert name in page.text
+    assert "Ledger" in page.text
+    assert "Settings" in page.text
+
+
+def test_a_server_without_texts_or_words_has_fewer_views(serving, built):
+    page = get(serving(built / "words", page=PAGE))
+    assert [text for text in ("Search", "Words", "About") if f"{text}" in page.text] == ["Words", "About"]
+    assert "Words" in get(serving(built / "words", page=PAGE), tab="search").text
+
+
+def test_the_files_of_the_page(client):
+    for name, kind in (("main.js", "text/javascript"), ("page.css", "text/css"), ("icon.svg", "image/svg+xml")):
+        reply = client.get(f"/static/{name}")
+        assert reply.status_code == 200
+        assert reply.headers["Content-Type"].startswith(kind)
+    for name in ("nonsense.js", "../__init__.py", "..%2f__init__.py", "", "main.js/x"):
+        assert client.get(f"/static/{name}").status_code == 404
+    for name in ("main", "results", "filters", "why", "state", "dom"):
+        script = PAGE.static(f"{name}.js")[0].decode()
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|https?://", script
+        )

@@ -1,0 +1,189 @@
+"""Our own API: what it answers is what `wordpipe query --json` prints, and its errors name the next step."""
+
+import json
+
+import pytest
+
+import wordpipe
+from wordpipe.errors import UnknownWordError
+
+QUERIES = [
+    ("records", {"q": "salt water", "k": 3}),
+    ("records", {"q": "note 7", "mode": "lexical"}),
+    ("records", {"q": "bees", "where": "year > 2000 and lang = 'it''s'"}),
+    ("records", {"q": "salt", "mode": "hybrid", "weight": 0.25, "explain": 1, "k": 2}),
+    ("index", {"q": "how do bees find their way"}),
+    ("index", {"q": "tides", "per_document": 1, "min_score": 0.1, "mode": "dense"}),
+    ("words", {"q": "water - salt + bread", "k": 4}),
+]
+
+
+def options_of(params):
+    flags = []
+    for name, value in params.items():
+        if name == "k":
+            flags += ["-k", value]
+        elif name != "q":
+            flags += [f"--{name.replace('_', '-')}"] + ([] if name in ("explain", "per_document") else [value])
+    return flags
+
+
+@pytest.mark.parametrize(("name", "params"), QUERIES)
+def test_the_lines_are_those_of_the_command(client, cli, built, records, name, params):
+    path = records if name == "records" else built / name
+    said = cli("query", path, params["q"], "--json", *options_of(params))
+    reply = client.get("/search", params={**params, "index": name})
+    assert reply.status_code == 200
+    assert reply.text == said.out
+    assert said.out
+    whole = client.get("/search", params={**params, "index": name, "format": "json"}).json()
+    assert [{"query": whole["query"]} | hit for hit in whole["hits"]] == [
+        json.loads(one) for one in said.out.splitlines()
+    ]
+
+
+def test_the_first_that_can_answers_where_none_is_named(client):
+    assert client.get("/search", params={"q": "salt", "format": "json"}).json()["index"] == "records"
+
+
+def test_conditions_that_are_repeated_are_all_true(client):
+    found = client.get("/search", params={"q": "salt", "where": ["year > 2000", "year < 2004 or year = 2010"], "k": 40})
+    years = {json.loads(line)["metadata"]["year"] for line in found.text.splitlines()}
+    assert years == {2001, 2002, 2003, 2010}
+
+
+def test_nothing_found_is_an_answer_that_says_why(client):
+    params = {"q": "salt", "where": "year = 1"}
+    assert client.get("/search", params=params).text == ""
+    found = client.get("/search", params=params | {"format": "json"}).json()
+    assert found["hits"] == []
+    assert "true of 0 of 40 rows" in found["nothing"]["message"]
+
+
+def test_passages_mark_the_words_of_the_query(client):
+    found = client.get(
+        "/search", params={"q": "salted bread", "format": "json", "passage": 40, "mode": "lexical"}
+    ).json()
+    pieces = found["passages"][0]["pieces"]
+    assert {text for text, marked in pieces if marked} >= {"Salt", "bread"}
+    assert "".join(text for text, _ in pieces) in found["hits"][0]["text"]
+    assert found["passages"][0]["after"]
+    assert len(found["passages"]) == len(found["hits"])
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "status", "said"),
+    [
+        ("/search", {}, 400, "q is missing"),
+        ("/search", {"q": "  "}, 400, "the query is empty"),
+        ("/search", {"q": "a", "kk": 1}, 400, "unknown parameter"),
+        ("/search", {"q": "a", "k": 0}, 400, "out of bounds"),
+        ("/search", {"q": "a", "k": 10**9}, 400, "out of bounds"),
+        ("/search", {"q": "a", "k": "9" * 5000}, 400, "not a number"),
+        ("/search", {"q": "a", "k": "many"}, 400, "not a number"),
+        ("/search", {"q": "a", "weight": "nan"}, 400, "not a number"),
+        ("/search", {"q": "a", "weight": 2}, 400, "not a share"),
+        ("/search", {"q": "a", "mode": "sparse"}, 400, "no such value"),
+        ("/search", {"q": "a", "explain": "perhaps"}, 400, "neither true nor false"),
+        ("/search", {"q": "a", "where": "yeer > 1"}, 400, "did you mean year"),
+        ("/search", {"q": "a", "where": "1; drop table rows"}, 400, "not a condition"),
+        ("/search", {"q": "a", "where": "(" * 3000 + "1"}, 400, "condition"),
+        ("/search", {"q": "a", "index": "nope"}, 404, "there are: records, index, words"),
+        ("/search", {"q": "a", "index": "sentences"}, 400, "cannot search"),
+        ("/search", {"q": "a", "index": "words", "where": "count > 3"}, 400, "words are not asked this way"),
+        ("/similar", {}, 400, "name one row"),
+        ("/similar", {"row": 1, "id": "r-1"}, 400, "name one row"),
+        ("/similar", {"row": 4_000}, 400, "no such row"),
+        ("/similar", {"id": "r-400"}, 400, "no record has this id"),
+        ("/similar", {"id": "r-4", "index": "index"}, 400, "the records had no ids"),
+        ("/neighbours", {"word": "watre"}, 404, "water"),
+        ("/neighbours", {"word": "water", "words": "records"}, 400, "cannot neighbours"),
+        ("/facets", {"values": 0}, 400, "out of bounds"),
+        ("/fill", {"text": "no gap"}, 400, "[MASK]"),
+        ("/fill", {"text": "a [MASK]", "model": "clm"}, 400, "cannot fill"),
+        ("/predict", {"text": "7 is red", "second": "pair"}, 400, "is a pair"),
+        ("/about", {"artifact": "nope"}, 404, "no artifact is called"),
+        ("/nope", {}, 404, "no such path"),
+    ],
+)
+def test_what_cannot_be_asked_is_answered_with_the_reason(client, path, params, status, said):
+    reply = client.get(path, params=params)
+    assert reply.status_code == status, reply.text
+    error = reply.json()["error"]
+    assert said in error["message"]
+    assert error["type"] == "invalid_request_error"
+
+
+def test_a_method_that_there_is_not(client):
+    reply = client.post("/search", params={"q": "a"})
+    assert reply.status_code == 405
+    assert reply.headers["Allow"] == "GET, HEAD"
+
+
+def test_similar_rows(client, records):
+    by_row = client.get("/similar", params={"row": 7, "k": 4, "format": "json"}).json()
+    by_id = client.get("/similar", params={"id": "r-7", "k": 4, "format": "json"}).json()
+    assert by_row["hits"] == by_id["hits"]
+    assert by_id["row"] == 7
+    assert 7 not in [hit["row"] for hit in by_row["hits"]]
+    assert len(by_row["hits"]) == 4
+    with wordpipe.open(records, "index") as index:
+        vector = next(index.batches(["vector"])).column(0).to_pylist()[7]
+        (hits,) = index.vector_index(None).search(__import__("numpy").array([vector], dtype="float32"), 5)
+    assert [hit["row"] for hit in by_row["hits"]] == [row for row in hits.rows.tolist() if row != 7][:4]
+    lines = client.get("/similar", params={"row": 7, "k": 4}).text.splitlines()
+    assert json.loads(lines[0]) == {"query": "row 7"} | by_row["hits"][0]
+    few = client.get("/similar", params={"row": 7, "where": "year > 2025", "format": "json"}).json()
+    assert {hit["metadata"]["year"] for hit in few["hits"]} == {2026, 2027, 2028, 2029}
+
+
+def test_neighbours_are_those_of_the_table(client, built):
+    found = client.get("/neighbours", params={"word": "water", "k": 3}).json()
+    with wordpipe.open(built / "words", "words") as words:
+        near = words.neighbours("water", 3)
+        with pytest.raises(UnknownWordError):
+            words.neighbours("watre")
+    assert [(one["word"], one["score"]) for one in found["neighbours"]] == near
+    assert found["words"] == "words"
+
+
+def test_facets_count_the_values_of_fields(client):
+    found = client.get("/facets").json()
+    columns = {column["name"]: column for column in found["columns"]}
+    assert (found["rows"], found["total"]) == (40, 40)
+    assert columns["lang"]["values"] == [
+        {"value": value, "count": 10} for value in sorted(('a "b" c', "de", "en", "it's"))
+    ]
+    assert (columns["year"]["least"], columns["year"]["largest"], columns["year"]["distinct"]) == (1990, 2029, 40)
+    assert len(columns["year"]["values"]) == 20
+    assert {one["value"]: one["count"] for one in columns["tags"]["values"]} == {"sea": 26, "salt": 13}
+    assert columns["done"]["values"] == [{"value": False, "count": 20}, {"value": True, "count": 20}]
+    assert (columns["share"]["values"], columns["share"]["distinct"], columns["share"]["least"]) == ([], None, 0)
+    assert columns["text"]["values"] == []
+    fewer = client.get("/facets", params={"where": "lang = 'de'", "values": 1}).json()
+    columns = {column["name"]: column for column in fewer["columns"]}
+    assert fewer["rows"] == 10
+    assert columns["lang"]["values"] == [{"value": "de", "count": 10}]
+
+
+def test_about_says_what_can_be_asked(client, built):
+    found = {one["name"]: one for one in client.get("/about").json()["artifacts"]}
+    assert found["records"]["can"] == ["search", "similar", "embed"]
+    assert found["words"]["can"] == ["search", "neighbours", "embed"]
+    assert found["model"]["can"] == ["fill", "embed"]
+    assert found["clm"]["can"] == ["complete", "embed"]
+    assert found["colours"]["can"] == ["predict"]
+    assert (found["records"]["rows"], found["clm"]["rows"]) == (40, None)
+    whole = client.get("/about", params={"artifact": "index"}).json()
+    assert whole["manifest"] == wordpipe.show(built / "index")["manifest"]
+
+
+def test_models_answer_as_their_commands_do(client, cli, built, heads):
+    filled = client.get("/fill", params={"text": "the [MASK] sea", "top_k": 2}).json()
+    said = cli("fill", built / "model", "the [MASK] sea", "--top-k", 2, "--json")
+    assert [{"text": filled["text"], **one} for one in filled["masks"][0]] == [
+        json.loads(one) for one in said.out.splitlines()
+    ]
+    predicted = client.get("/predict", params={"text": "7 is red"}).json()
+    (line,) = cli("predict", heads / "colours", "7 is red", "--json").out.splitlines()
+    assert {name: predicted[name] for name in json.loads(line)} == json.loads(line)

@@ -1,0 +1,61 @@
+"""The making of a page: its parts put together, the policy in its head, text that is only text."""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+
+from wordpipe.wording import safe_text
+
+_LONGEST = 400  # characters of a name or a value; who wrote more knows them
+
+
+def shown(text: object, most: int = _LONGEST) -> str:
+    r"""A text as HTML: escaped, controls and marks of direction as escapes that can be seen, its middle left out if long.
+
+    >>> shown("<b>" + chr(0x202E))
+    '&lt;b&gt;\\u202e'
+    """
+    whole = safe_text(str(text)).replace("\n", " ").replace("\t", " ")
+    half = most // 2
+    return escape(whole if len(whole) <= most else f"{whole[:half]} … {whole[-half:]}")
+
+
+def page_of(folder: str, fills: Mapping[str, str], scripts: Sequence[str] = ()) -> bytes:
+    """The page of a folder's `page.html`, UTF-8; a policy in its head lets exactly its own style and script through, by hash.
+
+    Args:
+        folder: of `wordpipe.pages`, with page.html, page.css and the scripts.
+        fills: name of a place, {{name}} → HTML that is put there; `policy`, `style` and `script` are added.
+        scripts: file names without .js, in their order; none: no script can run.
+    """
+    style = part(folder, "page.css")
+    script = '"use strict";\n' + "".join(part(folder, f"{name}.js") for name in scripts)
+    allowed = f"; script-src {_hash(script)}" if scripts else ""
+    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}{allowed}"
+    given = {**fills, "policy": policy, "style": style, "script": script}
+    # one pass, so that what is filled in is not looked at again
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: given[match[1]], part(folder, "page.html")).encode()
+
+
+def json_for_script(value: object) -> str:
+    r"""JSON that may stand in a script element: no `<`, `>` or `&`, and no line separator that a script would trip over.
+
+    >>> json_for_script(["</script>"])
+    '["\\u003c/script\\u003e"]'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def part(folder: str, name: str) -> str:
+    """A file of a page."""
+    return files("wordpipe.pages").joinpath(folder, name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """How a content security policy names a script or a style."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,13 @@
+"""The server of `wordpipe serve`: artifacts opened once, asked over HTTP. starlette and uvicorn are the extra `serve`."""
+
+from typing import TYPE_CHECKING
+
+from wordpipe.lazy import face
+
+if TYPE_CHECKING:
+    from wordpipe.web.app import Application, Ask, Page
+    from wordpipe.web.metrics import Metrics
+    from wordpipe.web.served import ServedArtifacts
+    from wordpipe.web.server import Server, serve
+else:
+    __getattr__, __dir__ = face(__name__, __file__)

@@ -1,0 +1,246 @@
+"""The application of `wordpipe serve`: its routes, what it says of itself, and the page."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route, Router
+from starlette.types import Receive, Scope, Send
+
+from wordpipe import __version__
+from wordpipe.errors import WordpipeError
+from wordpipe.web.embeddings_api import EmbeddingsApi
+from wordpipe.web.guard import API_POLICY, Guard, Log
+from wordpipe.web.metrics import CONTENT_TYPE, Metrics
+from wordpipe.web.models_api import ModelsApi
+from wordpipe.web.openapi import document
+from wordpipe.web.replies import Params, Refused, error_reply, json_reply
+from wordpipe.web.search_api import SearchApi
+from wordpipe.web.served import Served, ServedArtifacts, rows_of
+from wordpipe.web.settings import ServeSettings
+from wordpipe.web.vector_stores import VectorStoresApi
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""What a browser may do with the page: load from this server alone, and run no script that stands in the page."""
+
+Ask = Callable[[str, Mapping[str, str]], Awaitable[tuple[int, Any]]]
+"""One of our own GET endpoints, asked within the process: path and parameters → status and decoded JSON."""
+
+
+class Page(Protocol):
+    """What draws the page: a module or an object."""
+
+    async def home(self, params: Mapping[str, str], ask: Ask) -> str:
+        """The HTML of `/`, with what `params` (of the URL) ask for already in it.
+
+        Args:
+            params: of the URL; the last value of each.
+            ask: gives the JSON of the endpoints.
+        """
+        ...
+
+    def static(self, name: str) -> tuple[bytes, str] | None:
+        """The content and the media type of `/static/NAME`; None where there is no such file."""
+        ...
+
+
+def found_page() -> Page | None:
+    """What draws the page, where the package has it."""
+    if find_spec("wordpipe.web.page") is None:
+        return None
+    found: Page = import_module("wordpipe.web.page")
+    return found
+
+
+class Application:
+    """The ASGI application over some artifacts.
+
+    Args:
+        artifacts: what is served; closed by whoever opened it.
+        settings: who may ask, and how much.
+        metrics: counts what comes.
+        token: see `Guard`.
+        log: takes a line for each request.
+        report: takes what the server's owner is to know: failures.
+        page: what draws `/`; without it there is the API alone.
+    """
+
+    def __init__(
+        self, artifacts: ServedArtifacts, settings: ServeSettings, metrics: Metrics, *, token: bytes | None = None,
+        log: Log | None = None, report: Log = lambda _: None, page: Page | None = None,
+    ) -> None:  # fmt: skip
+        self.artifacts, self.settings, self.metrics, self._page = artifacts, settings, metrics, page
+        routes = [
+            Route("/health", self.health, methods=["GET"]),
+            Route("/metrics", self.show_metrics, methods=["GET"]),
+            Route("/about", self.about, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
+            *SearchApi(artifacts, settings).routes,
+            *ModelsApi(artifacts, settings).routes,
+            *EmbeddingsApi(artifacts, settings).routes,
+            *VectorStoresApi(artifacts, settings).routes,
+        ]
+        if page is not None:
+            routes += [
+                Route("/", self.home, methods=["GET"]),
+                Route("/static/{name:path}", self.static, methods=["GET"]),
+            ]
+        self.routes = routes
+        self._router = Router(routes, redirect_slashes=False, lifespan=self._lifespan)
+        self.guard = Guard(
+            self._routed, settings, metrics, token=token, log=log, report=report, route_of=self._route_of
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as ASGI wants it."""
+        await self.guard(scope, receive, send)
+
+    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what was admitted; a bug is left to the guard."""
+        scope["app"] = self  # or the router answers in words of its own where there is no such path
+        try:
+            await self._router(scope, receive, send)
+        except WordpipeError as error:
+            await error_reply(error)(scope, receive, send)
+        except HTTPException as error:
+            await _not_routed(error)(scope, receive, send)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Any) -> AsyncIterator[None]:
+        await self.artifacts.start_polling()
+        try:
+            yield
+        finally:
+            await self.artifacts.stop_polling()
+
+    def _route_of(self, path: str) -> str:
+        scope = {"type": "http", "path": path, "method": "GET", "root_path": ""}
+        return next((route.path for route in self.routes if route.matches(scope)[0] != Match.NONE), "other")
+
+    async def health(self, request: Request) -> Response:
+        """Whether the server answers, and what; to those without a token only whether."""
+        served = [*self.artifacts.by_name.values()]
+        stale = any(one.error is not None for one in served)
+        state = "stopping" if self.guard.draining else "stale" if stale else "ok"
+        found: dict[str, Any] = {"status": state}
+        if request.scope["state"]["authorised"]:
+            found |= {
+                "version": __version__,
+                "seconds": round(time.time() - self.metrics.started, 3),
+                "artifacts": [_state(one) for one in served],
+            }
+        return json_reply(found, 503 if self.guard.draining else 200)
+
+    async def show_metrics(self, request: Request) -> Response:
+        """The counts for Prometheus."""
+        Params(request).end()
+        return Response(self.metrics.text(self.artifacts), headers={"Content-Type": CONTENT_TYPE})
+
+    async def about(self, request: Request) -> Response:
+        """The artifacts and what can be asked of each; of one that is named its whole manifest."""
+        params = Params(request)
+        name = params.optional("artifact")
+        params.end()
+        if name is None:
+            return json_reply({
+                "version": __version__, "artifacts": [_about(one) for one in self.artifacts.by_name.values()],
+                "limits": {
+                    "k": self.settings.max_k, "texts": self.settings.max_texts, "chars": self.settings.max_chars,
+                    "body": self.settings.max_body, "seconds": self.settings.timeout,
+                },
+            })  # fmt: skip
+        if (one := self.artifacts.by_name.get(name)) is None:
+            raise Refused(
+                404, f"no artifact is called {name[:80]!r}", hint=f"there are: {', '.join(self.artifacts.by_name)}"
+            )
+        with one.lease() as generation:
+            return json_reply(_about(one) | {"manifest": generation.opened.artifact.manifest.model_dump(mode="json")})
+
+    async def openapi(self, request: Request) -> Response:
+        """The OpenAPI document."""
+        Params(request).end()
+        return json_reply(document(self.settings))
+
+    async def home(self, request: Request) -> Response:
+        """The page."""
+        assert self._page is not None
+        text = await self._page.home(dict(request.query_params), self._asker(request))
+        headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
+        return Response(text.encode("utf-8", "replace"), headers=headers)
+
+    async def static(self, request: Request) -> Response:
+        """A file of the page."""
+        assert self._page is not None
+        found = self._page.static(request.path_params["name"])
+        if found is None:
+            raise Refused(404, "no such file")
+        headers = {"Content-Security-Policy": API_POLICY, "Content-Type": found[1], "Cache-Control": "no-cache"}
+        return Response(found[0], headers=headers)
+
+    def _asker(self, request: Request) -> Ask:
+        """Asks the endpoints within the process, as whoever asks for the page."""
+        by_path = {
+            route.path: route.endpoint for route in self.routes if route.path not in ("/", "/static/{name:path}")
+        }
+
+        async def ask(path: str, params: Mapping[str, str]) -> tuple[int, Any]:
+            import json
+            from urllib.parse import urlencode
+
+            scope = {**request.scope, "path": path, "query_string": urlencode(params).encode()}
+            try:
+                reply = await by_path[path](Request(scope, request.receive))
+            except (WordpipeError, Refused) as error:
+                reply = error_reply(error)
+            return reply.status_code, json.loads(reply.body)
+
+        return ask
+
+
+def _state(one: Served) -> dict[str, Any]:
+    generation = one.current
+    return {
+        "name": one.name,
+        "kind": generation.opened.kind,
+        "digest": generation.digest,
+        "since": round(generation.since, 3),
+        "swaps": one.swaps,
+        "error": one.error,
+    }
+
+
+def _about(one: Served) -> dict[str, Any]:
+    with one.lease() as generation:
+        manifest = generation.opened.artifact.manifest
+        return _state(one) | {
+            "path": str(one.path),
+            "can": [*generation.abilities],
+            "command": manifest.command,
+            "rows": rows_of(generation),
+            "dim": manifest.facts.get("dim"),
+            "metrics": manifest.metrics,
+            "counts": manifest.counts,
+            "warnings": manifest.warnings,
+        }
+
+
+def _not_routed(error: HTTPException) -> Response:
+    """The reply where there is no such path or method, in our words."""
+    known = {404: "no such path", 405: "no such method here"}
+    return error_reply(
+        Refused(
+            error.status_code,
+            known.get(error.status_code, error.detail),
+            hint="see /openapi.json",
+            headers=error.headers,
+        )
+    )

@@ -1,0 +1,238 @@
+"""The OpenAPI document (3.1) of the server, at `/openapi.json`: every path, its parameters, bodies and answers."""
+
+from typing import Any
+
+from wordpipe import __version__
+from wordpipe.web.settings import ServeSettings
+
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_WHOLE: Schema = {"type": "integer"}
+_NUMBER: Schema = {"type": "number"}
+_FLAG: Schema = {"type": "boolean"}
+_ANY: Schema = {}
+
+
+def document(settings: ServeSettings) -> Schema:
+    """The document of a server with these limits; with a token, where one is needed."""
+    found: Schema = {
+        "openapi": "3.1.0",
+        "info": {"title": "wordpipe", "version": __version__, "description": "Search, vectors and models over HTTP."},
+        "paths": {path: {method: _operation(method, path, *rest)} for path, method, *rest in _paths(settings)},
+        "components": {"schemas": _SCHEMAS},
+    }
+    if settings.token_file is not None:
+        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"token": []}]
+    return found
+
+
+def _maybe(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _list(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(needed: Schema, others: Schema | None = None, *, closed: bool = True) -> Schema:
+    """An object with these fields, those of `others` not always; no others where it is closed."""
+    found = {"type": "object", "properties": {**needed, **(others or {})}, "required": [*needed]}
+    return found | {"additionalProperties": False} if closed else found
+
+
+_MAP: Schema = {"type": "object"}
+_WORDS_NEAR: Schema = {"type": "object", "additionalProperties": _list(_TEXT)}
+_HIT = _object(
+    {"rank": {"type": "integer", "minimum": 1}, "score": _NUMBER, "row": {"type": "integer", "minimum": 0}},
+    {
+        "id": _ANY, "doc_id": _TEXT, "sentence_id": _WHOLE, "title": _maybe(_TEXT), "text": _TEXT, "word": _TEXT,
+        "count": _WHOLE, "source": _TEXT, "line": _WHOLE, "anchor": _maybe(_TEXT), "split": _TEXT,
+        "metadata": _MAP, "explain": _MAP,
+    },
+    closed=False,
+)  # fmt: skip
+_PIECES = _list({"type": "array", "prefixItems": [_TEXT, _FLAG], "minItems": 2, "maxItems": 2})
+_PASSAGE = _object({"pieces": _PIECES, "before": _FLAG, "after": _FLAG}, {"title": _PIECES})
+_RESULT = _object(
+    {
+        "query": _TEXT, "index": _TEXT, "digest": _TEXT, "k": _WHOLE, "seconds": _NUMBER,
+        "mode": _maybe({"enum": ["dense", "lexical", "hybrid"]}), "hits": _list(_ref("Hit")), "unknown": _WORDS_NEAR,
+        "guessed": _list(_TEXT), "by_words": _list(_TEXT),
+    },
+    {
+        "nothing": _maybe(_object({"message": _TEXT, "hint": _maybe(_TEXT)})), "passages": _list(_ref("Passage")),
+        "row": _WHOLE,
+    },
+)  # fmt: skip
+_COLUMN = _object(
+    {
+        "name": _TEXT, "type": _TEXT, "values": _list(_object({"value": _ANY, "count": _WHOLE})), "distinct": _maybe(_WHOLE),
+        "missing": _maybe(_WHOLE),
+    },
+    {"least": _ANY, "largest": _ANY},
+)  # fmt: skip
+_STATE = {"name": _TEXT, "kind": _TEXT, "digest": _TEXT, "since": _NUMBER, "swaps": _WHOLE, "error": _maybe(_TEXT)}
+_ARTIFACT = {
+    **_STATE, "path": _TEXT, "can": _list(_TEXT), "command": _TEXT, "rows": _maybe(_WHOLE), "dim": _maybe(_WHOLE),
+    "metrics": _MAP, "counts": _MAP, "warnings": _list(_TEXT),
+}  # fmt: skip
+_MODEL = _object(
+    {
+        "id": _TEXT,
+        "object": {"const": "model"},
+        "created": _WHOLE,
+        "owned_by": _TEXT,
+        "kind": _TEXT,
+        "can": _list(_TEXT),
+        "digest": _TEXT,
+    }
+)
+_USAGE = _object({"prompt_tokens": _WHOLE, "total_tokens": _WHOLE}, {"completion_tokens": _WHOLE})
+_SCHEMAS: Schema = {
+    "Hit": _HIT,
+    "Passage": _PASSAGE,
+    "Result": _RESULT,
+    "Error": _object(
+        {"error": _object(
+            {"message": _TEXT, "type": _TEXT, "code": _maybe(_TEXT)},
+            {name: _maybe(_TEXT) for name in ("what", "where", "got", "expected", "hint")},
+        )}
+    ),
+    "TeiError": _object({"error": _TEXT, "error_type": _TEXT}),
+    "Health": _object(
+        {"status": {"enum": ["ok", "stale", "stopping"]}},
+        {"version": _TEXT, "seconds": _NUMBER, "artifacts": _list(_object(_STATE))},
+    ),
+    "Artifact": _object(_ARTIFACT, {"manifest": _MAP}),
+    "About": _object({"version": _TEXT, "artifacts": _list(_ref("Artifact")), "limits": _MAP}),
+    "Facets": _object({
+        "index": _TEXT, "digest": _TEXT, "where": _maybe(_TEXT), "rows": _WHOLE, "total": _WHOLE, "columns": _list(_COLUMN),
+    }),
+    "Neighbours": _object({
+        "word": _TEXT, "words": _TEXT, "digest": _TEXT,
+        "neighbours": _list(_object({"word": _TEXT, "score": _NUMBER}, closed=False)),
+    }),
+    "Filled": _object({
+        "model": _TEXT, "digest": _TEXT, "mask": _TEXT, "text": _TEXT, "filled": _TEXT, "masks": _list(_list(_MAP)),
+        "cut": _WHOLE, "fillings": _list(_MAP),
+    }),
+    "Predicted": _object({"model": _TEXT, "digest": _TEXT, "text": _ANY, "cut": _WHOLE}, closed=False),
+    "Model": _MODEL,
+    "Models": _object({"object": {"const": "list"}, "data": _list(_ref("Model"))}),
+    "Embeddings": _object({
+        "object": {"const": "list"}, "model": _TEXT, "usage": _USAGE,
+        "data": _list(_object({
+            "object": {"const": "embedding"}, "index": _WHOLE, "embedding": {"anyOf": [_TEXT, _list(_NUMBER)]},
+        })),
+    }),
+    "Vectors": _list(_list(_NUMBER)),
+    "Info": _object({
+        "model_id": _TEXT, "model_sha": _TEXT, "model_dtype": _TEXT, "model_type": _MAP, "max_concurrent_requests": _WHOLE,
+        "max_input_length": _WHOLE, "max_batch_tokens": _WHOLE, "max_client_batch_size": _WHOLE, "auto_truncate": _FLAG,
+        "tokenization_workers": _WHOLE, "version": _TEXT, "dim": _WHOLE,
+    }),
+    "Found": _object({
+        "object": {"const": "vector_store.search_results.page"}, "search_query": _list(_TEXT), "has_more": _FLAG,
+        "next_page": _maybe(_TEXT),
+        "data": _list(_object({
+            "file_id": _TEXT, "filename": _TEXT, "score": _NUMBER, "attributes": _MAP,
+            "content": _list(_object({"type": {"const": "text"}, "text": _TEXT})),
+        })),
+    }),
+    "Completion": _object({
+        "id": _TEXT, "object": {"const": "text_completion"}, "created": _WHOLE, "model": _TEXT, "usage": _USAGE,
+        "choices": _list(_object({
+            "text": _TEXT, "index": _WHOLE, "logprobs": {"type": "null"}, "finish_reason": {"enum": ["stop", "length"]},
+        })),
+    }),
+}  # fmt: skip
+
+
+def _paths(settings: ServeSettings) -> list[tuple[Any, ...]]:
+    """Path, method, summary, schema of the answer, parameters (name, schema, required) and schema of the body."""
+    k = ("k", {"type": "integer", "minimum": 1, "maximum": settings.max_k, "default": 10})
+    index, where, least = ("index", _TEXT), ("where", _list(_TEXT)), ("min_score", _NUMBER)
+    form = ("format", {"enum": ["lines", "json"], "default": "lines"})
+    texts = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": settings.max_texts}]}
+    one_or_more = {"anyOf": [_TEXT, _list(_TEXT)]}
+    completion = _object({"prompt": one_or_more}, {
+        "model": _TEXT, "max_tokens": _WHOLE, "temperature": _NUMBER, "top_p": _NUMBER, "n": _WHOLE, "seed": _WHOLE,
+        "stop": one_or_more,
+    }, closed=False)  # fmt: skip
+    search = _object({"query": one_or_more}, {
+        "max_num_results": _WHOLE, "filters": _MAP, "ranking_options": _MAP, "rewrite_query": _FLAG,
+    }, closed=False)  # fmt: skip
+    options = [
+        ("mode", {"enum": ["auto", "dense", "lexical", "hybrid"], "default": "auto"}),
+        ("weight", {"type": "number", "minimum": 0, "maximum": 1}), ("feedback", {"type": "integer", "minimum": 0}),
+        ("per_document", _FLAG), ("explain", _FLAG), ("passage", {"type": "integer", "minimum": 0}),
+    ]  # fmt: skip
+    return [
+        ("/search", "get", "The hits of a query.", "Result", [("q", _TEXT, True), k, index, where, least, form, *options]),
+        ("/similar", "get", "The rows nearest to a row.", "Result",
+         [("row", _WHOLE), ("id", _TEXT), k, index, where, least, form]),
+        ("/neighbours", "get", "The words nearest to a word.", "Neighbours", [("word", _TEXT, True), k, ("words", _TEXT)]),
+        ("/facets", "get", "The fields of the rows, with counts of values.", "Facets", [index, where, ("values", _WHOLE)]),
+        ("/fill", "get", "Candidates for masked positions.", "Filled",
+         [("text", _TEXT, True), ("top_k", _WHOLE), ("model", _TEXT)]),
+        ("/predict", "get", "What a model says of a text.", "Predicted",
+         [("text", _TEXT, True), ("second", _TEXT), ("model", _TEXT)]),
+        ("/about", "get", "What is served.", "About", [("artifact", _TEXT)]),
+        ("/health", "get", "Whether the server answers.", "Health", []),
+        ("/metrics", "get", "Counts for Prometheus.", None, []),
+        ("/openapi.json", "get", "This document.", None, []),
+        ("/v1/models", "get", "The artifacts, as OpenAI lists models.", "Models", []),
+        ("/v1/models/{name}", "get", "One of them.", "Model", [("name", _TEXT, True)]),
+        ("/v1/embeddings", "post", "Vectors of texts.", "Embeddings", [],
+         _object({"input": texts}, {
+             "model": _TEXT, "dimensions": _WHOLE, "encoding_format": {"enum": ["float", "base64"]}, "user": _TEXT,
+         }, closed=False)),
+        ("/v1/vector_stores/{index}/search", "post", "The hits of a query.", "Found", [("index", _TEXT, True)], search),
+        ("/v1/completions", "post", "Texts that go on with others.", "Completion", [], completion),
+        ("/embed", "post", "Vectors of texts.", "Vectors", [("model", _TEXT)],
+         _object({"inputs": texts}, {"normalize": _FLAG, "truncate": _FLAG, "dimensions": _WHOLE}, closed=False)),
+        ("/info", "get", "The encoder.", "Info", [("model", _TEXT)]),
+    ]  # fmt: skip
+
+
+def _operation(
+    method: str, path: str, summary: str, answer: str | None, params: list[tuple[Any, ...]], body: Schema | None = None
+) -> Schema:
+    json_type = "application/json"
+    content: Schema = {json_type: {"schema": _ref(answer)}} if answer else {}
+    if path in ("/search", "/similar"):
+        content["application/x-ndjson"] = {"schema": _TEXT}
+    if path == "/metrics":
+        content = {"text/plain": {"schema": _TEXT}}
+    elif path == "/openapi.json":
+        content = {json_type: {"schema": _MAP}}
+    elif path == "/about":
+        content = {json_type: {"schema": {"anyOf": [_ref("About"), _ref("Artifact")]}}}
+    error = {"content": {json_type: {"schema": _ref("TeiError" if path == "/embed" else "Error")}}}
+    found: Schema = {
+        "summary": summary,
+        "operationId": f"{method}_{path.strip('/').replace('/', '_').replace('{', '').replace('}', '').replace('.', '_')}",
+        "parameters": [
+            {
+                "name": name,
+                "in": "path" if f"{{{name}}}" in path else "query",
+                "required": bool(needed),
+                "schema": schema,
+            }
+            for name, schema, *needed in params
+        ],
+        "responses": {
+            "200": {"description": "The answer.", "content": content},
+            "4XX": {"description": "It cannot be asked so; the message says why.", **error},
+            "503": {"description": "Not now; Retry-After says when to come again.", **error},
+        },
+    }
+    if body is not None:
+        found["requestBody"] = {"required": True, "content": {json_type: {"schema": body}}}
+    return found

@@ -1,0 +1,91 @@
+"""Elements of a page as text that is safe by its type: what is no `Markup` is escaped when it is put into an element."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from wordpipe.pages import bar, shown
+
+_VOID = {"input", "meta", "link", "br"}
+_LONGEST = 2_000  # characters of a text within an element
+
+
+class Markup(str):
+    """HTML; made by `tag` alone."""
+
+    __slots__ = ()
+
+
+Inner = str | int | float | None | Iterable["Inner"]
+"""What may stand in an element: texts, elements, several of them; None is nothing."""
+
+
+def tag(name: str, /, *inner: Inner, **attributes: str | int | bool | None) -> Markup:
+    """An element.
+
+    Args:
+        name: of the element.
+        inner: what is in it.
+        attributes: of it; True has no value, False and None are left out; `class_` and `for_` are class and for, and every
+            other underscore is a hyphen.
+    """
+    given = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{shown(value, _LONGEST)}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Markup(f"<{name}{given}>" + ("" if name in _VOID else f"{joined(inner)}</{name}>"))
+
+
+def joined(inner: Inner) -> Markup:
+    """What is in an element, one after the other."""
+    if inner is None:
+        return Markup("")
+    if isinstance(inner, Markup):
+        return inner
+    if isinstance(inner, (str, int, float)):
+        return Markup(shown(inner, _LONGEST))
+    return Markup("".join(map(joined, inner)))
+
+
+def url(**params: Any) -> str:
+    """The URL of a view; what is empty is left out."""
+    given = {name: value for name, value in params.items() if value not in (None, "", [], False)}
+    return "/?" + urlencode(given, errors="replace") if given else "/"
+
+
+def options(name: str, choices: Sequence[tuple[str, str]], chosen: str, label: str) -> Markup:
+    """A list to choose from.
+
+    Args:
+        name: of the field.
+        choices: value and what is shown of it.
+        chosen: the value that is chosen.
+        label: of the field.
+    """
+    return tag(
+        "label", tag("span", label),
+        tag("select", [tag("option", text, value=value, selected=value == chosen) for value, text in choices], name=name),
+    )  # fmt: skip
+
+
+def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], chosen: str | None, label: str) -> Inner:
+    """A list of the artifacts that can do one of these; of a single one a hidden field."""
+    wanted = {*able}
+    names = [one["name"] for one in about["artifacts"] if wanted & {*one["can"]}]
+    if len(names) < 2:
+        return [tag("input", type="hidden", name=name, value=one) for one in names]
+    return options(name, [(one, one) for one in names], chosen or names[0], label)
+
+
+def share_bar(share: float) -> Markup:
+    """A bar of so much of its width, for a number that stands beside it."""
+    return Markup(bar(share, "share"))
+
+
+def problem(reply: Any) -> Markup:
+    """What a refused request says, with its next step."""
+    error = reply.get("error", {}) if isinstance(reply, Mapping) else {}
+    hint = error.get("hint")
+    said = tag("p", tag("bdi", error.get("message") or "no answer"))
+    return tag("div", said, hint and tag("p", tag("bdi", hint), class_="hint"), class_="problem", role="alert")

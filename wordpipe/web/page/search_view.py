@@ -1,0 +1,215 @@
+"""The view that searches: a form, the hits, and the filters of an index, for the parameters of its URL.
+
+Its parameters are `q`, or `similar` (a row); `index`, `k`, `mix` (auto, or 0, words alone, to 10, vectors alone), `docs` (1:
+one row of each document), `where` (a condition), and `f`: chosen values as JSON, [["lang", "de"], …]; those of one column are
+alternatives. The script knows the same.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from wordpipe.web.page.parts import Inner, Markup, artifact_choice, options, problem, tag, url
+
+K = 10  # hits at first
+PASSAGE = 320  # characters shown of a hit
+_OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
+_MIXES = [
+    ("auto", "as measured"),
+    ("0", "words alone"),
+    ("3", "more by words"),
+    ("5", "both"),
+    ("7", "more by vectors"),
+    ("10", "vectors alone"),
+]
+_VALUES = 8  # of a filter
+_MAX_CHOSEN = 64  # values of filters in a URL
+
+Chosen = list[tuple[str, Any]]
+
+
+async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
+    """The form, with hits and filters where something is asked."""
+    texts = [one for one in about["artifacts"] if "similar" in one["can"]]
+    index = next((one for one in texts if one["name"] == params.get("index")), texts[0])
+    name = index["name"]
+    _, whole = await ask("/about", {"artifact": name})
+    facts = whole.get("manifest", {}).get("facts", {})
+    chosen = read_chosen(params.get("f", ""))
+    columns: list[dict[str, Any]] = []
+    status, found = await ask("/facets", {"index": name, "values": str(_VALUES)})
+    if status == 200:
+        columns = [one for one in found["columns"] if one["name"] not in _OURS and one["values"]]
+        columns.sort(key=lambda one: one["name"] == "source")
+    where = condition(chosen, found["columns"] if status == 200 else [], params.get("where", ""))
+    asked = params.get("q", "").strip()
+    hits: Inner = None
+    if asked or params.get("similar"):
+        hits = await _hits(params, ask, name, asked, where)
+    return tag(
+        "div", _form(params, about, name, has_words="lexical" in facts),
+        tag("div", hits or _welcome(index), id="results"),
+        tag("template", _welcome(index), id="welcome"), _filters(columns, chosen, params),
+        class_="search", data_index=name, data_most=about["limits"]["k"], data_mixes=str("lexical" in facts).lower(),
+    )  # fmt: skip
+
+
+def read_chosen(text: str) -> Chosen:
+    """The chosen values of filters, [["lang", "de"], …]; what is no such list chooses nothing."""
+    try:
+        pairs = json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")) if text else []
+    except (ValueError, RecursionError):
+        return []
+    good = isinstance(pairs, list) and all(
+        isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) for one in pairs
+    )
+    return [(name, value) for name, value in pairs if not isinstance(value, (list, dict))][:_MAX_CHOSEN] if good else []
+
+
+def condition(chosen: Chosen, columns: Sequence[Mapping[str, Any]], more: str = "") -> str:
+    r"""What `where` says for chosen values: one of those of a column, in every column that has some.
+
+    >>> condition([("lang", "it's"), ("tags", "a"), ("tags", None)], [{"name": "tags", "type": "list of string"}])
+    '("lang" = \'it\'\'s\') and (\'a\' in "tags" or "tags" is null)'
+    """
+    lists = {one["name"] for one in columns if "list" in str(one["type"]) or "[]" in str(one["type"])}
+    parts = []
+    for name, values in groupby(sorted(chosen, key=lambda one: one[0]), key=lambda one: one[0]):
+        column = '"' + name.replace('"', '""') + '"'
+        alternatives = []
+        for _, value in values:
+            holds = f"{_literal(value)} in {column}" if name in lists else f"{column} = {_literal(value)}"
+            alternatives.append(f"{column} is null" if value is None else holds)
+        parts.append(f"({' or '.join(alternatives)})")
+    return " and ".join([*parts, *([f"({more})"] if more.strip() and parts else [more] if more.strip() else [])])
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value).lower()  # true, false, numbers
+
+
+async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, where: str) -> Inner:
+    k = params.get("k") or str(K)
+    given = {"index": index, "k": k, "where": where, "format": "json"}
+    if params.get("similar"):
+        status, found = await ask("/similar", {**given, "row": params["similar"]})
+    else:
+        mix = {
+            "passage": str(PASSAGE),
+            "per_document": "1" if params.get("docs") == "1" else "0",
+            **mixed(params.get("mix", "")),
+        }
+        status, found = await ask("/search", {"q": asked, **given, **mix})
+    if status != 200:
+        return problem(found)
+    passages = found.get("passages") or [None] * len(found["hits"])
+    if not found["hits"]:
+        nothing = found.get("nothing") or {"message": "nothing was found", "hint": None}
+        return tag(
+            "div",
+            tag("p", nothing["message"]),
+            nothing["hint"] and tag("p", nothing["hint"], class_="hint"),
+            class_="empty",
+        )
+    rows = [_hit(hit, passage, params, index) for hit, passage in zip(found["hits"], passages, strict=True)]
+    return [tag("p", f"{len(rows)} hits", class_="status"), tag("ol", rows, class_="hits")]
+
+
+def mixed(mix: str) -> dict[str, str]:
+    """Parameters of `/search` for the slider from words (0) to vectors (10)."""
+    if not mix.isdecimal() or int(mix) > 10:
+        return {}
+    share = int(mix)
+    if share in (0, 10):
+        return {"mode": "dense" if share else "lexical"}
+    return {"mode": "hybrid", "weight": str(share / 10)}
+
+
+def _hit(hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str) -> Markup:
+    title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
+    pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
+    before, after = passage and passage["before"], passage["after"] if passage else len(str(hit["text"])) > PASSAGE
+    fields = {"id": hit.get("id"), **hit.get("metadata", {})}
+    shown = [f"{name} {_short(value)}" for name, value in fields.items() if value not in (None, [], "")]
+    like = url(similar=hit["row"], index=index, f=params.get("f"), where=params.get("where"))
+    return tag(
+        "li",
+        tag("h2", tag("bdi", _marked(title)), class_="title") if any(text for text, _ in title) else None,
+        tag("p", tag("bdi", "… " if before else None, _marked(pieces), " …" if after else None), class_="text"),
+        tag(
+            "p", tag("span", f"{hit['score']:.3f}", class_="score"), tag("bdi", _place(hit), class_="place"),
+            [tag("bdi", one, class_="field") for one in shown], tag("a", "more like this", href=like), class_="about",
+        ),
+        class_="hit",
+    )  # fmt: skip
+
+
+def _place(hit: Mapping[str, Any]) -> str:
+    return f"{hit['source']}:{hit['line']}" if hit.get("line") is not None else str(hit.get("source") or "")
+
+
+def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
+    return [tag("mark", text) if is_marked else text for text, is_marked in pieces]
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _welcome(index: Mapping[str, Any]) -> Markup:
+    keys = [
+        "Answers come as you type. ", tag("kbd", "/"), " goes to the field, ", tag("kbd", "↓"), tag("kbd", "↑"),
+        " walk through the answers, ", tag("kbd", "Enter"), " says why one was found, ", tag("kbd", "Esc"), " goes back.",
+    ]  # fmt: skip
+    lead = f"{index['rows']:,} texts to ask, by their words and by their meaning."
+    return tag("div", tag("p", lead, class_="lead"), tag("p", keys, class_="keys"), class_="empty")
+
+
+def _form(params: Mapping[str, str], about: Mapping[str, Any], index: str, *, has_words: bool) -> Markup:
+    field = tag(
+        "input", type="search", id="q", name="q", value=params.get("q", "")[:2_000], placeholder="Ask your texts",
+        autocomplete="off", spellcheck="false", enterkeyhint="search", maxlength=10_000,
+    )  # fmt: skip
+    where = tag(
+        "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder="year > 2000",
+        autocomplete="off", spellcheck="false",
+    )  # fmt: skip
+    docs = tag("input", type="checkbox", name="docs", value="1", checked=params.get("docs") == "1")
+    button = tag("button", "Search", type="submit")
+    return tag(
+        "form", tag("div", tag("label", "Ask", for_="q", class_="unseen"), field, button, class_="field-row"),
+        tag(
+            "div", artifact_choice("index", about, ["similar"], index, "index"),
+            options("mix", _MIXES, params.get("mix", "auto"), "found by") if has_words else None,
+            tag("label", docs, tag("span", "one of each document")),
+            tag("label", tag("span", "condition"), where, class_="where"),
+            tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), class_="options",
+        ),
+        action="/", method="get", role="search", id="form",
+    )  # fmt: skip
+
+
+def _filters(columns: Sequence[Mapping[str, Any]], chosen: Chosen, params: Mapping[str, str]) -> Markup:
+    """The values of each field with their counts, as links that choose one or take the choice back."""
+    kept = {name: params.get(name) for name in ("q", "similar", "index", "mix", "docs", "where")}
+    groups = []
+    for column in columns:
+        items = []
+        for one in column["values"]:
+            pair = (column["name"], one["value"])
+            is_chosen = pair in chosen
+            pairs = [other for other in chosen if other != pair] if is_chosen else [*chosen, pair]
+            link = url(**kept, f=json.dumps(pairs, ensure_ascii=False) if pairs else "")
+            text = [tag("bdi", _short(one["value"]), class_="value"), tag("span", f"{one['count']:,}", class_="count")]
+            items.append(tag("li", tag("a", text, href=link, aria_current="true" if is_chosen else None)))
+        groups.append(tag("section", tag("h2", tag("bdi", _short(column["name"]))), tag("ul", items)))
+    return tag(
+        "aside",
+        tag("details", tag("summary", "Filters"), groups) if groups else None,
+        id="filters",
+        aria_label="Filters",
+    )

@@ -1,0 +1,77 @@
+// Elements out of data, and the server's answers. Text is only ever text: nothing here parses HTML.
+
+// An element: make("a", {href: "/", class: "x", onclick: f}, "text", other). What is null is left out.
+export function make(name, attributes = {}, ...inner) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value === true ? "" : String(value));
+  }
+  node.append(...inner.flat(9).filter((one) => one !== null && one !== undefined && one !== ""));
+  return node;
+}
+
+// Marks of direction and controls, so that they can be seen and turn nothing around.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+// A text from a corpus in an element of its own: cut, and kept from changing the direction of what is around it.
+export function text(value, most = 2000) {
+  const whole = String(value ?? "");
+  const cut = whole.length > most ? whole.slice(0, most) + "…" : whole;
+  return make("bdi", {}, cut.replace(UNSEEN, (one) => "\\u" + one.codePointAt(0).toString(16).padStart(4, "0")));
+}
+
+export class Refused extends Error {
+  constructor(status, error, retry) {
+    super(error?.message ?? "the server gave no answer that can be read");
+    this.status = status;
+    this.hint = error?.hint ?? null;
+    this.retry = retry;
+  }
+}
+
+// The JSON of an endpoint. Throws Refused, or what `fetch` throws: no server, given up.
+export async function get(path, params, signal, request = {}) {
+  const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value !== "" && value !== null && value !== undefined));
+  const reply = await fetch(`${path}?${query}`, {signal, headers: {Accept: "application/json"}, ...request});
+  let found = null;
+  try {
+    found = await reply.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+  }
+  if (!reply.ok || found === null) throw new Refused(reply.status, found?.error, Number(reply.headers.get("Retry-After")) || null);
+  return found;
+}
+
+// What went wrong, for people, with a way on.
+export function problem(error, again) {
+  const away = !(error instanceof Refused);
+  const busy = !away && (error.status === 429 || error.status === 503);
+  const said = away ? "The server does not answer. Does wordpipe serve still run?" : error.message;
+  const hint = busy ? `It has much to do; try again in ${error.retry ?? 1} s.` : away ? null : error.hint;
+  return make(
+    "div", {class: "problem", role: "alert"}, make("p", {}, text(said)), hint ? make("p", {class: "hint"}, text(hint)) : null,
+    away || busy ? make("button", {type: "button", onclick: again}, "Try again") : null,
+  );
+}
+
+// Put a text on the clipboard, and say so where it was asked for.
+export async function copy(button, value) {
+  const before = button.textContent;
+  let said = "copied";
+  try {
+    await navigator.clipboard.writeText(value);
+  } catch {
+    const field = make("textarea", {class: "unseen", "aria-hidden": "true"});
+    field.value = value;
+    document.body.append(field);
+    field.select();
+    if (!document.execCommand("copy")) said = "not copied";
+    field.remove();
+    button.focus();
+  }
+  button.textContent = said;
+  setTimeout(() => (button.textContent = before), 1200);
+}

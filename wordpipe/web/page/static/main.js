@@ -1,0 +1,185 @@
+// The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
+import {get, make, problem, text} from "./dom.js";
+import {drawFilters} from "./filters.js";
+import {drawHit, folded, walkByKeys} from "./results.js";
+import {condition, K, read, request, url} from "./state.js";
+
+const WAIT = 120; // milliseconds after the last key
+const LATER = 400; // after which a slow answer is said to be on its way
+const MODES = {dense: "by vectors", lexical: "by words", hybrid: "by words and vectors"};
+
+const view = document.querySelector(".search");
+if (view) search(view);
+for (const form of document.querySelectorAll("form[data-ability=complete]")) generate(form);
+
+function search(view) {
+  const form = view.querySelector("#form"), field = form.elements.namedItem("q");
+  const results = view.querySelector("#results"), filters = view.querySelector("#filters");
+  const first = view.dataset.index, most = Number(view.dataset.most);
+  const welcome = view.querySelector("#welcome").content;
+  const status = make("p", {class: "status", role: "status"}), list = make("div", {});
+  let state = read(location.search), columns = [], giveUp = new AbortController(), timer = 0, shown = [], shownFor = null, number = 0, title = "";
+  state.index ||= first;
+  const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
+  form.elements.namedItem("f")?.remove();
+
+  // Take a change, and ask again: at once, or when no key has come for a moment. A new question is a new entry of the history.
+  function change(some, {later = false, replace = false} = {}) {
+    state = {...state, k: K, ...some};
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      const to = url(state, first);
+      if (to !== location.pathname + location.search) history[replace ? "replaceState" : "pushState"](null, "", to);
+      ask();
+    }, later ? WAIT : 0);
+  }
+
+  async function ask() {
+    giveUp.abort();
+    giveUp = new AbortController();
+    const mine = ++number, {signal} = giveUp, asked = state;
+    show();
+    const slow = setTimeout(() => mine === number && (status.textContent = "…"), LATER);
+    try {
+      await count(asked, signal);
+      if (!asked.q.trim() && !asked.similar) return mine === number && rest();
+      const [path, params] = request(asked, columns);
+      const found = await get(path, params, signal);
+      if (mine === number) draw(found, asked, path, params);
+    } catch (error) {
+      if (error.name === "AbortError" || mine !== number) return;
+      status.textContent = "";
+      list.replaceChildren(problem(error, ask));
+      results.replaceChildren(status, list);
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  // The filters' counts: of the rows that what is chosen leaves.
+  async function count(asked, signal) {
+    const facets = (where) => get("/facets", {index: asked.index, where, values: 8}, signal).then((found) => found.columns);
+    if (!columns.length) columns = await facets("");
+    const where = condition(asked, columns);
+    if (shownFor !== where) {
+      shown = where ? await facets(where) : columns;
+      shownFor = where;
+    }
+    drawFilters(filters, shown, asked, choose);
+  }
+
+  function choose(name, value) {
+    if (name === null) return change({f: []});
+    const others = state.f.filter(([one, other]) => one !== name || other !== value);
+    change({f: others.length < state.f.length ? others : [...state.f, [name, value]]});
+  }
+
+  // What the form says of the state; the field is left alone while one types.
+  function show() {
+    if (document.activeElement !== field || state.similar) field.value = state.q;
+    form.elements.namedItem("where").value = state.where;
+    form.elements.namedItem("docs").checked = state.docs;
+    const index = form.elements.namedItem("index");
+    if (index) index.value = state.index;
+    slider?.(state.mix);
+    document.title = state.q ? `${state.q.slice(0, 60)} · wordpipe` : "wordpipe";
+  }
+
+  function rest() {
+    results.replaceChildren(welcome.cloneNode(true));
+  }
+
+  function draw(found, asked, path, params) {
+    const groups = folded(found.hits, found.passages ?? []), largest = Math.max(1e-12, ...found.hits.map((one) => one.score));
+    const act = {
+      why: async (hit) => {
+        if (asked.similar) return hit;
+        const again = await get(path, {...params, explain: 1}, giveUp.signal).catch(() => ({hits: []}));
+        return again.hits.find((one) => one.row === hit.row) ?? hit;
+      },
+      similar: (hit) => {
+        title = hit.title || (hit.text ?? "").slice(0, 60);
+        change({q: "", similar: String(hit.row)});
+        field.value = "";
+        scrollTo(0, 0);
+      },
+    };
+    status.replaceChildren(
+      asked.similar ? make("span", {class: "like"}, "like ", text(title || `row ${asked.similar}`, 80), " ", make("button", {type: "button", "aria-label": "ask by words again", onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
+      found.hits.length ? `${found.hits.length} ${found.hits.length === 1 ? "answer" : "answers"}` : "nothing",
+      found.mode && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "", ` in ${Math.max(1, Math.round(found.seconds * 1000))} ms · `,
+      make("a", {href: `${path}?${new URLSearchParams(Object.entries(params).filter(([, value]) => value !== "" && value !== 0))}`}, "as JSON"),
+    );
+    list.replaceChildren(
+      ...notes(found, asked),
+      ...(groups.length
+        ? [make("ol", {class: "hits"}, groups.map((one) => drawHit(one, act, largest)))]
+        : [nothing(found, asked)]),
+      ...(found.hits.length >= asked.k && asked.k < most ? [make("button", {type: "button", class: "more", onclick: () => change({k: Math.min(most, asked.k + K)}, {replace: true})}, "more answers")] : []),
+    );
+    if (status.parentNode !== results) results.replaceChildren(status, list);
+  }
+
+  // Words that nobody knows, with words spelled like them.
+  function notes(found, asked) {
+    return Object.entries(found.unknown ?? {}).map(([word, near]) =>
+      make("p", {class: "unknown"}, text(word, 80), found.by_words?.includes(word) ? " is asked for by words alone." : " has no vector.",
+        near.length ? [" Did you mean ", near.map((one, at) => [at ? ", " : "", make("button", {type: "button", onclick: () => change({q: asked.q.replace(word, one)})}, text(one, 80))]), "?"] : null));
+  }
+
+  function nothing(found, asked) {
+    const narrowed = asked.f.length || asked.where;
+    return make("div", {class: "empty"}, make("p", {class: "lead"}, text(found.nothing?.message ?? "nothing was found")),
+      narrowed ? make("p", {}, make("button", {type: "button", onclick: () => change({f: [], where: ""})}, "ask without filters")) : null,
+      asked.mix !== "auto" ? make("p", {}, make("button", {type: "button", onclick: () => change({mix: "auto"})}, "ask by words and vectors as measured")) : null,
+      !narrowed && found.nothing?.hint ? make("p", {class: "hint"}, text(found.nothing.hint)) : null);
+  }
+
+  field.addEventListener("input", () => change({q: field.value, similar: ""}, {later: true, replace: Boolean(state.q)}));
+  form.addEventListener("submit", (event) => (event.preventDefault(), change({q: field.value, similar: ""}, {replace: true})));
+  form.elements.namedItem("docs").addEventListener("change", (event) => change({docs: event.target.checked}));
+  form.elements.namedItem("where").addEventListener("change", (event) => change({where: event.target.value}));
+  const index = form.elements.namedItem("index");
+  if (index?.tagName === "SELECT") index.addEventListener("change", () => ((columns = []), location.assign(url({...state, index: index.value, f: []}, null))));
+  addEventListener("popstate", () => ((state = read(location.search)), (state.index ||= first), (field.value = state.q), ask()));
+  walkByKeys(field, results);
+  if (!state.q && !state.similar) field.focus();
+  ask();
+}
+
+// The slider from words to vectors, in place of the list to choose from.
+function addSlider(form, choose) {
+  const list = form.elements.namedItem("mix").closest("label");
+  const range = make("input", {type: "range", min: 0, max: 10, step: 1, id: "mix", "aria-label": "from words to vectors"});
+  const auto = make("button", {type: "button", "aria-pressed": "true", onclick: () => choose("auto")}, "auto");
+  const said = () => (range.value === "0" ? "words alone" : range.value === "10" ? "vectors alone" : `vectors ${range.value}0 %`);
+  range.addEventListener("change", () => choose(range.value));
+  range.addEventListener("input", () => range.setAttribute("aria-valuetext", said()));
+  list.replaceWith(make("div", {class: "mix"}, make("span", {}, "words"), range, make("span", {}, "vectors"), auto));
+  return (mix) => {
+    auto.setAttribute("aria-pressed", String(mix === "auto"));
+    range.value = mix === "auto" ? 5 : mix;
+    range.classList.toggle("idle", mix === "auto");
+    range.setAttribute("aria-valuetext", mix === "auto" ? "as measured" : said());
+  };
+}
+
+// A text goes on: the server's own answer to POST /v1/completions.
+function generate(form) {
+  const output = document.querySelector("#completion");
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const prompt = form.elements.namedItem("complete").value, button = form.querySelector("button[type=submit]");
+    const body = JSON.stringify({prompt, model: form.elements.namedItem("complete_by").value, max_tokens: 60});
+    button.disabled = true;
+    output.replaceChildren("…");
+    try {
+      const found = await get("/v1/completions", {}, undefined, {method: "POST", body, headers: {"Content-Type": "application/json"}});
+      output.replaceChildren(text(prompt), make("mark", {}, text(found.choices[0].text)));
+    } catch (error) {
+      output.replaceChildren(problem(error, () => form.requestSubmit()));
+    } finally {
+      button.disabled = false;
+    }
+  });
+}

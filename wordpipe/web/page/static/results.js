@@ -1,0 +1,137 @@
+// The answers: titles and passages with their marked words, near duplicates folded, keys that walk through them.
+import {copy, make, text} from "./dom.js";
+import {drawWhy} from "./why.js";
+
+const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
+const TITLE = 200;
+
+// Hits with those that say nearly the same below the first of them.
+export function folded(hits, passages) {
+  const groups = [];
+  hits.forEach((hit, place) => {
+    const runs = runsOf(hit.text ?? "");
+    const first = groups.find((one) => alike(one.runs, runs));
+    if (first) first.others.push({hit, passage: passages[place]});
+    else groups.push({hit, passage: passages[place], runs, others: []});
+  });
+  return groups;
+}
+
+function runsOf(whole) {
+  const words = whole.slice(0, 4000).toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+  if (words.length < 4) return new Set([words.join(" ")]);
+  return new Set(words.slice(2).map((word, at) => `${words[at]} ${words[at + 1]} ${word}`));
+}
+
+function alike(some, others) {
+  if (!some.size || !others.size) return false;
+  let both = 0;
+  for (const run of some) both += others.has(run) ? 1 : 0;
+  return both / (some.size + others.size - both) >= ALIKE;
+}
+
+// One answer. `act` has why(hit) → promise of the hit with what explains it, similar(hit), and choose(field, value).
+export function drawHit({hit, passage, others = []}, act, largest) {
+  const title = passage?.title ?? (hit.title ? [[hit.title, false]] : []);
+  const place = hit.line === null || hit.line === undefined ? String(hit.source ?? "") : `${hit.source}:${hit.line}`;
+  const body = make("p", {class: "text"});
+  const node = make("li", {class: "hit", tabindex: "-1"});
+  const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
+  const panel = make("div", {class: "panel", hidden: true});
+  let whole = false;
+
+  const drawText = () => {
+    const pieces = passage && !whole ? passage.pieces : [[hit.text ?? "", false]];
+    body.replaceChildren(make(
+      "bdi", {}, passage?.before && !whole ? "… " : null, pieces.map(([piece, isMarked]) => make(isMarked ? "mark" : "span", {}, text(piece, 20_000))),
+      passage?.after && !whole ? " …" : null,
+    ));
+  };
+  drawText();
+  const open = async () => {
+    const opened = panel.hidden;
+    panel.hidden = !opened;
+    why.setAttribute("aria-expanded", String(opened));
+    whole = opened && Boolean(passage?.before || passage?.after);
+    drawText();
+    if (opened && !panel.childElementCount) panel.replaceChildren(drawWhy(await act.why(hit)));
+  };
+  why.addEventListener("click", open);
+  node.open = open;
+
+  const fields = Object.entries(hit.metadata ?? {}).filter(([, value]) => value !== null && value !== "" && value?.length !== 0);
+  const meter = make("i", {"aria-hidden": "true"});
+  meter.style.width = `${Math.max(0, Math.min(100, (100 * hit.score) / largest)).toFixed(1)}%`;
+  node.append(
+    ...[
+      title.some(([piece]) => piece.trim())
+        ? make("h2", {class: "title"}, make("bdi", {}, cutPieces(title, TITLE).map(([piece, isMarked]) => make(isMarked ? "mark" : "span", {}, text(piece, TITLE)))))
+        : null,
+      body,
+      make("p", {class: "about"},
+        make("span", {class: "score", title: "score"}, hit.score.toFixed(3), make("span", {class: "meter", "aria-hidden": "true"}, meter)),
+        place ? copyButton(place, "place", shortPlace(place)) : null,
+        hit.id !== undefined && hit.id !== null ? copyButton(String(hit.id), "id", `id ${hit.id}`) : null,
+        fields.map(([name, value]) => make("span", {class: "field"}, make("span", {class: "field-name"}, text(name, 40)), " ", text(Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : value, 80))),
+        why,
+        make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
+      ),
+      panel,
+      others.length
+        ? make("details", {class: "others"}, make("summary", {}, `${others.length} that ${others.length === 1 ? "says" : "say"} nearly the same`),
+            make("ol", {}, others.map((one) => drawHit(one, act, largest))))
+        : null,
+    ].filter(Boolean),
+  );
+  return node;
+}
+
+function copyButton(value, what, shown) {
+  const button = make("button", {type: "button", class: `copy ${what}`, title: `copy ${value.slice(0, 300)}`}, text(shown, 80));
+  button.addEventListener("click", () => copy(button, value));
+  return button;
+}
+
+// A place without the folders before it.
+function shortPlace(place) {
+  const cut = place.lastIndexOf("/");
+  return cut < 0 ? place : place.slice(cut + 1);
+}
+
+function cutPieces(pieces, most) {
+  const cut = [];
+  let left = most;
+  for (const [piece, isMarked] of pieces) {
+    if (left <= 0) break;
+    cut.push([piece.length > left ? piece.slice(0, left) + "…" : piece, isMarked]);
+    left -= piece.length;
+  }
+  return cut;
+}
+
+// ↓ ↑ from the field through the answers, Enter for why, Escape back to the field.
+export function walkByKeys(field, list) {
+  const all = () => [...list.querySelectorAll("li.hit")].filter((one) => one.offsetParent !== null);
+  const move = (step) => {
+    const hits = all();
+    const at = hits.indexOf(document.activeElement?.closest?.("li.hit"));
+    const next = at < 0 ? (step > 0 ? 0 : -1) : at + step;
+    if (next < 0) field.focus();
+    else hits[Math.min(next, hits.length - 1)]?.focus();
+    hits[next]?.scrollIntoView({block: "nearest"});
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const at = document.activeElement;
+    const typing = at?.matches?.("input:not([type=checkbox], [type=range]), textarea, select");
+    const inHits = at?.closest?.("li.hit");
+    if (event.key === "/" && !typing) field.focus(), field.select();
+    else if (event.key === "ArrowDown" && (at === field || inHits)) move(1);
+    else if (event.key === "ArrowUp" && inHits) move(-1);
+    else if (event.key === "Enter" && at?.matches?.("li.hit")) at.open();
+    else if (event.key === "Escape" && inHits) field.focus();
+    else if (event.key === "Escape" && at === field && field.value) (field.value = ""), field.dispatchEvent(new Event("input", {bubbles: true}));
+    else return;
+    event.preventDefault();
+  });
+}

@@ -1,0 +1,58 @@
+// Why a hit was found: what every word brought to its score, as bars that add up to it.
+import {make, text} from "./dom.js";
+
+const SHOWN = 8; // words of one side; the others in one line
+
+// Parts of a score: [[side, share of it, [[word, share], …]], …]. Their sum is the score.
+export function partsOf(hit) {
+  const said = hit.explain;
+  if (!said) return [];
+  const sides = [];
+  if (said.dense) {
+    const words = [...(said.dense.query ?? []).map((one) => [one.word, one.score])];
+    if (said.dense.answers) words.push(["the first answers", said.dense.answers.score]);
+    sides.push(scaled("by meaning (vectors)", words, said.dense.score, said.dense.share ?? said.dense.score));
+  }
+  if (said.lexical) {
+    const words = (said.lexical.terms ?? []).map((one) => [one.stem, one.score]);
+    sides.push(scaled("by words (BM25)", words, said.lexical.score, said.lexical.share ?? said.lexical.score));
+  }
+  return sides;
+}
+
+// The words of a side in shares of what the side brings; what no word brings is a line of its own.
+function scaled(side, words, sum, share) {
+  const scale = sum ? share / sum : 0;
+  const rows = words.map(([word, score]) => [word, score * scale]).sort((a, b) => b[1] - a[1]);
+  const shown = rows.length > SHOWN ? rows.slice(0, SHOWN - 1) : rows;
+  const left = share - shown.reduce((total, [, score]) => total + score, 0);
+  if (Math.abs(left) > Math.abs(share) * 1e-3 + 1e-9) shown.push([rows.length > shown.length ? "other words" : "the rest", left]);
+  return [side, share, shown];
+}
+
+export function drawWhy(hit) {
+  const sides = partsOf(hit);
+  if (!sides.length) return make("p", {class: "hint"}, "For this score there is nothing to say why.");
+  const whole = sides.reduce((total, [, share]) => total + share, 0);
+  const largest = Math.max(1e-12, ...sides.flatMap(([, , rows]) => rows.map(([, score]) => Math.abs(score))));
+  const number = (value) => (Math.abs(value) >= 10 ? value.toFixed(2) : value.toFixed(3));
+  return make(
+    "div", {class: "why"},
+    sides.map(([side, share, rows]) =>
+      make(
+        "table", {}, make("caption", {}, side, " ", make("b", {}, number(share))),
+        make("tbody", {}, rows.map(([word, score]) =>
+          make("tr", {}, make("th", {scope: "row"}, text(word, 60)), make("td", {class: "n"}, number(score)),
+            make("td", {class: "bar"}, bar(score / largest)))
+        )),
+      )
+    ),
+    make("p", {class: "sum"}, sides.length > 1 ? sides.map(([, share]) => number(share)).join(" + ") + " = " : "together ", make("b", {}, number(whole))),
+  );
+}
+
+function bar(share) {
+  const node = make("i", {"aria-hidden": "true", class: share < 0 ? "less" : null});
+  node.style.width = `${(100 * Math.min(1, Math.abs(share))).toFixed(1)}%`; // the object model, which the policy leaves to scripts
+  return node;
+}

@@ -1,0 +1,359 @@
+"""The artifacts of a server: each opened once, and swapped whole when another generation is published at its path.
+
+A request takes a lease of the generation that is current, and is answered from it alone. When the manifest at the path has
+changed, the new generation is opened and warmed beside the old one, then takes its place; the old one is closed when its last
+request has ended. Where the new one cannot be opened, the old one stays, and `/health` and the log say why.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wordpipe.artifacts import MANIFEST, Kind, row_count
+from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
+from wordpipe.search import LEXICAL
+from wordpipe.stages import OpenArtifact, OpenIndex, OpenTextIndex, OpenWords, open_artifact
+from wordpipe.web.batching import Batcher
+from wordpipe.web.replies import Refused
+
+if TYPE_CHECKING:
+    from wordpipe.stages import OpenModel, Predictor
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+KINDS: tuple[Kind, ...] = ("index", "words", "sentences", "model")
+CAN: dict[str, str] = {
+    "search": "an index or words",
+    "similar": "an index over texts",
+    "neighbours": "words, or an index over words",
+    "embed": "an index over texts, sentences, words, or a model that encodes texts",
+    "fill": "a model of train mlm or train denoising",
+    "complete": "a model of train clm or train seq2seq",
+    "predict": "a model of train classifier or train tagger",
+}
+"""What can be asked of an artifact → which can."""
+_OF_MODELS: dict[str, tuple[str, ...]] = {
+    "train contrastive": ("embed",), "train mlm": ("fill", "embed"), "train electra": ("embed",),
+    "train clm": ("complete", "embed"), "train denoising": ("fill",), "train seq2seq": ("complete",),
+    "train classifier": ("predict",), "train tagger": ("predict",), "train reader": ("predict",),
+}  # fmt: skip
+_POLL_S = 0.5  # between two looks at the manifests: a `stat` each
+_RETRY_S = 5.0  # before a generation that could not be opened is tried again
+_REMEMBERED = 32  # of a generation
+_WARM_TEXT = "warm"
+
+Report = Callable[[str], None]
+"""Takes a line for the log."""
+Stamp = tuple[int, int, int]
+"""What `stat` says of a manifest: inode, nanoseconds of its last change, bytes."""
+
+
+@dataclass(eq=False)
+class Generation:
+    """One artifact as it was published once, open, with those who use it."""
+
+    opened: OpenArtifact
+    stamp: Stamp | None
+    since: float  # seconds of the Unix clock at which it became current
+    users: int = 0
+    retired: bool = False
+    remembered: dict[Hashable, Any] = field(default_factory=dict)  # what is asked often and takes time, as facets
+
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, kept for the next who asks; for the artifact's thread."""
+        if key not in self.remembered:
+            while len(self.remembered) >= _REMEMBERED:
+                del self.remembered[next(iter(self.remembered))]
+            self.remembered[key] = make()
+        found: T = self.remembered[key]
+        return found
+
+    @property
+    def digest(self) -> str:
+        """The hash of what it holds."""
+        return self.opened.artifact.digest
+
+    @cached_property
+    def abilities(self) -> tuple[str, ...]:
+        """Which of `CAN` it can."""
+        opened = self.opened
+        if isinstance(opened, OpenTextIndex):
+            return "search", "similar", "embed"
+        if isinstance(opened, OpenIndex):
+            return "search", "neighbours"
+        if isinstance(opened, OpenWords):
+            return "search", "neighbours", "embed"
+        if opened.kind == "sentences":
+            return ("embed",)
+        return _OF_MODELS.get(opened.artifact.manifest.command, ("embed",))
+
+    @cached_property
+    def language_model(self) -> "OpenModel":
+        """The model with its tokenizer, where it fills gaps or completes texts."""
+        from wordpipe.stages import model_of
+
+        return model_of(self.opened.artifact)
+
+    @cached_property
+    def predictor(self) -> "Predictor":
+        """The model with its head."""
+        from wordpipe.stages import predictor_of
+
+        return predictor_of(self.opened.artifact, "auto")
+
+    def warm(self) -> None:
+        """Read what the first request of its main ability would have read, so that no request waits for it.
+
+        Raises:
+            WordpipeError: damaged, or libraries are missing.
+        """
+        opened, ability = self.opened, self.abilities[0]
+        if ability == "search":
+            if isinstance(opened, OpenIndex):
+                opened.index  # noqa: B018  read now
+            if isinstance(opened, OpenTextIndex) and opened.artifact.names(LEXICAL):
+                opened.lexical  # noqa: B018  read now
+            with suppress(ConfigError, InputError):  # the word need not be there
+                opened.query_all([_WARM_TEXT], 1)
+        if "embed" in self.abilities and ability in ("search", "embed"):
+            opened.encoder.encode([_WARM_TEXT])  # type: ignore[attr-defined]
+        elif ability == "predict":
+            self.predictor  # noqa: B018  read now
+        elif ability in ("fill", "complete"):
+            self.language_model  # noqa: B018  read now
+
+    def release(self) -> None:
+        """One request has ended."""
+        self.users -= 1
+        self._close_if_unused()
+
+    def retire(self) -> None:
+        """Another generation has taken its place."""
+        self.retired = True
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        if self.retired and not self.users:
+            self.opened.close()
+
+
+@dataclass(eq=False)
+class Served:
+    """An artifact under a name: its current generation, and the thread that computes for it."""
+
+    name: str
+    path: Path
+    current: Generation
+    batcher: Batcher
+    verify: bool = True
+    error: str | None = None  # why the newest generation could not be opened
+    swaps: int = 0
+    _failed: tuple[Stamp | None, float] | None = None
+
+    @contextmanager
+    def lease(self) -> Iterator[Generation]:
+        """The current generation, which stays open for the time of the block."""
+        generation = self.current
+        generation.users += 1
+        try:
+            yield generation
+        finally:
+            generation.release()
+
+    async def ask(
+        self,
+        generation: Generation,
+        answer: Callable[[Sequence[T]], Sequence[R]],
+        item: T,
+        *,
+        key: Hashable,
+        weight: int = 1,
+    ) -> R:
+        """The answer for one item, computed in the artifact's thread, perhaps with others.
+
+        Args:
+            generation: which answers; it stays open until the work has ended, also where the request is given up.
+            answer: called with items of the same generation and key.
+            item: what is asked.
+            key: of requests that one call of `answer` may answer together.
+            weight: texts in it.
+        """
+        generation.users += 1
+        return await self.batcher.run(answer, item, key=(id(generation), key), weight=weight, ended=generation.release)
+
+    def look(self) -> bool:
+        """Whether another generation than the current one stands at the path, and is to be opened."""
+        stamp = _stamp(self.path)
+        if stamp is None or stamp == self.current.stamp:
+            return False
+        return self._failed is None or self._failed[0] != stamp or time.monotonic() - self._failed[1] > _RETRY_S
+
+    def open_next(self) -> Generation:
+        """Open the generation at the path and warm it; for a thread. Raises WordpipeError, OSError: it cannot be."""
+        return open_generation(self.path, verify=self.verify)
+
+    def swap(self, new: Generation) -> None:
+        """Make a generation the current one."""
+        old, self.current = self.current, new
+        self.error, self._failed = None, None
+        if new.digest != old.digest:
+            self.swaps += 1
+        old.retire()
+
+    def fail(self, error: Exception) -> None:
+        """Keep the current generation, and remember why the next could not be opened."""
+        self.error = error.message if isinstance(error, WordpipeError) else str(error)
+        self._failed = (_stamp(self.path), time.monotonic())
+
+
+def open_generation(path: Path, *, verify: bool = True) -> Generation:
+    """Open an artifact, and read what its first request needs.
+
+    Raises:
+        ArtifactError: missing, damaged, or of a kind that nothing can be asked of.
+    """
+    stamp = _stamp(path)
+    opened = open_artifact(path, KINDS, verify=verify)
+    try:
+        generation = Generation(opened, stamp, time.time())
+        generation.warm()
+    except BaseException:
+        opened.close()
+        raise
+    return generation
+
+
+def _stamp(path: Path) -> Stamp | None:
+    """What `stat` says of the manifest; None where there is none, as at a URL."""
+    try:
+        found = os.stat(path / MANIFEST)  # noqa: PTH116  (three times as fast, every half second)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+@dataclass(eq=False)
+class ServedArtifacts:
+    """All artifacts of a server by their names, in the order in which they were given."""
+
+    by_name: dict[str, Served]
+    report: Report = lambda _: None
+    _poller: "asyncio.Task[None] | None" = field(default=None, init=False)
+
+    @classmethod
+    def open(
+        cls, artifacts: Iterable[str | os.PathLike[str]], *, verify: bool = True, report: Report = lambda _: None,
+        on_batch: Callable[[str, int], None] = lambda *_: None,
+    ) -> "ServedArtifacts":  # fmt: skip
+        """Open artifacts: each a path, or NAME=PATH.
+
+        Raises:
+            ConfigError: none, or two of one name.
+            ArtifactError: one cannot be opened.
+        """
+        found: dict[str, Served] = {}
+        try:
+            for name, path in names_of(artifacts).items():
+                batcher = Batcher(name, on_batch=lambda size, name=name: on_batch(name, size))  # type: ignore[misc]
+                found[name] = Served(name, path, open_generation(path, verify=verify), batcher, verify)
+        except BaseException:
+            cls(found).close()
+            raise
+        return cls(found, report)
+
+    def pick(self, name: str | None, ability: str) -> Served:
+        """The artifact of a name; without one the first that can do this.
+
+        Raises:
+            Refused: 404, there is none, with those that there are.
+        """
+        able = [one for one in self.by_name.values() if ability in one.current.abilities]
+        if name is None and able:
+            return able[0]
+        if name is None or name not in self.by_name:
+            hint = f"there are: {', '.join(one.name for one in able)}" if able else f"serve {CAN[ability]}"
+            what = f"no artifact is called {name[:80]!r}" if name else f"no artifact here can {ability}"
+            raise Refused(404, what, hint=hint)
+        if (found := self.by_name[name]) not in able:
+            hint = f"ask {', '.join(one.name for one in able)}" if able else f"serve {CAN[ability]}"
+            raise Refused(400, f"{name} cannot {ability}: it is {_kind(found)}", hint=hint)
+        return found
+
+    async def start_polling(self) -> None:
+        """Look at the manifests from now on."""
+        self._poller = asyncio.create_task(self._poll())
+
+    async def stop_polling(self) -> None:
+        """Look at them no more."""
+        if self._poller is not None:
+            self._poller.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._poller
+            self._poller = None
+
+    def close(self) -> None:
+        """Close all, when no request is at work."""
+        for one in self.by_name.values():
+            one.batcher.stop()
+            one.current.retire()
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(_POLL_S)
+            for one in self.by_name.values():
+                if one.look():
+                    await self.refresh(one)
+
+    async def refresh(self, one: Served) -> None:
+        """Open the generation at an artifact's path in a thread, and make it the current one."""
+        try:
+            new = await asyncio.to_thread(one.open_next)
+        except Exception as error:  # noqa: BLE001  (the old generation answers on)
+            one.fail(error)
+            self.report(f"{one.name}: the new generation cannot be opened, the old one answers on: {one.error}")
+            return
+        before = one.current.digest
+        one.swap(new)
+        if new.digest != before:
+            self.report(f"{one.name}: now generation {new.digest[:16]}, was {before[:16]}")
+
+
+def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
+    """Name → path: that of the folder, or what stands before =.
+
+    Raises:
+        ConfigError: none is given, or two have one name.
+    """
+    found: dict[str, Path] = {}
+    for given in artifacts:
+        text = os.fspath(given)
+        name, sign, path = text.partition("=")
+        if not sign or not path or os.sep in name or os.path.lexists(text):
+            name, path = Path(text).name or Path(text).resolve().name, text
+        if name in found:
+            hint = f"give one another name: {name}-2={path}"
+            raise ConfigError("two artifacts have one name", where=path, got=name, hint=hint)
+        found[name] = Path(path)
+    if not found:
+        raise ConfigError("no artifact to serve", hint="wordpipe serve run/index")
+    return found
+
+
+def rows_of(generation: Generation) -> int | None:
+    """Rows of an artifact's table; None of a model."""
+    with suppress(ArtifactError):
+        artifact = generation.opened.artifact
+        return None if artifact.kind == "model" else row_count(artifact, artifact.kind)
+    return None
+
+
+def _kind(one: Served) -> str:
+    artifact = one.current.opened.artifact
+    return f"a model of {artifact.manifest.command}" if artifact.kind == "model" else f"of kind {artifact.kind}"

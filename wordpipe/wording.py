@@ -1,0 +1,74 @@
+"""Text and numbers as people read them: text that steers no terminal and no page, counts with their noun, sizes, durations."""
+
+import re
+
+# C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_PLURAL = re.compile(r"\b(\w+[^aisu])s\b")  # documents, bytes; not this, as, was, loss
+_ENDING_Y = re.compile(r"\b(\w+)ies\b")
+
+
+def safe_text(text: str) -> str:
+    r"""Show control characters as escapes, so that text from a corpus cannot move the cursor or set the clipboard.
+
+    >>> safe_text("red \x1b[31m")
+    'red \\x1b[31m'
+    """
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def human_count(value: float) -> str:
+    """A count in few characters.
+
+    >>> human_count(950), human_count(15_900_000)
+    ('950', '15.9M')
+    """
+    for bound, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if value >= bound:
+            return f"{value / (1e3 if unit == 'k' else bound):.1f}{unit}"
+    return f"{value:,.0f}"
+
+
+def noun(count: float, plural: str) -> str:
+    """What is counted, in the singular where there is one of it: the first plural among the words is the noun.
+
+    >>> noun(2, "documents kept"), noun(1, "documents kept"), noun(1, "distinct words"), noun(1, "queries")
+    ('documents kept', 'document kept', 'distinct word', 'query')
+    """
+    if count != 1:
+        return plural
+    text, found = _ENDING_Y.subn(r"\1y", plural, count=1)
+    return text if found else _PLURAL.sub(r"\1", plural, count=1)
+
+
+def counted(count: int, plural: str) -> str:
+    """A count and what it is of.
+
+    >>> counted(1, "sources"), counted(12_000, "sources")
+    ('1 source', '12,000 sources')
+    """
+    return f"{count:,} {noun(count, plural)}"
+
+
+def human_bytes(value: float) -> str:
+    """A size in few characters.
+
+    >>> human_bytes(33_554_432)
+    '33.6 MB'
+    """
+    for bound, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= bound:
+            return f"{value / bound:.1f} {unit}"
+    return f"{value:.0f} B"
+
+
+def human_seconds(value: float) -> str:
+    """A duration in few characters.
+
+    >>> human_seconds(4.21), human_seconds(187), human_seconds(7300)
+    ('4.2 s', '3m07s', '2h01m')
+    """
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, seconds = divmod(int(value), 60)
+    return f"{minutes}m{seconds:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
