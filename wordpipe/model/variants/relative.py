@@ -131,7 +131,7 @@ class Relative(nn.Module):
         self.segment_keys = nn.Parameter(torch.empty(2, *shape)) if config.segments else None  # s: of one, of two
 
     def with_kept(self, heads_BTRE: Tensor, x_BTD: Tensor, weight: Tensor, *, grows: bool) -> Tensor:
-        """The heads, made of `x_BTD` by `weight`, and for segments keys and values again, by which no gradient reaches `x_BTD`.
+        """Heads, made of `x_BTD` by `weight`, and for segments keys and values anew, by which no gradient reaches `x_BTD`.
 
         A text that `grows` has no gradient.
         """
