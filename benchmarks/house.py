@@ -33,6 +33,7 @@ FAMILIES = {
     "variants",
     "kernels",
     "markup",
+    "endpoints",
 }  # folders whose files have one importer, as a switch chooses among them
 SHOWN = 10
 _FUNCTION = re.compile(r"(wordpipe(?:\.\w+)+):(\w+)")

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.stages import OpenIndex, OpenWords, PassageFinder, QueryOptions, QueryResult
-from wordpipe.web.facets import facets_of
+from wordpipe.web.endpoints.facets import facets_of
 from wordpipe.web.replies import Params, bounded, json_reply, lines_reply
 from wordpipe.web.served import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
