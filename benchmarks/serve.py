@@ -9,8 +9,8 @@ connections of `wrk` ask one query after the other, each another one: by vectors
 them, a plain server of twenty lines over the same FAISS index (peers/faiss_server.py). All of it is on 127.0.0.1, and wrk
 takes its share of the same cores. Hostile requests are damaged bodies, headers, paths and parameters on raw connections; each
 must end in 4xx, 429, 503 or a closed connection, and the server must answer afterwards. `load_before` is the mean number of
-processes that wanted to run in the minute before: above the number of cores the times say little. Exit code 0: by vectors p50 is below
-30 ms and p95 below 100 ms, memory grows by less than 5 %, and no hostile request ends in 500.
+processes that wanted to run in the minute before: above the number of cores the times say little. Exit code 0: by vectors p50
+is below 30 ms and p95 below 100 ms, memory grows by less than 5 %, and no hostile request ends in 500.
 """
 
 import argparse
