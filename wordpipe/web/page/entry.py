@@ -1,6 +1,6 @@
 """The entry of the page: HTML that says all without a script, and the files that make it quick to use.
 
-`home` draws a view for the parameters of the URL; scripts in `static/` then answer as one types, with the same parameters in
+`home` draws a view for the parameters of the URL; scripts in `files/` then answer as one types, with the same parameters in
 the URL, so that every view can be linked to. Nothing in the page is a script, a handler or a style: the policy of the server
 lets none run. All text that comes from a corpus is escaped here, and is text alone (`textContent`) there.
 """
@@ -45,7 +45,7 @@ def static(name: str) -> tuple[bytes, str] | None:
 
 @cache
 def _files() -> dict[str, tuple[bytes, str]]:
-    folder = files("wordpipe.web.page").joinpath("static")
+    folder = files("wordpipe.web.page").joinpath("files")
     found = {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
     return {
         name: (data, _TYPES[ending]) for name, data in found.items() if (ending := "." + name.rsplit(".")[-1]) in _TYPES
