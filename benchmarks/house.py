@@ -33,6 +33,8 @@ FAMILIES = {
     "variants",
     "kernels",
     "markup",
+    "endpoints",
+    "page",
 }  # folders whose files have one importer, as a switch chooses among them
 SHOWN = 10
 _FUNCTION = re.compile(r"(wordpipe(?:\.\w+)+):(\w+)")
@@ -146,7 +148,11 @@ def single_importers() -> tuple[dict[Path, Path], dict[Path, Path]]:
     excepted: dict[Path, Path] = {}
     for path, found in importers.items():
         if len(found) == 1:
-            free = path in entries or FAMILIES & {*path.parts} or path.stem in ("settings", "__init__", "__main__")
+            free = (
+                path in entries
+                or FAMILIES & {*path.relative_to(PACKAGE).parts}
+                or path.stem in ("settings", "__init__", "__main__")
+            )
             (excepted if free else counted)[path] = found[0]
     return counted, excepted
 

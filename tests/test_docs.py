@@ -34,7 +34,7 @@ PAGES = {path.relative_to(ROOT).as_posix(): path for path in [ROOT / "README.md"
 QUICK = ("README.md", "docs/tasks/records.md", "docs/tasks/trouble.md")
 """Pages whose blocks the default tests run."""
 
-OPTIONAL = {"onnx": "onnxscript", "pandas": "pandas", "polars": "polars"}
+OPTIONAL = {"onnx": "onnxscript", "openai": "openai", "pandas": "pandas", "polars": "polars"}
 """What blocks may need, by the name that pages call it by, and the library that it is."""
 
 HAS_BLOCKS = [name for name, path in PAGES.items() if any(one.language in RUN for one in blocks(path.read_text()))]

@@ -354,7 +354,9 @@ adjudged = "making" + judgement
 
 def top_level_names(tree: ast.Module) -> set[str]:
     """What a module defines or imports."""
-    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    names = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
     names |= {
         alias.asname or alias.name
         for node in ast.walk(tree)

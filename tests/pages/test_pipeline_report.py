@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from wordpipe.pages import ReportedArtifact, ReportedPipeline, bar, curves, draw_report, flow_lines, shown
+from wordpipe.pages import ReportedArtifact, ReportedPipeline, bar, draw_report, flow_lines, loss_curves, shown
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -151,13 +151,13 @@ def test_long_logs_are_thinned_and_gaps_stay():
         {"tokens": n, "split": "train", "loss": None if 100 <= n < 200 else 5 - n / 1000, "lr": 0.1}
         for n in range(1, 3000)
     ]
-    drawing = curves(log, 4.5, "a <b>")
+    drawing = loss_curves(log, 4.5, "a <b>")
     assert len(drawing) < 20_000
     assert "a &lt;b&gt;" in drawing
     line = re.search('class="train" d="([^"]*)"', drawing)[1]
     assert line.count("M") == 2
-    assert curves([{"tokens": 1, "split": "train", "loss": None, "lr": 0.1}], None, "a") == ""
-    assert "NaN" not in curves([{"tokens": 0, "split": "valid", "loss": 1.0, "lr": None}], float("nan"), "a")
+    assert loss_curves([{"tokens": 1, "split": "train", "loss": None, "lr": 0.1}], None, "a") == ""
+    assert "NaN" not in loss_curves([{"tokens": 0, "split": "valid", "loss": 1.0, "lr": None}], float("nan"), "a")
 
 
 def test_lines_of_the_flow_and_bars():

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from wordpipe.web.app import found_page
+from wordpipe.web import found_page
 
 PAGE = found_page()
 HOSTILE = [

@@ -84,6 +84,7 @@ def test_passages_mark_the_words_of_the_query(client):
         ("/search", {"q": "a", "weight": "nan"}, 400, "not a number"),
         ("/search", {"q": "a", "weight": 2}, 400, "not a share"),
         ("/search", {"q": "a", "mode": "sparse"}, 400, "no such value"),
+        ("/search", {"q": "a", "explain": 1, "k": 101}, 400, "k with explain"),
         ("/search", {"q": "a", "explain": "perhaps"}, 400, "neither true nor false"),
         ("/search", {"q": "a", "where": "yeer > 1"}, 400, "did you mean year"),
         ("/search", {"q": "a", "where": "1; drop table rows"}, 400, "not a condition"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wordpipe.pages.markup import page_of, shown
-from wordpipe.pages.report_drawings import bar, curves, flow_lines
+from wordpipe.pages.report_drawings import bar, flow_lines, loss_curves
 from wordpipe.pages.report_tables import (
     indexes_table,
     is_number,
@@ -151,7 +151,7 @@ def _training(artifacts: Sequence[ReportedArtifact]) -> str:
     figures = []
     for one in artifacts:
         for run in one.logs:
-            drawing = curves(run["log"], run["unigram_entropy"], one.name)
+            drawing = loss_curves(run["log"], run["unigram_entropy"], one.name)
             if not drawing:
                 continue
             end = "" if run["finished"] else ", not finished"

@@ -45,7 +45,7 @@ def bar(share: float, kind: str = "") -> str:
     )
 
 
-def curves(log: Sequence[Mapping[str, Any]], entropy: float | None, name: str) -> str:
+def loss_curves(log: Sequence[Mapping[str, Any]], entropy: float | None, name: str) -> str:
     """Training and held-out loss along the tokens that were read, with the learning rate below; empty: there is no loss.
 
     Args:

@@ -15,16 +15,16 @@ from starlette.types import Receive, Scope, Send
 
 from wordpipe import __version__
 from wordpipe.errors import WordpipeError
-from wordpipe.web.embeddings_api import EmbeddingsApi
+from wordpipe.web.endpoints.embeddings import EmbeddingsApi
+from wordpipe.web.endpoints.models import ModelsApi
+from wordpipe.web.endpoints.search import SearchApi
+from wordpipe.web.endpoints.vector_stores import VectorStoresApi
 from wordpipe.web.guard import API_POLICY, Guard, Log
 from wordpipe.web.metrics import CONTENT_TYPE, Metrics
-from wordpipe.web.models_api import ModelsApi
 from wordpipe.web.openapi import document
 from wordpipe.web.replies import Params, Refused, error_reply, json_reply
-from wordpipe.web.search_api import SearchApi
 from wordpipe.web.served import Served, ServedArtifacts, rows_of
 from wordpipe.web.settings import ServeSettings
-from wordpipe.web.vector_stores import VectorStoresApi
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "

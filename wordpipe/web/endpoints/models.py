@@ -13,8 +13,8 @@ from starlette.routing import Route
 from wordpipe.errors import ConfigError
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.stages import Predictor, TargetWriter, Writing, filler_of
+from wordpipe.web.endpoints.search import checked_text
 from wordpipe.web.replies import Params, bounded, busy, field, json_body, json_reply
-from wordpipe.web.search_api import checked_text
 from wordpipe.web.served import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 

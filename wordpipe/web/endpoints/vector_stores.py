@@ -16,8 +16,8 @@ from starlette.routing import Route
 from wordpipe.artifacts import read_schema, visible_columns
 from wordpipe.errors import ConfigError
 from wordpipe.stages import OpenArtifact, OpenIndex, QueryOptions
+from wordpipe.web.endpoints.search import ask, checked_text
 from wordpipe.web.replies import bounded, field, json_body, json_reply, to_json
-from wordpipe.web.search_api import ask, checked_text
 from wordpipe.web.served import ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.stages import OpenIndex, OpenWords, PassageFinder, QueryOptions, QueryResult
-from wordpipe.web.facets import facets_of
+from wordpipe.web.endpoints.facets import facets_of
 from wordpipe.web.replies import Params, bounded, json_reply, lines_reply
 from wordpipe.web.served import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
@@ -20,6 +20,7 @@ MODES = ("auto", "dense", "lexical", "hybrid")
 FORMATS = ("lines", "json")
 _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
 _MARKED_WORDS = 5
+_MAX_EXPLAINED = 100  # hits
 _MAX_ROOM = 5_000  # characters of a passage
 _FACET_VALUES = 1_000
 MAX_CONDITION = 10_000  # characters
@@ -45,6 +46,8 @@ class SearchApi:
         options = query_options(params)
         form, room = params.choice("format", *FORMATS), params.whole("passage", 0, 0, _MAX_ROOM) or 0
         params.end()
+        if options.explain:  # 10 ms a hit
+            bounded("k with explain", k, 1, _MAX_EXPLAINED)
         began = time.monotonic()
         with served.lease() as generation:
             result = await ask(served, generation, text, k, options)

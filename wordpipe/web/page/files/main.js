@@ -5,6 +5,7 @@ import {drawHit, folded, walkByKeys} from "./results.js";
 import {condition, K, read, request, url} from "./state.js";
 
 const WAIT = 120; // milliseconds after the last key
+const EXPLAINED = 100; // answers that the server explains at once
 const LATER = 400; // after which a slow answer is said to be on its way
 const MODES = {dense: "by vectors", lexical: "by words", hybrid: "by words and vectors"};
 
@@ -94,7 +95,7 @@ function search(view) {
     const act = {
       why: async (hit) => {
         if (asked.similar) return hit;
-        const again = await get(path, {...params, explain: 1}, giveUp.signal).catch(() => ({hits: []}));
+        const again = await get(path, {...params, k: Math.min(params.k, EXPLAINED), explain: 1}, giveUp.signal).catch(() => ({hits: []}));
         return again.hits.find((one) => one.row === hit.row) ?? hit;
       },
       similar: (hit) => {
