@@ -2,6 +2,7 @@
 
     python benchmarks/mixers.py                                   writes benchmarks/results/mixers.json
     python benchmarks/mixers.py --mixers ssm,performer --lengths 512       some of them
+    python benchmarks/mixers.py --work FOLDER                     keeps each measurement there, and does none again
 
 The mixers are those that `--set mixers=` takes, each in all layers of a small encoder (width 256, 4 layers, 4 heads, the
 other parts wordpipe's defaults) with its first weights. Random tokens, as many in every batch whatever the length of a
@@ -14,7 +15,7 @@ Every measurement is a process of its own: one pass to warm up, then passes for 
 mixer that needs longer for the first pass, that one). Rounds go over all mixers in turn, so that a change of the machine's
 load meets all of them alike; the figure is the median of the rounds. Memory is the process's peak, less what it had before its
 first pass (the program, the weights, the tokens). No process gets more than --memory GB: what asks for more is told as too
-much, and not tried again. Exit code 0: everything was measured, or needed too much memory.
+much, and what does not end within --limit as too slow; both are not tried again. Exit code 0: nothing failed otherwise.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -43,26 +45,37 @@ WAYS = ("forward", "training")
 
 
 def measure(bench: ModelBench, given: argparse.Namespace, mixer: str, length: int, turn: int) -> Found:
-    """One round of a mixer at a length, or how it failed."""
+    """One round of a mixer at a length, or how it failed; done unless it was."""
+    kept = bench.work / f"{mixer}-{length}-{turn}.json"
+    if not kept.exists():
+        kept.write_text(json.dumps(one_round(bench, given, mixer, length, turn)))
+    found: Found = json.loads(kept.read_text())
+    return found
+
+
+def one_round(bench: ModelBench, given: argparse.Namespace, mixer: str, length: int, turn: int) -> Found:
+    """A process of its own for a mixer at a length."""
+    begun = time.monotonic()
     try:
         return bench.child(
             f"{mixer}-{length}-{turn}", "mix", mixer=mixer, seq_len=length, batch_tokens=given.batch_tokens, shape=SHAPE,
             n_tokens=N_TOKENS, threads=given.threads, seconds=given.seconds, memory_gb=given.memory,
         )  # fmt: skip
     except RuntimeError as error:
-        return {"failed": str(error)}
+        slow = time.monotonic() - begun >= given.limit
+        return {"too_slow": given.limit} if slow else {"failed": str(error)}
 
 
 def is_done(runs: list[Found]) -> bool:
-    """Whether another round would say nothing new: it failed, or there is too little memory for it."""
-    return any("failed" in one or one["training"] is None for one in runs)
+    """Whether another round would say nothing new: it failed, or there is too little memory or time for it."""
+    return any(one.get("training") is None for one in runs)
 
 
 def line_of(mixer: str, length: int, runs: list[Found]) -> Found:
     """The median of the rounds, the least and the most; None for a way that needs too much memory; or why it failed."""
     line: Found = {"mixer": mixer, "seq_len": length, "rounds": len(runs)}
-    if bad := [one["failed"] for one in runs if "failed" in one]:
-        return line | {"failed": bad[0]}
+    if bad := [one for one in runs if "training" not in one]:
+        return line | bad[0]
     line |= {"architecture": runs[0]["architecture"], "parameters": runs[0]["parameters"]}
     for way in WAYS:
         some = [one[way] for one in runs]
@@ -95,7 +108,7 @@ def rows(lines: list[Found]) -> Iterator[str]:
         for way in reversed(WAYS):
             one = line.get(way)
             if one is None:
-                cells += ["failed" if "failed" in line else "too much memory", "", ""]
+                cells += [next((key for key in ("failed", "too_slow") if key in line), "too much memory"), "", ""]
             else:
                 rate = f"{one['tokens_per_s']:,} ({one['least']:,}–{one['most']:,})"
                 cells += [rate, f"{one.get('times_as_fast', 1):.2f}", f"{one['memory_mb']:,} MB"]
@@ -106,6 +119,7 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS / "mixers.json", help="JSON file to write")
+    parser.add_argument("--work", type=Path, help="folder that keeps what was measured (default a temporary one)")
     parser.add_argument("--mixers", default=",".join(MIXERS), help="some mixers (default all)")
     parser.add_argument("--lengths", default="512,4096", help="tokens of a sequence (default 512,4096)")
     parser.add_argument("--batch-tokens", type=int, default=4096, help="of a batch, at least one sequence")
@@ -113,7 +127,9 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=4.0, help="of passes in a process, each way (default 4)")
     parser.add_argument("--threads", type=int, default=2, help="of every process (default 2)")
     parser.add_argument("--memory", type=float, default=8.0, metavar="GB", help="more is too much (default 8)")
-    parser.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="kill a process that takes longer")
+    parser.add_argument(
+        "--limit", type=float, default=300, metavar="SECONDS", help="a process that takes longer is too slow"
+    )
     arguments = parser.parse_args(given)
     arguments.mixers = arguments.mixers.split(",")
     if unknown := {*arguments.mixers} - {*MIXERS}:
@@ -128,7 +144,9 @@ def main(given: list[str] | None = None) -> int:
     cells = [(mixer, length) for length in arguments.lengths for mixer in arguments.mixers]
     runs: dict[tuple[str, int], list[Found]] = {cell: [] for cell in cells}
     with tempfile.TemporaryDirectory() as folder:
-        bench = ModelBench(Path(folder), Path(folder), arguments.threads, arguments.limit)
+        work = (arguments.work or Path(folder)).absolute()
+        work.mkdir(parents=True, exist_ok=True)
+        bench = ModelBench(work, work, arguments.threads, arguments.limit)
         for turn in range(1, arguments.rounds + 1):
             for cell in [one for one in cells if not is_done(runs[one])]:
                 runs[cell].append(measure(bench, arguments, *cell, turn))
