@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         train_denoising,
         train_electra,
         train_mlm,
+        train_permutation,
         train_reader,
         train_seq2seq,
         train_tagger,
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
         DenoisingSettings,
         ElectraSettings,
         MaskedSettings,
+        PermutationSettings,
         Seq2SeqSettings,
     )
     from wordpipe.words.settings import ImportSettings, Word2VecSettings

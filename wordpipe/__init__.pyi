@@ -60,6 +60,7 @@ from wordpipe.training.settings import CausalSettings as CausalSettings
 from wordpipe.training.settings import DenoisingSettings as DenoisingSettings
 from wordpipe.training.settings import ElectraSettings as ElectraSettings
 from wordpipe.training.settings import MaskedSettings as MaskedSettings
+from wordpipe.training.settings import PermutationSettings as PermutationSettings
 from wordpipe.training.settings import Seq2SeqSettings as Seq2SeqSettings
 from wordpipe.words.settings import ImportSettings as ImportSettings
 from wordpipe.words.settings import Word2VecSettings as Word2VecSettings
@@ -1047,10 +1048,11 @@ def train_clm(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     style: Literal['modern', 'classic'] = 'modern', dim: int | None = None, n_layers: int | None = None,
     n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer'] = 'dot', mixers: str = '',
-    linformer_dim: int = 64, state_dim: int = 32, window: int = 0, global_every: int = 3, global_tokens: int = 0,
-    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
+    norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
     seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
@@ -1091,6 +1093,7 @@ def train_clm(
         mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
         linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
         state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
+        mem_len: with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees itself and what is kept of the one before (Transformer-XL); 0 = all that came before (0 to 65536). Default: 0.
         window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
@@ -1255,10 +1258,11 @@ def train_denoising(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     style: Literal['t5', 'bart'] = 't5', dim: int | None = None, n_layers: int | None = None,
     n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer'] = 'dot', mixers: str = '',
-    linformer_dim: int = 64, state_dim: int = 32, window: int = 0, global_every: int = 3, global_tokens: int = 0,
-    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
+    norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.1,
     seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
@@ -1298,6 +1302,7 @@ def train_denoising(
         mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
         linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
         state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
+        mem_len: with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees itself and what is kept of the one before (Transformer-XL); 0 = all that came before (0 to 65536). Default: 0.
         window: of other models: no encoder-decoder has windows (0 to 0). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
@@ -1357,10 +1362,11 @@ def train_electra(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     style: Literal['modern', 'classic'] = 'classic', dim: int | None = None, n_layers: int | None = None,
     n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer'] = 'dot', mixers: str = '',
-    linformer_dim: int = 64, state_dim: int = 32, window: int = 0, global_every: int = 3, global_tokens: int = 0,
-    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
+    norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
     seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
@@ -1403,6 +1409,7 @@ def train_electra(
         mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
         linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
         state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
+        mem_len: with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees itself and what is kept of the one before (Transformer-XL); 0 = all that came before (0 to 65536). Default: 0.
         window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
@@ -1468,10 +1475,11 @@ def train_mlm(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     style: Literal['modern', 'classic'] = 'modern', dim: int | None = None, n_layers: int | None = None,
     n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer'] = 'dot', mixers: str = '',
-    linformer_dim: int = 64, state_dim: int = 32, window: int = 0, global_every: int = 3, global_tokens: int = 0,
-    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
+    norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
     seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
@@ -1514,6 +1522,7 @@ def train_mlm(
         mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
         linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
         state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
+        mem_len: with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees itself and what is kept of the one before (Transformer-XL); 0 = all that came before (0 to 65536). Default: 0.
         window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
@@ -1575,6 +1584,119 @@ def train_mlm(
         teacher: learn from this masked model too (DistilBERT): its guesses and its hidden states; begin with every second layer of it. Default: None.
     """
 
+def train_permutation(
+    tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
+    preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
+    style: Literal['modern', 'classic'] = 'classic', dim: int | None = None, n_layers: int | None = None,
+    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None, positions: None = None,
+    attention: Literal['relative'] = 'relative', mixers: str = '', linformer_dim: int = 64, state_dim: int = 32,
+    mem_len: int = 0, window: Literal[0] = 0, global_every: int = 3, global_tokens: int = 0,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
+    feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
+    tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
+    seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
+    optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None, min_lr_frac: float = 0.1,
+    warmup: float = 0.2, schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
+    decay: float = 0.2, weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95,
+    clip: float = 1.0, label_smoothing: float = 0.0, seed: int = 1,
+    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
+    compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
+    checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
+    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
+    extend: PathLike | None = None, init_embeddings: PathLike | None = None, mask_rate: float = 0.16666666666666666,
+    mask_rate_end: float | None = None, mask_unit: Literal['token'] = 'token', mask_share: float = 0.8,
+    random_share: float | None = None, pair: Literal['none'] = 'none', teacher: None = None, max_span: int = 5,
+) -> Made:
+    """Train a bidirectional transformer to guess tokens in a random order, each from those before it in that order (XLNet).
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+
+    Settings:
+        preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
+        steps: optimiser steps. Default: None.
+        epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+
+    Settings, the model:
+        style: parts of the model: classic as XLNet; modern as ModernBERT, in our own format. Default: 'classic'.
+        dim: width of the model, else the preset's (2 to 16384). Default: None.
+        n_layers: blocks, else the preset's (1 to 256). Default: None.
+        n_heads: attention heads, else the preset's (1 to 256). Default: None.
+        n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
+        ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
+        positions: of train mlm. Default: None.
+        attention: of train mlm. Default: 'relative'.
+        mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
+        linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
+        state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
+        mem_len: with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees itself and what is kept of the one before (Transformer-XL); 0 = all that came before (0 to 65536). Default: 0.
+        window: of train mlm. Default: 0.
+        global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
+        global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
+        norm: LayerNorm or RMSNorm, else the style's. Default: None.
+        norm_place: norms before or after each half of a block, else the style's. Default: None.
+        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
+        tied: the output matrix is the embedding table. Default: True.
+        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
+        embedding_dim: of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim (0 to 16384). Default: 0.
+        dropout: share of each block's output zeroed in training (< 1). Default: 0.0.
+
+    Settings, the sequences:
+        seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
+        batch_size: sequences per step, else the preset's. Default: None.
+        micro_batch: sequences computed at once (gradients add up over the step), 0 = what the device takes. Default: 0.
+
+    Settings, the optimiser:
+        optimiser: muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all. Default: 'muon'.
+        lr: peak learning rate, else the preset's (> 0, at most 1000). Default: None.
+        min_lr_frac: learning rate at the end, as a share of the peak (0 to 1). Default: 0.1.
+        warmup: steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on. Default: 0.2.
+        schedule: after the warm-up: fall along a cosine or a line, stay and fall at the end (wsd: warm-up-stable-decay), fall with one over the root of the step (noam), or stay. Default: 'cosine'.
+        decay: share of the steps in which a wsd schedule falls (> 0, at most 1). Default: 0.2.
+        weight_decay: decoupled weight decay, on matrices only (0 to 10). Default: 0.05.
+        beta1: AdamW's memory of gradients (< 1). Default: 0.9.
+        beta2: AdamW's memory of squared gradients (< 1). Default: 0.98.
+        momentum: Muon's memory of gradients (< 1). Default: 0.95.
+        clip: largest norm of a step's gradient, 0 = no limit. Default: 1.0.
+        label_smoothing: share of the target spread over all tokens (< 1). Default: 0.0.
+
+    Settings, where and how it runs:
+        seed: seed of weights, order, masks and dropout. Default: 1.
+        device: where to train; auto takes the fastest there is. Default: 'auto'.
+        dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX or AVX512-BF16), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
+        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        compile: torch.compile: worth its first minute on CUDA (auto). Default: 'auto'.
+        recompute: gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory. Default: False.
+        deterministic: same bytes from every run on a GPU too, slower; a CPU always gives them. Default: False.
+        checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
+        checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
+        report_every: steps between two rows of the log; the screen is refreshed every few seconds. Default: 10.
+        eval_every: steps between validations, 0 = five over the run. Default: 0.
+        valid_tokens: held-out positions looked at in each validation. Default: 32768.
+        patience: warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all. Default: 0.
+        keep_state: keep the optimiser's state in the model's folder, once or twice as large as the weights, so that extend can go on. Default: True.
+
+    Settings, what it starts from:
+        init: start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer. Default: None.
+        extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
+        init_embeddings: start from the vectors of this words artifact, trained with unit token. Default: None.
+
+    Settings, what is guessed:
+        mask_rate: share of the tokens to guess, the last ones in the order (> 0, at most 0.9). Default: 0.16666666666666666.
+        mask_rate_end: the same share at the end of the training, reached along a line, else the same all along (> 0, at most 0.9). Default: None.
+        mask_unit: of train mlm. Default: 'token'.
+        mask_share: of these, the share shown as [MASK]; 1 = all of them (0 to 1). Default: 0.8.
+        random_share: of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is (0 to 1). Default: None.
+        pair: of train mlm. Default: 'none'.
+        teacher: of train mlm. Default: None.
+        max_span: most tokens side by side that are guessed together (1 to 10). Default: 5.
+    """
+
 def train_reader(
     corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
     epochs: float | None = None, lr: float | None = None, batch_size: int = 32, seeds: int = 1, freeze: int = 0,
@@ -1632,10 +1754,11 @@ def train_seq2seq(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     style: Literal['t5', 'bart', 'vaswani'] = 'vaswani', dim: int | None = None, n_layers: int | None = None,
     n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5'] | None = None,
-    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer'] = 'dot', mixers: str = '',
-    linformer_dim: int = 64, state_dim: int = 32, window: int = 0, global_every: int = 3, global_tokens: int = 0,
-    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
+    norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.1,
     seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
@@ -1675,6 +1798,7 @@ def train_seq2seq(
         mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
         linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
         state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
+        mem_len: with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees itself and what is kept of the one before (Transformer-XL); 0 = all that came before (0 to 65536). Default: 0.
         window: of other models: no encoder-decoder has windows (0 to 0). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from tests.support.models import KINDS, edited, files_of, kind_config, shaken, small_config, without
+from tests.support.models import KINDS, XLNET, edited, files_of, kind_config, shaken, small_config, without
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import FAMILIES, ModelConfig, load_hf, new_model, transformers_class, why_no_class
 
@@ -142,6 +142,7 @@ MODELS = {
     "distilbert": ("encoder", "classic", {"segments": 0}),
     "albert": ("encoder", "classic", {"shared_layers": True, "embedding_dim": 12}),
     "electra": ("encoder", "classic", {"head": False, "output_bias": False, "replaced_head": True}),
+    "xlnet": ("encoder", "classic", XLNET),
 }  # fmt: skip
 
 
@@ -161,11 +162,15 @@ def test_every_family_is_among_these_models():
         (
             "llama",
             {"model_type": "roberta"},
-            "model_type is not .* got 'roberta'; expected modernbert, bert, distilbert, albert, electra, fnet, llama",
+            "model_type is not .* got 'roberta'; expected modernbert, bert, distilbert, albert, electra, fnet, xlnet, llama",
         ),
         ("llama", {"model_type": "eurobert", "transformers_version": "5"}, "model_type is not .* got 'eurobert'"),
         ("llama", {"model_type": "mpt", "transformers_version": "5"}, "model_type is not .* got 'mpt'"),
         ("llama", {"model_type": None}, "model_type"),
+        ("xlnet", {"attn_type": "uni"}, "attn_type is not .* got 'uni'; expected 'bi'"),
+        ("xlnet", {"clamp_len": 400}, "clamp_len is not .* got 400; expected -1"),
+        ("xlnet", {"bi_data": True}, "bi_data"),
+        ("xlnet", {"same_length": True}, "same_length"),
         ("llama", {"model_type": ["llama"]}, "model_type"),
         ("llama", {"quantization_config": {"bits": 4}}, "quantization_config"),
         ("llama", {"vocab_size": None}, "vocab_size"),

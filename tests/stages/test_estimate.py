@@ -37,7 +37,8 @@ INPUTS = {
     "ingest": [TEXT], "import": [TEXT], "tokenize": [TEXT], "train word2vec": [TEXT], "train mlm": [TEXT],
     "train classifier": [TEXT, BODY], "train tagger": [TEXT, BODY],
     "train reader": [TEXT, BODY],
-    "train clm": [TEXT], "train electra": [TEXT], "train denoising": [TEXT], "train seq2seq": [TEXT],
+    "train clm": [TEXT], "train electra": [TEXT], "train permutation": [TEXT],
+    "train denoising": [TEXT], "train seq2seq": [TEXT],
     "train contrastive": [TEXT], "embed": [ENCODER, TEXT], "index": [SENTENCES],
     "cluster": [SENTENCES], "predict": [BODY, TEXT],
 }  # fmt: skip

@@ -1,8 +1,16 @@
 """BERT's relatives as commands: what is made, what it can do, what is refused, and that a stopped run goes on."""
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoModelForPreTraining
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+)
 
 import wordpipe
 from wordpipe.errors import ArtifactError, ConfigError
@@ -65,8 +73,9 @@ def test_an_electra_finds_and_does_not_guess(built, tmp_path, style):
     assert vectors.counts
 
 
-def test_a_stopped_electra_goes_on_to_the_same_bytes(built, tmp_path, monkeypatch):
-    whole = wordpipe.train_electra(built / "tokens", output=tmp_path / "whole", **TINY)
+@pytest.mark.parametrize("train", [wordpipe.train_electra, wordpipe.train_permutation])
+def test_a_stopped_relative_goes_on_to_the_same_bytes(train, built, tmp_path, monkeypatch):
+    whole = train(built / "tokens", output=tmp_path / "whole", **TINY)
     from wordpipe.training import trainer
 
     class Gone(BaseException):
@@ -83,9 +92,75 @@ def test_a_stopped_electra_goes_on_to_the_same_bytes(built, tmp_path, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(trainer.Trainer, "_advance", stop_at_four)
         with pytest.raises(Gone):
-            wordpipe.train_electra(built / "tokens", output=tmp_path / "half", checkpoint_steps=2, **TINY)
-    again = wordpipe.train_electra(built / "tokens", output=tmp_path / "half", checkpoint_steps=2, **TINY)
+            train(built / "tokens", output=tmp_path / "half", checkpoint_steps=2, **TINY)
+    again = train(built / "tokens", output=tmp_path / "half", checkpoint_steps=2, **TINY)
     assert again.digest == whole.digest
+
+
+@pytest.fixture(scope="module")
+def xlnet(built, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("relatives") / "xlnet"
+    return wordpipe.train_permutation(built / "tokens", output=folder, **TINY)
+
+
+def test_an_xlnet_loads_in_transformers_and_is_used_as_other_encoders(xlnet, built, tmp_path):
+    theirs, report = AutoModelForCausalLM.from_pretrained(xlnet.path, output_loading_info=True)
+    assert type(theirs).__name__ == "XLNetLMHeadModel"
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert xlnet.metrics["valid_loss"] < 9
+    assert wordpipe.embed(xlnet.path, built / "corpus", output=tmp_path / "sentences", threads=1).counts
+    loss = wordpipe.evaluate_model(xlnet.path, data=built / "corpus", split="valid", device="cpu")["metrics"]["loss"]
+    assert 3 < loss < 9
+    words = ("bees", "tide", "moon")
+    records = [{"text": f"Number {i}: the {words[i % 3]} of the day.", "label": words[i % 3]} for i in range(60)]
+    labelled = wordpipe.ingest(records, output=tmp_path / "labelled", label_field="label").path
+    labels = wordpipe.train_classifier(labelled, output=tmp_path / "labels", init=xlnet.path, epochs=1, threads=1)
+    named = json.loads((Path(labels.path) / "config.json").read_text())["architectures"]
+    assert named == ["XLNetForSequenceClassification"]
+    loaded = AutoModelForSequenceClassification.from_pretrained(labels.path, output_loading_info=True)[1]
+    assert not any(loaded[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert wordpipe.predict(labels.path, ["the bees"])
+
+
+def test_an_xlnet_fills_masks(xlnet):
+    assert [len(mask) for mask in wordpipe.fill(xlnet.path, "the high [MASK] of the day", top_k=3).masks] == [3]
+    assert len(wordpipe.fill(xlnet.path, "the high [MASK] of the [MASK]", top_k=3).masks) == 2
+
+
+def test_a_training_goes_on_from_an_xlnet_and_from_a_folder_of_transformers(xlnet, built, tmp_path):
+    on = wordpipe.train_permutation(built / "tokens", output=tmp_path / "on", init=xlnet.path, **LENGTH)
+    assert on.counts["steps"] == 6
+    theirs = AutoModelForCausalLM.from_pretrained(xlnet.path)
+    theirs.save_pretrained(tmp_path / "theirs")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / "theirs" / name).write_bytes((Path(xlnet.path) / name).read_bytes())
+    same = wordpipe.train_permutation(built / "tokens", output=tmp_path / "same", init=tmp_path / "theirs", **LENGTH)
+    assert same.metrics["valid_loss"] == pytest.approx(on.metrics["valid_loss"], abs=0.3)  # another seed of order
+    longer = wordpipe.train_permutation(
+        built / "tokens", output=tmp_path / "long", extend=xlnet.path, **TINY | {"steps": 8}
+    )
+    assert longer.counts["steps"] == 8
+
+
+def test_streams_are_not_mixed_up(xlnet, bert, built, tmp_path):
+    with pytest.raises(ArtifactError, match=r"(?s)another kind of model.*train permutation TOKENS --init"):
+        wordpipe.train_mlm(built / "tokens", output=tmp_path / "m", init=xlnet.path, **LENGTH)
+    with pytest.raises(ArtifactError, match=r"(?s)another kind of model.*train mlm TOKENS --init"):
+        wordpipe.train_permutation(built / "tokens", output=tmp_path / "m", init=bert.path, **LENGTH)
+    with pytest.raises(ArtifactError, match="another kind of model"):
+        wordpipe.train_mlm(built / "tokens", output=tmp_path / "m", teacher=xlnet.path, **LENGTH)
+    with pytest.raises(ConfigError, match="mask_unit: a model of two streams does not have this"):
+        wordpipe.train_permutation(built / "tokens", output=tmp_path / "m", mask_unit="word", **LENGTH)
+
+
+def test_a_decoder_with_memory_writes_beyond_its_positions(built, tmp_path):
+    made = wordpipe.train_clm(built / "tokens", output=tmp_path / "m", attention="relative", mem_len=8, **TINY)
+    assert made.metrics["valid_loss"] < 9
+    assert wordpipe.generate(made.path, "the bees " * 20, max_tokens=40, min_tokens=40, threads=1)
+    with pytest.raises(ConfigError, match=r"mem_len = 8 means nothing without a layer of relative"):
+        wordpipe.train_clm(built / "tokens", output=tmp_path / "n", mem_len=8, **TINY)
+    with pytest.raises(ConfigError, match="a memory has no place here"):
+        wordpipe.train_mlm(built / "tokens", output=tmp_path / "n", attention="relative", mem_len=8, **TINY)
 
 
 def test_the_second_head_stays_behind_where_nobody_asks(bert, built, tmp_path):

@@ -80,6 +80,11 @@ KINDS: dict[str, tuple[str, str, dict[str, object]]] = {
 } | {
     name: (name.partition(" ")[0], style, changes)
     for name, style, changes in [
+        ("encoder relative", "classic", {"attention": "relative", "positions": "none", "segments": 0, "n_kv_heads": 2}),
+        ("encoder relative, windows", "modern", {"attention": "relative", "positions": "learned", "windows": (2, 0, 3)}),
+        ("decoder relative", "modern", {"attention": "relative", "positions": "none"}),
+        ("decoder memory", "classic", {"attention": "relative", "positions": "none", "mem_len": 3, "n_kv_heads": 1}),
+        ("decoder memory, mixed", "modern", {"mixers": ("relative", "dot", "ssm"), "mem_len": 5, "state_dim": 2}),
         ("decoder mixed", "classic", {"mixers": ("dot", "ssm", "performer"), "state_dim": 2, "windows": (3, 0, 0)}
          | {"n_kv_heads": 2}),
         ("encoder fourier", "modern", {"mixers": ("fourier",) * 3}),
@@ -89,6 +94,10 @@ KINDS: dict[str, tuple[str, str, dict[str, object]]] = {
          | {"linformer_dim": 7, "state_dim": 8}),
     ]
 }  # fmt: skip
+
+
+XLNET = {"attention": "relative", "positions": "none", "embedding_norm": False, "head": False, "two_streams": True}
+"""What an XLNet has otherwise than a BERT."""
 
 
 def kind_config(name: str, **changes: object) -> ModelConfig:

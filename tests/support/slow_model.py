@@ -100,6 +100,8 @@ class SlowModel:
         c, window = self.config, self.config.windows[layer]
         if c.causal and s > t:
             return False
+        if c.mem_len and c.layer_mixers[layer] == "relative" and s < (t // c.mem_len - 1) * c.mem_len:
+            return False
         return not window or abs(t - s) <= window or t < c.global_tokens or s < c.global_tokens
 
     def mix(self, layer, h, t, seen, q, k, v):
@@ -110,6 +112,8 @@ class SlowModel:
             return self.mix_performer(layer, t, seen, q, k, v)
         if kind == "linformer":
             return self.mix_linformer(layer, t, seen, q, k, v)
+        if kind == "relative":
+            return self.mix_relative(layer, h, t, seen, q, k, v)
         q_t, keys = self.turn(q[t], t, layer), {s: self.turn(k[s], s, layer) for s in seen}
         if kind == "dot":
             scores = np.array([q_t @ keys[s] / math.sqrt(c.head_dim) for s in seen])
@@ -147,6 +151,21 @@ class SlowModel:
         scores = keys @ self.turn(q[t], t, layer) / math.sqrt(self.config.head_dim)
         weights = np.exp(scores - scores.max())
         return weights / weights.sum() @ values
+
+    def mix_relative(self, layer, h, t, seen, q, k, v, apart=None):
+        """Dai et al., section 3.3; Yang et al., section 2.5: `apart` says which of those seen are of another segment."""
+        w = {name: self.w[f"blocks.{layer}.attention.relative.{name}"] for name in ("content_bias", "position_bias")}
+        E, W_R = self.config.head_dim, self.w[f"blocks.{layer}.attention.relative.position.weight"]
+        scores = []
+        for s in seen:
+            of_distance = W_R[h * E : h * E + E] @ distance_waves(t - s, self.config.dim)
+            score = (q[t] + w["content_bias"][h]) @ k[s] + (q[t] + w["position_bias"][h]) @ of_distance
+            if apart is not None:
+                keys = self.w[f"blocks.{layer}.attention.relative.segment_keys"][int(apart[s])]
+                score += (q[t] + self.w[f"blocks.{layer}.attention.relative.segment_bias"][h]) @ keys[h]
+            scores.append(score / math.sqrt(E))
+        weights = np.exp(np.array(scores) - max(scores))
+        return sum(w * v[s] for w, s in zip(weights / weights.sum(), seen, strict=True))
 
     def turn(self, vector, position, layer):
         """RoFormer's rotation, pair by pair: (i, i + E/2) turn by position / theta^(2i/E)."""
@@ -201,6 +220,11 @@ def silu(x):
 def sinusoid(t, dim):
     angles = [t / 10_000 ** (2 * i / dim) for i in range(dim // 2)]
     return 0.02 * math.sqrt(2) * np.array([math.sin(a) for a in angles] + [math.cos(a) for a in angles])
+
+
+def distance_waves(distance, dim):
+    angles = [distance / 10_000 ** (2 * i / dim) for i in range(dim // 2)]
+    return np.array([math.sin(a) for a in angles] + [math.cos(a) for a in angles])
 
 
 def slope(h, n_heads):

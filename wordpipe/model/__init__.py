@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.model.attention import Cache, Source
+    from wordpipe.model.attention import Attention, Cache, Source, make_view
     from wordpipe.model.attention_weights import (
         Attended,
         AttentionMaps,

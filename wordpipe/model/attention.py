@@ -3,9 +3,8 @@
     attention(Q, K, V) = softmax(Q Kᵀ / sqrt(E)) V
 
 Source: Vaswani et al. 2017, equation 1 and section 3.2.2; heads that share keys and values: Ainslie et al. 2023. The other
-kinds of attention are in `variants`, loaded by the models that have them; the masks are in `positions`. A decoder caches the
-keys and values of the positions that it has read, so that the next token costs one position and not all of them (Shazeer
-2019, section 2.4). Short sequences on a CPU go through `fused_attention`, in fewer passes over memory.
+kinds of attention are in `variants`, the masks in `positions`. A decoder caches the keys and values of what it has read, so
+that the next token costs one position and not all of them (Shazeer 2019, section 2.4). Short ones on a CPU: `fused_attention`.
 
 Cross-attention (Vaswani et al. 2017, section 3.2.3): the queries come from a decoder, keys and values from what an encoder
 made of the source text. These do not change while a text is made: they are computed once for each source (`Source`). The
@@ -28,6 +27,7 @@ from wordpipe.model.positions import DistanceBias, mask_like, rotate, visible_ke
 
 if TYPE_CHECKING:
     from wordpipe.model.variants.bands import Band
+    from wordpipe.model.variants.relative import Distances, Relative
     from wordpipe.model.variants.similarity import Sums
     from wordpipe.model.variants.state_space import States
 
@@ -53,6 +53,13 @@ class KeysValues:
         # by a quarter at least, so that all copies together are a few times the last one
         more = max(missing, self.keys.shape[2] // 4, 8)
         self.keys, self.values = (F.pad(held, (0, 0, 0, more)) for held in (self.keys, self.values))
+
+    def last(self, n: int) -> tuple[Tensor, Tensor]:
+        """The last keys and values; those before them are forgotten."""
+        if n < self.length:
+            first, last, self.length = self.length - n, self.length, n
+            self.keys, self.values = (held[:, :, first:last].clone() for held in (self.keys, self.values))
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def select(self, index_N: Tensor) -> None:
         """Keep these sequences, in this order; a sequence may be kept several times."""
@@ -115,6 +122,7 @@ class View:
         causal: a query sees its own position and those before it, and `mask` does not say so already.
         real: true at the keys that are no padding, (B, S), or None.
         band: the mask of a window in blocks, in place of `mask`, where that is less work.
+        distances: how far keys are from queries, in layers of `relative`.
     """
 
     angles: tuple[Tensor, Tensor] | None
@@ -122,6 +130,7 @@ class View:
     causal: bool
     real: Tensor | None
     band: "Band | None" = None
+    distances: "Distances | None" = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +163,7 @@ def split_rows(rows: Tensor, groups: Sequence[Group]) -> list[Tensor]:
 
 def make_view(
     config: ModelConfig, kind: MixerKind, window: int, angles: tuple[Tensor, Tensor] | None, bias_of: DistanceBias,
-    *, first: int, last: int, real: Tensor | None, device: torch.device,
+    *, first: int, last: int, real: Tensor | None, device: torch.device, segments: Tensor | None = None,
 ) -> View:  # fmt: skip
     """The view of layers of this kind with this window.
 
@@ -168,10 +177,16 @@ def make_view(
         last: one more than the position of the last query and key.
         real: true at the keys that are no padding, (B, S), or None.
         device: where the model is.
+        segments: which segment each position belongs to, (B, S), or None; for layers of `relative`.
     """
     if kind not in SCORED:  # causality is in the way they sum, padding in what they sum
         return View(angles, None, config.causal, real)
     window = window if window < last - 1 else 0
+    if kind == "relative":
+        from wordpipe.model.variants.relative import relative_view
+
+        mask, far = relative_view(config, bias_of, window, first, last, real, segments, device)
+        return View(None, mask, causal=False, real=real, distances=far)
     if window and first == 0 and kind == "dot":
         from wordpipe.model.variants.bands import blocks_are_faster, make_band
 
@@ -207,7 +222,13 @@ class Attention(nn.Module):
         super().__init__()
         self.kind = config.layer_mixers[layer]
         self.n_heads, self.n_kv_heads, self.head_dim = config.n_heads, config.n_kv_heads, config.head_dim
-        self.qkv = Linear(config.dim, (self.n_heads + 2 * self.n_kv_heads) * self.head_dim, bias=config.bias)
+        bias = config.bias and self.kind != "relative"  # which has u and v
+        self.qkv = Linear(config.dim, (self.n_heads + 2 * self.n_kv_heads) * self.head_dim, bias=bias)
+        self.relative: Relative | None = None
+        if self.kind == "relative":
+            from wordpipe.model.variants import relative
+
+            self.relative = relative.Relative(config)
         self.score = nn.Parameter(torch.empty(self.n_heads, self.head_dim)) if self.kind == "additive" else None
         is_short = self.kind == "linformer"
         self.shorten = nn.Parameter(torch.empty(config.linformer_dim, config.max_len)) if is_short else None
@@ -216,7 +237,7 @@ class Attention(nn.Module):
 
             # not persistent: a function of the config
             self.register_buffer("features", random_directions(self.head_dim, layer), persistent=False)
-        self.out = Linear(self.n_heads * self.head_dim, config.dim, bias=config.bias)
+        self.out = Linear(self.n_heads * self.head_dim, config.dim, bias=bias)
 
     def forward(
         self,
@@ -235,6 +256,8 @@ class Attention(nn.Module):
         """
         B, T, _ = x_BTD.shape
         heads = self.qkv(x_BTD).view(B, T, self.n_heads + 2 * self.n_kv_heads, self.head_dim)
+        if self.relative is not None:
+            heads = self.relative.with_kept(heads, x_BTD, self.qkv.weight, grows=memory is not None)
         if isinstance(view, PackedView):
             parts = split_rows(heads[0], view.groups)
             mixed = [
@@ -278,6 +301,8 @@ class Attention(nn.Module):
         )
 
     def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None, hidden_BT: Tensor | None) -> Tensor:
+        if self.relative is not None:
+            return self.relative(heads, view, memory)  # type: ignore[no-any-return]
         is_plain = memory is None and self.score is None and view.band is None and not _hides(view.mask)
         if is_plain and attends(heads):
             return attend(

@@ -154,21 +154,25 @@ def _encode(model: LanguageModel, ids_1T: Tensor, segments_1T: Tensor | None = N
     """`LanguageModel.encode` of one text, with one whole mask for each kind of layer, whatever its window."""
     n = ids_1T.shape[1]
     x_1TD = model._embed(ids_1T, segments_1T, 0, n)
-    return model._run_blocks(x_1TD, _whole_views(model, n), source=source)
+    return model._run_blocks(x_1TD, _whole_views(model, n, segments_1T), source=source)
 
 
-def _whole_views(model: LanguageModel, n: int) -> dict[tuple[MixerKind, int], View]:
+def _whole_views(model: LanguageModel, n: int, segments_1T: Tensor | None = None) -> dict[tuple[MixerKind, int], View]:
     """The views of all layers by mixer and window, each with its mask over all pairs of positions."""
     config, device, views = model.config, model.embedding.device, dict[tuple[MixerKind, int], View]()
     distance_TS = torch.arange(n, device=device) - torch.arange(n, device=device)[:, None]
-    for (kind, window), given in model._views(n, None, 0).items():
+    for (kind, window), given in model._views(n, None, 0, segments_1T).items():
+        far = given.distances
+        if far is not None and far.segment:  # all pairs, and not segment by segment
+            from wordpipe.model.variants.relative import distances
+
+            far = distances(config, n, n, None, device)
         seen = visible_keys(
             distance_TS, None, causal=config.causal, window=window if window < n - 1 else 0,
-            global_tokens=config.global_tokens,
+            global_tokens=config.global_tokens, segment=0 if far is None else config.mem_len,
         )  # fmt: skip
-        views[kind, window] = View(
-            given.angles, with_bias(seen, model._distance_bias(distance_TS)), causal=False, real=None
-        )
+        mask = with_bias(seen, model._distance_bias(distance_TS))
+        views[kind, window] = View(given.angles, mask, causal=False, real=None, distances=far)
     return views
 
 
@@ -203,7 +207,11 @@ def _parts(module: Attention, x_1TD: Tensor, view: View) -> tuple[Tensor, Tensor
     if view.angles is not None:
         turned = rotate(turned, *view.angles)
     q, k = torch.split(turned, [H, G], dim=2)
-    return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), view.mask
+    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    if module.relative is None:
+        return q, k, v, view.mask
+    assert view.distances is not None
+    return q + module.relative.content_bias[:, None], k, v, module.relative.bias(q, view.distances, view.mask)
 
 
 def _cross_parts(

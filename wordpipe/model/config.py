@@ -28,15 +28,15 @@ from typing import Any, Literal, get_args
 from wordpipe.errors import ConfigError
 
 Architecture = Literal["encoder", "decoder", "encoder-decoder"]
-Positions = Literal["rope", "learned", "sinusoidal", "alibi", "t5"]
-AttentionKind = Literal["dot", "additive", "linear", "performer", "linformer"]
+Positions = Literal["rope", "learned", "sinusoidal", "alibi", "t5", "none"]
+AttentionKind = Literal["dot", "additive", "linear", "performer", "linformer", "relative"]
 MixerKind = Literal[AttentionKind, "fourier", "ssm"]
 """What brings the positions of a sequence together: a kind of attention, a Fourier transform, or a state-space layer."""
 
-ONE_SIDED: tuple[MixerKind, ...] = ("dot", "additive", "linear", "performer", "ssm")
+ONE_SIDED: tuple[MixerKind, ...] = ("dot", "additive", "linear", "performer", "relative", "ssm")
 """The mixers that a decoder can have: a position need not see what comes after it."""
 
-SCORED: tuple[MixerKind, ...] = ("dot", "additive")
+SCORED: tuple[MixerKind, ...] = ("dot", "additive", "relative")
 """The mixers that form a score for each pair of positions: they have weights, windows and biases by distance."""
 
 NormKind = Literal["layer", "rms"]
@@ -79,6 +79,8 @@ class ModelConfig:
         mixers: one for each layer, where they differ or are no attention; empty: every layer has `attention`.
         linformer_dim: keys that all keys of a sequence are brought down to in layers of `linformer`, else 0.
         state_dim: numbers of the state of each channel in layers of `ssm`, even, else 0.
+        mem_len: positions of a segment in layers of `relative` of a decoder, which see their segment and the one before
+            (Transformer-XL's memory); 0: all that came before.
         windows: one number per layer: how far a position sees to either side (a decoder: to the left), 0 = everything.
             Empty: every layer sees everything.
         global_tokens: the first positions of a sequence, which in layers with a window see all and are seen by all.
@@ -88,11 +90,13 @@ class ModelConfig:
         norm_eps: added to the variance in norms.
         feedforward: activation of the feed-forward; `geglu` and `swiglu` are gated.
         bias: the matrices of the blocks and of the head have offsets.
-        segments: segment embeddings, 0 = none.
+        segments: segment embeddings, 0 = none. Layers of `relative` see instead whether two positions are of one segment.
         embedding_norm: a norm follows the embeddings.
         head: a dense layer, an activation and a norm come before the output matrix.
         output_bias: the logits have an offset.
         replaced_head: instead of guesses of tokens, each position says whether its token was replaced (ELECTRA).
+        two_streams: beside the tokens an encoder of `relative` layers has a query stream, which knows where it stands and not
+            what stands there, and guesses it (XLNet).
         pair_head: a second head says of a sequence of two texts how they belong together (two classes).
         dropout: share of the embedding's and each block's output zeroed in training. How one trains, not what the model
             is: it is not kept in the folder.
@@ -129,6 +133,7 @@ class ModelConfig:
     mixers: tuple[MixerKind, ...] = ()
     linformer_dim: int = 0
     state_dim: int = 0
+    mem_len: int = 0
     windows: tuple[int, ...] = ()
     global_tokens: int = 0
     norm: NormKind = "layer"
@@ -143,6 +148,7 @@ class ModelConfig:
     output_bias: bool = False
     replaced_head: bool = False
     pair_head: bool = False
+    two_streams: bool = False
     dropout: float = 0.0
     tied: bool = True
     n_decoder_layers: int = 0
@@ -241,6 +247,27 @@ class ModelConfig:
         if (self.state_dim > 0) != ("ssm" in kinds) or self.state_dim < 0 or self.state_dim % 2:
             expected = "an even number where a layer is an ssm, else 0"
             raise ConfigError("no such size of a state", where="state_dim", got=self.state_dim, expected=expected)
+        if self.two_streams and (self.causal or kinds != {"relative"} or self.embedding_dim or any(self.windows)):
+            expected = "an encoder whose layers are all relative and see everything, with tables of its width"
+            raise ConfigError(
+                "no such model has two streams", where=where, got=", ".join(sorted(kinds)), expected=expected
+            )
+        self._check_relative()
+
+    def _check_relative(self) -> None:
+        """Relative layers know distances by themselves, and a decoder's may have a memory."""
+        kinds = self.kinds
+        useless = self.positions == "rope" and kinds == {"relative"}
+        if useless or (self.positions == "none" and "relative" not in kinds):
+            expected = "none" if useless else "another kind, or a layer of relative attention"
+            raise ConfigError(
+                "positions are known once: relative layers see distances, others need positions", where="positions",
+                got=self.positions, expected=expected,
+            )  # fmt: skip
+        has_place = "relative" in kinds and self.causal and not (any(self.windows) or self.segments)
+        if self.mem_len < 0 or (self.mem_len and not has_place):
+            expected = "0, or positions of a segment in a decoder with relative layers, no windows and no segments"
+            raise ConfigError("a memory has no place here", where="mem_len", got=self.mem_len, expected=expected)
 
     def _check_attention(self) -> None:
         if not self.windows:
@@ -283,7 +310,7 @@ class ModelConfig:
         refused = {"attention": self.attention != "dot", "mixers": bool(self.mixers), "windows": any(self.windows),
                    "segments": self.segments > 0,
                    "head": self.head, "global_tokens": self.global_tokens > 0, "embedding_dim": self.embedding_dim > 0,
-                "shared_layers": self.shared_layers, "pair_head": self.pair_head,
+                "shared_layers": self.shared_layers, "pair_head": self.pair_head, "two_streams": self.two_streams,
                 "replaced_head": self.replaced_head}  # fmt: skip
         for name, found in refused.items():
             if found:
@@ -343,6 +370,11 @@ class ModelConfig:
     def is_variant(self) -> bool:
         """Whether torch alone computes it: another attention or mixer, a bias on the scores, or global tokens."""
         return self.kinds != {"dot"} or self.biases_scores or self.global_tokens > 0
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether a text may grow without end: what is kept of it does not, and no position has a number."""
+        return self.mem_len > 0 and self.kinds <= {"relative", "ssm"} and self.positions in ("none", "rope")
 
     @property
     def layer_mixers(self) -> tuple[MixerKind, ...]:

@@ -3,9 +3,11 @@
     read the prompt → logits of the last position → choose → read the one new token → …
 
 What was read is kept in a cache. When the model's positions are full, the window slides: the last half of the sequence is
-read again, from position 0, and the text goes on. That is what training showed the model: sequences that begin anywhere.
+read again, from position 0, and the text goes on. That is what training showed the model: sequences that begin anywhere. A
+decoder with a memory (`ModelConfig.is_endless`) goes on without it.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -139,7 +141,8 @@ class Generation:
 
     Args:
         model: a decoder in evaluation mode.
-        prompt_ids: at least one id. Of a prompt longer than the model only the last `max_len` ids are read.
+        prompt_ids: at least one id. Of a prompt longer than the model only the last `max_len` ids are read, unless the model
+            has a memory.
         settings: length, choice, samples, seed.
         allowed_V: bool, on the model's device: the ids that may come, the stop id among them.
         stop_id: ends a sample once it is sampled; None: nothing does.
@@ -173,7 +176,7 @@ class Generation:
         self._model, self._settings = model, settings.of_decoder()
         self._max_tokens = settings.chosen_max_tokens
         self._forbidden_V, self._stop_id = ~allowed_V, stop_id
-        self._max_len = model.config.max_len
+        self._max_len = sys.maxsize if model.config.is_endless else model.config.max_len
         self._ids_NT = torch.tensor([prompt_ids] * settings.samples, device=allowed_V.device)
         self._cache: Cache | None = None
         self._generators = [
@@ -272,7 +275,7 @@ def most_probable(
         DivergedError: the model's logits are not finite.
     """
     ids_1T, at_1K = (torch.tensor([numbers], device=allowed_V.device) for numbers in (ids, positions))
-    hidden_KD = model.encode(ids_1T, at_BK=at_1K)[0]
+    hidden_KD = model.encode_to_guess(ids_1T, at_1K)[0]
     logits_KV = _logits(model, hidden_KD)
     shares_KV = logits_KV.masked_fill(~allowed_V, -torch.inf).softmax(dim=-1)
     best = shares_KV.topk(min(k, int(allowed_V.sum())))

@@ -108,7 +108,7 @@ def _deviation(name: str, config: ModelConfig) -> float:
     own = name.removeprefix("encoder.").removeprefix("decoder.")
     if own in ("embedding", "output") and config.scale_embedding:
         return 1.0 / math.sqrt(config.dim)
-    if own in ("embedding", "output", "position_embedding", "segment_embedding", "position_bias"):
+    if own in ("embedding", "output", "position_embedding", "segment_embedding", "position_bias", "query_embedding"):
         return EMBEDDING_STD
     if name.endswith("attention.score"):
         return 1.0 / math.sqrt(config.head_dim)

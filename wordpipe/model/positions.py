@@ -170,8 +170,9 @@ def mask_like(mask: Tensor | None, x: Tensor) -> Tensor | None:
 
 
 def visible_keys(
-    distance_TS: Tensor, real_BS: Tensor | None, *, causal: bool, window: int = 0, global_tokens: int = 0
-) -> Tensor | None:
+    distance_TS: Tensor, real_BS: Tensor | None, *, causal: bool, window: int = 0, global_tokens: int = 0,
+    segment: int = 0,
+) -> Tensor | None:  # fmt: skip
     """The mask of the keys that each query sees.
 
     A query that would see nothing (all keys are padding) sees all keys that causality and window allow: its output is never
@@ -183,16 +184,18 @@ def visible_keys(
         causal: a position sees only itself and what came before.
         window: how far a position sees to either side, 0 = any distance.
         global_tokens: the first positions, which a window does not hold for, as query or as key.
+        segment: positions of a segment, where a position sees only its own and the one before; 0 = any.
 
     Returns:
         A bool tensor that broadcasts to (B, H, T, S), or None where every query sees every key.
     """
-    seen_TS = None
+    seen_TS, key_S = None, torch.arange(distance_TS.shape[1], device=distance_TS.device)
+    query_T = -distance_TS[:, 0]
+    if segment:
+        seen_TS = key_S >= (query_T // segment - 1)[:, None] * segment
     if window:
         seen_TS = distance_TS.abs() <= window
         if global_tokens:
-            key_S = torch.arange(distance_TS.shape[1], device=distance_TS.device)
-            query_T = key_S[0] - distance_TS[:, 0]
             seen_TS = seen_TS | (key_S < global_tokens) | (query_T < global_tokens)[:, None]
     if causal:
         before_TS = distance_TS <= 0

@@ -27,6 +27,7 @@ from wordpipe.model.attention import (
     make_mixer,
     make_view,
     rows_at,
+    split_rows,
 )
 from wordpipe.model.config import MixerKind, ModelConfig
 from wordpipe.model.fused_attention import MAX_KEYS
@@ -153,7 +154,9 @@ class LanguageModel(nn.Module):
         width = config.table_dim
         self.embedding = nn.Parameter(torch.empty(config.vocab_size, width))
         self._make_positions(config)
-        self.segment_embedding = nn.Parameter(torch.empty(config.segments, width)) if config.segments else None
+        has_table = config.segments and "relative" not in config.kinds  # which compares segments in its layers
+        self.segment_embedding = nn.Parameter(torch.empty(config.segments, width)) if has_table else None
+        self.query_embedding = nn.Parameter(torch.empty(1, width)) if config.two_streams else None
         self.embedding_norm = Norm(config, width) if config.embedding_norm else None
         self.embedding_projection = Linear(width, config.dim, bias=True) if config.embedding_dim else None
         self.dropout = Dropout(config.dropout)
@@ -225,10 +228,38 @@ class LanguageModel(nn.Module):
                     "the sequence is longer than its cache", got=last, expected=f"at most {cache.max_len}"
                 )
         x_BTD = self._embed(ids_BT, segments_BT, first, first + ids_BT.shape[1])
-        hidden_BTD = self._run_blocks(x_BTD, self._views(ids_BT.shape[1], mask_BT, first), cache, at_BK, source)
+        views = self._views(ids_BT.shape[1], mask_BT, first, segments_BT)
+        hidden_BTD = self._run_blocks(x_BTD, views, cache, at_BK, source)
         if cache is not None:
             cache.length += ids_BT.shape[1]
         return hidden_BTD
+
+    def encode_to_guess(
+        self, ids_BT: Tensor, at_BK: Tensor | None, order_BT: Tensor | None = None, segments_BT: Tensor | None = None
+    ) -> Tensor:
+        """Hidden states for guesses of the tokens at some positions, (B, K, D).
+
+        A model of two streams guesses by its query stream: whatever stands at these positions is not seen there. Other models
+        see it, so that what is to be guessed must be hidden in `ids_BT`.
+
+        Args:
+            ids_BT: token ids, without padding.
+            at_BK: the positions; None: all, in a model of one stream.
+            order_BT: of two streams: when the token is known, float32; a position sees those with a lower number, the content
+                of a position itself too. Below 0: at once. None: those at `at_BK` never, the others at once.
+            segments_BT: as in `encode`.
+        """
+        if self.query_embedding is None or at_BK is None:
+            return self.encode(ids_BT, segments_BT=segments_BT, at_BK=at_BK)
+        from wordpipe.model.variants.relative import two_stream_views
+
+        (B, T), K = ids_BT.shape, at_BK.shape[1]
+        if order_BT is None:
+            order_BT = torch.full(ids_BT.shape, -1.0, device=ids_BT.device).scatter(1, at_BK, 0.0)
+        query_BKD = self.dropout(self.query_embedding.expand(B, K, -1))
+        x = torch.cat((self._embed(ids_BT, None, 0, T), query_BKD), dim=1)
+        views = two_stream_views(self._views(T, None, 0, segments_BT), at_BK, order_BT)
+        return self._run_blocks(x, views, at_BK=torch.arange(T, T + K, device=ids_BT.device).expand(B, K))
 
     def encode_packed(
         self, packed: "Packed", added_ND: Tensor | None = None, *, source: Source | None = None,
@@ -249,7 +280,11 @@ class LanguageModel(nn.Module):
         """
         groups = self.groups_of(packed) if source is None else source.groups_of(packed)
         real = packed.real if len(groups) == len(packed.shapes) else (None,) * len(groups)
-        of_groups = [self._views(group.shape[1], real_BT, 0) for group, real_BT in zip(groups, real, strict=True)]
+        segments = [None] * len(groups) if segments_N is None else split_rows(segments_N[:, None], groups)
+        of_groups = [
+            self._views(group.shape[1], real_BT, 0, None if of_group is None else of_group[..., 0])
+            for group, real_BT, of_group in zip(groups, real, segments, strict=True)
+        ]
         views = {
             kind: PackedView(groups, tuple(views[kind] for views in of_groups)) for kind in self.config.layer_views
         }
@@ -312,7 +347,9 @@ class LanguageModel(nn.Module):
         dropped_BTD: Tensor = self.dropout(x_BTD)
         return dropped_BTD
 
-    def _views(self, n_new: int, mask_BT: Tensor | None, first: int) -> dict[tuple[MixerKind, int], View]:
+    def _views(
+        self, n_new: int, mask_BT: Tensor | None, first: int, segments_BT: Tensor | None = None
+    ) -> dict[tuple[MixerKind, int], View]:
         """The view of each kind of layer, by its mixer and its window."""
         last, views = first + n_new, dict[tuple[MixerKind, int], View]()
         for layer, kind in enumerate(self.config.layer_views):
@@ -321,7 +358,7 @@ class LanguageModel(nn.Module):
             angles = self.rotaries[_key(self.config.theta_of(layer))](first, last) if self.rotaries else None
             views[kind] = make_view(
                 self.config, *kind, angles, self._distance_bias,
-                first=first, last=last, real=mask_BT, device=self.embedding.device,
+                first=first, last=last, real=mask_BT, device=self.embedding.device, segments=segments_BT,
             )  # fmt: skip
         return views
 

@@ -301,7 +301,9 @@ def _predict(_: Any, inputs: Sequence[Size]) -> _Rule:
 
 
 _RULES: dict[str, Callable[[Any, Sequence[Size]], _Rule]] = {
-    **dict.fromkeys(("train mlm", "train clm", "train electra", "train denoising", "train seq2seq"), _transformer),
+    **dict.fromkeys(
+        ("train mlm", "train clm", "train electra", "train permutation", "train denoising", "train seq2seq"), _transformer
+    ),
     "ingest": _ingest,
     **dict.fromkeys(("train classifier", "train tagger", "train reader"), _headed),
     "import": _import, "tokenize": _tokenize, "train word2vec": _word2vec, "train contrastive": _contrastive,

@@ -173,6 +173,17 @@ COMMANDS: dict[str, Command] = {
             next="wordpipe train classifier CORPUS --init {output} -o {parent}/classifier",
         ),
         Command(
+            name="train permutation",
+            makes="model",
+            summary="Train a bidirectional transformer to guess tokens in a random order.",
+            arguments=(_TOKENS,),
+            function="wordpipe.stages:train_permutation",
+            settings="wordpipe.training.settings:PermutationSettings",
+            joined=True,
+            example="wordpipe train permutation run/tokens -o run/xlnet --preset tiny --steps 200",
+            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
+        ),
+        Command(
             name="train clm",
             makes="model",
             summary="Train a causal transformer by next-token prediction.",

@@ -20,7 +20,7 @@ from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_op
 from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
 from wordpipe.training.precision import Execution, LossScaler
 from wordpipe.training.sequences import Blocks
-from wordpipe.training.settings import ElectraSettings, MaskedSettings, PretrainSettings
+from wordpipe.training.settings import ElectraSettings, MaskedSettings, PermutationSettings, PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
 from wordpipe.training.trainer import Gradients, L, Measured, Trainer
 from wordpipe.training.validation import Validation
@@ -284,6 +284,11 @@ def assemble(
         assert isinstance(objective, Masked)
         objective = MaskedPairs(objective, settings.pair)
         also = pair_measure(objective, task.blocks(valid_ids, blocks.seq_len)) if len(valid_ids) >= 2 else None
+    if isinstance(settings, PermutationSettings):
+        from wordpipe.training.pretraining.permutation import Permuted
+
+        assert isinstance(objective, Masked)
+        objective, execution = Permuted(objective, settings.max_span), replace(execution, compiled=False)
     if teacher is not None:
         from wordpipe.training.pretraining.distillation import Distilled
 

@@ -33,8 +33,8 @@ from torch.nn import functional as F
 from wordpipe.model import Architecture, LanguageModel
 from wordpipe.training.cross_entropy import cross_entropy_sum
 from wordpipe.training.plan import SpecialIds
-from wordpipe.training.sequences import Blocks, Rows, causal_blocks, masked_blocks, pair_blocks
-from wordpipe.training.settings import MaskedSettings, PretrainSettings
+from wordpipe.training.sequences import Blocks, Rows, causal_blocks, document_numbers, masked_blocks, pair_blocks
+from wordpipe.training.settings import MaskedSettings, PermutationSettings, PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
 
 if TYPE_CHECKING:
@@ -292,6 +292,10 @@ class Masked:
         special_ids: never chosen and never shown in place of another.
         n_tokens: ids of the tokenizer; those above are padding of the embedding table and never shown either.
         device: where the batches are.
+        end_id: what ends a document, where the documents of a sequence are its segments, as in XLNet; None: it has none.
+
+    Attributes:
+        is_special_V: the ids that are never chosen, bool.
 
     Source: Devlin et al. 2019, section 3.1, task 1 (0.15, 0.8, 0.1); rates above 0.15: Wettig et al. 2023.
     """
@@ -299,12 +303,13 @@ class Masked:
     def __init__(
         self, *, rate: float, rate_end: float | None = None, unit: MaskUnit = "token", mask_share: float,
         random_share: float, mask_id: int, special_ids: tuple[int, ...], n_tokens: int, device: torch.device,
+        end_id: int | None = None,
     ) -> None:  # fmt: skip
         self.rate, self.rate_end, self.unit = rate, rate if rate_end is None else rate_end, unit
-        self.mask_share, self.random_share, self.mask_id = mask_share, random_share, mask_id
+        self.mask_share, self.random_share, self.mask_id, self.end_id = mask_share, random_share, mask_id, end_id
         is_special_V = torch.zeros(n_tokens, dtype=torch.bool)
         is_special_V[list(special_ids)] = True
-        self._is_special_V = is_special_V.to(device)
+        self.is_special_V = is_special_V.to(device)
         self._ordinary_ids = torch.nonzero(~is_special_V).flatten().to(device)
 
     def rate_at(self, progress: float) -> float:
@@ -326,11 +331,12 @@ class Masked:
         """
         ids_BT = rows.ids_BT
         n_chosen = max(1, round(self.rate_at(progress) * (ids_BT.shape[1] - 2)))
-        choice = choose(self.unit, self._is_special_V[ids_BT], rows.word_starts_BT, n_chosen, generator)
+        choice = choose(self.unit, self.is_special_V[ids_BT], rows.word_starts_BT, n_chosen, generator)
         labels_BK = ids_BT.gather(1, choice.positions)
         shown_BK = torch.where(choice.counted, self._hide(labels_BK, choice.draw, generator), labels_BK)
         inputs_BT = ids_BT.scatter(1, choice.positions, shown_BK)
-        return Targets(inputs_BT, choice.positions, labels_BK, choice.counted.float())
+        segments_BT = None if self.end_id is None else document_numbers(ids_BT, self.end_id)
+        return Targets(inputs_BT, choice.positions, labels_BK, choice.counted.float(), segments_BT)
 
     def _hide(self, labels_BK: Tensor, draw_BK: Tensor, generator: torch.Generator) -> Tensor:
         uniform_BK = torch.rand(labels_BK.shape, generator=generator, device=generator.device)
@@ -417,7 +423,7 @@ def loss_sum(model: "Transformer", targets: AnyTargets, label_smoothing: float =
         assert isinstance(targets, PairTargets)
         return pair_loss_sum(model, targets, label_smoothing)
     assert isinstance(model, LanguageModel)
-    hidden_BKD = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions)
+    hidden_BKD = model.encode_to_guess(targets.inputs, targets.positions, segments_BT=targets.segments)
     return cross_entropy_sum(
         model.features_at(hidden_BKD.flatten(0, 1)), model.output_matrix, model.output_bias, targets.labels.flatten(),
         targets.weights.flatten(), label_smoothing,
@@ -488,4 +494,5 @@ class Task:
             rate=settings.mask_rate, rate_end=settings.mask_rate_end, unit=settings.mask_unit,
             mask_share=settings.mask_share, random_share=settings.shown_at_random, mask_id=self._mask_id,
             special_ids=self._special.present(), n_tokens=self._n_tokens, device=device,
+            end_id=self._end if isinstance(self._settings, PermutationSettings) else None,
         )  # fmt: skip

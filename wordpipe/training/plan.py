@@ -20,7 +20,13 @@ from wordpipe.model import (
     Preset,
     pad_vocab,
 )
-from wordpipe.training.settings import ElectraSettings, MaskedSettings, PairSettings, PretrainSettings
+from wordpipe.training.settings import (
+    ElectraSettings,
+    MaskedSettings,
+    PairSettings,
+    PermutationSettings,
+    PretrainSettings,
+)
 
 if TYPE_CHECKING:
     from wordpipe.training.contrastive.settings import ContrastiveSettings
@@ -256,7 +262,7 @@ def model_config(
         ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset, gated=parts["feedforward"] in _GATED),
         max_len=settings.seq_len or preset.max_len, attention=settings.attention, mixers=mixers, windows=windows,
         linformer_dim=settings.linformer_dim if "linformer" in kinds else 0,
-        state_dim=settings.state_dim if "ssm" in kinds else 0,
+        state_dim=settings.state_dim if "ssm" in kinds else 0, mem_len=settings.mem_len,
         global_tokens=settings.global_tokens, dropout=settings.dropout, tied=settings.tied,
         shared_layers=settings.shared_layers, embedding_dim=settings.embedding_dim,
         pair_head=isinstance(settings, MaskedSettings) and settings.pair != "none",
@@ -372,6 +378,10 @@ def _parts(settings: PretrainSettings, architecture: Architecture) -> dict[str, 
     names = ("positions", "norm", "norm_place", "feedforward")
     chosen = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
     parts = STYLES[architecture, settings.style] | chosen
+    if settings.positions is None and {*(settings.mixer_pattern or (settings.attention,))} == {"relative"}:
+        parts["positions"] = "none"
+    if isinstance(settings, PermutationSettings):
+        parts |= {"segments": 2, "embedding_norm": False, "head": False, "output_bias": True, "two_streams": True}
     if parts["norm"] == "rms":
         parts["norm_bias"] = False  # RMSNorm has no offset, in any library
     if architecture == "encoder" and all(parts[name] == value for name, value in _EUROBERT.items()):

@@ -114,6 +114,12 @@ def pair_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_starts
     return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id, sep_id), word_starts=word_starts)
 
 
+def document_numbers(ids_BT: Tensor, end_id: int) -> Tensor:
+    """Number of each position's document in its sequence, from 0, int64; what ends a document belongs to it."""
+    is_end_BT = ids_BT == end_id
+    return is_end_BT.cumsum(dim=1) - is_end_BT.long()
+
+
 def causal_blocks(ids: Ids, *, seq_len: int) -> Blocks:
     """Sequences of `seq_len` inputs for a decoder, and the one id more that is the last one's target.
 

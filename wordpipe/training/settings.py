@@ -24,7 +24,7 @@ STEPS_OR_EPOCHS: dict[str, tuple[str, ...]] = {"steps": ("epochs",), "epochs": (
 SHAPE = (
     "style", "dim", "n_layers", "n_heads", "n_kv_heads", "ffn_dim", "positions", "attention", "window", "global_every",
     "global_tokens", "norm", "norm_place", "feedforward", "tied", "shared_layers", "embedding_dim", "mixers",
-    "linformer_dim", "state_dim",
+    "linformer_dim", "state_dim", "mem_len",
 )  # fmt: skip
 """The settings that say what the model is; a model that one starts from has its own."""
 
@@ -95,6 +95,11 @@ class PretrainSettings(Settings):
     state_dim: int = setting(
         32, "with layers of ssm: numbers of each channel's state, even", ge=2, le=4_096, option=False, later=True
     )
+    mem_len: int = setting(
+        0, "with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees "
+        "itself and what is kept of the one before (Transformer-XL); 0 = all that came before", ge=0, le=65_536,
+        option=False, later=True,
+    )  # fmt: skip
     window: int = setting(
         0, "how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything", ge=0,
         le=65_536, expert=True,
@@ -254,10 +259,19 @@ class PretrainSettings(Settings):
             raise ValueError(f"mixers = {self.mixers}: there is no {unknown[0]!r}, but {', '.join(known)}")
         if self.mixers and self.attention != "dot":
             raise ValueError(f"mixers and attention = {self.attention} both say what the layers are: give one")
-        for name, kind in (("linformer_dim", "linformer"), ("state_dim", "ssm")):
+        for name, kind in (("linformer_dim", "linformer"), ("state_dim", "ssm"), ("mem_len", "relative")):
             if kind not in kinds and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} = {getattr(self, name)} means nothing without a layer of {kind}")
         return self
+
+    def refuse_unusable(self, who: str) -> None:
+        """For validators: of `who`, which lacks what is in `unusable`.
+
+        Raises:
+            ValueError: some of it is given.
+        """
+        if given := sorted(self.model_fields_set.intersection(self.unusable)):
+            raise ValueError(f"{', '.join(given)}: {who} does not have this")
 
     @property
     def mixer_pattern(self) -> tuple[MixerKind, ...]:
@@ -346,6 +360,37 @@ class ElectraSettings(MaskedSettings):
     keep_state: bool = setting(False, "of train mlm", option=False, recipe=False)
 
 
+class PermutationSettings(MaskedSettings):
+    """Permutation language modelling: guess tokens in a random order, each from those before it in that order (XLNet)."""
+
+    command = "train permutation"
+    unusable = (
+        "pair", "teacher", "mask_rate_end", "mask_unit", "mask_share", "random_share", "attention", "mixers", "positions",
+        "mem_len", "embedding_dim", "window", "global_every", "global_tokens",
+    )  # fmt: skip
+
+    style: Style = setting(
+        "classic", "parts of the model: classic as XLNet; modern as ModernBERT, in our own format", section="The model",
+        expert=True,
+    )  # fmt: skip
+    mask_rate: float = setting(
+        1 / 6, "share of the tokens to guess, the last ones in the order", gt=0, le=0.9, section="What is guessed",
+        expert=True,
+    )  # fmt: skip
+    max_span: int = setting(5, "most tokens side by side that are guessed together", ge=1, le=10, expert=True)
+    attention: Literal["relative"] = setting("relative", "of train mlm", option=False)
+    positions: None = setting(None, "of train mlm", option=False)
+    window: Literal[0] = setting(0, "of train mlm", option=False)
+    mask_unit: Literal["token"] = setting("token", "of train mlm", option=False)
+    pair: Literal["none"] = setting("none", "of train mlm", option=False, later=True)
+    teacher: None = setting(None, "of train mlm", option=False)
+
+    @model_validator(mode="after")
+    def _has_one_task(self) -> Self:
+        self.refuse_unusable("a model of two streams")
+        return self
+
+
 class CausalSettings(PretrainSettings):
     """Causal language modelling: guess each token from those before it."""
 
@@ -357,7 +402,7 @@ class PairSettings(PretrainSettings):
 
     unusable = (
         "attention", "window", "global_every", "global_tokens", "init_embeddings", "shared_layers", "embedding_dim", "mixers",
-        "linformer_dim", "state_dim",
+        "linformer_dim", "state_dim", "mem_len",
     )  # fmt: skip
 
     style: PairStyle = setting(  # type: ignore[assignment]
@@ -382,9 +427,7 @@ class PairSettings(PretrainSettings):
 
     @model_validator(mode="after")
     def _has_two_stacks(self) -> Self:
-        given = sorted(self.model_fields_set.intersection(self.unusable))
-        if given:
-            raise ValueError(f"{', '.join(given)}: no encoder-decoder has this")
+        self.refuse_unusable("an encoder-decoder")
         return self
 
 

@@ -127,7 +127,7 @@ class Scorer:
             model: in evaluation mode.
             targets: of K labels each; their weights are 0 or 1.
         """
-        hidden_BKD = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions)
+        hidden_BKD = model.encode_to_guess(targets.inputs, targets.positions, segments_BT=targets.segments)
         hidden_ND = hidden_BKD.flatten(0, 1)
         labels_N, weights_N = targets.labels.flatten(), targets.weights.flatten()
         rows = max(1, _LOGITS_AT_ONCE[hidden_ND.device.type] // model.config.vocab_size)

@@ -235,7 +235,7 @@ BART = Family(
         **_BLOCKS,
     },
     empty_rows={f"{x}.position_embedding": 2 for x in ("encoder", "decoder")},
-    as_row=("decoder.output_bias",),
+    shapes=lambda config: {"decoder.output_bias": (1, config.decoder_vocab_size or config.vocab_size)},
     prefix="model.",
     copies=dict.fromkeys(
         ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
@@ -300,7 +300,7 @@ MARIAN = Family(
     from_hf=_marian_fields,
     weights=_BLOCKS,
     more_weights=_marian_weights,
-    as_row=BART.as_row,
+    shapes=BART.shapes,
     prefix="model.",
     copies=BART.copies,
     buffers=(r"(model\.)?(en|de)coder\.embed_positions\.weight",),

@@ -4,9 +4,10 @@ DistilBERT   no segments
 ALBERT       one block for all layers; tables of embeddings that may be narrower than the model
 ELECTRA      likewise narrower tables; of each token it is said whether it was replaced, and no token is guessed
 FNet         Fourier transforms in the place of attention; a matrix behind tables of the model's width
+XLNet        relative attention without offsets, whose matrices have an axis of heads; the embedding of the query stream
 
 Source: Sanh et al. 2019 (arXiv 1910.01108); Lan et al. 2020 (arXiv 1909.11942); Clark et al. 2020 (arXiv 2003.10555);
-Lee-Thorp et al. 2022 (arXiv 2105.03824); the files of these names in transformers/models.
+Lee-Thorp et al. 2022 (arXiv 2105.03824); Yang et al. 2019 (arXiv 1906.08237); the files of these names in transformers/models.
 """
 
 from collections.abc import Mapping
@@ -187,4 +188,75 @@ FNET = Family(
 
 Its class has a pooler that no guess of a token needs: folders of ours lack it (transformers says so), of theirs it is left
 behind. It does not look at the mask of padding; ours transforms each sequence by its own length.
+"""
+
+
+_XLNET_LAYER = "transformer.layer.#.rel_attn"
+_XLNET_TURNED = ("blocks.#.attention.qkv.weight", "blocks.#.attention.relative.position.weight")
+
+
+def _xlnet_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    by_head = (config.dim, config.n_heads, config.head_dim)
+    return {
+        **dict.fromkeys((*_XLNET_TURNED, "blocks.#.attention.out.weight"), by_head),
+        "query_embedding": (1, 1, config.dim),
+    }
+
+
+_XLNET_FIXED = {"attn_type": "bi", "untie_r": True, "clamp_len": -1, "bi_data": False, "same_length": False}
+XLNET_SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "tanh"}  # as a BERT is read
+_XLNET_UNUSED = {"mem_len": None, "use_mems_eval": False, "dropout": 0.0, "summary_last_dropout": 0.0}
+
+XLNET = Family(
+    model_type="xlnet",
+    class_name="XLNetLMHeadModel",
+    architecture="encoder",
+    parts={
+        **BERT.parts,
+        "positions": ("none",),
+        "attention": ("relative",),
+        "feedforward": ("gelu", "relu", "gelu_tanh", "silu"),
+        "segments": (2,),
+        "embedding_norm": (False,),
+        "head": (False,),
+        "two_streams": (True,),
+    },
+    keys={
+        "dim": ("d_model", None),
+        "ffn_dim": ("d_inner", None),
+        "n_layers": ("n_layer", None),
+        "n_heads": ("n_head", None),
+        "max_len": ("n_positions", 512),  # it has no such bound, and passes over the key
+        "norm_eps": ("layer_norm_eps", 1e-12),
+        "tied": ("tie_word_embeddings", True),
+    },
+    activation=("ff_activation", "gelu", {**BERT.activation[2], "silu": "silu"}),
+    refused={name: (value,) for name, value in _XLNET_FIXED.items()} | {"chunk_size_feed_forward": (0,)},
+    constants={**_XLNET_FIXED, **XLNET_SUMMARY, **_XLNET_UNUSED},
+    weights={
+        "embedding": "transformer.word_embedding.weight",
+        "query_embedding": "transformer.mask_emb",
+        "blocks.#.attention.qkv.weight": " ".join(f"{_XLNET_LAYER}.{one}" for one in "qkv"),
+        "blocks.#.attention.out.weight": f"{_XLNET_LAYER}.o",
+        "blocks.#.attention.relative.position.weight": f"{_XLNET_LAYER}.r",
+        "blocks.#.attention.relative.content_bias": f"{_XLNET_LAYER}.r_w_bias",
+        "blocks.#.attention.relative.position_bias": f"{_XLNET_LAYER}.r_r_bias",
+        "blocks.#.attention.relative.segment_bias": f"{_XLNET_LAYER}.r_s_bias",
+        "blocks.#.attention.relative.segment_keys": f"{_XLNET_LAYER}.seg_embed",
+        "blocks.#.attention_norm.*": f"{_XLNET_LAYER}.layer_norm.*",
+        "blocks.#.feedforward.up.*": "transformer.layer.#.ff.layer_1.*",
+        "blocks.#.feedforward.down.*": "transformer.layer.#.ff.layer_2.*",
+        "blocks.#.feedforward_norm.*": "transformer.layer.#.ff.layer_norm.*",
+        "output": "lm_loss.weight",
+        "output_bias": "lm_loss.bias",
+    },
+    transposed=_XLNET_TURNED,
+    shapes=_xlnet_shapes,
+    prefix="transformer.",
+    copies={"lm_loss.weight": "transformer.word_embedding.weight"},
+    unused=(r"(sequence_summary\.summary|logits_proj)\..+",),
+)
+"""`XLNetLMHeadModel`: its content stream sees both sides, its query stream guesses. Its matrices are (in, heads, E).
+
+Memory is of a training that passes through long texts; a model that reads texts from their beginning computes without it.
 """

@@ -14,7 +14,7 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
 from wordpipe.model.hf.encoder_decoders import BART, MARIAN, T5
-from wordpipe.model.hf.encoders import ALBERT, DISTILBERT, ELECTRA, FNET
+from wordpipe.model.hf.encoders import ALBERT, DISTILBERT, ELECTRA, FNET, XLNET
 from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
 from wordpipe.runtime import without_memory
 
@@ -25,6 +25,7 @@ FAMILIES: tuple[Family, ...] = (
     ALBERT,
     ELECTRA,
     FNET,
+    XLNET,
     LLAMA,
     MISTRAL,
     GPT2,
@@ -90,7 +91,8 @@ _SINUSOIDAL = {"positions": "sinusoidal"}
 _MOST_NAMED = 3  # parts of an encoder-decoder that no class has
 _LATER = {field.name: field.default for field in fields(ModelConfig) if field.name in
           ("n_decoder_layers", "decoder_vocab_size", "scale_embedding", "start_id", "first_id", "embedding_dim",
-           "shared_layers", "pair_head", "replaced_head", "mixers", "linformer_dim", "state_dim")}  # fmt: skip
+           "shared_layers", "pair_head", "replaced_head", "mixers", "linformer_dim", "state_dim", "mem_len",
+           "two_streams")}  # fmt: skip
 """Fields that folders of earlier versions lack, and what they mean there."""
 
 _NOT_KEPT = ("dropout",)  # how one trains, not what the model is

@@ -110,7 +110,7 @@ class Entry:
         repeats: the weight has another entry: this one is written, but not read.
         factors: what each part of ours is multiplied by to be theirs; empty: 1.
         empty_rows: rows of theirs before ours, which no position uses.
-        as_row: theirs is (1, n), ours (n,).
+        shape: of each part as they keep it, the same numbers in the same order; empty: as ours is.
     """
 
     ours: str
@@ -120,12 +120,12 @@ class Entry:
     repeats: bool = False
     factors: tuple[float, ...] = ()
     empty_rows: int = 0
-    as_row: bool = False
+    shape: tuple[int, ...] = ()
 
     @property
     def of_head(self) -> bool:
         """Whether it serves the prediction of tokens alone: hidden states do not depend on it."""
-        return self.ours.removeprefix("decoder.").startswith(("head.", "output", "pair_", "replaced_head."))
+        return self.ours.removeprefix("decoder.").startswith(("head.", "output", "pair_", "replaced_head.", "query_"))
 
 
 def _nothing(*_: object) -> dict[str, Any]:
@@ -154,8 +154,8 @@ class Family:
         more_weights: further ones of a model of this shape, or others in place of those.
         factors: of a model of this shape, our names → what the parts are multiplied by to be theirs.
         empty_rows: our names of tables → rows of theirs before ours.
-        as_row: our names of vectors that they keep as (1, n).
-        transposed: matrices of the blocks are (in, out).
+        shapes: of a model of this shape, our names → the shape that they keep each part in.
+        transposed: our names of matrices that they keep as (in, out); with nothing named, True: all of the blocks.
         untied_bias: the offset of an untied output, where it has a name of its own; the usual one then repeats it.
         prefix: what the names of the class without the output head lack.
         copies: names under which a tied weight may be stored once more → the name of the weight.
@@ -179,8 +179,8 @@ class Family:
     more_weights: Callable[[ModelConfig], Mapping[str, str]] = _nothing
     factors: Callable[[ModelConfig], Mapping[str, tuple[float, ...]]] = _nothing
     empty_rows: Mapping[str, int] = field(default_factory=dict)
-    as_row: tuple[str, ...] = ()
-    transposed: bool = False
+    shapes: Callable[[ModelConfig], Mapping[str, tuple[int, ...]]] = _nothing
+    transposed: bool | tuple[str, ...] = False
     untied_bias: str = ""
     prefix: str = ""
     copies: Mapping[str, str] = field(default_factory=dict)
@@ -200,6 +200,8 @@ class Family:
         found = {name: allowed for name, allowed in parts if getattr(config, name) not in allowed}
         if config.replaced_head and "replaced_head" not in self.parts:
             found |= {"replaced_head": (False,)}
+        if config.two_streams and "two_streams" not in self.parts:
+            found |= {"two_streams": (False,)}
         if config.mixers and "mixers" not in self.parts:
             found |= {"mixers": ((),)}
         return found | ({"pair_head": (False,)} if config.pair_head and not self.with_pairs else {})
@@ -237,7 +239,7 @@ class Family:
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
         """Every weight of a model of this shape."""
-        keys, factors = config.n_kv_heads * config.head_dim, self.factors(config)
+        keys, factors, shapes = config.n_kv_heads * config.head_dim, self.factors(config), self.shapes(config)
         rows = {"qkv": (config.n_heads * config.head_dim, keys, keys), "keys_values": (keys, keys)}
         for ours, theirs in {**self.weights, **self.more_weights(config)}.items():
             own = ours.removeprefix("decoder.")
@@ -262,8 +264,10 @@ class Family:
                         part.replace("#", str(block)).replace("*", kind) for part in (ours, *theirs.split())
                     )
                     stacked = rows.get(name.split(".")[-2], (config.ffn_dim,) * 2) if len(parts) > 1 else ()
+                    is_turned = self.transposed is True and "#" in ours and "norm" not in ours and kind == "weight"
+                    if isinstance(self.transposed, tuple):
+                        is_turned = ours in self.transposed
                     yield Entry(
-                        name, tuple(parts), stacked, factors=factors.get(ours, ()), as_row=ours in self.as_row,
-                        empty_rows=self.empty_rows.get(ours, 0),
-                        transposed=self.transposed and "#" in ours and "norm" not in ours and kind == "weight",
+                        name, tuple(parts), stacked, factors=factors.get(ours, ()), shape=shapes.get(ours, ()),
+                        empty_rows=self.empty_rows.get(ours, 0), transposed=is_turned,
                     )  # fmt: skip

@@ -377,7 +377,8 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
     for entry in matched.entries:
         for name, part, factor in _parts(weights[entry.ours], entry):
             stored = matched.weights[name]
-            ours = (stored[0] if entry.as_row else stored)[entry.empty_rows :]
+            fits = entry.shape and stored.shape == entry.shape
+            ours = (stored.reshape(part.shape) if fits else stored)[entry.empty_rows :]
             if ours.shape != part.shape or stored.dtype not in _TYPES:
                 raise ArtifactError(
                     f"{name} does not fit",
@@ -399,7 +400,7 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
 def _parts(weight: Tensor, entry: Entry) -> list[tuple[str, Tensor, float]]:
     """Views of our weight in the shape of theirs: the name of each, and what it is multiplied by to be theirs."""
     turned = weight.T if entry.transposed else weight
-    parts = torch.split(turned, list(entry.rows)) if entry.rows else (turned,)
+    parts = torch.split(turned, list(entry.rows), dim=int(entry.transposed)) if entry.rows else (turned,)
     return list(zip(entry.theirs, parts, entry.factors or (1.0,) * len(parts), strict=True))
 
 
@@ -408,4 +409,4 @@ def _stored(part: Tensor, factor: float, entry: Entry) -> Tensor:
     kept = (part if factor == 1.0 else part * factor).clone().contiguous()
     if entry.empty_rows:
         kept = torch.cat((kept.new_zeros(entry.empty_rows, *kept.shape[1:]), kept))
-    return kept[None] if entry.as_row else kept
+    return kept.reshape(entry.shape) if entry.shape else kept

@@ -12,8 +12,9 @@ from typing import Any, get_args
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.heads import HeadConfig, HeadedModel, HeadKind, Pooling, Problem
+from wordpipe.model.hf.encoders import XLNET_SUMMARY
 from wordpipe.model.hf.families import OWN, config_from_hf, config_to_hf, family_of
-from wordpipe.model.hf.family import CONFIG, Entry, Family, refusal
+from wordpipe.model.hf.family import CONFIG, Entry, Family, refusal, refuse_others
 from wordpipe.model.hf.folder import fill_model, read_config, read_weights, write_folder
 
 _PROBLEM_TYPES: dict[Problem, str] = {
@@ -62,8 +63,12 @@ _CLASSES: dict[str, tuple[_Class, ...]] = {
     "albert": _classes("Albert", "classifier", "classifier", "qa_outputs"),
     # its class for sequences has ReLU where BERT has tanh, so that one is kept in our own format
     "distilbert": _classes("DistilBert", "", "classifier", "qa_outputs")[1:],
+    "xlnet": (
+        *_classes("XLNet", "logits_proj", "classifier", "")[:2],
+        _Class("span", "XLNetForQuestionAnsweringSimple", "qa_outputs"),
+    ),
 }
-_POOLERS = {"bert": "bert.pooler.dense", "albert": "albert.pooler"}
+_POOLERS = {"bert": "bert.pooler.dense", "albert": "albert.pooler", "xlnet": "sequence_summary.summary"}
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,8 @@ def load_headed(read: Callable[[str], bytes], names: Collection[str]) -> LoadedH
             "architectures", values.get("architectures"), "a class with a head, such as …ForTokenClassification"
         )
     family, config = config_from_hf({**values, "architectures": None})
+    if family.model_type == "xlnet" and kind == "sequence":
+        refuse_others({"summary_type": "last", **values}, {name: (value,) for name, value in XLNET_SUMMARY.items()})
     try:
         head = HeadConfig(kind, *_meaning(values, kind), pooling=_pooling(values, family), dropout=0.0)
         entries = list(_entries_of(config, head, family))

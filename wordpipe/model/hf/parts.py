@@ -27,7 +27,7 @@ _METADATA = "__metadata__"
 _NAMED = (  # the beginning of our name of a weight → its part
     ("head.", "head"), ("output", "head"), ("pair_", "head"), ("replaced_head", "head"),
     ("position_", "positions"), ("final_norm", "final norms"),
-    ("embedding", "embeddings"), ("segment_embedding", "embeddings"),
+    ("embedding", "embeddings"), ("segment_embedding", "embeddings"), ("query_embedding", "head"),
 )  # fmt: skip
 
 

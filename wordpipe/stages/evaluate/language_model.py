@@ -33,7 +33,7 @@ from wordpipe.training import (
     perplexity,
     write_streams,
 )
-from wordpipe.training.settings import CausalSettings, MaskedSettings
+from wordpipe.training.settings import CausalSettings, MaskedSettings, PermutationSettings
 
 Seen = Literal["yes", "perhaps", "no", "unknown"]
 """Whether a model was trained on a text. Perhaps: on the same sources, but they were split in another way. Unknown: not all of
@@ -217,7 +217,8 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
 
 def task_of(opened: OpenModel, n_ids: int) -> Task:
     """The task that the model was trained for, with its own special ids around documents."""
-    settings = CausalSettings() if opened.model.config.causal else MaskedSettings()
+    config = opened.model.config
+    settings = CausalSettings() if config.causal else PermutationSettings() if config.two_streams else MaskedSettings()
     return Task(settings, n_tokens=n_ids, special=SpecialIds(**opened.special))
 
 

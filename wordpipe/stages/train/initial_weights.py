@@ -18,6 +18,7 @@ from wordpipe.model import (
     EncoderDecoder,
     LanguageModel,
     Loaded,
+    ModelConfig,
     init_embeddings,
     load_hf,
     start_from_encoder,
@@ -83,6 +84,21 @@ def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Archit
     named = {role: tokenizer.token_to_id(token) for role, token in names.items()}
     there = {role: number for role, number in named.items() if number is not None}
     return Given(loaded.language_model, known | there, artifact)
+
+
+def refuse_other_streams(config: ModelConfig, path: Path, *, wanted: bool) -> None:
+    """Refuse a model that guesses by its query stream, or where such a one is wanted, any other.
+
+    Raises:
+        ArtifactError: it is not as wanted.
+    """
+    if config.two_streams != wanted:
+        ours, other = "an XLNet, with a query stream", "an encoder with one stream"
+        raise ArtifactError(
+            "this objective trains another kind of model", where=path, got=other if wanted else ours,
+            expected=ours if wanted else other,
+            hint=f"go on with it by: wordpipe train {'mlm' if wanted else 'permutation'} TOKENS --init {path}",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

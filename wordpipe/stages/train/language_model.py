@@ -1,4 +1,4 @@
-"""`wordpipe train mlm` and `wordpipe train clm`: tokens → model, in one process or several."""
+"""`wordpipe train mlm`, `clm`, `electra` and `permutation`: tokens → model, in one process or several."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,13 @@ from wordpipe.training import (
     trained_shape,
     unigram_entropy,
 )
-from wordpipe.training.settings import CausalSettings, ElectraSettings, MaskedSettings, PretrainSettings
+from wordpipe.training.settings import (
+    CausalSettings,
+    ElectraSettings,
+    MaskedSettings,
+    PermutationSettings,
+    PretrainSettings,
+)
 
 if TYPE_CHECKING:
     from wordpipe.stages.train.initial_weights import Given
@@ -112,6 +118,29 @@ def train_electra(tokens: PathLike, *, output: PathLike, run: RunOptions | None 
         ('model', 2)
     """
     return _train(tokens, output, ElectraSettings.make(settings), run)
+
+
+@public(PermutationSettings)
+def train_permutation(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Train a bidirectional transformer to guess tokens in a random order, each from those before it in that order (XLNet).
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `PermutationSettings`.
+
+    Raises:
+        WordpipeError: its class and its hint say what to do.
+
+    Example:
+        >>> made = wordpipe.train_permutation("run/tokens", output="new/xlnet", preset="tiny", steps=2, seq_len=64)
+        >>> made.kind, made.counts["steps"]
+        ('model', 2)
+    """
+    return _train(tokens, output, PermutationSettings.make(settings), run)
 
 
 def _train(path: PathLike, output: PathLike, settings: PretrainSettings, run: RunOptions | None) -> Made:
@@ -275,9 +304,11 @@ def _teacher_of(job: Job, settings: PretrainSettings, tokenizer: Tokenizer) -> "
     """The model that `--teacher` names, if there is one."""
     if not isinstance(settings, MaskedSettings) or settings.teacher is None:
         return None
-    from wordpipe.stages.train.initial_weights import given_model
+    from wordpipe.stages.train.initial_weights import given_model, refuse_other_streams
 
-    return given_model(job, settings.teacher, tokenizer, "encoder", settings.seed)
+    given = given_model(job, settings.teacher, tokenizer, "encoder", settings.seed)
+    refuse_other_streams(given.model.config, settings.teacher, wanted=False)
+    return given
 
 
 def _first_model(
@@ -295,9 +326,10 @@ def _first_model(
         )
         return student, None, special_ids(tokenizer, architecture, teacher.special)
     if settings.init is not None:
-        from wordpipe.stages.train.initial_weights import given_model
+        from wordpipe.stages.train.initial_weights import given_model, refuse_other_streams
 
         given = given_model(job, settings.init, tokenizer, architecture, settings.seed)
+        refuse_other_streams(given.model.config, settings.init, wanted=isinstance(settings, PermutationSettings))
         has_pairs = isinstance(settings, MaskedSettings) and settings.pair != "none"
         start = with_pair_head(given.model, settings.seed, wanted=has_pairs)
         return start, None, special_ids(tokenizer, architecture, given.special)

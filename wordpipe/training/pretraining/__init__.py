@@ -1,7 +1,8 @@
-"""Further objectives of encoders: two texts in a sequence, replaced tokens, a teacher.
+"""Further objectives of encoders: two texts in a sequence, replaced tokens, a random order, a teacher.
 
 `text_pairs` guesses how two texts belong together (BERT, ALBERT), `replaced_tokens` finds the guesses of a small masked model
-(ELECTRA), `distillation` learns from a larger model (DistilBERT). Each is masked language modelling with something beside it.
+(ELECTRA), `distillation` learns from a larger model (DistilBERT): each is masked language modelling with something beside it.
+`permutation` guesses tokens in a random order (XLNet).
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         start_from_teacher,
         student_config,
     )
+    from wordpipe.training.pretraining.permutation import PermutationTargets, Permuted
     from wordpipe.training.pretraining.replaced_tokens import (
         Replaced,
         ReplacedTargets,
