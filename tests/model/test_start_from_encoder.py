@@ -12,7 +12,7 @@ REFUSED = {
     "windows": "windows", "windows with t5": "windows", "global tokens": "windows", "additive": "attention",
     "additive with alibi": "attention", "linear": "attention", "linear, learned positions": "attention",
     "performer": "attention", "linformer": "attention", "state spaces": "mixers", "all mixed": "mixers",
-    "fourier": "mixers", "fourier, norm after": "mixers",
+    "fourier": "mixers", "fourier, norm after": "mixers", "relative": "attention", "relative, windows": "attention",
 }  # fmt: skip
 IDS = torch.tensor([[2, 20, 21, 22, 23, 3], [2, 30, 31, 3, 0, 0]])
 REAL = IDS > 0

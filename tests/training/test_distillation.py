@@ -87,3 +87,10 @@ def test_a_student_comes_near_its_teacher():
         optimiser.step()
         losses.append(float(loss.detach()))
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_a_student_of_relative_layers_alone_has_no_other_positions():
+    teacher = small_config("encoder", mixers=("relative", "dot", "relative"))
+    student = student_config(teacher, 1)
+    assert (teacher.positions, student.positions, student.attention) == ("rope", "none", "relative")
+    assert student_config(teacher, 2).positions == "rope"

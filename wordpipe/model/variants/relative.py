@@ -118,11 +118,7 @@ def two_stream_views(
 
 
 class Relative(nn.Module):
-    """What a layer of relative attention has beside its queries, keys and values.
-
-    Args:
-        config: of the model.
-    """
+    """What a layer of relative attention has beside its queries, keys and values."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -135,13 +131,9 @@ class Relative(nn.Module):
         self.segment_keys = nn.Parameter(torch.empty(2, *shape)) if config.segments else None  # s: of one, of two
 
     def with_kept(self, heads_BTRE: Tensor, x_BTD: Tensor, weight: Tensor, *, grows: bool) -> Tensor:
-        """The heads, and where segments want it the keys and values once more, through which no gradient reaches `x_BTD`.
+        """Heads, made of `x_BTD` by `weight`, and for segments keys and values anew, by which no gradient reaches `x_BTD`.
 
-        Args:
-            heads_BTRE: queries, keys and values.
-            x_BTD: what they were made of.
-            weight: by which.
-            grows: it is a text that grows, of which keys and values are kept.
+        A text that `grows` has no gradient.
         """
         (B, T, _, E), M = heads_BTRE.shape, self.mem_len
         if not M or grows or T <= M or not torch.is_grad_enabled():

@@ -125,6 +125,7 @@ def student_config(teacher: ModelConfig, n_layers: int | None) -> ModelConfig:
     segments = 0 if teacher.positions == "learned" else teacher.segments
     return replace(
         teacher, n_layers=n_layers, windows=windows, attention="dot", mixers=mixers, segments=segments, pair_head=False,
+        positions="none" if {*mixers} == {"relative"} and teacher.positions == "rope" else teacher.positions,
         linformer_dim=teacher.linformer_dim if "linformer" in mixers else 0,
         state_dim=teacher.state_dim if "ssm" in mixers else 0,
     )  # fmt: skip
