@@ -82,7 +82,10 @@ CELLS = {
         "shared layers, tables of 64 numbers (ALBERT)", {"shared_layers": "true", "embedding_dim": 64}
     ),
     "seed-2": Cell("`train mlm` with another seed", {"seed": 2}),
-    "permutation": Cell("permutation (`train permutation`)", command="train permutation", parts={}, guesses=False),
+    "permutation": Cell(
+        "permutation (`train permutation`)", command="train permutation", guesses=False,
+        parts={key: value for key, value in PARTS.items() if key != "positions"},  # which are in its attention
+    ),
 }  # fmt: skip
 
 
