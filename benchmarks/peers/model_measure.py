@@ -8,6 +8,7 @@ from pathlib import Path
 WORK = {
     "prepare": "model_text", "train_bert": "model_bert", "evaluate": "model_score", "raw_start": "model_starts",
     "streams": "model_ours", "ours": "model_ours", "transformers": "model_transformers", "trainer": "model_trainer",
+    "probe": "frozen_probe", "mix": "mixer_passes",
     **dict.fromkeys(("write_pairs", "record", "changed", "repeat", "products", "write_ours", "write_theirs"), "seq2seq_sides"),
     **dict.fromkeys(
         ("train_ours", "train_theirs", "fresh_start", "bags", "gazetteer", "written_by_transformers"), "head_sides"
