@@ -63,6 +63,14 @@ def coloured(base, tmp_path_factory):
     return folder / "head", made
 
 
+def test_held_out_records_with_labels_of_their_own_alone_are_refused(base, tmp_path):
+    rows = [{"text": f"Number {i} is here.", "label": f"label {i}"} for i in range(40)]
+    with pytest.raises(InputError, match="no held-out record has a label that is learned") as caught:
+        trained(tmp_path, rows, base)
+    assert "--held-out" in str(caught.value.hint)
+    assert not (tmp_path / "head").exists()
+
+
 def test_a_classifier_learns_and_says_what_it_knows(coloured):
     folder, made = coloured
     assert made.metrics["valid_accuracy"] > 0.9

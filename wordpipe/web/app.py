@@ -196,7 +196,7 @@ class Application:
             import json
             from urllib.parse import urlencode
 
-            scope = {**request.scope, "path": path, "query_string": urlencode(params).encode()}
+            scope = {**request.scope, "path": path, "query_string": urlencode(params, errors="replace").encode()}
             try:
                 reply = await by_path[path](Request(scope, request.receive))
             except (WordpipeError, Refused) as error:

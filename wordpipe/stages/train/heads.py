@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from wordpipe.errors import ConfigError
+from wordpipe.errors import ConfigError, InputError
 from wordpipe.heads import (
     ExampleWriter,
     HeadLearner,
@@ -256,7 +256,11 @@ class _Training:
         return self.task.head(self.labelled, self.settings.dropout)
 
     def write_examples(self) -> tuple[LabelledExamples, LabelledExamples]:
-        """Texts to learn from, and those held out, as flat files."""
+        """Texts to learn from, and those held out, as flat files.
+
+        Raises:
+            InputError: no text is held out whose label is among those that are learned.
+        """
         self.start.prepare(self.job, self.labelled, self.task)
         encoder = self.start.encoder(self.settings, self.task)
         width = self.task.width(self.labelled)
@@ -277,6 +281,11 @@ class _Training:
         if self.truncated:
             self.job.warn(self.task.cut_message(self.truncated, cut, self.settings.seq_len or 0, self.start.unit))
         train, held_out = (open_examples(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True))
+        if not len(held_out):
+            raise InputError(
+                "no held-out record has a label that is learned", where=self.labelled.source.path,
+                got=f"{self.labelled.n_held_out} with other labels", hint="give more records, or a larger --held-out",
+            )  # fmt: skip
         return train, held_out
 
     def train_all(self, examples: LabelledExamples, held_out: LabelledExamples) -> Trainer[HeadLearner]:
