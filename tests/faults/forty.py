@@ -226,8 +226,8 @@ FORTY = {
     39: Fault(
         "the web page",
         (
-            "report/test_word_map.py::test_words_are_data_whatever_they_are",
-            "report/test_word_map.py::test_only_the_pages_own_style_and_script_may_run_and_nothing_is_fetched",
+            "pages/test_word_map.py::test_words_are_data_whatever_they_are",
+            "pages/test_word_map.py::test_only_the_pages_own_style_and_script_may_run_and_nothing_is_fetched",
         ),
         "does not apply: nothing is served yet; the map, which is a page, is checked",
     ),

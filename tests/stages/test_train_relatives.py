@@ -149,7 +149,7 @@ def test_streams_are_not_mixed_up(xlnet, bert, built, tmp_path):
         wordpipe.train_permutation(built / "tokens", output=tmp_path / "m", init=bert.path, **LENGTH)
     with pytest.raises(ArtifactError, match="another kind of model"):
         wordpipe.train_mlm(built / "tokens", output=tmp_path / "m", teacher=xlnet.path, **LENGTH)
-    with pytest.raises(ConfigError, match="mask_unit: a model of two streams does not have this"):
+    with pytest.raises(ConfigError, match="mask_unit = 'word' should be 'token'"):
         wordpipe.train_permutation(built / "tokens", output=tmp_path / "m", mask_unit="word", **LENGTH)
 
 

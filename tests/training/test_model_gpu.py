@@ -40,6 +40,7 @@ def test_it_runs_on_a_cpu_and_every_check_holds(script, tmp_path, capsys):
     assert all(line["tokens_per_s"] > 0 and line["parameters"] > 1000 for line in speeds)
 
 
+@pytest.mark.slow
 def test_encoder_decoders_hold_on_a_cpu(script, tmp_path, capsys):
     options = ["--device", "cpu", "--only", "pairs"]
     assert script.main(["--out", str(tmp_path / "out.json"), *options]) == 0, capsys.readouterr().out
