@@ -16,7 +16,10 @@ def mixers() -> str:
     lengths = sorted({line["seq_len"] for line in found["lines"]})
     rows = []
     for mixer, lines in by_mixer.items():
-        cells = [_passes(lines.get(length, {}).get(way)) for length in lengths for way in ("training", "forward")]
+        cells = [
+            _passes(lines[length].get(way)) if length in lines else "not measured"
+            for length in lengths for way in ("training", "forward")
+        ]  # fmt: skip
         one = next(iter(lines.values()))
         side = ", decoder" if one.get("architecture") == "decoder" else ""
         rows.append([f"{_MIXERS.get(mixer, f'`{mixer}`')}{side}", *cells])
