@@ -29,11 +29,16 @@ def mixers() -> str:
     text = (
         "Tokens per second, in brackets that over dot-product attention's at the same length, and the memory beyond the "
         f"weights. A model of {found['shape']['n_layers']} layers, width {found['shape']['dim']}, batches of "
-        f"{found['batch_tokens']:,} tokens, {found['threads']} thread{'s' * (found['threads'] > 1)}, float32; median of "
-        f"{max(line['rounds'] for line in found['lines'])} rounds, in turn. {_too_much(found)}"
+        f"{found['batch_tokens']:,} tokens, {found['threads']} thread{'s' * (found['threads'] > 1)}, float32; "
+        f"{_rounds(found)}. {_too_much(found)}"
         f"{source('mixers', found=found)}"
     )
     return f"{table(head, rows)}\n\n{text}"
+
+
+def _rounds(found: dict[str, Any]) -> str:
+    rounds = max(line["rounds"] for line in found["lines"])
+    return "one round" if rounds == 1 else f"median of {rounds} rounds, in turn"
 
 
 def _too_much(found: dict[str, Any]) -> str:
