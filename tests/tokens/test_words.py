@@ -79,7 +79,7 @@ def test_numbers_of_words_are_those_of_the_splitters_words(texts, keep_case):
     split = WordSplitter(halves, keep_case=keep_case)
     listed = Counter(word for text in texts for word in split(text))
     words = table_of(listed)
-    encoder = SpanEncoder(WordNumbers(words, split, keep_case=keep_case).encode, 1 << 20)
+    encoder = SpanEncoder(WordNumbers(words, split).encode, 1 << 20)
     numbers, offsets = encoder.encode(cut_words()(pa.array(texts, pa.string())))
     found = [[text_of(words, n) for n in numbers[a:b]] for a, b in pairwise(offsets)]
     assert found == [split(text) for text in texts]
@@ -87,7 +87,7 @@ def test_numbers_of_words_are_those_of_the_splitters_words(texts, keep_case):
 
 def test_words_that_are_not_listed_have_no_number():
     split = WordSplitter()
-    encoder = SpanEncoder(WordNumbers(table_of({"b": 2}), split, keep_case=False).encode, 1 << 20)
+    encoder = SpanEncoder(WordNumbers(table_of({"b": 2}), split).encode, 1 << 20)
     numbers, offsets = encoder.encode(cut_words()(pa.array(["a B c", "", "B b é"])))
     assert numbers.tolist() == [0, 0, 0]
     assert offsets.tolist() == [0, 1, 1, 3]
@@ -97,7 +97,7 @@ def test_a_encoder_that_forgets_gives_the_same():
     texts = [" ".join(str(n * n % 7919) for n in range(k, k + 3000)) for k in range(0, 30_000, 3000)]
     split = WordSplitter()
     words = table_of(Counter(word for text in texts for word in split(text)))
-    rows, encode = pa.array(texts), WordNumbers(words, split, keep_case=False).encode
+    rows, encode = pa.array(texts), WordNumbers(words, split).encode
     small, large = SpanEncoder(encode, 1 << 17), SpanEncoder(encode, 1 << 30)
     for got, expected in zip(small.encode(cut_words()(rows)), large.encode(cut_words()(rows)), strict=True):
         assert np.array_equal(got, expected)
@@ -116,7 +116,7 @@ def test_counts_of_runs_become_counts_of_words(texts):
         files.append(file.getvalue())
 
     table = SpillingTable(1 << 30, new_run)
-    fold_counts([table_of(runs)], split, keep_case=False, table=table)
+    fold_counts([table_of(runs)], split, table=table)
     table.spill()
     kept = keep_most_frequent(sum_runs([partial(pa.BufferReader, data) for data in files]), lambda size, number: True)
     expected = Counter(word for text in texts for word in split(text))

@@ -23,8 +23,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from wordpipe.engines.on_ray import TRIES, error_of_parts, parts_of
-from wordpipe.engines.work import EndedError, OnUnits, ShardProgress, ShardWork
+from wordpipe.engines.work import TRIES, EndedError, OnUnits, ShardProgress, ShardWork, error_of_parts, parts_of
 from wordpipe.errors import PeerError, WordpipeError
 from wordpipe.runtime import memory_bytes
 
@@ -158,10 +157,6 @@ class WorkerProcess:
         if (process := self._process) is not None:
             process.kill()
 
-    def close(self) -> None:
-        """End the process, which has nothing to do."""
-        self._end()
-
     def _made(self, number: int, on_units: OnUnits) -> str | None:
         """Make a shard; how the process died, if it did."""
         try:
@@ -178,7 +173,7 @@ class WorkerProcess:
                 else:
                     return None
         except (EOFError, ConnectionError):
-            return _death(self._end())
+            return _death(self.close())
 
     def _start(self) -> Connection:
         ours, theirs = Pipe()
@@ -192,8 +187,8 @@ class WorkerProcess:
         ours.send(self._work)
         return ours
 
-    def _end(self) -> int:
-        """The exit code of the process, which has ended then."""
+    def close(self) -> int:
+        """End the process; its exit code. For its own thread, or when no thread uses it."""
         process, pipe, self._process, self._pipe = self._process, self._pipe, None, None
         if pipe is not None:
             pipe.close()

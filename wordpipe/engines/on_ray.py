@@ -16,11 +16,10 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from wordpipe.engines.work import ShardProgress, ShardWork
+from wordpipe.engines.work import TRIES, ShardProgress, ShardWork, error_of_parts, parts_of
 from wordpipe.errors import BudgetError, ConfigError, PeerError, WordpipeError
 from wordpipe.runtime import Progress, Report, cpu_count
 
-TRIES = 3
 _UNDER_WAY = 2  # tasks for each processor, so that none waits for the driver
 _WAIT_S = 0.5  # between looks at a stop signal
 _STILL_S = 60.0  # without a shard, after which it is looked whether there is a machine for them
@@ -104,22 +103,6 @@ def _made(work: ShardWork, number: int, versions: dict[str, str]) -> dict[str, A
     except WordpipeError as error:
         return parts_of(error)
     return None
-
-
-def parts_of(error: WordpipeError) -> dict[str, Any]:
-    """An error as plain values, for another process."""
-    parts = {name: getattr(error, name) for name in ("where", "got", "expected", "hint")}
-    texts = {name: None if part is None else str(part) for name, part in parts.items()}
-    return {"class": type(error).__name__, "what": error.what, **texts}
-
-
-def error_of_parts(parts: dict[str, Any]) -> WordpipeError:
-    """The error that these are the parts of."""
-    from wordpipe import errors
-
-    kind = getattr(errors, parts["class"])
-    made: WordpipeError = kind(parts["what"], **{name: parts[name] for name in ("where", "got", "expected", "hint")})
-    return made
 
 
 def versions_of(libraries: Iterable[str]) -> dict[str, str]:

@@ -17,16 +17,14 @@ from typing import Any, TypeVar
 from wordpipe.engines.on_ray import (
     DEATHS,
     NOT_OURS,
-    TRIES,
-    error_of_parts,
     import_ray,
     outcome_of,
-    parts_of,
     ray_engine,
     refuse_other_versions,
     versions_of,
 )
 from wordpipe.engines.options import EngineOptions
+from wordpipe.engines.work import TRIES, error_of_parts, parts_of
 from wordpipe.errors import ConfigError, PeerError, WordpipeError
 from wordpipe.runtime import Progress, Report, Stopped, quiet, stop_signal
 

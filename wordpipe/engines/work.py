@@ -5,7 +5,10 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import Any, Protocol
 
+from wordpipe.errors import WordpipeError
 from wordpipe.runtime import Progress, Report
+
+TRIES = 3  # of a shard, whose processes die
 
 
 class ShardWork(Protocol):
@@ -137,3 +140,19 @@ class ShardProgress:
     def note(self, text: str) -> None:
         """A line for the screen."""
         self._report(Progress("note", note=text))
+
+
+def parts_of(error: WordpipeError) -> dict[str, Any]:
+    """An error as plain values, for another process."""
+    parts = {name: getattr(error, name) for name in ("where", "got", "expected", "hint")}
+    texts = {name: None if part is None else str(part) for name, part in parts.items()}
+    return {"class": type(error).__name__, "what": error.what, **texts}
+
+
+def error_of_parts(parts: dict[str, Any]) -> WordpipeError:
+    """The error that these are the parts of."""
+    from wordpipe import errors
+
+    kind = getattr(errors, parts["class"])
+    made: WordpipeError = kind(parts["what"], **{name: parts[name] for name in ("where", "got", "expected", "hint")})
+    return made

@@ -158,7 +158,7 @@ class _KnownRuns:
         """The rows of the words of new runs; of those without one, their number among `words`, marked."""
         import pyarrow as pa
 
-        folded = fold_runs(data, np.append(starts, ends[-1:]), self._split, keep_case=self._split.keep_case)
+        folded = fold_runs(data, np.append(starts, ends[-1:]), self._split)
         offsets = pa.py_buffer(folded.offsets.astype(np.int32))
         words = pa.StringArray.from_buffers(len(folded.offsets) - 1, offsets, pa.py_buffer(folded.data))
         rows = self._rows_of(words)

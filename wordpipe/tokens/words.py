@@ -116,19 +116,18 @@ class Folded:
     run_offsets: I64
 
 
-def fold_runs(data: U8, offsets: I64, split: WordSplitter, *, keep_case: bool) -> Folded:
+def fold_runs(data: U8, offsets: I64, split: WordSplitter) -> Folded:
     """The words of runs that the scanner has found.
 
     Args:
         data: uint8, the runs' UTF-8.
         offsets: int64 [runs + 1], where each begins and ends in `data`, one after the other.
-        split: gives the words of a run that is not plain ASCII.
-        keep_case: leave ASCII as it is (`split` knows by itself).
+        split: says whether case is kept, and gives the words of a run that is not plain ASCII.
     """
     data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
     is_wide = np.zeros(len(offsets) - 1, np.bool_)
     is_wide[np.searchsorted(offsets, np.flatnonzero(data >= 0x80), side="right") - 1] = True
-    plain = data if keep_case else _LOWER[data]
+    plain = data if split.keep_case else _LOWER[data]
     if not is_wide.any():
         return Folded(plain, offsets, np.arange(len(offsets), dtype=np.int64))
     # what is not plain ASCII becomes Python strings
@@ -145,21 +144,18 @@ def fold_runs(data: U8, offsets: I64, split: WordSplitter, *, keep_case: bool) -
     return Folded(words, word_offsets, offsets_of(words_per_run))
 
 
-def fold_counts(
-    parts: Iterable["StringCounts"], split: WordSplitter, *, keep_case: bool, table: "SpillingTable"
-) -> None:
+def fold_counts(parts: Iterable["StringCounts"], split: WordSplitter, *, table: "SpillingTable") -> None:
     """Counts of words out of counts of runs.
 
     Args:
         parts: runs as the scanner found them, and how often each occurs.
         split: gives the words of a run.
-        keep_case: whether words are counted as written.
         table: out: the words are counted here.
     """
     for part in parts:
         for start in range(0, len(part), _AT_ONCE):
             stop = min(len(part), start + _AT_ONCE)
-            folded = fold_runs(part.data, part.offsets[start : stop + 1], split, keep_case=keep_case)
+            folded = fold_runs(part.data, part.offsets[start : stop + 1], split)
             offsets = folded.offsets.astype(np.int32)
             weights = np.repeat(part.counts[start:stop], np.diff(folded.run_offsets))
             table.add(folded.data, offsets[:-1], offsets[1:], weights)
@@ -171,13 +167,12 @@ class WordNumbers:
     Args:
         words: the list; a word's number is its row.
         split: gives the words of a run.
-        keep_case: whether words are listed as written.
     """
 
-    def __init__(self, words: "StringCounts", split: WordSplitter, *, keep_case: bool) -> None:
+    def __init__(self, words: "StringCounts", split: WordSplitter) -> None:
         from wordpipe.tokens.kernels.table import StringTable  # not above: a query splits words without numba
 
-        self._split, self._keep_case = split, keep_case
+        self._split = split
         self._table = StringTable()
         self._table.look_up(words.data, *words.spans, np.empty(len(words), np.int32))
 
@@ -187,7 +182,7 @@ class WordNumbers:
         Returns:
             uint32 [words], and int64 [runs + 1]: which of them are each run's.
         """
-        folded = fold_runs(data, np.append(starts, ends[-1:]), self._split, keep_case=self._keep_case)
+        folded = fold_runs(data, np.append(starts, ends[-1:]), self._split)
         numbers = np.empty(len(folded.offsets) - 1, np.int32)
         offsets = folded.offsets.astype(np.int32)
         self._table.find(folded.data, offsets[:-1], offsets[1:], numbers)

@@ -219,7 +219,7 @@ class EncodeShards:
         with source.cache.open(WORDS) as file, pq.ParquetFile(file, memory_map=False, pre_buffer=False) as table:
             words = StringCounts.from_batches(table.iter_batches(use_threads=False))
         split = WordSplitter(run_splitter(tokenizers[0]), keep_case=self.keep_case)
-        return source, CorpusEncoder(tokenizers, WordNumbers(words, split, keep_case=self.keep_case), threads)
+        return source, CorpusEncoder(tokenizers, WordNumbers(words, split), threads)
 
     def make(self, number: int, state: tuple[OpenShards, CorpusEncoder], on_units: OnUnits) -> None:
         """See `ShardWork`."""

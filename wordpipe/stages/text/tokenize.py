@@ -180,7 +180,7 @@ def _write_words(
             yield file
 
     table = SpillingTable(chosen.memory_bytes // 4, new_run)
-    fold_counts(reported(sum_runs(counted.runs["words"]), 0), split, keep_case=chosen.keep_case, table=table)
+    fold_counts(reported(sum_runs(counted.runs["words"]), 0), split, table=table)
     table.spill()
     kept = keep_most_frequent(
         reported(sum_runs([partial(path.open, "rb") for path in runs]), PARTS),
