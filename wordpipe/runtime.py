@@ -11,18 +11,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from wordpipe.errors import BudgetError, ConfigError
 
 if TYPE_CHECKING:
     import torch
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +219,30 @@ def die_by(signum: int) -> int:
     os.kill(os.getpid(), signum)
     time.sleep(0.1)
     return 128 + signum
+
+
+def ahead(items: Iterable[Item], waiting: int) -> Iterator[Item]:
+    """The items, made in a thread of their own while the caller is at work on those before.
+
+    Args:
+        items: made by one thread; what making one raises is raised where it is taken.
+        waiting: so many are made before they are taken, at most; 0: no thread, each is made when it is taken.
+    """
+    if not waiting:
+        yield from items
+        return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    end, iterator, made = object(), iter(items), deque[Future[Any]]()
+    with ThreadPoolExecutor(1) as maker:
+        try:
+            made.extend(maker.submit(next, iterator, end) for _ in range(waiting))
+            while (item := made.popleft().result()) is not end:
+                made.append(maker.submit(next, iterator, end))
+                yield item
+        finally:
+            for future in made:
+                future.cancel()
 
 
 class Stopwatch:

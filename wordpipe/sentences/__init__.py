@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         transform_kind,
     )
     from wordpipe.sentences.explain import explained_cosine
+    from wordpipe.sentences.kernels import sum_texts
     from wordpipe.sentences.pooling import Pooling, merge_windows, pool_hidden, pool_packed, pool_rows
     from wordpipe.sentences.sentence_transformers import sentence_transformers_files
     from wordpipe.sentences.static_encoder import (
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
         unspaced_share,
         word_tokenizer,
     )
-    from wordpipe.sentences.static_sums import sum_texts
     from wordpipe.sentences.text_rows import TOKENIZER_FILE, FoundRows, TokenRows, WordRows, sum_rows
     from wordpipe.sentences.transformer_encoder import ArrayStates, HiddenModel, TransformerEncoder
     from wordpipe.sentences.transforms import (

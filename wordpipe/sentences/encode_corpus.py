@@ -7,15 +7,16 @@ units, a few thousand rows at a time; `plan_vectors` finds the texts that must b
 Shapes: U units of the corpus, R rows of the previous artifact, N stored vectors of D numbers.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from blake3 import blake3
 from numpy.typing import NDArray
 
 from wordpipe.artifacts import DocumentStarts
@@ -24,10 +25,15 @@ from wordpipe.sentences.encoder import TextEncoder
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.windows import Ids, gathered, pack_sentences
 
-_KEY_BYTES = 16  # two of a billion texts share 128 bits once in 10**20 corpora
+_MAX_PLAIN_BYTES = 20_000  # hashed without compiled code: 0.05 s, where the import of numba takes 0.4
+_SECRET = np.frombuffer(os.urandom(16), np.uint64)  # so that nobody can write texts that collide
+_START = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+_ALL = (1 << 64) - 1
 _CHUNK = 4096  # texts encoded at a time; sorted by length within
 _CHUNK_BYTES = 16 << 20  # so that a chunk of books needs no more memory than one of sentences
 _BLOCK_ROWS = 4096
+
+Keys: TypeAlias = NDArray[np.uint64]  # (N, 2), of N texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +191,83 @@ class VectorPlan:
     gone: int
 
 
-def text_keys(texts: pa.StringArray) -> NDArray[np.uint64]:
-    """uint64 (N, 2): the first 128 bits of the BLAKE3 of each text; 16 bytes of memory and about 1 µs for each."""
-    digests = [blake3(text).digest(_KEY_BYTES) for text in texts.cast(pa.binary()).to_pylist()]
-    return np.frombuffer(b"".join(digests), np.dtype("<u8")).reshape(-1, 2)
-
-
-def no_keys() -> NDArray[np.uint64]:
+def no_keys() -> Keys:
     """The keys of no texts."""
     return np.zeros((0, 2), np.uint64)
 
 
-def plan_vectors(previous: NDArray[np.uint64], texts: NDArray[np.uint64]) -> VectorPlan:
+def text_keys(texts: pa.StringArray, *, compiled: bool | None = None, secret: Keys = _SECRET) -> Keys:
+    """The keys of N texts, (N, 2) uint64, to compare with others of the same secret.
+
+    128 bits, by which equal texts are found without keeping them: two of a billion texts share one once in 10**20 corpora. A
+    few are hashed in plain Python, which needs no import of numba; many by compiled code, to the same keys.
+
+    Args:
+        texts: string (N,), without nulls.
+        compiled: whether compiled code hashes them; None: where it pays. The result is the same.
+        secret: (2,) uint64; that of this process.
+
+    Source: Aumasson and Bernstein 2012, "SipHash: a fast short-input PRF": SipHash-2-4, with the 128 bits of the authors' code.
+    """
+    if not len(texts):
+        return no_keys()
+    wide = texts.cast(pa.large_string()) if pa.types.is_string(texts.type) else texts
+    _, ends, data = wide.buffers()
+    starts_N1 = np.frombuffer(ends, np.int64, len(wide) + 1, wide.offset * 8)
+    data_B = np.frombuffer(data if data is not None else b"", np.uint8)
+    if compiled is None:
+        compiled = int(starts_N1[-1] - starts_N1[0]) > _MAX_PLAIN_BYTES
+    if not compiled:
+        return _hash_plainly(data_B.tobytes(), starts_N1, secret)
+    from wordpipe.sentences.kernels import hash_texts
+
+    keys_N2 = np.empty((len(wide), 2), np.uint64)
+    hash_texts(data_B, starts_N1, secret, keys_N2)
+    return keys_N2
+
+
+def _hash_plainly(data: bytes, starts_N1: NDArray[np.int64], secret: Keys) -> Keys:
+    """The keys in plain Python, as section 2 of the paper has them."""
+    found = []
+    for first, stop in zip(starts_N1.tolist(), starts_N1[1:].tolist(), strict=False):
+        text = data[first:stop]
+        last = text[len(text) & ~7 :].ljust(7, b"\0") + bytes([len(text) & 255])
+        state = [start ^ int(secret[n & 1]) for n, start in enumerate(_START)]
+        state[1] ^= 0xEE
+        for at in range(0, len(text) & ~7, 8):
+            _take(state, int.from_bytes(text[at : at + 8], "little"))
+        _take(state, int.from_bytes(last, "little"))
+        for number, position in ((0xEE, 2), (0xDD, 1)):
+            state[position] ^= number
+            for _ in range(4):
+                _turn(state)
+            found.append(state[0] ^ state[1] ^ state[2] ^ state[3])
+    return np.array(found, np.uint64).reshape(-1, 2)
+
+
+def _take(state: list[int], word: int) -> None:
+    state[3] ^= word
+    _turn(state)
+    _turn(state)
+    state[0] ^= word
+
+
+def _turn(state: list[int]) -> None:
+    """One round."""
+    a, b, c, d = state
+    a, c = (a + b) & _ALL, (c + d) & _ALL
+    b, d = _left(b, 13) ^ a, _left(d, 16) ^ c
+    a, c = (_left(a, 32) + d) & _ALL, (c + b) & _ALL
+    d, b = _left(d, 21) ^ a, _left(b, 17) ^ c
+    state[:] = a, b, _left(c, 32), d
+
+
+def _left(number: int, bits: int) -> int:
+    """64 bits, turned to the left."""
+    return (number << bits | number >> (64 - bits)) & _ALL
+
+
+def plan_vectors(previous: Keys, texts: Keys) -> VectorPlan:
     """Find the texts that must be encoded. Takes about 80 bytes of memory for each text.
 
     Args:
@@ -205,12 +276,14 @@ def plan_vectors(previous: NDArray[np.uint64], texts: NDArray[np.uint64]) -> Vec
     """
     rows, units = len(previous), len(texts)
     keys = np.concatenate([previous, texts])
-    # stable: of equal ones the first comes first, and previous rows before all
-    order = np.lexsort((keys[:, 1], keys[:, 0]))
-    opens = np.ones(len(keys), np.bool_)
-    opens[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+    order = np.argsort(keys[:, 0])
+    opens, differ = _changes(keys[order])
+    if differ:  # texts that share half of a key, once in a hundred corpora of a billion: the other half is sorted, too
+        order = np.lexsort((keys[:, 1], keys[:, 0]))
+        opens, _ = _changes(keys[order])
     first = np.empty(len(keys), np.int64)
-    first[order] = order[opens][np.cumsum(opens) - 1]
+    if len(keys):  # of equal ones the first; previous rows come before all
+        first[order] = np.minimum.reduceat(order, np.flatnonzero(opens))[np.cumsum(opens) - 1]
     of_unit = first[rows:]
     # a text is encoded where it comes first, and the others have its number
     encode = of_unit == np.arange(rows, rows + units)
@@ -226,6 +299,12 @@ def plan_vectors(previous: NDArray[np.uint64], texts: NDArray[np.uint64]) -> Vec
         reused=reused,
         gone=int(np.isin(first[:rows], of_unit, invert=True).sum()),
     )
+
+
+def _changes(keys: Keys) -> tuple[NDArray[np.bool_], bool]:
+    """Which keys, (N,), are not the one before; and whether some of these share their first half."""
+    first, second = (keys[1:, half] != keys[:-1, half] for half in (0, 1))
+    return np.concatenate([np.ones(min(len(keys), 1), np.bool_), first | second]), bool((second & ~first).any())
 
 
 def chunks_of(texts: Iterable[pa.StringArray]) -> Iterator[list[str]]:

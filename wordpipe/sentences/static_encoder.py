@@ -221,7 +221,7 @@ class StaticEncoder(TextEncoder):
         if len(found.ids) <= MAX_PLAIN_ROWS:
             unit_ND, norms_N = _unit_plainly(self._table_VD, found)
         else:
-            from wordpipe.sentences.static_sums import unit_texts
+            from wordpipe.sentences.kernels import unit_texts
 
             unit_ND, norms_N = np.empty((n, self._table_VD.shape[1]), np.float32), np.empty(n, np.float32)
             unit_texts(self._table_VD, found.ids, found.offsets, unit_ND, norms_N)
@@ -233,7 +233,7 @@ class StaticEncoder(TextEncoder):
 def _unit_plainly(
     table_VD: npt.NDArray[np.float32], found: FoundRows
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """What `static_sums.unit_texts` gives, to the bit: the sums at length 1 (N, D), and how long they were (N,)."""
+    """What `kernels.unit_texts` gives, to the bit: the sums at length 1 (N, D), and how long they were (N,)."""
     sums_ND = sum_rows(table_VD, found)
     squares_N = np.add.accumulate(sums_ND * sums_ND, axis=1)[:, -1]
     norms_N = np.sqrt(squares_N)

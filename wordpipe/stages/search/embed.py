@@ -42,7 +42,7 @@ from wordpipe.artifacts import (
     vector_column,
 )
 from wordpipe.errors import InputError
-from wordpipe.runtime import Stopwatch
+from wordpipe.runtime import Stopwatch, ahead
 from wordpipe.sentences import (
     MAX_MEAN_COSINE,
     MIN_TEXTS,
@@ -79,6 +79,7 @@ from wordpipe.stages.sources import SourceLike
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
 _OF_TRANSFORM = ("transform", "components", "dims")
 _NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device"}  # untransformed ones
+_AHEAD = 4  # batches of units: what one thread is at work on, and what keeps the other busy
 _MANY_DROPPED = 0.05  # of the units
 
 
@@ -156,23 +157,25 @@ class _Source:
     artifact: Artifact
     cutter: UnitCutter
 
-    def units(self, phase: str | None, *, whole: bool = False) -> Iterator[tuple[slice, UnitBatch]]:
-        """All units in order, each batch with its place among them; progress is reported as this phase, or not.
+    @property
+    def n_rows(self) -> int:
+        """Of the corpus."""
+        return row_count(self.artifact, "corpus")
+
+    @property
+    def waiting(self) -> int:
+        """Batches that a thread of their own makes ahead: none for one thread."""
+        return _AHEAD if self.job.threads > 1 else 0
+
+    def units(self, *, whole: bool = False) -> Iterator[tuple[slice, UnitBatch]]:
+        """All units in order, each batch with its place among them.
 
         `whole` reads all columns of the corpus, not only those that units are cut by.
         """
-        done = 0
-        for units in self.cutter.read(self._rows(phase, None if whole else self.cutter.columns)):
+        columns, done = None if whole else self.cutter.columns, 0
+        for units in self.cutter.read(read_batches(self.artifact, "corpus", columns, expected=CORPUS)):
             yield slice(done, done + len(units)), units
             done += len(units)
-
-    def _rows(self, phase: str | None, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-        done, total = 0, row_count(self.artifact, "corpus")
-        for batch in read_batches(self.artifact, "corpus", columns, expected=CORPUS):
-            yield batch
-            done += len(batch)
-            if phase is not None:
-                self.job.report(phase, done, total, "sentences")
 
 
 @dataclass(frozen=True)
@@ -240,10 +243,12 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
 
 def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -> tuple[VectorPlan, _Previous | None]:
     """Which texts are encoded, and what is taken from the previous artifact, if anything still is; shards are cut, too."""
-    job, keys = source.job, [no_keys()]
-    for _, units in source.units("comparing"):
+    job, keys, done = source.job, [no_keys()], 0
+    for _, units in ahead(source.units(), source.waiting):
         keys.append(text_keys(units.embedded))
         cutter.add(len(units.rows), len(units))
+        done += len(units.rows)
+        job.report("comparing", done, source.n_rows, "sentences")
     keys_U2 = np.concatenate(keys)
     plan = plan_vectors(no_keys() if previous is None else previous.keys, keys_U2)
     if previous is not None:
@@ -392,14 +397,16 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     kept_as = {field.name: _as_now(field, source.artifact, further) for field in further}  # by name in the corpus
     schema = sentences_schema(transform.dim, pa.schema(kept_as.values()))
     in_corpus = {field.name: name for name, field in kept_as.items()}
-    sum_K, written, dropped = np.zeros(transform.dim), 0, 0
-    with job.table("sentences", schema) as table:
-        for at, units in source.units("writing", whole=True):
+    sum_K, done = np.zeros(transform.dim), 0
+
+    def made() -> Iterator[tuple[pa.RecordBatch, NDArray[np.float64], int]]:
+        """Rows, the sum of their vectors, and how many rows of the corpus they come from."""
+        row = 0
+        for at, units in source.units(whole=True):
             vectors_UK, empty_U = vectors.take(at, transform)
             kept_NK, mask = vectors_UK[~empty_U], pa.array(~empty_U)
-            sum_K += kept_NK.sum(axis=0, dtype=np.float64)
             own = {
-                "row": pa.array(np.arange(written, written + len(kept_NK), dtype=np.int64)),
+                "row": pa.array(np.arange(row, row + len(kept_NK), dtype=np.int64)),
                 "text": units.text.filter(mask),
                 "vector": vector_column(kept_NK),
             }
@@ -407,9 +414,21 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
                 own[name] if name in own else units.column(in_corpus.get(name, name)).filter(mask)
                 for name in schema.names
             ]
-            table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
-            written += len(kept_NK)
-            dropped += int(empty_U.sum())
+            row += len(kept_NK)
+            yield (
+                pa.RecordBatch.from_arrays(arrays, schema=schema),
+                kept_NK.sum(axis=0, dtype=np.float64),
+                len(units.rows),
+            )
+
+    with job.table("sentences", schema) as table:
+        for rows, sum_of_rows_K, n_read in ahead(made(), source.waiting):
+            table.write(rows)
+            sum_K += sum_of_rows_K
+            done += n_read
+            job.report("writing", done, source.n_rows, "sentences")
+    written = table.rows
+    dropped = len(vectors.plan.encode) - written
     if not written:
         raise InputError("nothing is left of the vectors after the transform", hint="use --transform none")
     job.counts |= {"sentences": written, "dropped_without_vector": dropped}
