@@ -207,7 +207,7 @@ def text_keys(texts: pa.StringArray, *, compiled: bool | None = None, secret: Ke
         compiled: whether compiled code hashes them; None: where it pays. The result is the same.
         secret: (2,) uint64; that of this process.
 
-    Source: Aumasson and Bernstein 2012, "SipHash: a fast short-input PRF": SipHash-2-4, with the 128 bits of the authors' code.
+    Source: Aumasson and Bernstein 2012, "SipHash: a fast short-input PRF": SipHash-2-4, of 128 bits as in the authors' code.
     """
     if not len(texts):
         return no_keys()
