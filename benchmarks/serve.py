@@ -10,7 +10,8 @@ them, a plain server of twenty lines over the same FAISS index (peers/faiss_serv
 takes its share of the same cores. Hostile requests are damaged bodies, headers, paths and parameters on raw connections, by
 four processes, beside clients that send a letter a second; each must end in an answer that is not 500 or in a closed
 connection, and the server must answer afterwards. `load_before` is the mean number of processes that wanted to run in the
-minute before: above the number of cores the times say little. Exit code 0: by vectors p50 is below 30 ms and p95 below 100 ms, memory grows by less than 5 %, and no hostile request ends in 500.
+minute before: above the number of cores the times say little. Exit code 0: by vectors p50 is below 30 ms and p95 below 100
+ms, memory grows by less than 5 %, and no hostile request ends in 500.
 """
 
 import argparse
