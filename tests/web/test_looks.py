@@ -1,12 +1,14 @@
 """`/attention`, `/map`, `/doctor`: the numbers of the commands, made once of a generation, and never waited for long."""
 
 import threading
+import time
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 
 import wordpipe
-from wordpipe.errors import InputError
 from wordpipe.web.endpoints import looks
 from wordpipe.web.page import search_view
 
@@ -105,11 +107,33 @@ def test_what_takes_long_is_not_waited_for_and_goes_on(serving, built, monkeypat
     assert len(begun) == 1
 
 
-def test_what_takes_too_long_ends_with_the_command_to_run():
-    report = looks._ends_after(-1.0, "wordpipe doctor x")
-    with pytest.raises(InputError, match="too long for a server") as raised:
-        report(None)
-    assert raised.value.hint == "wordpipe doctor x"
+def test_what_takes_too_long_ends_with_the_command_to_run(serving, built, monkeypatch):
+    monkeypatch.setattr(looks, "_LONGEST", -1.0)
+    client = serving(built / "words")
+    for path in ("/doctor", "/map?layout=pca"):
+        error = client.get(path).json()["error"]
+        assert "too long for a server" in error["what"]
+        assert error["hint"].startswith("wordpipe ")
+
+
+def test_a_server_that_ends_ends_what_takes_long(built, monkeypatch):
+    begun, reports = threading.Event(), []
+
+    def endless(artifact, *, sample, run):
+        while True:
+            begun.set()
+            run.report(None)
+            reports.append(1)
+
+    monkeypatch.setattr(looks, "examine", endless)
+    monkeypatch.setattr(looks, "_PATIENCE", 0.05)
+    with wordpipe.serve(built / "words", port=0) as server:
+        with pytest.raises(HTTPError):
+            urlopen(server.url + "/doctor", timeout=20)
+        assert begun.wait(10)
+    n = len(reports)
+    time.sleep(0.05)
+    assert len(reports) == n
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ _OF_MODELS: dict[str, tuple[str, ...]] = {
 _POLL_S = 0.5  # between two looks at the manifests: a `stat` each
 _RETRY_S = 5.0  # before a generation that could not be opened is tried again
 _REMEMBERED = 32  # of a generation
+_LAST_S = 10.0  # for slow work to see that it is to end: a thread in the middle of it may not outlive the interpreter
 _WARM_TEXT = "warm"
 
 Report = Callable[[str], None]
@@ -347,7 +348,7 @@ class ServedArtifacts:
 
     def close(self) -> None:
         """Close all, when no request is at work."""
-        self.slow.stop()
+        self.slow.stop(_LAST_S)
         for one in self.by_name.values():
             one.batcher.stop()
             one.current.retire()

@@ -66,7 +66,7 @@ class LooksApi:
         params.end()
 
         def make() -> dict[str, Any]:
-            run = RunOptions(report=_ends_after(_LONGEST, f"wordpipe map {shlex.quote(str(served.path))} -o map.html"))
+            run = self._bounded(f"wordpipe map {shlex.quote(str(served.path))} -o map.html")
             return _mapped(map_of(generation.opened.artifact, _MAPPED, layout=layout, run=run))
 
         with served.lease() as generation:
@@ -82,14 +82,23 @@ class LooksApi:
         command = f"wordpipe doctor {shlex.quote(str(served.path))}"
 
         def make() -> dict[str, Any]:
-            run = RunOptions(report=_ends_after(_LONGEST, command))
-            found = examine(generation.opened.artifact, sample=_SAMPLE, run=run)
+            found = examine(generation.opened.artifact, sample=_SAMPLE, run=self._bounded(command))
             return {name: found[name] for name in ("kind", "metrics", "findings")}
 
         with served.lease() as generation:
             found = await self._artifacts.look(generation, "doctor", make, self._seconds)
         about = {"artifact": served.name, "digest": generation.digest, "sample": _SAMPLE, "command": command}
         return json_reply({**about, **found})
+
+    def _bounded(self, command: str) -> RunOptions:
+        """Options of work that ends, with InputError, once it has taken too long, or the server is to end."""
+        ends = time.monotonic() + _LONGEST
+
+        def report(_: Progress) -> None:
+            if time.monotonic() > ends or self._artifacts.slow.is_stopping:
+                raise InputError(f"this takes longer than {_LONGEST:g} s, too long for a server", hint=command)
+
+        return RunOptions(report=report)
 
     def _text(self, text: str) -> str:
         return checked_text(text, "the text", self._settings.max_chars)
@@ -125,14 +134,3 @@ def _mapped(shown: WordMap) -> dict[str, Any]:
         "layout": shown.layout, "neighbours_kept": round(shown.neighbours_kept, 4), "points": points,
         "groups": [shown.group_names[colour] for colour in colours],
     }  # fmt: skip
-
-
-def _ends_after(seconds: float, command: str) -> Any:
-    """Takes progress, and ends the work once it has taken so long. It raises InputError."""
-    ends = time.monotonic() + seconds
-
-    def report(_: Progress) -> None:
-        if time.monotonic() > ends:
-            raise InputError(f"this takes longer than {seconds:g} s, too long for a server", hint=command)
-
-    return report
