@@ -12,7 +12,7 @@ _TOKENS = 32  # of the table's rows and columns
 _SHADES = 10  # of a cell, in page.css
 _WIDTH, _LOWEST = 1_000, 260  # of the map
 _MARGIN = 24
-_LETTER = 8.2, 19  # about the width and the height of a label's letter
+_LETTER = 9.4, 20  # about the width and the height of a label's letter
 _COMMON = 40  # words of a group that are listed
 
 
