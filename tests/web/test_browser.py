@@ -364,7 +364,10 @@ VIEWS = {
     "words": "/?tab=words&word=water",
     "unknown": "/?tab=words&word=watre",
     "model": "/?tab=model&fill=The+%5BMASK%5D+sea&predict=red",
+    "attention": "/?tab=model&attend=Salt+draws+water+out.&layer=1",
+    "map": "/?tab=words&map=pca",
     "about": "/?tab=about",
+    "doctor": "/?tab=about&doctor=words",
     "hostile": "/?index=hostile&q=salt",
 }
 
@@ -414,6 +417,43 @@ def test_the_page_answers_without_a_script(see):
     page.get_by_text("Filters").click()
     page.locator("#filters a", has_text="de").first.click()
     assert "f=" in page.url
+
+
+def test_a_script_folds_what_the_server_folds(see):
+    shown = []
+    for scripts in (True, False):
+        page = see(java_script_enabled=scripts).go("/?index=records&q=bees+find+home&k=20")
+        page.wait_for_selector(f"{HITS} p.about")
+        if scripts:
+            page.wait_for_selector(f"{HITS} .why-button")
+        shown.append(page.locator(f"{HITS} > .others > summary").all_inner_texts())
+    assert shown[0] == shown[1] != []
+
+
+def test_attention_by_keys_alone(see):
+    seen = see()
+    page = seen.go("/?tab=model")
+    page.focus("#attend")
+    page.keyboard.type("salt and <b>water</b>")
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.innerText") == "Look":
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".heat")
+    assert "mean of its heads" in page.locator(".models").inner_text()
+    rows = page.locator(".heat tbody tr").count()
+    assert page.locator(".heat thead th").count() == rows
+    sums = [
+        sum(float(one.get_attribute("title")) for one in row.locator("td").all())
+        for row in page.locator(".heat tbody tr").all()
+    ]
+    assert sums == pytest.approx([1.0] * rows, abs=0.01)
+    assert page.locator(".heat b").count() == 0
+    page.select_option("select[name=head]", "1")
+    page.get_by_role("button", name="Look").click()
+    page.wait_for_selector("text=head 1.")
+    assert seen.errors == []
 
 
 @pytest.mark.parametrize("scheme", [pytest.param("light"), pytest.param("dark", marks=pytest.mark.slow)])

@@ -117,7 +117,9 @@ def test_what_is_asked_is_only_text(client, text):
     for params in (
         {"q": text},
         {"tab": "words", "word": text},
-        {"tab": "model", "fill": text, "predict": text, "complete": text},
+        {"tab": "model", "fill": text, "predict": text, "complete": text, "attend": text},
+        {"tab": "model", "attend": "a", "layer": text, "kind": text},
+        {"tab": "about", "doctor": text},
         {"q": "a", "where": text},
         {"q": "a", "f": json.dumps([[text, text]])},
         {"tab": text},
@@ -147,6 +149,49 @@ def test_models(client):
     assert "labels" in page.text
     assert page.all("form", **{"data-ability": "complete"})
     assert get(client, tab="model", fill="no gap").all("div", role="alert")
+
+
+def test_attention_is_a_table_with_numbers(client):
+    page = get(client, tab="model", attend="Salt draws water out of bread.", layer="1", head="1", attend_by="model")
+    cells = page.all("td", title=None) or [one for name, one in page.elements if name == "td" and "title" in one]
+    n = len(page.all("th", scope="row"))
+    assert len(cells) == n * n
+    assert len(page.all("th", scope="col")) == n
+    assert "encoder, layer 1, head 1" in page.text
+    page = get(client, tab="model", attend="salt and water " * 20, attend_by="model")
+    assert re.search(r"the first 32 of \d+ tokens are shown", page.text)
+    assert len(page.all("th", scope="row")) == 32
+    assert "mean of its heads" in page.text
+    assert get(client, tab="model", attend="salt", layer="99").all("div", role="alert")
+
+
+def test_words_on_a_map(client, monkeypatch):
+    assert any("map=1" in one.get("href", "") for one in get(client, tab="words").all("a"))
+    monkeypatch.setattr("wordpipe.web.endpoints.looks.has_umap", lambda: False)
+    page = get(client, tab="words", map="pca")
+    assert len(page.all("svg", role="img")) == 1
+    n = len(page.all("circle"))
+    assert f"The {n} commonest words of “words”" in page.text
+    assert "laid out by PCA" in page.text
+    assert "pip install" in page.text
+    assert len([one for one in page.all("a") if "word=" in one["href"]]) > 10
+
+
+def test_findings_of_doctor(client):
+    assert any("doctor=words" in one.get("href", "") for one in get(client, tab="about").all("a"))
+    page = get(client, tab="about", doctor="words")
+    assert page.all("div", id="doctor")
+    assert "wordpipe doctor" in page.text
+    assert "next: " in page.text
+    assert not get(client, tab="about", doctor="nonsense").all("div", id="doctor")
+    assert get(client, tab="about", doctor="colours").all("div", role="alert")
+
+
+def test_near_duplicates_are_folded_without_a_script(client):
+    page = get(client, q="bees find their way home", k="20")
+    assert page.all("details", **{"class": "others"})
+    assert "nearly the same" in page.text
+    assert len(page.all("li", **{"class": "hit"})) == 20
 
 
 def test_what_is_served(client):

@@ -169,10 +169,10 @@ def test_facets_count_the_values_of_fields(client):
 
 def test_about_says_what_can_be_asked(client, built):
     found = {one["name"]: one for one in client.get("/about").json()["artifacts"]}
-    assert found["records"]["can"] == ["search", "similar", "embed"]
-    assert found["words"]["can"] == ["search", "neighbours", "embed"]
-    assert found["model"]["can"] == ["fill", "embed"]
-    assert found["clm"]["can"] == ["complete", "embed"]
+    assert found["records"]["can"] == ["search", "similar", "embed", "examine"]
+    assert found["words"]["can"] == ["search", "neighbours", "embed", "map", "examine"]
+    assert found["model"]["can"] == ["fill", "embed", "attend", "examine"]
+    assert found["clm"]["can"] == ["complete", "embed", "attend", "examine"]
     assert found["colours"]["can"] == ["predict"]
     assert (found["records"]["rows"], found["clm"]["rows"]) == (40, None)
     whole = client.get("/about", params={"artifact": "index"}).json()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         COLOURS,
         GRID,
         INSTALL_UMAP,
+        WordMap,
         close_gaps,
         colour_order,
         group_by_direction,

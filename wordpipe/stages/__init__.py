@@ -16,7 +16,16 @@ if TYPE_CHECKING:
         Estimator,
         total,
     )
-    from wordpipe.stages.evaluate.doctor import NORMS, Figures, best_transform, diagnose, doctor, rate, unit_sample
+    from wordpipe.stages.evaluate.doctor import (
+        NORMS,
+        Figures,
+        best_transform,
+        diagnose,
+        doctor,
+        examine,
+        rate,
+        unit_sample,
+    )
     from wordpipe.stages.evaluate.language_model import evaluate_model
     from wordpipe.stages.evaluate.predictions import evaluate_predictions
     from wordpipe.stages.evaluate.retrieval import evaluate_retrieval, open_collection
@@ -25,11 +34,12 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer
     from wordpipe.stages.evaluate.words import evaluate_words
     from wordpipe.stages.inputs import file_entry, model_entry
+    from wordpipe.stages.inspected import Inspected, inspected_of, is_transformer
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
-    from wordpipe.stages.look.attention import attention
+    from wordpipe.stages.look.attention import AttendedText, attend_in, attention
     from wordpipe.stages.look.diff import diff
     from wordpipe.stages.look.folder import FoundArtifact, look_into
-    from wordpipe.stages.look.map import map_words
+    from wordpipe.stages.look.map import map_of, map_words
     from wordpipe.stages.look.params import parameters
     from wordpipe.stages.look.plot import plot, run_figures
     from wordpipe.stages.look.show import segment, show, verify

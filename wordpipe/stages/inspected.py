@@ -27,7 +27,7 @@ from wordpipe.artifacts import (
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.metrics import words_of_tokens
 from wordpipe.stages.job import PathLike
-from wordpipe.stages.models import OpenModel, open_model
+from wordpipe.stages.models import OpenModel, model_of, open_model
 from wordpipe.stages.sources import refuse_headless
 from wordpipe.stages.text.targets import source_ids
 from wordpipe.tokens import library_errors, open_tokenizer, read_tokenizer
@@ -260,22 +260,7 @@ def inspect_model(path: PathLike, *, verify: bool = True) -> Inspected:
     folder = Path(path)
     if is_artifact(folder) or not (folder / _CONFIG).is_file():
         with Artifact(folder, ["model"], verify=verify) as artifact:
-            files, manifest = BundledFiles(artifact), artifact.manifest
-            about: dict[str, Any] = {
-                "command": manifest.command, "facts": manifest.facts, "settings": manifest.settings,
-                "inputs": _inputs_of(artifact), "made_of": tuple(entry.kind for entry in manifest.inputs),
-            }  # fmt: skip
-            if _CONFIG not in files and manifest.command == CONTRASTIVE:
-                raise ArtifactError(
-                    "the model adds up the vectors of words: it has no attention", where=folder, expected="a transformer",
-                    hint=see_its_vectors(folder),
-                )  # fmt: skip
-            with files.damage("the model cannot be read"):
-                if _is_headed(files[_CONFIG]):
-                    tokenizer = open_tokenizer(files[TOKENIZER], where=str(folder / TOKENIZER))
-                    return _headed(folder, _load_headed(files.__getitem__, artifact.names()), tokenizer, about)
-        opened = open_model(folder, verify=False)
-        return Inspected(str(folder), opened.model.eval(), opened.tokenizer, opened, notes=opened.notes, **about)
+            return inspected_of(artifact)
     refuse_headless(folder)
 
     def read(name: str) -> bytes:
@@ -286,6 +271,43 @@ def inspect_model(path: PathLike, *, verify: bool = True) -> Inspected:
         return _headed(folder, _load_headed(read, names), read_tokenizer(folder), {})
     opened = open_model(folder, verify=verify)
     return Inspected(str(folder), opened.model.eval(), opened.tokenizer, opened, notes=opened.notes)
+
+
+def inspected_of(artifact: Artifact, language_model: OpenModel | None = None) -> Inspected:
+    """The model of an open artifact.
+
+    Args:
+        artifact: of a model of any kind.
+        language_model: the same model, where it is in memory already and has no head.
+
+    Raises:
+        ArtifactError: as from `inspect_model`.
+    """
+    folder, files, manifest = artifact.path, BundledFiles(artifact), artifact.manifest
+    about: dict[str, Any] = {
+        "command": manifest.command, "facts": manifest.facts, "settings": manifest.settings,
+        "inputs": _inputs_of(artifact), "made_of": tuple(entry.kind for entry in manifest.inputs),
+    }  # fmt: skip
+    if _CONFIG not in files and manifest.command == CONTRASTIVE:
+        raise ArtifactError(
+            "the model adds up the vectors of words: it has no attention", where=folder, expected="a transformer",
+            hint=see_its_vectors(folder),
+        )  # fmt: skip
+    with files.damage("the model cannot be read"):
+        if _is_headed(files[_CONFIG]):
+            tokenizer = open_tokenizer(files[TOKENIZER], where=str(folder / TOKENIZER))
+            return _headed(folder, _load_headed(files.__getitem__, artifact.names()), tokenizer, about)
+    opened = language_model or model_of(artifact)
+    return Inspected(str(folder), opened.model.eval(), opened.tokenizer, opened, notes=opened.notes, **about)
+
+
+def is_transformer(artifact: Artifact) -> bool:
+    """Whether a model is one, and not sums of vectors of words."""
+    from wordpipe.heads import is_static_head
+
+    if _CONFIG not in artifact.names():
+        return False
+    return not is_static_head(parse_json_object(artifact.read(_CONFIG), _CONFIG))
 
 
 def _inputs_of(artifact: Artifact) -> list[tuple[str, Path]]:

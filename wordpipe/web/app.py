@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from wordpipe import __version__
 from wordpipe.errors import WordpipeError
 from wordpipe.web.endpoints.embeddings import EmbeddingsApi
+from wordpipe.web.endpoints.looks import LooksApi
 from wordpipe.web.endpoints.models import ModelsApi
 from wordpipe.web.endpoints.search import SearchApi
 from wordpipe.web.endpoints.vector_stores import VectorStoresApi
@@ -86,6 +87,7 @@ class Application:
             Route("/openapi.json", self.openapi, methods=["GET"]),
             *SearchApi(artifacts, settings).routes,
             *ModelsApi(artifacts, settings).routes,
+            *LooksApi(artifacts, settings).routes,
             *EmbeddingsApi(artifacts, settings).routes,
             *VectorStoresApi(artifacts, settings).routes,
         ]

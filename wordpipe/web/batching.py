@@ -100,11 +100,18 @@ class Batcher:
             task.cancelled = True
             raise
 
-    def stop(self) -> None:
-        """End the thread once its batch has ended; what waits is given up."""
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it is to end."""
+        return self._stopping
+
+    def stop(self, seconds: float = 0.0) -> None:
+        """End the thread once its batch has ended, and wait so long for that; what waits is given up."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     def _work(self) -> None:
         while self._answer_next():  # no name here keeps the last batch, and with it a generation, in memory

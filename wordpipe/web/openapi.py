@@ -123,6 +123,22 @@ _SCHEMAS: Schema = {
         "cut": _WHOLE, "fillings": _list(_MAP),
     }),
     "Predicted": _object({"model": _TEXT, "digest": _TEXT, "text": _ANY, "cut": _WHOLE}, closed=False),
+    "Attention": _object({
+        "model": _TEXT, "digest": _TEXT, "text": _TEXT, "kind": _TEXT, "kinds": _list(_TEXT), "layer": _WHOLE,
+        "layers": _WHOLE, "head": _maybe(_WHOLE), "heads": _WHOLE, "queries": _list(_TEXT), "keys": _list(_TEXT),
+        "weights": _list(_list(_NUMBER)), "notes": _list(_TEXT),
+    }),
+    "WordMap": _object({
+        "words": _TEXT, "digest": _TEXT, "layout": {"enum": ["umap", "pca"]}, "neighbours_kept": _NUMBER,
+        "install": _maybe(_TEXT), "groups": _list(_list(_TEXT)),
+        "points": _list(_object({"word": _TEXT, "count": _WHOLE, "x": _NUMBER, "y": _NUMBER, "group": _WHOLE})),
+    }),
+    "Examined": _object({
+        "artifact": _TEXT, "digest": _TEXT, "kind": _TEXT, "sample": _WHOLE, "metrics": _MAP, "command": _TEXT,
+        "findings": _list(_object({
+            "name": _TEXT, "state": {"enum": ["sick", "weak", "unknown", "healthy"]}, "says": _TEXT, "mend": _TEXT,
+        })),
+    }),
     "Model": _MODEL,
     "Models": _object({"object": {"const": "list"}, "data": _list(_ref("Model"))}),
     "Embeddings": _object({
@@ -183,6 +199,12 @@ def _paths(settings: ServeSettings) -> list[tuple[Any, ...]]:
          [("text", _TEXT, True), ("top_k", _WHOLE), ("model", _TEXT)]),
         ("/predict", "get", "What a model says of a text.", "Predicted",
          [("text", _TEXT, True), ("second", _TEXT), ("model", _TEXT)]),
+        ("/attention", "get", "Which tokens of a text attend to which.", "Attention",
+         [("text", _TEXT, True), ("second", _TEXT), ("model", _TEXT), ("kind", {"enum": ["encoder", "decoder", "cross"]}),
+          ("layer", {"type": "integer", "minimum": 1}), ("head", {"type": "integer", "minimum": 1})]),
+        ("/map", "get", "The commonest words on a plane.", "WordMap",
+         [("words", _TEXT), ("layout", {"enum": ["auto", "umap", "pca"], "default": "auto"})]),
+        ("/doctor", "get", "What is not healthy of an artifact, and what mends it.", "Examined", [("artifact", _TEXT)]),
         ("/about", "get", "What is served.", "About", [("artifact", _TEXT)]),
         ("/health", "get", "Whether the server answers.", "Health", []),
         ("/metrics", "get", "Counts for Prometheus.", None, []),

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wordpipe.artifacts import MANIFEST, Kind, row_count
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.search import LEXICAL
-from wordpipe.stages import OpenArtifact, OpenIndex, OpenTextIndex, OpenWords, open_artifact
+from wordpipe.stages import OpenArtifact, OpenIndex, OpenTextIndex, OpenWords, is_transformer, open_artifact
 from wordpipe.web.batching import Batcher
-from wordpipe.web.replies import Refused
+from wordpipe.web.replies import Refused, busy
 
 if TYPE_CHECKING:
-    from wordpipe.stages import OpenModel, Predictor
+    from wordpipe.stages import Inspected, OpenModel, Predictor
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,6 +37,9 @@ CAN: dict[str, str] = {
     "fill": "a model of train mlm or train denoising",
     "complete": "a model of train clm or train seq2seq",
     "predict": "a model of train classifier or train tagger",
+    "attend": "a model that is a transformer",
+    "map": "words",
+    "examine": "an index, words, sentences, or a model that is a transformer",
 }
 """What can be asked of an artifact → which can."""
 _OF_MODELS: dict[str, tuple[str, ...]] = {
@@ -47,6 +50,7 @@ _OF_MODELS: dict[str, tuple[str, ...]] = {
 _POLL_S = 0.5  # between two looks at the manifests: a `stat` each
 _RETRY_S = 5.0  # before a generation that could not be opened is tried again
 _REMEMBERED = 32  # of a generation
+_LAST_S = 10.0  # for slow work to see that it is to end: a thread in the middle of it may not outlive the interpreter
 _WARM_TEXT = "warm"
 
 Report = Callable[[str], None]
@@ -65,6 +69,9 @@ class Generation:
     users: int = 0
     retired: bool = False
     remembered: dict[Hashable, Any] = field(default_factory=dict)  # what is asked often and takes time, as facets
+    looks: dict[Hashable, "asyncio.Future[Any]"] = field(
+        default_factory=dict
+    )  # what takes seconds; for the loop's thread
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gives, kept for the next who asks; for the artifact's thread."""
@@ -85,14 +92,15 @@ class Generation:
         """Which of `CAN` it can."""
         opened = self.opened
         if isinstance(opened, OpenTextIndex):
-            return "search", "similar", "embed"
+            return "search", "similar", "embed", "examine"
         if isinstance(opened, OpenIndex):
-            return "search", "neighbours"
+            return "search", "neighbours", "examine"
         if isinstance(opened, OpenWords):
-            return "search", "neighbours", "embed"
+            return "search", "neighbours", "embed", "map", "examine"
         if opened.kind == "sentences":
-            return ("embed",)
-        return _OF_MODELS.get(opened.artifact.manifest.command, ("embed",))
+            return "embed", "examine"
+        looked_into = ("attend", "examine") if is_transformer(opened.artifact) else ()
+        return *_OF_MODELS.get(opened.artifact.manifest.command, ("embed",)), *looked_into
 
     @cached_property
     def language_model(self) -> "OpenModel":
@@ -107,6 +115,14 @@ class Generation:
         from wordpipe.stages import predictor_of
 
         return predictor_of(self.opened.artifact, "auto")
+
+    @cached_property
+    def inspected(self) -> "Inspected":
+        """The model as it is looked into; the language model itself, where it has no head."""
+        from wordpipe.stages import inspected_of
+
+        shared = {"fill", "complete"} & {*self.abilities}
+        return inspected_of(self.opened.artifact, self.language_model if shared else None)
 
     def warm(self) -> None:
         """Read what the first request of its main ability would have read, so that no request waits for it.
@@ -245,6 +261,9 @@ class ServedArtifacts:
 
     by_name: dict[str, Served]
     report: Report = lambda _: None
+    slow: Batcher = field(
+        default_factory=lambda: Batcher("slow")
+    )  # for what takes seconds, so that no query waits for it
     _poller: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     @classmethod
@@ -286,6 +305,35 @@ class ServedArtifacts:
             raise Refused(400, f"{name} cannot {ability}: it is {_kind(found)}", hint=hint)
         return found
 
+    async def look(self, generation: Generation, key: Hashable, make: Callable[[], T], seconds: float) -> T:
+        """What takes seconds, made once of a generation, in a thread of its own; an error of ours is kept as well.
+
+        Args:
+            generation: of what; it stays open until the work has ended.
+            key: names what is made.
+            make: makes it.
+            seconds: to wait for it.
+
+        Raises:
+            Refused: 503, it is not ready yet; the work goes on, and whoever asks again gets what it made.
+            Exception: what `make` raises.
+        """
+        if (found := generation.looks.get(key)) is None:
+            generation.users += 1
+            work = self.slow.run(lambda _: [make()], None, key=object(), ended=generation.release)
+            found = generation.looks[key] = asyncio.ensure_future(work)
+
+            def ended(work: "asyncio.Future[Any]") -> None:
+                if work.cancelled() or not isinstance(work.exception(), WordpipeError | None):
+                    del generation.looks[key]
+
+            found.add_done_callback(ended)
+        done, _ = await asyncio.wait([found], timeout=seconds)
+        if not done:
+            raise busy(503, f"this takes longer than {seconds:g} s, and is still being computed")
+        result: T = found.result()
+        return result
+
     async def start_polling(self) -> None:
         """Look at the manifests from now on."""
         self._poller = asyncio.create_task(self._poll())
@@ -300,6 +348,7 @@ class ServedArtifacts:
 
     def close(self) -> None:
         """Close all, when no request is at work."""
+        self.slow.stop(_LAST_S)
         for one in self.by_name.values():
             one.batcher.stop()
             one.current.retire()

@@ -25,6 +25,7 @@ from wordpipe.metrics import effective_rank, hubs, mean_cosine, unit_rows
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.sentences import ENCODER_FILE, MIN_TEXTS, Moments, Transform, TransformKind, load_facts
 from wordpipe.stages.calls import public
+from wordpipe.stages.inspected import inspect_model, inspected_of
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.search.index_lexical import TOO_ALIKE, measure_some
 from wordpipe.stages.sources import SourceLike
@@ -132,33 +133,78 @@ def doctor(
         from wordpipe.stages.evaluate.model_doctor import examine_model
 
         with storage_errors():
-            return examine_model(artifact, data=data, sample=sample, run=run)
+            return examine_model(inspect_model(artifact, verify=run.verify), data=data, sample=sample, run=run)
     if data is not None:
         raise ConfigError("only a model is measured on data", where="data", got=str(artifact), expected="a model")
     with storage_errors(), Artifact(artifact, ["sentences", "words", "index"], verify=run.verify) as opened:
-        drawn_ND, counts = _read(opened, sample, run.report)
-        spaces = diagnose(drawn_ND, report=run.report)
-        has_texts = "word" not in read_schema(opened, opened.kind).names
-        finds = _finds(opened, counts, run.report) if has_texts else {}
-        mend, worse = _mending(opened, spaces), None
-        ndcg = None if mend is None else _compared(opened, mend["transform"], drawn_ND, finds, run.report)
-        if mend is not None and ndcg is not None and ndcg[1] < ndcg[0]:
-            worse = {"transform": mend["transform"], "dense": ndcg[0], "dense_after": ndcg[1]}
-            mend = None
-        return {
-            "path": str(artifact),
-            "kind": opened.kind,
-            "dim": drawn_ND.shape[1],
-            "counts": counts,
-            "neighbours": _NEIGHBOURS,
-            "transform": opened.manifest.facts.get("transform"),
-            "spaces": spaces,
-            "verdicts": {kind: rate(figures) for kind, figures in spaces.items()},
-            "mend": mend,
-            "worse": worse,
-            "metrics": spaces["none"],
-            **({"finds": finds} if has_texts else {}),
-        }  # fmt: skip
+        return _examine_vectors(opened, str(artifact), sample, run)
+
+
+def examine(artifact: Artifact, *, sample: int, run: RunOptions) -> dict[str, Any]:
+    """Examine an open artifact as `doctor` does, with its figures; and, for vectors too, the `findings` of `findings_of`.
+
+    Raises:
+        ArtifactError, ConfigError, InputError: as from `doctor`.
+    """
+    if artifact.kind == "model":
+        from wordpipe.stages.evaluate.model_doctor import examine_model
+
+        return examine_model(inspected_of(artifact), data=None, sample=sample, run=run)
+    found = _examine_vectors(artifact, str(artifact.path), sample, run)
+    return found | {"findings": findings_of(found)}
+
+
+def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions) -> dict[str, Any]:
+    drawn_ND, counts = _read(artifact, sample, run.report)
+    spaces = diagnose(drawn_ND, report=run.report)
+    has_texts = "word" not in read_schema(artifact, artifact.kind).names
+    finds = _finds(artifact, counts, run.report) if has_texts else {}
+    mend, worse = _mending(artifact, spaces), None
+    ndcg = None if mend is None else _compared(artifact, mend["transform"], drawn_ND, finds, run.report)
+    if mend is not None and ndcg is not None and ndcg[1] < ndcg[0]:
+        worse = {"transform": mend["transform"], "dense": ndcg[0], "dense_after": ndcg[1]}
+        mend = None
+    return {
+        "path": path,
+        "kind": artifact.kind,
+        "dim": drawn_ND.shape[1],
+        "counts": counts,
+        "neighbours": _NEIGHBOURS,
+        "transform": artifact.manifest.facts.get("transform"),
+        "spaces": spaces,
+        "verdicts": {kind: rate(figures) for kind, figures in spaces.items()},
+        "mend": mend,
+        "worse": worse,
+        "metrics": spaces["none"],
+        **({"finds": finds} if has_texts else {}),
+    }  # fmt: skip
+
+
+def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What is not healthy of vectors that were examined, the worst first: name, state, says, and mend, the next step."""
+    more = "more text or more --epochs" if found["kind"] == "words" else "more text, or more --steps of its encoder"
+    mend, worse, verdicts = found["mend"], found["worse"], found["verdicts"]["none"]
+    step = (
+        f"{more}; no --transform mends this" if any(one["state"] == "sick" for one in verdicts) else "leave it as it is"
+    )
+    if mend is not None:
+        step = mend["command"]
+    elif worse is not None:
+        step = f"leave it as it is: --transform {worse['transform']} would make the space more even, and find less"
+    broken = {"not_finite": "vectors are not finite", "zero": "vectors are zero"}
+    findings = [
+        {"name": name, "state": "sick", "says": f"{n:,} {says}", "mend": "make the vectors anew"}
+        for name, says in broken.items() if (n := found["counts"][name])
+    ]  # fmt: skip
+    for one in verdicts:
+        if one["state"] != "healthy":
+            says = one["says"].replace("text", "word") if found["kind"] == "words" else one["says"]
+            findings.append({**one, "says": says, "mend": step})
+    finds = found.get("finds")
+    if finds is not None and finds["state"] != "healthy":
+        step = finds["mend"] or finds["measure"] or f"{more} may help"
+        findings.append({"name": "finds", "state": finds["state"], "says": finds["says"], "mend": step})
+    return sorted(findings, key=lambda one: ("sick", "weak", "unknown").index(one["state"]))
 
 
 def _is_model(path: Path) -> bool:

@@ -21,7 +21,7 @@ from wordpipe.runtime import Progress
 from wordpipe.stages.evaluate.ablation import head_rises, layer_rises, look_at, rise_without
 from wordpipe.stages.evaluate.held_out import HeldOut, held_out
 from wordpipe.stages.inspected import Inspected, inspect_model
-from wordpipe.stages.job import PathLike, RunOptions
+from wordpipe.stages.job import RunOptions
 from wordpipe.stages.sources import SourceLike
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ _FEW_STEPS = 1000
 _ENOUGH = 300  # targets of the loss: below, a rise is lost in what single ones weigh
 
 
-def examine_model(path: PathLike, *, data: SourceLike | None, sample: int, run: RunOptions) -> dict[str, Any]:
+def examine_model(model: Inspected, *, data: SourceLike | None, sample: int, run: RunOptions) -> dict[str, Any]:
     """Examine a transformer; see `doctor`, which says what is given back."""
-    model = inspect_model(path, verify=run.verify)
     with held_out(model, data, sample, run) as text:
         loss = text.loss()
         layers = layer_rises(model.model, text, loss, run.report)
@@ -58,7 +57,7 @@ def examine_model(path: PathLike, *, data: SourceLike | None, sample: int, run: 
         units = _dead_units(model, text, run)
         moved, start = _moved(model, run)
         found: dict[str, Any] = {
-            "path": str(path), "kind": "model", "architecture": model.model.config.architecture,
+            "path": model.path, "kind": "model", "architecture": model.model.config.architecture,
             "task": model.facts.get("task"), "data": text.where, "split": text.split, "objective": text.what,
             "counts": {
                 "targets": text.n_targets, "positions": text.n_positions, "left_out": text.left_out,

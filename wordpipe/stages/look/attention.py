@@ -1,9 +1,12 @@
 """`wordpipe attention`: what looks where in a text, in every layer and head of a model, as one page or as numbers."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from wordpipe.artifacts import atomic_file, check_output
 from wordpipe.errors import ConfigError, InputError
@@ -78,7 +81,9 @@ def attention(
         opened = inspect_model(model, verify=run.verify)
         notes = list(opened.notes)
         run.report(Progress("reading the text"))
-        rows, said = _read(opened, printable(text), None if second is None else printable(second), notes)
+        given = printable(text), None if second is None else printable(second)
+        rows, written = _read(opened, *given, notes)
+        said = _said(opened, *given, rows, written)
         attended = _attend(opened, rows)
         view, loss, over = _view(opened, rows, attended, text, second, said, data, sample, run, importance=importance)
         found = _numbers(opened, view, rows, loss, over, notes)
@@ -103,15 +108,58 @@ def _check(output: Path) -> None:
             raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
 
 
+@dataclass(frozen=True)
+class AttendedText:
+    """A text as a model read it, and all weights of its attention.
+
+    Attributes:
+        rows: side (text; or source and target) → its tokens.
+        maps: kind (encoder, decoder, cross) → weights (L, H, T, S) float32, whose rows sum to 1.
+        notes: what was left out.
+    """
+
+    rows: Mapping[str, TokenRow]
+    maps: Mapping[str, npt.NDArray[np.float32]]
+    notes: tuple[str, ...]
+
+    def sides(self, kind: str) -> tuple[TokenRow, TokenRow]:
+        """The tokens that look, and those that are looked at."""
+        queries, keys = _SIDES[kind] if "target" in self.rows else ("text", "text")
+        return self.rows[queries], self.rows[keys]
+
+    def weights(self, kind: str, layer: int, head: int | None) -> npt.NDArray[np.float64]:
+        """The weights (T, S) of one head of a layer, numbered from 0, or the mean of its heads; of six digits, as `--json`."""
+        heads = self.maps[kind][layer].astype(np.float64)
+        found: npt.NDArray[np.float64] = np.round(heads.mean(axis=0) if head is None else heads[head], _DIGITS)
+        return found
+
+
+def attend_in(model: Inspected, text: str, second: str | None = None) -> AttendedText:
+    """All weights of a model that is open, in one text: the numbers of `attention`, without a page and without names of heads.
+
+    Args:
+        model: see `inspected_of`; no other thread may use it meanwhile.
+        text: to be read; of an encoder-decoder the source.
+        second: as in `attention`.
+
+    Raises:
+        ConfigError: a model without weights.
+        InputError: a blank text, or one with more tokens than fit a page.
+    """
+    notes = list[str]()
+    rows, _ = _read(model, printable(text), None if second is None else printable(second), notes)
+    maps = {kind: one.weights for kind, one in _attend(model, rows).maps.items()}
+    return AttendedText(rows, maps, (*model.notes, *notes))
+
+
 def _read(model: Inspected, text: str, second: str | None, notes: list[str]) -> tuple[dict[str, TokenRow], str]:
-    """The tokens of each side, and what the model says of the text."""
+    """The tokens of each side, and the target text of an encoder-decoder."""
+    written = ""
     if not model.writes_targets:
         rows = {"text": model.read(text, second)}
-        said = "" if model.opened is not None else _prediction(model, text, second, rows["text"])
     else:
         rows, written = {"source": model.read_source(text)}, second if second is not None else _written(model, text)
         rows["target"] = model.read_target(written)
-        said = f"{'writes' if second is None else 'reads'}: {written}" if written.strip() else "writes nothing"
     cut = sum(row.cut for row in rows.values())
     if cut:
         notes.append(
@@ -127,7 +175,14 @@ def _read(model: Inspected, text: str, second: str | None, notes: list[str]) -> 
             "the text has more tokens than a page can show", got=f"{sum(sizes):,} tokens, {cells:,} weights",
             expected=f"at most {_MOST_CELLS:,} weights", hint="give a shorter text",
         )  # fmt: skip
-    return rows, said
+    return rows, written
+
+
+def _said(model: Inspected, text: str, second: str | None, rows: dict[str, TokenRow], written: str) -> str:
+    """What the model makes of a text, in words; nothing of a language model."""
+    if model.writes_targets:
+        return f"{'writes' if second is None else 'reads'}: {written}" if written.strip() else "writes nothing"
+    return "" if model.opened is not None else _prediction(model, text, second, rows["text"])
 
 
 def _written(model: Inspected, text: str) -> str:
@@ -136,7 +191,9 @@ def _written(model: Inspected, text: str) -> str:
     from wordpipe.stages.text.targets import TargetWriter
 
     assert model.opened is not None
-    (written,) = TargetWriter(model.opened, GenerateSettings(device="cpu")).write([text])
+    (written,) = TargetWriter(model.opened, GenerateSettings.make({"device": model.model.embedding.device.type})).write(
+        [text]
+    )
     return written.text
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from wordpipe.artifacts import Artifact, atomic_file, check_output, read_batches, read_regular_file
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import has_direction
-from wordpipe.pages import COLOURS, INSTALL_UMAP, has_umap, map_data, word_map_page
+from wordpipe.pages import COLOURS, INSTALL_UMAP, WordMap, has_umap, map_data, word_map_page
 from wordpipe.runtime import Progress
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -23,6 +23,7 @@ _LARGEST_LIST = 64 << 20  # bytes of a list of words
 _LAYOUTS = ("auto", "umap", "pca")
 _LEAST_WORDS, _MOST_WORDS = 3, 50_000  # a browser still draws so many smoothly, and two bytes number them
 _WORDS, _WORDS_NEAR = 5_000, 500
+_GROUPS = 10
 
 
 @public(name="map")
@@ -34,7 +35,7 @@ def map_words(
     only: PathLike | None = None,
     near: str | None = None,
     layout: str = "auto",
-    groups: int = 10,
+    groups: int = _GROUPS,
     replace: bool = True,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
@@ -80,25 +81,51 @@ def map_words(
         rows = _choose(table, n_words, only, near, left_out)
         if reasons := ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in (+left_out).items()):
             run.report(Progress("map", note=f"words left out: {reasons}"))
-        if (n := len(rows)) < _LEAST_WORDS:
-            raise InputError("too few words for a map", where=str(words), got=n, expected=f"{_LEAST_WORDS} or more")
-        found = None if near is None else table.find(near)
-        shown = map_data(
-            [table.words[row] for row in rows],
-            table.counts[rows],
-            rows,
-            table.vectors[rows],
-            title=f"A map of {n:,} words" if near is None else f"A map of the {n:,} words around “{near}”",
-            layout=layout,
-            n_groups=groups,
-            chosen=None if found is None else int(np.searchsorted(rows, found)),
-            report=lambda phase, done: run.report(Progress(phase, done, n if done else None, "words" if done else "")),
-        )
+        shown = _laid_out(table, rows, str(words), near, layout, groups, run)
         page = word_map_page(shown)
         with atomic_file(output) as file:
             file.write(page)
     made = {"path": str(output), "words": len(rows), "layout": layout, "neighbours_kept": shown.neighbours_kept}
     return made | {"bytes": len(page), "left_out": dict(+left_out)}
+
+
+def map_of(artifact: Artifact, n_words: int, *, layout: str = "auto", run: RunOptions | None = None) -> WordMap:
+    """The map of the commonest words of an open words artifact: what `map` draws, as arrays.
+
+    Args:
+        artifact: of words.
+        n_words: as many of the commonest words, or all that there are.
+        layout: as in `map_words`.
+        run: progress.
+
+    Raises:
+        ConfigError: UMAP is asked for and not installed.
+        InputError: fewer than three words have a vector with a direction.
+    """
+    run = run or RunOptions()
+    layout = _pick_layout(layout, run)
+    table = WordVectors.from_batches(_first(read_batches(artifact, "words"), n_words))
+    rows = _choose(table, n_words, None, None, Counter())
+    return _laid_out(table, rows, str(artifact.path), None, layout, _GROUPS, run)
+
+
+def _laid_out(
+    table: WordVectors, rows: npt.NDArray[np.int64], where: str, near: str | None, layout: str, groups: int, run: RunOptions
+) -> WordMap:  # fmt: skip
+    if (n := len(rows)) < _LEAST_WORDS:
+        raise InputError("too few words for a map", where=where, got=n, expected=f"{_LEAST_WORDS} or more")
+    found = None if near is None else table.find(near)
+    return map_data(
+        [table.words[row] for row in rows],
+        table.counts[rows],
+        rows,
+        table.vectors[rows],
+        title=f"A map of {n:,} words" if near is None else f"A map of the {n:,} words around “{near}”",
+        layout=layout,
+        n_groups=groups,
+        chosen=None if found is None else int(np.searchsorted(rows, found)),
+        report=lambda phase, done: run.report(Progress(phase, done, n if done else None, "words" if done else "")),
+    )
 
 
 def _check(output: Path, n_words: int | None, only: PathLike | None, near: str | None, groups: int) -> None:

@@ -19,7 +19,12 @@ Ask = Callable[[str, Mapping[str, str]], Awaitable[tuple[int, Any]]]
 
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 _VIEWS = {"search": search_view, "words": words_view, "model": model_view, "about": about_view}
-_NEEDS = {"search": {"search"}, "words": {"neighbours"}, "model": {"fill", "complete", "predict"}, "about": set[str]()}
+_NEEDS = {
+    "search": {"search"},
+    "words": {"neighbours"},
+    "model": {"fill", "complete", "predict", "attend"},
+    "about": set[str](),
+}
 
 
 async def home(params: Mapping[str, str], ask: Ask) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from wordpipe.pages import bar, shown
 
 _VOID = {"input", "meta", "link", "br"}
+_MOST = 60  # counts or settings in a list
 _LONGEST = 2_000  # characters of a text within an element
 
 
@@ -48,10 +49,10 @@ def joined(inner: Inner) -> Markup:
     return Markup("".join(map(joined, inner)))
 
 
-def url(**params: Any) -> str:
-    """The URL of a view; what is empty is left out."""
+def url(path: str = "/", /, **params: Any) -> str:
+    """The URL of a view, or of an endpoint; what is empty is left out."""
     given = {name: value for name, value in params.items() if value not in (None, "", [], False)}
-    return "/?" + urlencode(given, errors="replace") if given else "/"
+    return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
 
 def options(name: str, choices: Sequence[tuple[str, str]], chosen: str, label: str) -> Markup:
@@ -76,6 +77,36 @@ def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], ch
     if len(names) < 2:
         return [tag("input", type="hidden", name=name, value=one) for one in names]
     return options(name, [(one, one) for one in names], chosen or names[0], label)
+
+
+def text_form(
+    about: Mapping[str, Any], ability: str, params: Mapping[str, str], label: str, button: str, more: Inner = None
+) -> Markup:
+    """A form of the model's tab, whose field and parameter are named by what is asked.
+
+    Args:
+        about: what is served.
+        ability: what is asked of a model.
+        params: of the URL.
+        label: of the field.
+        button: what is written on the button.
+        more: further fields.
+    """
+    text = params.get(ability, "")[:10_000]
+    field = tag("textarea", text, id=ability, name=ability, rows=2, spellcheck="false", maxlength=10_000)
+    return tag(
+        "form", tag("input", type="hidden", name="tab", value="model"), tag("label", label, for_=ability), field,
+        tag("div", artifact_choice(f"{ability}_by", about, [ability], params.get(f"{ability}_by"), "model"), more,
+            tag("button", button, type="submit"), class_="options"), action=f"/#{ability}", method="get", data_ability=ability,
+    )  # fmt: skip
+
+
+def definitions(items: Mapping[str, str]) -> Markup:
+    """Names with their values; what is empty is left out."""
+    shown = [(name, value) for name, value in items.items() if value][:_MOST]
+    return tag(
+        "dl", [tag("div", tag("dt", tag("bdi", name)), tag("dd", tag("bdi", value[:300]))) for name, value in shown]
+    )
 
 
 def share_bar(share: float) -> Markup:

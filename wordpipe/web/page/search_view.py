@@ -6,6 +6,7 @@ alternatives. The script knows the same.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -24,6 +25,8 @@ _MIXES = [
     ("10", "vectors alone"),
 ]
 _VALUES = 8  # of a filter
+_ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
+_COMPARED = 4_000  # characters of a text
 _MAX_CHOSEN = 64  # values of filters in a URL
 
 Chosen = list[tuple[str, Any]]
@@ -114,8 +117,35 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, whe
             nothing["hint"] and tag("p", nothing["hint"], class_="hint"),
             class_="empty",
         )
-    rows = [_hit(hit, passage, params, index) for hit, passage in zip(found["hits"], passages, strict=True)]
-    return [tag("p", f"{len(rows)} hits", class_="status"), tag("ol", rows, class_="hits")]
+    rows = []
+    for first, *others in folded([one["text"] for one in found["hits"]]):
+        below = [_hit(found["hits"][place], passages[place], params, index) for place in others]
+        rows.append(_hit(found["hits"][first], passages[first], params, index, below))
+    return [tag("p", f"{len(passages)} hits", class_="status"), tag("ol", rows, class_="hits")]
+
+
+def folded(texts: Sequence[str]) -> list[list[int]]:
+    """The places of texts, each with those of later ones that say nearly the same; the rule of `results.js`.
+
+    >>> folded(["the tide rises with the moon", "rust eats iron", "The tide rises, with the moon!"])
+    [[0, 2], [1]]
+    """
+    groups: list[tuple[set[str], list[int]]] = []
+    for place, text in enumerate(texts):
+        runs = _runs_of(str(text))
+        for first, places in groups:
+            if len(first & runs) >= _ALIKE * len(first | runs):
+                places.append(place)
+                break
+        else:
+            groups.append((runs, [place]))
+    return [places for _, places in groups]
+
+
+def _runs_of(text: str) -> set[str]:
+    """Runs of three words; of fewer than four words all of them in one."""
+    words = re.findall(r"[^\W_]+", text[:_COMPARED].lower())
+    return {" ".join(words[at : at + 3]) for at in range(len(words) - 2)} if len(words) > 3 else {" ".join(words)}
 
 
 def mixed(mix: str) -> dict[str, str]:
@@ -128,7 +158,10 @@ def mixed(mix: str) -> dict[str, str]:
     return {"mode": "hybrid", "weight": str(share / 10)}
 
 
-def _hit(hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str) -> Markup:
+def _hit(
+    hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str,
+    others: Sequence[Markup] = (),
+) -> Markup:  # fmt: skip
     title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
     pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
     before, after = passage and passage["before"], passage["after"] if passage else len(str(hit["text"])) > PASSAGE
@@ -143,6 +176,10 @@ def _hit(hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapp
             "p", tag("span", f"{hit['score']:.3f}", class_="score"), tag("bdi", _place(hit), class_="place"),
             [tag("bdi", one, class_="field") for one in shown], tag("a", "more like this", href=like), class_="about",
         ),
+        tag(
+            "details", tag("summary", f"{len(others)} that {'says' if len(others) == 1 else 'say'} nearly the same"),
+            tag("ol", others), class_="others",
+        ) if others else None,
         class_="hit",
     )  # fmt: skip
 

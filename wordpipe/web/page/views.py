@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wordpipe.web.page.parts import Inner, Markup, artifact_choice, problem, share_bar, tag, url
+from wordpipe.web.page.looks import attention_section, findings, map_view
+from wordpipe.web.page.parts import Inner, Markup, artifact_choice, definitions, problem, share_bar, tag, text_form, url
 from wordpipe.wording import human_bytes, human_count, human_seconds
 
 _TABS = {"search": "Search", "words": "Words", "model": "Model", "about": "About"}
 _NEIGHBOURS = 20
 _CANDIDATES = 8
-_MOST = 60  # counts or settings in a list
 
 
 def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "") -> str:
@@ -51,10 +51,15 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
         "form", tag("input", type="hidden", name="tab", value="words"), tag("div", label, field, button, class_="field-row"),
         tag("div", artifact_choice("words", about, ["neighbours"], name, "of"), class_="options"), action="/", method="get",
     )  # fmt: skip
+    mapped = [one["name"] for one in about["artifacts"] if "map" in one["can"]]
+    if mapped and params.get("map"):
+        return tag("div", form, await map_view(params, ask, str(name if name in mapped else mapped[0])))
     if not asked:
         hint = "A word shows the words that stand in like places of your texts. "
         hint += "An analogy adds and takes away: king - man + woman."
-        return tag("div", form, tag("div", tag("p", hint, class_="lead"), class_="empty"))
+        link = tag("a", "Show the commonest words on a map", href=url(tab="words", map=1, words=name))
+        empty = tag("div", tag("p", hint, class_="lead"), tag("p", link) if name in mapped else None, class_="empty")
+        return tag("div", form, empty)
     status, found = await ask("/search", {"index": str(name), "q": asked, "k": str(_NEIGHBOURS), "format": "json"})
     if status != 200:
         return tag("div", form, problem(found))
@@ -103,21 +108,13 @@ async def model_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
         parts.append(await _predict(params, ask, about))
     if "complete" in able:
         parts.append(_complete(about))
+    if "attend" in able:
+        parts.append(await attention_section(params, ask, about))
     return tag("div", parts, class_="models")
 
 
-def _text_form(about: Mapping[str, Any], ability: str, params: Mapping[str, str], label: str, button: str) -> Markup:
-    text = params.get(ability, "")[:10_000]
-    field = tag("textarea", text, id=ability, name=ability, rows=2, spellcheck="false", maxlength=10_000)
-    return tag(
-        "form", tag("input", type="hidden", name="tab", value="model"), tag("label", label, for_=ability), field,
-        tag("div", artifact_choice(f"{ability}_by", about, [ability], params.get(f"{ability}_by"), "model"),
-            tag("button", button, type="submit"), class_="options"), action="/", method="get", data_ability=ability,
-    )  # fmt: skip
-
-
 async def _fill(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    form, answer = _text_form(about, "fill", params, "A text with gaps, each written [MASK]", "Fill"), list[Inner]()
+    form, answer = text_form(about, "fill", params, "A text with gaps, each written [MASK]", "Fill"), list[Inner]()
     if text := params.get("fill", "").strip():
         status, found = await ask(
             "/fill", {"text": text, "model": params.get("fill_by", ""), "top_k": str(_CANDIDATES)}
@@ -134,7 +131,7 @@ async def _fill(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -
 
 
 async def _predict(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    form, answer = _text_form(about, "predict", params, "A text to label", "Predict"), list[Inner]()
+    form, answer = text_form(about, "predict", params, "A text to label", "Predict"), list[Inner]()
     if text := params.get("predict", "").strip():
         status, found = await ask("/predict", {"text": text, "model": params.get("predict_by", "")})
         if status != 200:
@@ -157,7 +154,7 @@ async def _predict(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]
 
 
 def _complete(about: Mapping[str, Any]) -> Markup:
-    form = _text_form(about, "complete", {}, "A text to go on with", "Generate")
+    form = text_form(about, "complete", {}, "A text to go on with", "Generate")
     note = tag("noscript", tag("p", "To generate needs JavaScript, or: curl -X POST …/v1/completions", class_="hint"))
     return tag(
         "section", tag("h2", "Generate"), form, note, tag("output", id="completion", class_="text", aria_live="polite")
@@ -178,8 +175,10 @@ def repr_of(token: str) -> str:
 async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
     """What is served: each artifact's manifest, ledger, figures and warnings."""
     found = [await ask("/about", {"artifact": one["name"]}) for one in about["artifacts"]]
+    examined = params.get("doctor", "")
+    health = await findings(ask, examined) if examined in {one["name"] for one in about["artifacts"]} else None
     parts = [
-        _artifact(one, reply.get("manifest", {}) if status == 200 else {})
+        _artifact(one, reply.get("manifest", {}) if status == 200 else {}, health if one["name"] == examined else None)
         for one, (status, reply) in zip(about["artifacts"], found, strict=True)
     ]
     links = [
@@ -189,7 +188,7 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     return tag("div", parts, tag("p", links, class_="links"), class_="artifacts")
 
 
-def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any]) -> Markup:
+def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner) -> Markup:
     size = sum(file["bytes"] for file in manifest.get("outputs", ()))
     figures = {
         "made by": f"wordpipe {one['command']}", "rows": f"{one['rows']:,}" if one["rows"] is not None else "",
@@ -207,20 +206,16 @@ def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any]) -> Markup:
         *([f"the newest generation cannot be opened: {one['error']}"] if one["error"] else []),
         *one["warnings"],
     ]
+    if health is None and "examine" in one["can"]:
+        label = f"Examine {one['name']}: is it healthy?"
+        health = tag("p", tag("a", tag("bdi", label), href=url(tab="about", doctor=one["name"]) + "#doctor"))
     return tag(
         "section", tag("h2", tag("bdi", one["name"]), " ", tag("small", one["kind"])),
         tag("ul", [tag("li", tag("bdi", text)) for text in warnings], class_="warnings") if warnings else None,
-        _list(figures), _titled("Figures", metrics), _titled("Ledger", counts),
-        tag("details", tag("summary", "Settings"), _list(settings)) if settings else None,
+        definitions(figures), health, _titled("Figures", metrics), _titled("Ledger", counts),
+        tag("details", tag("summary", "Settings"), definitions(settings)) if settings else None,
     )  # fmt: skip
 
 
 def _titled(title: str, items: Mapping[str, str]) -> Inner:
-    return [tag("h3", title), _list(items)] if items else None
-
-
-def _list(items: Mapping[str, str]) -> Markup:
-    shown = [(name, value) for name, value in items.items() if value][:_MOST]
-    return tag(
-        "dl", [tag("div", tag("dt", tag("bdi", name)), tag("dd", tag("bdi", value[:300]))) for name, value in shown]
-    )
+    return [tag("h3", title), definitions(items)] if items else None

@@ -1,0 +1,150 @@
+"""`/attention`, `/map`, `/doctor`: the numbers of the commands, made once of a generation, and never waited for long."""
+
+import threading
+import time
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+
+import wordpipe
+from wordpipe.web.endpoints import looks
+from wordpipe.web.page import search_view
+
+TEXT = "Salt draws water out of bread."
+
+
+@pytest.mark.parametrize(("model", "kind"), [("model", "encoder"), ("clm", "decoder")])
+def test_attention_is_that_of_the_command(client, built, heads, model, kind):
+    path = built / "model" if model == "model" else heads / "clm"
+    (stack,), side = (found := wordpipe.attention(path, TEXT))["stacks"], found["tokens"]["text"]
+    layers, n_heads = len(stack["weights"]), len(stack["weights"][0])
+    for layer in range(layers):
+        for head in range(n_heads):
+            given = {"text": TEXT, "model": model, "layer": layer + 1, "head": head + 1}
+            reply = client.get("/attention", params=given).json()
+            assert reply["weights"] == stack["weights"][layer][head]
+    reply = client.get("/attention", params={"text": TEXT, "model": model}).json()
+    assert (reply["kind"], reply["layer"], reply["head"]) == (kind, layers, None)
+    assert (reply["layers"], reply["heads"]) == (layers, n_heads)
+    assert reply["queries"] == reply["keys"] == side["shown"]
+    assert np.array(reply["weights"]) == pytest.approx(np.mean(stack["weights"][-1], axis=0), abs=2e-6)
+
+
+def test_attention_leaves_the_model_as_it_was(client):
+    before = client.get("/fill", params={"text": "The [MASK] sea"}).json()
+    client.get("/attention", params={"text": TEXT, "model": "model"})
+    assert client.get("/fill", params={"text": "The [MASK] sea"}).json() == before
+
+
+@pytest.mark.parametrize(
+    "given", [{"layer": 99}, {"head": 99}, {"layer": 0}, {"kind": "cross"}, {"model": "words"}, {"text": " "},
+              {"text": "salt " * 5_000, "model": "clm"}],
+)  # fmt: skip
+def test_attention_says_what_cannot_be(client, given):
+    reply = client.get("/attention", params={"text": TEXT, "model": "model", **given})
+    if len(given.get("text", "")) > 9_999 and reply.status_code == 200:
+        assert "left out" in reply.json()["notes"][0]
+    else:
+        assert reply.status_code == 400
+        assert reply.json()["error"]["what"]
+
+
+def test_static_models_and_others_are_not_asked(client):
+    can = {one["name"]: one["can"] for one in client.get("/about").json()["artifacts"]}
+    assert {name for name, some in can.items() if "attend" in some} == {"model", "clm"}
+    assert {name for name, some in can.items() if "map" in some} == {"words"}
+    assert {name for name, some in can.items() if "examine" not in some} == {"colours"}
+
+
+def test_a_map_is_made_once(client, monkeypatch):
+    made = []
+    monkeypatch.setattr(looks, "map_of", lambda *args, _of=looks.map_of, **more: made.append(1) or _of(*args, **more))
+    replies = [client.get("/map", params={"layout": "pca"}).json() for _ in range(3)]
+    assert replies[0] == replies[1] == replies[2]
+    assert len(made) <= 1
+    points, groups = replies[0]["points"], replies[0]["groups"]
+    assert 3 <= len(points) <= 400
+    assert all(0 <= one[axis] <= 1 for one in points for axis in "xy")
+    assert {one["group"] for one in points} == set(range(len(groups)))
+    words = {one["word"] for one in points}
+    assert all({*some} <= words for some in groups)
+
+
+def test_doctor_finds_what_the_command_finds(client, built):
+    reply = client.get("/doctor", params={"artifact": "words"}).json()
+    found = wordpipe.doctor(built / "words", sample=reply["sample"])
+    assert reply["metrics"] == found["metrics"]
+    ill = {one["name"] for one in found["verdicts"]["none"] if one["state"] != "healthy"}
+    assert {one["name"] for one in reply["findings"]} == ill
+    assert all(one["says"] and one["mend"] for one in reply["findings"])
+    finds = client.get("/doctor", params={"artifact": "index"}).json()
+    assert {one["state"] for one in finds["findings"]} <= {"sick", "weak", "unknown"}
+
+
+def test_what_takes_long_is_not_waited_for_and_goes_on(serving, built, monkeypatch):
+    goes_on, begun = threading.Event(), []
+
+    def slow(artifact, **_):
+        begun.append(artifact.digest)
+        assert goes_on.wait(30)
+        return {"kind": "words", "metrics": {}, "findings": []}
+
+    monkeypatch.setattr(looks, "examine", slow)
+    monkeypatch.setattr(looks, "_PATIENCE", 0.05)
+    client = serving(built / "words")
+    for _ in range(2):
+        reply = client.get("/doctor")
+        assert reply.status_code == 503
+        assert reply.headers["Retry-After"]
+    assert client.get("/neighbours", params={"word": "water"}).status_code == 200  # waits for nobody
+    goes_on.set()
+    for _ in range(500):
+        if (reply := client.get("/doctor")).status_code == 200:
+            break
+    assert reply.json()["findings"] == []
+    assert len(begun) == 1
+
+
+def test_what_takes_too_long_ends_with_the_command_to_run(serving, built, monkeypatch):
+    monkeypatch.setattr(looks, "_LONGEST", -1.0)
+    client = serving(built / "words")
+    for path in ("/doctor", "/map?layout=pca"):
+        error = client.get(path).json()["error"]
+        assert "too long for a server" in error["what"]
+        assert error["hint"].startswith("wordpipe ")
+
+
+def test_a_server_that_ends_ends_what_takes_long(built, monkeypatch):
+    begun, reports = threading.Event(), []
+
+    def endless(artifact, *, sample, run):
+        while True:
+            begun.set()
+            run.report(None)
+            reports.append(1)
+
+    monkeypatch.setattr(looks, "examine", endless)
+    monkeypatch.setattr(looks, "_PATIENCE", 0.05)
+    with wordpipe.serve(built / "words", port=0) as server:
+        with pytest.raises(HTTPError):
+            urlopen(server.url + "/doctor", timeout=20)
+        assert begun.wait(10)
+    n = len(reports)
+    time.sleep(0.05)
+    assert len(reports) == n
+
+
+@pytest.mark.parametrize(
+    ("texts", "groups"),
+    [
+        (["a b c d", "A, b; c d!", "x"], [[0, 1], [2]]),
+        (["a b", "b a", "a b"], [[0, 2], [1]]),
+        (["", "!", "a"], [[0, 1], [2]]),
+        (["it is note 1 of the sea and more", "it is note 2 of the sea and more"], [[0], [1]]),
+        ([], []),
+    ],
+)
+def test_near_duplicates_are_folded(texts, groups):
+    assert search_view.folded(texts) == groups
