@@ -57,6 +57,26 @@ def test_scores_are_those_of_the_formula_and_the_best_come_first(corpus, asked, 
         )
 
 
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 999), k=st.integers(1, 300), share=st.sampled_from([None, 0.5, 0.01]), k1=st.sampled_from([0.0, 1.2])
+)  # fmt: skip
+def test_the_best_are_those_of_all_scores_where_common_words_are_looked_up(seed, k, share, k1):
+    """The slow twin adds up all postings; the bits are the same, and so is the order of equal scores."""
+    rng = np.random.default_rng(seed)
+    words = np.minimum(rng.zipf(1.3, (2_000, 6)), 400)  # the commonest stands in most texts
+    corpus = [" ".join(f"w{word}" for word in row[: 1 + row[0] % 6]) for row in words.tolist()]
+    index = LexicalIndex.build(corpus, LexicalSettings(language="none", k1=k1))
+    allowed = None if share is None else rng.random(len(corpus)) < share
+    asked = [" ".join(rng.choice(" ".join(corpus[:50]).split(), size)) for size in (1, 2, 3, 5, 5, 30)]
+    for text, hits in zip(asked, index.search(asked, k, allowed), strict=True):
+        scores = index.scores(text)
+        found = np.flatnonzero(scores if allowed is None else scores * allowed)
+        expected = found[np.lexsort((found, -scores[found]))][:k]
+        np.testing.assert_array_equal(hits.rows, expected)
+        np.testing.assert_array_equal(hits.scores, scores[expected])
+
+
 @given(
     corpus=texts,
     asked=query,
@@ -268,3 +288,20 @@ def test_no_slip_is_missed():
     for asked, meant in [("baering", "bearing"), ("impeler", "impeller"), ("gaskett", "gasket"), ("vslve", "valve")]:
         assert index.strangers(asked) == {asked: [meant]}
     assert index.strangers("aebring") == {"aebring": []}
+
+
+@settings(deadline=None)
+@given(
+    words=st.lists(st.text("abdéñ漢", min_size=2, max_size=12), min_size=1, max_size=40),
+    asked=st.lists(st.text("abdéñ漢", min_size=4, max_size=12), min_size=1, max_size=5),
+    language=st.sampled_from(["english", "none", "spanish"]),
+)
+def test_many_terms_are_found_as_one_is(words, asked, language):
+    index = LexicalIndex.build(words, LexicalSettings(language=language))
+    wanted = [*asked, *words, "", *(word[:9] for word in words), *(term.decode() for term in index.terms)]
+    assert index.terms.find_all(wanted).tolist() == [index.terms.find(one) for one in wanted]
+    assert index.terms.find_all([]).tolist() == []
+    for word in asked:
+        told = index.strangers(word)
+        assert told == index.strangers(word)
+        assert all(index.knows(near) for some in told.values() for near in some)

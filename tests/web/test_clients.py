@@ -3,12 +3,14 @@
 import base64
 import json
 import subprocess
+import time
 from shutil import which
 
 import numpy as np
 import pytest
 
 import wordpipe
+from wordpipe.stages import Writing
 
 openai = pytest.importorskip("openai", reason="the client of OpenAI is not installed: pip install openai")
 
@@ -177,6 +179,83 @@ def test_completions_are_those_of_generate(asker, heads):
             asker.completions.create(model="clm", **wrong)
 
 
+def streamed(chunks):
+    """The texts of a stream by choice, why each ended, and its usage, if any."""
+    texts, ends, usage = {}, {}, None
+    for chunk in chunks:
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            assert choice.index not in ends
+            texts[choice.index] = texts.get(choice.index, "") + choice.text
+            if choice.finish_reason:
+                ends[choice.index] = choice.finish_reason
+    return texts, ends, usage
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"temperature": 0, "stop": ["e", "a"]}, {"n": 3}, {"prompt": ["The sea", "Bees"], "n": 2}]
+)
+def test_a_stream_is_in_sum_what_comes_at_once(asker, more):
+    asked = {"model": "clm", "prompt": "The sea", "max_tokens": 12, "seed": 3, **more}
+    whole = asker.completions.create(**asked)
+    chunks = [*asker.completions.create(**asked, stream=True, stream_options={"include_usage": True})]
+    texts, ends, usage = streamed(chunks)
+    assert texts == {one.index: one.text for one in whole.choices}
+    assert ends == {one.index: one.finish_reason for one in whole.choices}
+    assert usage == whole.usage
+    assert not chunks[-1].choices
+    assert len({chunk.id for chunk in chunks}) == 1
+    if not more:
+        assert len(chunks) > 5  # as it is written
+    assert streamed(asker.completions.create(**asked, stream=True)) == (texts, ends, None)
+
+
+def test_a_stream_that_cannot_be_is_refused_before_it_begins(asker):
+    for wrong in ({"prompt": [1, 2]}, {"max_tokens": 10**7}, {"stream_options": {"include_usage": 3}}):
+        with pytest.raises(openai.BadRequestError):
+            asker.completions.create(**{"model": "clm", "prompt": "a", "stream": True, **wrong})
+    with pytest.raises(openai.BadRequestError, match="only with stream"):
+        asker.completions.create(model="clm", prompt="a", stream_options={"include_usage": True})
+
+
+def test_a_client_that_leaves_ends_the_writing(asker, monkeypatch):
+    written, step = [], Writing._step
+    monkeypatch.setattr(Writing, "_step", lambda self, steps: written.append(1) or step(self, steps))
+    stream = asker.completions.create(model="clm", prompt="The sea", max_tokens=4_000, stream=True)
+    next(iter(stream))
+    stream.close()
+    before = -1
+    while before != len(written):
+        before = len(written)
+        time.sleep(0.5)
+    assert before < 3_000
+    assert asker.completions.create(model="clm", prompt="The sea", max_tokens=1).choices
+
+
+def test_curl_gets_events(server):
+    if which("curl") is None:
+        pytest.skip("curl is not installed")
+    body = json.dumps({"prompt": "The sea", "max_tokens": 3, "stream": True, "seed": 1})
+    url, header = server.url + "/v1/completions", "Content-Type: application/json"
+    command = ["curl", "-sSNi", "--max-time", "20", url, "-H", header, "-d", body]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    head, _, events = found.stdout.replace("\r\n", "\n").partition("\n\n")
+    assert "content-type: text/event-stream" in head.lower()
+    *parts, done, rest = events.split("\n\n")
+    assert (done, rest) == ("data: [DONE]", "")
+    objects = [json.loads(part.removeprefix("data: ")) for part in parts]
+    assert {one["object"] for one in objects} == {"text_completion"}
+    assert objects[-1]["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_stream_that_takes_too_long_says_so(serving, heads):
+    client = serving(heads / "clm", timeout=1)
+    body = {"prompt": "The sea", "max_tokens": 4_000, "n": 8, "stream": True}
+    events = client.post("/v1/completions", json=body).text.split("\n\n")
+    assert "not ready in time" in json.loads(events[-2].removeprefix("data: "))["error"]["message"]
+    assert "[DONE]" not in events[-2:]
+
+
 def test_curl_gets_the_lines_of_the_command(server, cli, records):
     if which("curl") is None:
         pytest.skip("curl is not installed")
@@ -228,3 +307,35 @@ def test_the_client_of_llama_index(server, records):
     with wordpipe.open(records) as opened:
         expected = opened.encode(TEXTS)
     np.testing.assert_allclose([made.get_query_embedding(text) for text in TEXTS], expected, atol=1e-6)
+
+
+def test_completions_of_langchain(server):
+    module = pytest.importorskip("langchain_openai", reason="not installed: pip install langchain-openai")
+    made = module.OpenAI(
+        base_url=server.url + "/v1", api_key="none", model="clm", max_tokens=8, temperature=0.7, seed=3, max_retries=0
+    )
+    expected = made.invoke("The sea")
+    parts = [*made.stream("The sea")]
+    assert expected
+    assert "".join(parts) == expected
+
+
+def test_completions_of_llama_index(server):
+    where = "llama_index.llms.openai_like"
+    module = pytest.importorskip(where, reason="not installed: pip install llama-index-llms-openai-like")
+    made = module.OpenAILike(
+        api_base=server.url + "/v1", api_key="none", model="clm", is_chat_model=False, max_tokens=8, max_retries=0,
+        additional_kwargs={"seed": 3},
+    )  # fmt: skip
+    expected = made.complete("The sea").text
+    parts = [*made.stream_complete("The sea")]
+    assert expected
+    assert parts[-1].text == "".join(part.delta for part in parts) == expected
+
+
+def test_embeddings_of_llama_index_as_of_openai(server, records):
+    where = "llama_index.embeddings.openai_like"
+    module = pytest.importorskip(where, reason="not installed: pip install llama-index-embeddings-openai-like")
+    made = module.OpenAILikeEmbedding(api_base=server.url + "/v1", api_key="none", model_name="records", max_retries=0)
+    with wordpipe.open(records) as opened:
+        np.testing.assert_allclose(made.get_text_embedding_batch(TEXTS), opened.encode(TEXTS), atol=1e-6)

@@ -91,6 +91,18 @@ def test_filters_without_a_script_are_links_that_narrow(client):
     assert not page.all("div", **{"class": "problem"})
 
 
+def test_several_conditions_of_an_address_are_all_true(client):
+    reply = client.get("/", params=[("where", "year > 1995"), ("q", "sea & salt"), ("where", ""), ("where", "done")])
+    assert str(reply.url.query, "ascii").count("where=") == 1
+    assert reply.url.params["q"] == "sea & salt"
+    found = Parsed(reply.text)
+    assert found.all("input", name="where")[0]["value"] == "(year > 1995) and (done)"
+    hits = client.get("/search", params=[("q", "sea & salt"), ("where", "year > 1995"), ("where", "done")])
+    assert len(found.all("li", **{"class": "hit"})) == len(hits.text.splitlines()) > 0
+    many = client.get("/", params=[("q", "sea"), *[("where", "year > 1995")] * 2_000])
+    assert many.status_code == 400
+
+
 def test_what_cannot_be_is_said_on_the_page(client):
     assert "does not fit the columns" in get(client, q="sea", where="nonsense = 1").text
     assert get(client, q="sea", k="nonsense").all("div", role="alert")

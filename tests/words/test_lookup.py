@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ConfigError
-from wordpipe.words import KnownPhrases, edit_distances, parse_expression, similar_words
+from wordpipe.words import KnownPhrases, Spellings, edit_distances, parse_expression, similar_words
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,16 @@ words = st.text("abcé漢😀", max_size=7)
 @given(words, st.lists(words, max_size=8))
 def test_distances_match_the_slow_twin(word: str, others: list[str]) -> None:
     assert edit_distances(word, others).tolist() == [slow_distance(word, other) for other in others]
+
+
+@settings(deadline=None)
+@given(st.lists(words, max_size=5), st.lists(words, max_size=30))
+def test_the_nearest_are_those_of_all(asked: list[str], known: list[str]) -> None:
+    spellings = Spellings(known)
+    for word in asked:
+        most = 1 if len(word) <= 4 else 2
+        near = sorted((slow_distance(word, other), at) for at, other in enumerate(known) if other)
+        assert spellings.nearest(word) == [known[at] for distance, at in near[:3] if distance <= most]
 
 
 def test_nearest_first_then_commonest() -> None:

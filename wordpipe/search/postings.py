@@ -16,6 +16,7 @@ from wordpipe.search.knn import Rows
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.stemming import Analyser
 
+_HEAD = 8  # bytes of a term that are compared at once
 _BLOCK = 4_096  # texts whose words are counted at a time
 
 Int32s = npt.NDArray[np.int32]
@@ -58,6 +59,34 @@ class Terms:
         wanted = term.encode("utf-8", "replace")
         at = bisect_left(self, wanted)
         return at if at < len(self) and self[at] == wanted else -1
+
+    def find_all(self, terms: Sequence[str]) -> Rows:
+        """(S,) the numbers of S terms, as `find` has them: 500 of 50,000 terms in 1 ms, one after the other in 5."""
+        wanted = [term.encode("utf-8", "replace") for term in terms]
+        heads_S = np.frombuffer(b"".join(one[:_HEAD].ljust(_HEAD, b"\0") for one in wanted), ">u8")
+        heads_H, of_S = np.unique(heads_S, return_inverse=True)
+        low_H, high_H = np.zeros(len(heads_H), np.int64), np.full(len(heads_H), len(self))
+        while (open_H := np.flatnonzero(low_H < high_H)).size:  # all heads halve their ranges at once
+            middle = (low_H[open_H] + high_H[open_H]) // 2
+            is_before = self._heads(middle) < heads_H[open_H]
+            low_H[open_H[is_before]], high_H[open_H[~is_before]] = middle[is_before] + 1, middle[~is_before]
+        some_H = np.flatnonzero(low_H < len(self))
+        has_H = np.zeros(len(heads_H), bool)  # whether any term begins so
+        has_H[some_H] = self._heads(low_H[some_H]) == heads_H[some_H]
+        found_S = np.full(len(wanted), -1)
+        for number in np.flatnonzero(has_H[of_S]).tolist():
+            at = bisect_left(self, wanted[number], int(low_H[of_S[number]]))
+            if at < len(self) and self[at] == wanted[number]:
+                found_S[number] = at
+        return found_S
+
+    def _heads(self, numbers_M: Rows) -> npt.NDArray[np.uint64]:
+        """(M,) the first eight bytes of terms as numbers in the order of the terms, 0 beyond their ends."""
+        starts_M = np.where(numbers_M > 0, self.ends[numbers_M - 1], 0)
+        places_MB = starts_M[:, None] + np.arange(_HEAD)
+        letters_MB = self.letters[np.minimum(places_MB, len(self.letters) - 1)]
+        letters_MB[places_MB >= self.ends[numbers_M][:, None]] = 0
+        return letters_MB.view(">u8")[:, 0]
 
 
 @dataclass(frozen=True, slots=True)

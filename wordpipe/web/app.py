@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,7 +19,7 @@ from wordpipe.errors import WordpipeError
 from wordpipe.web.endpoints.embeddings import EmbeddingsApi
 from wordpipe.web.endpoints.looks import LooksApi
 from wordpipe.web.endpoints.models import ModelsApi
-from wordpipe.web.endpoints.search import SearchApi
+from wordpipe.web.endpoints.search import SearchApi, joined_conditions
 from wordpipe.web.endpoints.vector_stores import VectorStoresApi
 from wordpipe.web.guard import API_POLICY, Guard, Log
 from wordpipe.web.metrics import CONTENT_TYPE, Metrics
@@ -173,8 +174,14 @@ class Application:
         return json_reply(document(self.settings))
 
     async def home(self, request: Request) -> Response:
-        """The page."""
+        """The page. Where its address has several conditions, it is sent to the one that has them in one."""
         assert self._page is not None
+        given = request.query_params
+        if len(conditions := given.getlist("where")) > 1:
+            others = [(name, value) for name, value in given.multi_items() if name != "where"]
+            joined = joined_conditions([one for one in conditions if one])
+            address = urlencode([*others, *([("where", joined)] if joined else [])], errors="replace")
+            return Response(status_code=307, headers={"Location": f"?{address}"})
         text = await self._page.home(dict(request.query_params), self._asker(request))
         headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
         return Response(text.encode("utf-8", "replace"), headers=headers)
@@ -196,7 +203,6 @@ class Application:
 
         async def ask(path: str, params: Mapping[str, str]) -> tuple[int, Any]:
             import json
-            from urllib.parse import urlencode
 
             scope = {**request.scope, "path": path, "query_string": urlencode(params, errors="replace").encode()}
             try:

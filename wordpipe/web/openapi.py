@@ -179,7 +179,7 @@ def _paths(settings: ServeSettings) -> list[tuple[Any, ...]]:
     one_or_more = {"anyOf": [_TEXT, _list(_TEXT)]}
     completion = _object({"prompt": one_or_more}, {
         "model": _TEXT, "max_tokens": _WHOLE, "temperature": _NUMBER, "top_p": _NUMBER, "n": _WHOLE, "seed": _WHOLE,
-        "stop": one_or_more,
+        "stop": one_or_more, "stream": _FLAG, "stream_options": _object({}, {"include_usage": _FLAG}, closed=False),
     }, closed=False)  # fmt: skip
     search = _object({"query": one_or_more}, {
         "max_num_results": _WHOLE, "filters": _MAP, "ranking_options": _MAP, "rewrite_query": _FLAG,
@@ -230,6 +230,8 @@ def _operation(
     content: Schema = {json_type: {"schema": _ref(answer)}} if answer else {}
     if path in ("/search", "/similar"):
         content["application/x-ndjson"] = {"schema": _TEXT}
+    if path == "/v1/completions":
+        content["text/event-stream"] = {"schema": _TEXT}
     if path == "/metrics":
         content = {"text/plain": {"schema": _TEXT}}
     elif path == "/openapi.json":

@@ -4,13 +4,16 @@ An error is {"error": {"message", "type", "code", "what", "where", "got", "expec
 clients of OpenAI read, the rest is what `--json` prints on the command line.
 """
 
+import asyncio
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from wordpipe.artifacts import parse_json_object
 from wordpipe.errors import (
@@ -27,6 +30,7 @@ from wordpipe.errors import (
 T = TypeVar("T")
 
 JSON = "application/json"
+EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
 RETRY_AFTER_S = 1
 _KIND = {401: "authentication_error", 429: "rate_limit_error"}
@@ -102,6 +106,57 @@ def error_reply(error: Exception) -> Response:
     if status == 503:
         headers = {"Retry-After": str(RETRY_AFTER_S), **headers}
     return json_reply({"error": body}, status, headers)
+
+
+class EventReply(Response):
+    """Server-sent events, a JSON object each, as OpenAI has them: `data: {…}`, at the end `data: [DONE]`.
+
+    Where an object cannot be made, an event says why as {"error": …}, and there is no `[DONE]`. Where the client has gone, no
+    more are asked for.
+
+    Args:
+        first: the first object; what fails before it is an answer with its own status.
+        others: those that come, closed at the end.
+    """
+
+    def __init__(self, first: Any, others: AsyncGenerator[Any, None]) -> None:
+        super().__init__(media_type=EVENTS, headers={"X-Accel-Buffering": "no"})
+        del self.headers["Content-Length"]
+        self._first, self._others = first, others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send them."""
+        gone = asyncio.create_task(_disconnected(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            async with aclosing(self._lines()) as lines:
+                async for event in lines:
+                    if gone.done():
+                        return
+                    await send({"type": "http.response.body", "body": event, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            gone.cancel()
+            await self._others.aclose()
+
+    async def _lines(self) -> AsyncGenerator[bytes, None]:
+        yield _event(to_json(self._first))
+        try:
+            async for found in self._others:
+                yield _event(to_json(found))
+        except (WordpipeError, Refused) as error:
+            yield _event(bytes(error_reply(error).body))
+        else:
+            yield _event(b"[DONE]")
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _type(status: int) -> str:

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     )
     from wordpipe.words.gensim_backend import GensimTraining, require_gensim
     from wordpipe.words.heldout_loss import HeldOutLoss, keep_probabilities, noise_distribution
-    from wordpipe.words.lookup import PHRASE_SEPARATOR, KnownPhrases, edit_distances, parse_expression, similar_words
+    from wordpipe.words.lookup import (
+        PHRASE_SEPARATOR,
+        KnownPhrases,
+        Spellings,
+        edit_distances,
+        parse_expression,
+        similar_words,
+    )
     from wordpipe.words.read import WordFile, WordFilter, folder_files, open_folder, open_stream, read_text
     from wordpipe.words.subwords import HashRows, NGrams, hashes_of
     from wordpipe.words.training import NativeTraining, Parts, Step, Weights, chunk_size, done_in_order

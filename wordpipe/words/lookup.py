@@ -7,6 +7,7 @@ earlier versions hold phrases as words: `new_york`. In queries and in texts thei
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,52 +96,90 @@ class KnownPhrases:
         return joined
 
 
-def similar_words(word: str, vocabulary: Sequence[str], *, n: int = 3, look_at: int = 200_000) -> list[str]:
-    """The (at most `n`) words nearest in spelling: at most one edit away from a short word, two from a longer one.
+def similar_words(word: str, vocabulary: Sequence[str], *, n: int = 3) -> list[str]:
+    """The (at most `n`) words nearest in spelling: see `Spellings`, which is made once where there are several to ask for."""
+    return Spellings(vocabulary).nearest(word, n)
 
-    The vocabulary has the commonest words first, of which `look_at` are considered; of equally near words the commoner is
-    given.
+
+class Spellings:
+    """The spellings of N words, with which others are compared.
+
+    Args:
+        vocabulary: words, the commonest first.
+        look_at: so many of them are considered.
     """
-    most = 1 if len(word) <= 4 else 2
-    near = [known for known in vocabulary[:look_at] if abs(len(known) - len(word)) <= most and known]
-    distances = edit_distances(word, near)
-    order = np.argsort(distances, kind="stable")[:n]
-    return [near[index] for index in order if distances[index] <= most]
+
+    def __init__(self, vocabulary: Sequence[str], *, look_at: int = 200_000) -> None:
+        self._words = vocabulary[:look_at]
+        self._points, self._lengths_N = _code_points(self._words)
+        self._starts_N = np.cumsum(self._lengths_N) - self._lengths_N
+        self._letters_N = np.zeros(len(self._words), np.uint64)
+        there = np.flatnonzero(self._lengths_N)
+        if len(there):
+            self._letters_N[there] = np.bitwise_or.reduceat(_bits(self._points), self._starts_N[there])
+
+    def nearest(self, word: str, n: int = 3) -> list[str]:
+        """The (at most `n`) words nearest in spelling: at most one edit away from a short word, two from a longer one.
+
+        Of equally near words the commoner is given. Compared are those of about the same length and the same letters, as an
+        edit brings one letter and takes one away at most: of 50,000 words all were compared in 40 ms, these are in 0.5 to 5.
+        """
+        most = 1 if len(word) <= 4 else 2
+        own = np.bitwise_or.reduce(_bits(_code_points([word])[0])) if word else np.uint64(0)
+        near = np.flatnonzero((abs(self._lengths_N - len(word)) <= most) & (self._lengths_N > 0))
+        letters = self._letters_N[near]
+        near = near[(np.bitwise_count(letters & ~own) <= most) & (np.bitwise_count(own & ~letters) <= most)]
+        distances = _distances(word, self._points, self._starts_N[near], self._lengths_N[near])
+        order = np.argsort(distances, kind="stable")[:n]
+        return [self._words[int(near[index])] for index in order if distances[index] <= most]
 
 
 def edit_distances(word: str, others: Sequence[str]) -> npt.NDArray[np.int64]:
     """Insertions, deletions, substitutions and swaps of neighbours that turn `word` into each of `others`.
-
-    One table of the dynamic programme is filled for all words at once, a cell of all of them at a time.
 
     Returns:
         int64 of the length of `others`.
 
     Source: Damerau-Levenshtein distance in its restricted form (optimal string alignment).
     """
-    letters_NL, lengths_N = _letters(others)
-    wanted = [ord(letter) for letter in word]
-    n, longest = letters_NL.shape
-    before: npt.NDArray[np.int64] = np.zeros((longest + 1, n), dtype=np.int64)  # row i - 2
-    above = np.repeat(np.arange(longest + 1), n).reshape(longest + 1, n)  # row i - 1
+    points, lengths_N = _code_points(others)
+    return _distances(word, points, np.cumsum(lengths_N) - lengths_N, lengths_N)
+
+
+def _distances(
+    word: str, points: npt.NDArray[np.uint32], starts_N: npt.NDArray[np.int64], lengths_N: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The distances to the N words whose code points begin at `starts_N`.
+
+    One table of the dynamic programme is filled for all words at once, a cell of all of them at a time.
+    """
+    n, longest = len(lengths_N), int(lengths_N.max(initial=0))
+    wanted, narrow = _code_points([word])[0], np.min_scalar_type(longest + len(word) + 1)
+    columns = np.arange(longest)[:, None]
+    letters_LN = np.where(columns < lengths_N, points[np.minimum(starts_N + columns, max(len(points) - 1, 0))], 0)
+    before: npt.NDArray[Any] = np.zeros((longest + 1, n), narrow)  # row i - 2
+    above: npt.NDArray[Any] = np.repeat(np.arange(longest + 1, dtype=narrow), n).reshape(longest + 1, n)  # row i - 1
     for i, letter in enumerate(wanted, start=1):
         row = np.empty_like(above)
         row[0] = i
         for j in range(1, longest + 1):
-            same = letters_NL[:, j - 1] == letter
-            row[j] = np.minimum(above[j - 1] + ~same, np.minimum(above[j], row[j - 1]) + 1)
+            other = letters_LN[j - 1] != letter
+            row[j] = np.minimum(above[j - 1] + other, np.minimum(above[j], row[j - 1]) + narrow.type(1))
             if i > 1 and j > 1:
-                swapped = (letters_NL[:, j - 2] == letter) & (letters_NL[:, j - 1] == wanted[i - 2])
-                row[j] = np.where(swapped, np.minimum(row[j], before[j - 2] + 1), row[j])
+                swapped = (letters_LN[j - 2] == letter) & (letters_LN[j - 1] == wanted[i - 2])
+                row[j] = np.where(swapped, np.minimum(row[j], before[j - 2] + narrow.type(1)), row[j])
         before, above = above, row
-    distances: npt.NDArray[np.int64] = above[lengths_N, np.arange(n)]
+    distances: npt.NDArray[np.int64] = above[lengths_N, np.arange(n)].astype(np.int64)
     return distances
 
 
-def _letters(words: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """Code points of the words, 0 beyond their ends, (N, L); and their lengths."""
-    lengths_N = np.array([len(word) for word in words], dtype=np.int64)
-    longest = int(lengths_N.max(initial=0))
-    padded = "".join(word.ljust(longest, "\0") for word in words)
-    points = np.frombuffer(padded.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    return points.reshape(len(words), longest), lengths_N
+def _code_points(words: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """The code points of words, one after the other, and how many each has, (N,)."""
+    listed = [*words]
+    lengths_N = np.fromiter(map(len, listed), np.int64, len(listed))
+    return np.frombuffer("".join(listed).encode("utf-32-le", "surrogatepass"), dtype="<u4"), lengths_N
+
+
+def _bits(points: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    """For each code point one bit of 64; some share one."""
+    return np.uint64(1) << (points & np.uint32(63)).astype(np.uint64)

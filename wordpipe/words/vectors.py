@@ -4,9 +4,9 @@ The words themselves, as many as millions, are kept without a Python string for 
 """
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, overload
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from wordpipe.artifacts import vector_batches, words_schema
 from wordpipe.errors import InputError, UnknownWordError
 from wordpipe.metrics import unit_rows
-from wordpipe.words.lookup import PHRASE_SEPARATOR, SIGNS, Expression, KnownPhrases, parse_expression, similar_words
+from wordpipe.words.lookup import PHRASE_SEPARATOR, SIGNS, Expression, KnownPhrases, Spellings, parse_expression
 from wordpipe.words.vocabulary import arrow_words
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ Ints = npt.NDArray[np.int64]
 _AT_ONCE = 64  # queries compared with all words in one product
 _BLOCK = 65_536  # rows treated together
 _STRINGS = 16_384  # words made Python strings together
+_SUGGESTIONS = 4_096  # words whose suggestions are kept: who types asks for the same beginnings again
 _SCANS = 16  # words looked for one by one, before a table of hashes is worth its time and the import of numba
 
 
@@ -183,7 +184,11 @@ class WordVectors:
 
     def suggest(self, word: str, n: int = 3) -> list[str]:
         """Known words that are spelled most like it."""
-        return similar_words(word.lower(), self.words, n=n)
+        return [*self._suggested(word.lower(), n)]
+
+    @cached_property
+    def _suggested(self) -> Callable[[str, int], list[str]]:
+        return lru_cache(_SUGGESTIONS)(Spellings(self.words).nearest)
 
     def understand(self, text: str) -> "WordQuery":
         """Turn a word, several words or an expression such as `king - man + woman` into the vector to look for.

@@ -2,8 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from wordpipe.errors import ConfigError
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.stages import Predictor, TargetWriter, Writing, filler_of
 from wordpipe.web.endpoints.search import checked_text
-from wordpipe.web.replies import Params, bounded, busy, field, json_body, json_reply
+from wordpipe.web.replies import EventReply, Params, bounded, busy, field, json_body, json_reply
 from wordpipe.web.served import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 
@@ -23,7 +23,8 @@ _MAX_TOKENS = 4_096  # of a completion
 _MAX_PROMPTS = 32  # and completions of each
 _MAX_STOPS = 16
 _OF_CHANCE = ("temperature", "top_p")
-_NOT_OURS = ("stream", "echo", "logprobs", "suffix", "best_of", "logit_bias", "presence_penalty", "frequency_penalty")
+_NOT_OURS = ("echo", "logprobs", "suffix", "best_of", "logit_bias", "presence_penalty", "frequency_penalty")
+_LEFT_TO_SAY = 0.95  # of the seconds of a request: a stream then says that it ends, before the guard cuts it
 _ENDS = {"eos": "stop", "string": "stop", "length": "length"}
 TEXTS_NOT_IDS = "token ids are not taken: send texts"
 
@@ -74,19 +75,45 @@ class ModelsApi:
         return json_reply({**_named(served, generation), "text": item, **found})
 
     async def completions(self, request: Request) -> Response:
-        """Texts that a model goes on with, or target texts; the fields that OpenAI's clients send."""
+        """Texts that a model goes on with, or target texts; the fields that OpenAI's clients send.
+
+        With `stream` they come as server-sent events while they are written.
+        """
         body = await json_body(request)
         prompts, settings, n = self._asked(body)
         served = self._artifacts.pick(field(body, "model", str), "complete")
+        about = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time())}
+        about["model"] = served.name
+        streams, with_usage = _how_streamed(body)
+        if streams:
+            events = self._events(served, _Completion(prompts, settings, n), about, with_usage=with_usage)
+            return EventReply(await anext(events), events)
         deadline = time.monotonic() + self._settings.timeout
 
         def answer(items: Sequence[list[str]]) -> list[dict[str, Any]]:
-            return [completed(generation, item, settings, n, deadline) for item in items]
+            return [_Completion(item, settings, n).whole(generation, deadline) for item in items]
 
         with served.lease() as generation:
             found = await served.ask(generation, answer, prompts, key=object())
-        about = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time())}
-        return json_reply({**about, "model": served.name, **found})
+        return json_reply({**about, **found})
+
+    async def _events(
+        self, served: Served, completion: "_Completion", about: Mapping[str, Any], *, with_usage: bool
+    ) -> AsyncGenerator[Any, None]:
+        """The objects of a streamed completion, each asked of the artifact's thread when the one before has been sent.
+
+        Other requests are answered in between, and where nobody takes the next object, nothing more is written.
+        """
+        deadline = time.monotonic() + _LEFT_TO_SAY * self._settings.timeout
+        unused = {"usage": None} if with_usage else {}
+        with served.lease() as generation:
+            parts = completion.parts(generation)
+            while part := await served.ask(generation, _next_parts, parts, key=object()):
+                yield {**about, "choices": [asdict(part)], **unused}
+                if time.monotonic() > deadline:
+                    raise busy(503, "the completion was not ready in time")
+        if with_usage:
+            yield {**about, "choices": [], "usage": completion.usage}
 
     async def models(self, request: Request) -> Response:
         """The artifacts, as OpenAI lists models."""
@@ -131,37 +158,70 @@ class ModelsApi:
         return checked_text(text, "the text", self._settings.max_chars)
 
 
-def completed(
-    generation: Generation, prompts: Sequence[str], settings: GenerateSettings, n: int, deadline: float
-) -> dict[str, Any]:
-    """The choices of a completion and how many tokens they took; for the artifact's thread.
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one choice of a completion gains; with its last part why it ended."""
 
-    Raises:
-        Refused: 503, the time is over.
-    """
-    model = generation.language_model
-    choices: list[dict[str, Any]] = []
-    read = written = 0
-    for prompt in prompts:
-        read += len(model.encode(prompt))
-        found = _targets(generation, prompt, settings, n) if model.writes_targets else _texts(
-            generation, prompt, settings.model_copy(update={"samples": n}), lambda: time.monotonic() > deadline
-        )  # fmt: skip
-        for text, tokens, reason in found:
-            choices.append({"text": text, "index": len(choices), "logprobs": None, "finish_reason": _ENDS[reason]})
-            written += tokens
-    usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-    return {"choices": choices, "usage": usage}
+    text: str
+    index: int
+    logprobs: None = None
+    finish_reason: str | None = None
 
 
-def _texts(
-    generation: Generation, prompt: str, settings: GenerateSettings, is_late: Callable[[], bool]
-) -> list[tuple[str, int, str]]:
-    writing = Writing(generation.language_model, prompt, settings)
-    for _ in writing.texts:
-        if is_late():
-            raise busy(503, "the completion was not ready in time")
-    return [(one.text, one.tokens, one.stopped) for one in writing.results()]
+@dataclass
+class _Completion:
+    """The choices of a completion, and how many tokens were read and written so far; for the artifact's thread."""
+
+    prompts: Sequence[str]
+    settings: GenerateSettings
+    n: int  # choices of each prompt
+    read: int = 0
+    written: int = 0
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """The tokens, as OpenAI counts them."""
+        return {
+            "prompt_tokens": self.read, "completion_tokens": self.written, "total_tokens": self.read + self.written,
+        }  # fmt: skip
+
+    def parts(self, generation: Generation) -> Iterator[_Part]:
+        """The texts as they are written, those of one prompt after those of the other; the texts of targets come whole."""
+        model = generation.language_model
+        for first, prompt in zip(range(0, self.n * len(self.prompts), self.n), self.prompts, strict=True):
+            self.read += len(model.encode(prompt))
+            if model.writes_targets:
+                found = _targets(generation, prompt, self.settings, self.n)
+            else:
+                writing = Writing(model, prompt, self.settings.model_copy(update={"samples": self.n}))
+                for sample, text in writing.texts:
+                    yield _Part(text, first + sample)
+                found = [("", one.tokens, one.stopped) for one in writing.results()]
+            for sample, (text, tokens, reason) in enumerate(found):
+                self.written += tokens
+                yield _Part(text, first + sample, finish_reason=_ENDS[reason])
+
+    def whole(self, generation: Generation, deadline: float) -> dict[str, Any]:
+        """The choices at their end, and the usage. Raises Refused: 503, the time is over."""
+        choices = [{"text": "", "index": index, "logprobs": None} for index in range(self.n * len(self.prompts))]
+        for part in self.parts(generation):
+            choice: dict[str, Any] = choices[part.index]
+            choice |= {"text": choice["text"] + part.text, "finish_reason": part.finish_reason}
+            if time.monotonic() > deadline:
+                raise busy(503, "the completion was not ready in time")
+        return {"choices": choices, "usage": self.usage}
+
+
+def _next_parts(items: Sequence[Iterator[_Part]]) -> list[_Part | None]:
+    return [next(parts, None) for parts in items]
+
+
+def _how_streamed(body: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Whether the texts are sent as they are written, and whether their tokens are counted at the end."""
+    streams, options = field(body, "stream", bool, False), field(body, "stream_options", dict, {})
+    if options and not streams:
+        raise ConfigError("only with stream", where="stream_options", hint="leave stream_options out, or set stream")
+    return streams, field(options, "include_usage", bool, False)
 
 
 def _targets(generation: Generation, prompt: str, settings: GenerateSettings, n: int) -> list[tuple[str, int, str]]:

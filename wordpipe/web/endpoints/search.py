@@ -61,7 +61,7 @@ class SearchApi:
         params = Params(request)
         served, k = self._artifacts.pick(params.optional("index"), "similar"), self._k(params)
         row, record_id = params.whole("row", None, 0, 1 << 62), params.optional("id")
-        where, min_score = _joined(params.every("where")), params.number("min_score")
+        where, min_score = joined_conditions(params.every("where")), params.number("min_score")
         form = params.choice("format", *FORMATS)
         params.end()
         if (row is None) == (record_id is None):
@@ -103,7 +103,10 @@ class SearchApi:
     async def facets(self, request: Request) -> Response:
         """The fields of an index's rows, with how many have each value: of all rows, or of those a condition is true of."""
         params = Params(request)
-        served, where = self._artifacts.pick(params.optional("index"), "search"), _joined(params.every("where"))
+        served, where = (
+            self._artifacts.pick(params.optional("index"), "search"),
+            joined_conditions(params.every("where")),
+        )
         values = params.whole("values", 20, 1, _FACET_VALUES) or 1
         params.end()
 
@@ -143,14 +146,14 @@ def query_options(params: Params) -> QueryOptions:
         mode=params.choice("mode", *MODES),  # type: ignore[arg-type]
         weight=params.number("weight"),
         feedback=params.whole("feedback", None, 0, 1_000),
-        where=_joined(params.every("where")),
+        where=joined_conditions(params.every("where")),
         per_document=params.flag("per_document"),
         min_score=params.number("min_score"),
         explain=params.flag("explain"),
     )
 
 
-def _joined(conditions: Sequence[str]) -> str | None:
+def joined_conditions(conditions: Sequence[str]) -> str | None:
     """Conditions of which all are to be true, as the command line joins them. Raises ConfigError: too long."""
     bounded("characters of where", sum(map(len, conditions)), 0, MAX_CONDITION)
     return " and ".join(conditions if len(conditions) == 1 else map("({})".format, conditions)) or None
