@@ -26,7 +26,7 @@ from wordpipe.model import (
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.model.variants.approximate import n_features, positive_features, random_directions
 from wordpipe.model.variants.fourier import Fourier
-from wordpipe.model.variants.state_space import StateSpace, empty_states, initial_weight
+from wordpipe.model.variants.state_space import StateSpace, circular_convolution, empty_states, initial_weight
 from wordpipe.runtime import torch_threads
 
 ALL_MIXED = "encoder all mixed"
@@ -157,6 +157,33 @@ def test_the_convolution_is_the_recurrence_and_so_are_its_gradients(seed):
     for others in found[1:]:
         for want, got in zip(found[0], others, strict=True):
             torch.testing.assert_close(got, want, atol=2e-4, rtol=2e-3)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("T", [1, 2, 3, 17, 64, 509])
+def test_the_convolution_is_the_sum_written_out(T, causal):
+    layer, x_BTD = state_space(causal=causal, seed=T), normal(2, T, 5, seed=T)
+    step_D, C_KDN = layer.log_step.detach().double().exp(), torch.view_as_complex(layer.readout.detach().double())
+    A_DN = torch.complex(-layer.log_decay.detach().double().exp(), layer.frequency.detach().double())
+    turn_DN, lag_TT = step_D[:, None] * A_DN, torch.arange(T)[:, None] - torch.arange(T)
+    y_BTD = layer.skip.detach() * x_BTD.double()
+    for C_DN, direction in zip(C_KDN, (1, -1), strict=False):
+        lag = (lag_TT * direction).clamp_min(0)
+        weights_DNTT = (C_DN * (turn_DN.exp() - 1) / A_DN)[..., None, None] * torch.exp(turn_DN[..., None, None] * lag)
+        kernel_DTT = (2 * weights_DNTT.real.sum(1)).masked_fill(lag_TT * direction < 0, 0)
+        y_BTD = y_BTD + torch.einsum("dts,bsd->btd", kernel_DTT, x_BTD.double())
+    torch.testing.assert_close(layer(x_BTD, None).detach(), F.gelu(y_BTD).float(), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("n", [4, 5, 8])
+def test_the_gradients_of_a_circular_convolution_are_those_of_differences(n):
+    u, kernel = normal(2, 4, 3).double().requires_grad_(), normal(3, n, seed=1).double().requires_grad_()
+    assert torch.autograd.gradcheck(circular_convolution, (u, kernel))
+    y = circular_convolution(u, kernel)
+    want = sum(kernel[:, (torch.arange(4) - s) % n].T * u[:, s, None] for s in range(4))
+    torch.testing.assert_close(y, want)
+    with pytest.raises(RuntimeError, match="once_differentiable"):  # no second gradient rather than a wrong one
+        torch.autograd.grad(y.square().sum(), u, create_graph=True)[0].sum().backward()
 
 
 def test_it_remembers_for_ten_to_a_thousand_positions_at_first():
