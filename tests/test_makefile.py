@@ -83,6 +83,7 @@ def test_make_builds_what_the_config_says_once_and_agrees_with_run(project, cli)
     assert "stale" not in make(project, "status").stdout
 
 
+@pytest.mark.slow
 def test_a_changed_config_changes_what_make_makes(project):
     assert make(project, "tokens").returncode == 0
     assert not (project / "made" / "words").exists()

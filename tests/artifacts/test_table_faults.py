@@ -49,6 +49,7 @@ def test_an_unreadable_disk_is_not_called_damage(tmp_path, monkeypatch):
     assert caught.value.filename == str(tmp_path / "a" / "rows-00000.parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("action", ["enospc", "eio"])
 @pytest.mark.parametrize("place", ["publish.file_written", "publish.file_synced"])

@@ -217,6 +217,7 @@ def test_a_line_is_answered_when_it_comes(started, model):
     assert b"Traceback" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_may_be_stopped(started, tmp_path, number):
     """What was answered stands there in whole lines; the exit is that of the signal."""
@@ -233,6 +234,7 @@ def test_it_may_be_stopped(started, tmp_path, number):
     assert len(lines) < 300_000
 
 
+@pytest.mark.slow
 def test_a_reader_may_go_away(started, tmp_path):
     (tmp_path / "german").write_text("Honey is sweet.\n" * 300_000)
     process = started("--prompts", tmp_path / "german")

@@ -40,6 +40,7 @@ def peak_of_reading(path) -> tuple[int, Ingest]:
     return most - before, ingest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_long_string_that_is_repeated_is_held_once(tmp_path, nested):
     texts = pa.array([f"Text {number}." for number in range(ROWS)])

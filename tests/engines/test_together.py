@@ -28,6 +28,7 @@ def together(call, options, told=None, **given):
     return work_together(call, options, (told if told is not None else []).append, **{"needs_gpu": False} | given)
 
 
+@pytest.mark.slow
 def test_each_knows_who_it_is_and_meets_the_others(options, tmp_path):
     told: list[Progress] = []
     assert together(Numbers(tmp_path), options, told) == {"rank": 0, "size": 2, "sum": 3, "here": os.getcwd()}  # noqa: PTH109
@@ -52,6 +53,7 @@ def test_the_third_death_is_the_last(options, tmp_path):
     assert caught.value.exit_code == 8
 
 
+@pytest.mark.slow
 def test_an_error_is_the_users_and_not_that_another_failed(options, tmp_path):
     with pytest.raises(InputError) as caught:
         together(Numbers(tmp_path, wrong=1), options)

@@ -28,6 +28,7 @@ def cases(tmp_path_factory) -> list[Case]:
         return all_cases(World(tmp_path_factory.mktemp("nowhere"), 1, fast=False))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # half a minute on two cores that do nothing else
 def test_the_fast_part_holds(tmp_path):
     report = tmp_path / "report.jsonl"

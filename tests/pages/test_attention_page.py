@@ -174,7 +174,9 @@ class TestInABrowser:
             for context in contexts:
                 context.close()
 
-    @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (420, "light")])
+    @pytest.mark.parametrize(
+        ("width", "scheme"), [(1280, "light"), pytest.param(1280, "dark", marks=pytest.mark.slow), (420, "light")]
+    )
     def test_nothing_is_fetched_nothing_fails_and_axe_finds_no_violation(self, opened, width, scheme):
         from axe_playwright_python.sync_playwright import Axe
 

@@ -243,6 +243,7 @@ def test_a_sick_space_that_does_not_find_has_two_next_steps(built, tmp_path):
     assert "too well" not in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["sentences", "index"])
 def test_no_transform_is_named_that_finds_less(of, built, tmp_path, monkeypatch):
     made = tmp_path / of

@@ -54,6 +54,7 @@ def manifest(folder):
     return json.loads((folder / "manifest.json").read_text())
 
 
+@pytest.mark.slow
 def test_it_goes_on_from_a_first_text_with_the_second(learned):
     found = [wordpipe.generate(learned, one["text"], temperature=0, max_tokens=20)[0] for one in pairs()]
     right = sum(made.text == one["text_b"] for made, one in zip(found, pairs(), strict=True))

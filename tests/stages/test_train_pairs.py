@@ -57,6 +57,7 @@ def test_pairs_become_a_model_that_transformers_loads(tokens, tmp_path, style, k
     assert type(AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model")).__name__ == kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["t5", "bart", "vaswani"])
 def test_transformers_writes_by_the_folder_alone_what_ours_writes(tokens, tmp_path, style):
     """`generation_config.json` says where a target begins and ends, what never comes: greedy, with beams, and cut."""
@@ -164,6 +165,7 @@ def uneven(tmp_path_factory):
     return folder / "tokens"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["tokens", "uneven"])
 def test_two_processes_learn_what_one_learns(request, given, tmp_path):
     tokens = request.getfixturevalue(given)

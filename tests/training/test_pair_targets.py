@@ -130,7 +130,7 @@ def test_a_pair_beside_it_changes_no_loss(tmp_path):
     assert alone == pytest.approx(beside, abs=1e-3)
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", [STYLES[0], *(pytest.param(style, marks=pytest.mark.slow) for style in STYLES[1:])])
 def test_a_training_starts_near_chance_moves_every_weight_and_learns_a_batch_by_heart(tmp_path, style):
     blocks, _ = pairs_in(tmp_path, 16)
     run = training(tmp_path, blocks, style, steps=150, average=0.0, dropout=0.0, label_smoothing=0.0, report_every=1)

@@ -119,6 +119,7 @@ def test_words_that_keep_company_become_neighbours(tmp_path: Path, architecture:
     assert sum(int(near.word) % 2 for near in table.neighbours(["7"], k=19)) >= 18
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from tests.words.test_gensim_backend import digest_of_run;"
