@@ -13,14 +13,14 @@ from sphinx.writers.html5 import HTML5Translator
 
 from wordpipe_docs import figures
 from wordpipe_docs.head_figures import HEAD_FIGURES
-from wordpipe_docs.mixer_figures import MIXER_FIGURES
 from wordpipe_docs.pair_figures import PAIR_FIGURES
 from wordpipe_docs.reference import REFERENCE
+from wordpipe_docs.relative_figures import RELATIVE_FIGURES
 from wordpipe_docs.scale_figures import SCALE_FIGURES
 
 MARK = re.compile(r"^<!-- generate: (?P<name>[\w-]+)(?: (?P<args>.+?))? -->$", re.MULTILINE)
 DATA = re.compile(r"^<!-- data: (?P<name>.+?) -->$", re.MULTILINE)
-FIGURES = {**figures.FIGURES, **PAIR_FIGURES, **HEAD_FIGURES, **SCALE_FIGURES, **MIXER_FIGURES}
+FIGURES = {**figures.FIGURES, **PAIR_FIGURES, **HEAD_FIGURES, **SCALE_FIGURES, **RELATIVE_FIGURES}
 
 
 def generated(name: str, args: str = "") -> str:

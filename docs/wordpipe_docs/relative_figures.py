@@ -1,4 +1,4 @@
-"""The table of mixers, from benchmarks/results/mixers.json."""
+"""Tables of BERT's relatives and of mixers, from benchmarks/results/relatives.json and mixers.json."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +6,43 @@ from typing import Any
 from wordpipe_docs.figures import result, source, table
 
 _MIXERS = {"dot": "dot-product attention"}
+
+
+def relatives() -> str:
+    """Objectives at equal tokens: held-out loss, and what stands in the frozen vectors."""
+    found = result("relatives")
+    rows = [
+        [
+            line["says"],
+            f"{line['loss']:.3f}" if "loss" in line else "–",
+            *map(_score, line["sets"].values()),
+            *_size(line),
+        ]
+        for line in found["lines"]
+    ]
+    head = ["trained by", "held-out loss", "SST", "TREC", "weights", "seconds", "tokens/s"]
+    texts = [one["texts"] for one in found["lines"][0]["sets"].values()]
+    text = (
+        f"{found['tokens'] / 1e6:.1f} million tokens of the same {found['mb']:.0f} MB of Wikipedia each; width 256, 4 layers, "
+        f"WordPiece of {found['vocab_size']:,}. The loss is in nats per hidden token, on the same held-out masks for all that "
+        "guess masked tokens. SST and TREC: accuracy in % of a logistic regression on the mean of the last hidden states, the "
+        f"model frozen, with its interval of 95 % over {texts[0]:,} and {texts[1]:,} measured texts. One seed each; how far two "
+        "seeds are apart, the last line of `train mlm` shows. Seconds "
+        f"are of the whole training on {found['threads']} thread{'s' * (found['threads'] > 1)}, while other work ran beside "
+        "it: they compare no speed."
+    )
+    return f"{table(head, rows)}\n\n{text} {source('relatives', found=found)}"
+
+
+def _score(one: dict[str, Any]) -> str:
+    low, high = (100 * bound for bound in one["interval"])
+    return f"{100 * one['accuracy']:.1f} ({low:.1f} to {high:.1f})"
+
+
+def _size(line: dict[str, Any]) -> list[str]:
+    if "parameters" not in line:
+        return ["–"] * 3
+    return [f"{line['parameters'] / 1e6:.2f}M", f"{line['train_seconds']:,.0f}", f"{line['tokens_per_s']:,.0f}"]
 
 
 def mixers() -> str:
@@ -57,5 +94,5 @@ def _passes(one: dict[str, Any] | None) -> str:
     return f"{one['tokens_per_s']:,} ({one.get('times_as_fast', 1):.2f} ×), {one['memory_mb']:,} MB"
 
 
-MIXER_FIGURES: dict[str, Callable[[], str]] = {"mixers": mixers}
+RELATIVE_FIGURES: dict[str, Callable[[], str]] = {"relatives": relatives, "mixers": mixers}
 """Parts of pages, by the names that pages call them by."""
