@@ -164,8 +164,9 @@ class _Source:
 
     @property
     def waiting(self) -> int:
-        """Batches that a thread of their own makes ahead: none for one thread."""
-        return _AHEAD if self.job.threads > 1 else 0
+        """Batches that a thread of their own makes ahead: none where one thread is all that is to work."""
+        options = self.job.engine_options
+        return 0 if options.engine == "local" and options.threads == 1 else _AHEAD
 
     def units(self, *, whole: bool = False) -> Iterator[tuple[slice, UnitBatch]]:
         """All units in order, each batch with its place among them.
