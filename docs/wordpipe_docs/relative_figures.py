@@ -26,8 +26,8 @@ def relatives() -> str:
         f"{found['tokens'] / 1e6:.1f} million tokens of the same {found['mb']:.0f} MB of Wikipedia each; width 256, 4 layers, "
         f"WordPiece of {found['vocab_size']:,}. The loss is in nats per hidden token, on the same held-out masks for all that "
         "guess masked tokens. SST and TREC: accuracy in % of a logistic regression on the mean of the last hidden states, the "
-        f"model frozen, with its interval of 95 % over {texts[0]:,} and {texts[1]:,} measured texts. One seed each; how far two "
-        "seeds are apart, the last line of `train mlm` shows. Seconds "
+        f"model frozen, with its interval of 95 % over {texts[0]:,} and {texts[1]:,} measured texts. One seed each, of "
+        "`train mlm` two. Seconds "
         f"are of the whole training on {found['threads']} thread{'s' * (found['threads'] > 1)}, while other work ran beside "
         "it: they compare no speed."
     )
