@@ -218,7 +218,7 @@ def text_keys(texts: pa.StringArray, *, compiled: bool | None = None, secret: Ke
     if compiled is None:
         compiled = int(starts_N1[-1] - starts_N1[0]) > _MAX_PLAIN_BYTES
     if not compiled:
-        return _hash_plainly(data_B.tobytes(), starts_N1, secret)
+        return _hash_plainly(data_B, starts_N1, secret)
     from wordpipe.sentences.kernels import hash_texts
 
     keys_N2 = np.empty((len(wide), 2), np.uint64)
@@ -226,11 +226,11 @@ def text_keys(texts: pa.StringArray, *, compiled: bool | None = None, secret: Ke
     return keys_N2
 
 
-def _hash_plainly(data: bytes, starts_N1: NDArray[np.int64], secret: Keys) -> Keys:
+def _hash_plainly(data_B: NDArray[np.uint8], starts_N1: NDArray[np.int64], secret: Keys) -> Keys:
     """The keys in plain Python, as section 2 of the paper has them."""
     found = []
     for first, stop in zip(starts_N1.tolist(), starts_N1[1:].tolist(), strict=False):
-        text = data[first:stop]
+        text = data_B[first:stop].tobytes()
         last = text[len(text) & ~7 :].ljust(7, b"\0") + bytes([len(text) & 255])
         state = [start ^ int(secret[n & 1]) for n, start in enumerate(_START)]
         state[1] ^= 0xEE

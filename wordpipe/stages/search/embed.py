@@ -158,11 +158,6 @@ class _Source:
     cutter: UnitCutter
 
     @property
-    def n_rows(self) -> int:
-        """Of the corpus."""
-        return row_count(self.artifact, "corpus")
-
-    @property
     def waiting(self) -> int:
         """Batches that a thread of their own makes ahead: none where one thread is all that is to work."""
         options = self.job.engine_options
@@ -244,12 +239,12 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
 
 def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -> tuple[VectorPlan, _Previous | None]:
     """Which texts are encoded, and what is taken from the previous artifact, if anything still is; shards are cut, too."""
-    job, keys, done = source.job, [no_keys()], 0
+    job, keys, done, total = source.job, [no_keys()], 0, row_count(source.artifact, "corpus")
     for _, units in ahead(source.units(), source.waiting):
         keys.append(text_keys(units.embedded))
         cutter.add(len(units.rows), len(units))
         done += len(units.rows)
-        job.report("comparing", done, source.n_rows, "sentences")
+        job.report("comparing", done, total, "sentences")
     keys_U2 = np.concatenate(keys)
     plan = plan_vectors(no_keys() if previous is None else previous.keys, keys_U2)
     if previous is not None:
@@ -398,7 +393,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     kept_as = {field.name: _as_now(field, source.artifact, further) for field in further}  # by name in the corpus
     schema = sentences_schema(transform.dim, pa.schema(kept_as.values()))
     in_corpus = {field.name: name for name, field in kept_as.items()}
-    sum_K, done = np.zeros(transform.dim), 0
+    sum_K, done, total = np.zeros(transform.dim), 0, row_count(source.artifact, "corpus")
 
     def made() -> Iterator[tuple[pa.RecordBatch, NDArray[np.float64], int]]:
         """Rows, the sum of their vectors, and how many rows of the corpus they come from."""
@@ -427,7 +422,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
             table.write(rows)
             sum_K += sum_of_rows_K
             done += n_read
-            job.report("writing", done, source.n_rows, "sentences")
+            job.report("writing", done, total, "sentences")
     written = table.rows
     dropped = len(vectors.plan.encode) - written
     if not written:

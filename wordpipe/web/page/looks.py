@@ -105,10 +105,8 @@ def _links(shown: Sequence[str], words: str) -> Inner:
 
 def _drawing(points: Sequence[Mapping[str, Any]], title: str) -> Markup:
     """Points, with the names of those that leave each other room, the commonest first."""
-    scale, top = (
-        _WIDTH - 2 * _MARGIN,
-        min(one["y"] for one in points),
-    )  # as wide as high: distances mean the same everywhere
+    scale = _WIDTH - 2 * _MARGIN  # of both axes, so that distances mean the same everywhere
+    top = min(one["y"] for one in points)
     height = max(_LOWEST, 2 * _MARGIN + scale * (max(one["y"] for one in points) - top))
     dots, names, taken = list[Markup](), list[Markup](), list[tuple[float, float, float]]()
     for one in points:
