@@ -12,6 +12,9 @@ seconds, its peak memory and the digest of what it made:
     ray-2, killed                                       while it works, --kills of its processes are killed at random moments;
                                                         where that ends the run, the same command comes again
 
+`ceiling` is what two processes that share nothing reach of twice the speed of one, before and after these runs: where two
+processors are parts of one, or others are at work on the machine, no stage reaches more.
+
 With --growth: `ingest` and `tokenize` of so many megabytes by this machine's processors, each alone, and `embed` and `index`
 of the first size; seconds and processors' seconds for each GB, and peak memory.
 
@@ -21,6 +24,7 @@ and Ray takes at most 20 % longer than this process; and growing, processors' se
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import resource
@@ -167,9 +171,29 @@ def killed_run(stage: str, corpus: Path, work: Path, kills: int, seed: int, seco
     return found | {"killed": len(dead), "begun_again": again}
 
 
+def _count(_: int) -> float:
+    """Seconds of plain arithmetic in one process."""
+    begun, number = time.monotonic(), 0
+    for one in range(8_000_000):
+        number = (number * 31 + one) & 0xFFFFFF
+    return time.monotonic() - begun
+
+
+def ceiling(rounds: int = 9) -> float:
+    """What two processes that share nothing reach of twice the speed of one: no stage can reach more on this machine."""
+    alone, together = [], []
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.map(_count, range(2), 1)
+        for _ in range(rounds):
+            alone += pool.map(_count, range(1), 1)
+            together.append(max(pool.map(_count, range(2), 1)))
+    return round(statistics.median(alone) / statistics.median(together), 3)
+
+
 def measured(stage: str, corpus: Path, work: Path, given: argparse.Namespace) -> Found:
     """All runs of a stage."""
     found: Found = {}
+    free = ceiling()
     for _ in range(given.rounds):
         for engine, workers in RUNS:
             run = one_run(stage, corpus, work, engine, workers)
@@ -187,6 +211,7 @@ def measured(stage: str, corpus: Path, work: Path, given: argparse.Namespace) ->
     seconds = {name: kept["seconds"] for name, kept in found.items()}
     result |= {
         "digests": len(digests),
+        "ceiling": round((free + ceiling()) / 2, 3),
         "efficiency": {one: round(seconds[f"{one}-1"] / seconds[f"{one}-2"] / 2, 3) for one in ("local", "ray")},
         "ray_over_local": {n: round(seconds[f"ray-{n}"] / seconds[f"local-{n}"], 3) for n in (1, 2)},
     }

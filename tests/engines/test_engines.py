@@ -215,6 +215,37 @@ def test_corpora_have_the_same_bytes(ray_here, tmp_path, monkeypatch, settings, 
         assert len([*(tmp_path / f"ray{seed}").glob("corpus-*.parquet")]) > 2
 
 
+def test_a_large_file_is_read_in_pieces_to_the_same_bytes(ray_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(ingest, "PART_BYTES", 3000)
+    draw, found, told = random.Random(1), {}, list[Progress]()
+    records = [{"text": f"bees {draw.randrange(300)} dance", "year": draw.choice([1, 2])} for _ in range(400)]
+    (tmp_path / "many.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (tmp_path / "plain.txt").write_text("".join(f"Bees {draw.randrange(99)}.\n" for _ in range(900)))
+    for name, run in (
+        ("one", RunOptions(workers=1)),
+        ("two", RunOptions(workers=2, report=told.append)),
+        ("ray", RunOptions(engine="ray", report=told.append)),
+    ):
+        made = wordpipe.ingest(
+            [str(tmp_path / "many.jsonl"), str(tmp_path / "plain.txt")],
+            output=tmp_path / name,
+            documents="line",
+            run=run,
+        )
+        found[name] = made.digest, made.counts, pq.read_table(tmp_path / name / "sources.parquet").to_pylist()
+    assert found["one"] == found["two"] == found["ray"]
+    assert not [one.note for one in told if "one process" in (one.note or "")]
+    assert len([*(tmp_path / "one").glob("corpus-*.parquet")]) > 5
+    assert made.counts["sources"] == 2
+    parts = [pq.read_table(path) for path in sorted((tmp_path / "one").glob("corpus-*.parquet"))]
+    lines = [row for part in parts for row in part.to_pylist()]
+    texts = {"many.jsonl": [record["text"] for record in records],
+             "plain.txt": (tmp_path / "plain.txt").read_text().splitlines()}  # fmt: skip
+    assert lines
+    for row in lines:
+        assert texts[row["source"].rpartition("/")[2]][row["line"] - 1] == row["text"].strip()
+
+
 def test_ids_that_come_twice_are_read_in_one_process(ray_here, tmp_path, monkeypatch):
     monkeypatch.setattr(ingest, "PART_BYTES", 100)
     for name, text in (("a", "bees"), ("b", "wasps")):

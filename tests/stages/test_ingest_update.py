@@ -11,6 +11,7 @@ import pytest
 
 import wordpipe
 from wordpipe.corpus import ingest as reading
+from wordpipe.stages.text import ingest as stage
 
 TEXTS = [
     "Tides rise. Boats wait.",
@@ -182,6 +183,27 @@ def test_any_change_gives_the_bytes_of_a_fresh_corpus(here, seed):
                     (here / "in" / f"{rng.random()}.txt").write_text(rng.choice(TEXTS))
         made = both(documents="line")
         assert made.counts["sources"] == sum(changes(made)[:3])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pieces_of_a_large_file_are_copied_unless_it_has_changed(here, monkeypatch, reads, seed):
+    monkeypatch.setattr(stage, "PART_BYTES", 300)
+    rng = random.Random(seed)
+    large = [rng.choice([*TEXTS[2:], f"{number} more."]) for number in range(200)]
+    for name in ("2b.txt", "3b.txt"):
+        (here / "in" / name).write_text("\n".join(large))
+    both(documents="line")
+    assert changes(both(documents="line")) == (8, 0, 0, 0)
+    reads.clear()
+    (here / "in" / "3b.txt").write_text("\n".join([*large[:-1], "The last."]))
+    wordpipe.ingest("in", output="corpus", update=True, valid=0.2, metadata=("year:int",), documents="line")
+    assert (
+        {"in/3b.txt"} <= {*reads} <= {"in/3b.txt", "in/4.txt", "in/x.jsonl"}
+    )  # those behind it may have a double in it
+    assert len(reads) > 5
+    (here / "in" / rng.choice(["1.txt", "2b.txt"])).write_text("\n".join(large[50:]))  # doubles come from elsewhere
+    made = both(documents="line")
+    assert made.counts["sources"] == 8 == sum(changes(made)[:3])
 
 
 def test_a_killed_update_leaves_the_old_corpus(here, nursery):

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
         split_record,
     )
     from wordpipe.corpus.fields import Fields
+    from wordpipe.corpus.formats import in_pieces, looks_like
     from wordpipe.corpus.ingest import Ingest, source_parts
     from wordpipe.corpus.labelled import labelled_records
-    from wordpipe.corpus.looks import looks_like
     from wordpipe.corpus.markup.sections import markup_records, to_utf8
     from wordpipe.corpus.modules import string_value
     from wordpipe.corpus.parallel import parallel_records

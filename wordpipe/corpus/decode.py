@@ -125,16 +125,25 @@ def _output(member: Any, kind: Compression, data: bytes) -> Generator[bytes, Non
     return bytes(member.unused_data)
 
 
-def read_blocks(file: BinaryIO, name: str, on_block: Callable[[bytes], None]) -> Iterator[bytes]:
+def read_blocks(
+    file: BinaryIO, name: str, on_block: Callable[[bytes], None], start: int = 0, stop: int | None = None
+) -> Iterator[bytes]:
     """Read a file in blocks of 1 MiB, calling `on_block` with each.
+
+    Args:
+        file: which is at the byte `start`.
+        name: of the file.
+        on_block: called with each block.
+        start: the first byte.
+        stop: the byte to stop before; None: that is the end of the file.
 
     Raises:
         StorageError: reading failed; never taken for the end of the file.
     """
-    offset = 0
+    offset = start
     while True:
         try:
-            block = file.read(BLOCK)
+            block = file.read(BLOCK if stop is None else min(BLOCK, stop - offset))
         except OSError as error:
             raise StorageError("reading failed", where=f"{name}, byte {offset}", got=error.strerror or error) from None
         if not block:
@@ -177,10 +186,19 @@ def refuse_binary(head: bytes, name: str) -> None:
 
 
 class Decoder:
-    """Decodes one source, by what to do with invalid UTF-8, and counts what it had to change."""
+    """Decodes one source, by what to do with invalid UTF-8, and counts what it had to change.
 
-    def __init__(self, name: str, bad_bytes: BadBytes, ledger: Ledger) -> None:
+    Args:
+        name: of the source.
+        bad_bytes: what to do with invalid UTF-8.
+        ledger: that counts.
+        start: the byte of the source where it begins to read.
+        first_line: the number of the line there.
+    """
+
+    def __init__(self, name: str, bad_bytes: BadBytes, ledger: Ledger, *, start: int = 0, first_line: int = 1) -> None:
         self.name, self.bad_bytes, self.ledger = name, bad_bytes, ledger
+        self._start, self._first_line = start, first_line
 
     def lines(self, blocks: Iterator[bytes], *, longest: int, cut_longer: bool = True) -> Iterator[tuple[int, str]]:
         r"""Number (from 1) and text of each line, its "\n" included; at most about `longest` bytes are held.
@@ -191,7 +209,7 @@ class Decoder:
         Raises:
             InputError: invalid UTF-8 under the policy "fail", or a line that is too long.
         """
-        number, offset, is_cut = 1, 0, False
+        number, offset, is_cut = self._first_line, self._start, False
         for chunk in _chunks(blocks, max(longest, BLOCK)):
             if is_cut and not cut_longer:
                 expected, hint = f"at most {max(longest, BLOCK)} bytes", "raise --max-document-bytes"

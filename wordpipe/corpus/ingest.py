@@ -6,6 +6,7 @@ for batch in ingest.batches():
 ingest.counts["documents_kept"]
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -138,7 +139,8 @@ class Ingest:
     each record with an id.
 
     Args:
-        sources: read in this order; with `settings.parallel` two files of lines, which are read as one source.
+        sources: read in this order, the pieces of a large file one after the other; with `settings.parallel` two files of
+            lines, which are read as one source.
         settings: formats, fields, policies and bounds.
         on_bytes: called, as reading goes on, with how many bytes of all sources on disk have been read.
         on_source: called, after each source, with what it gave.
@@ -172,7 +174,7 @@ class Ingest:
         self._is_first = is_first
         self.seen, self.ids = Digests(), RecordIds()
         self.bytes_copied = 0
-        self.changes = dict.fromkeys(_CHANGES, 0)
+        self.changes, self._change = dict.fromkeys(_CHANGES, 0), ""
         self._done = 0
         self._skipped = sources.skipped if isinstance(sources, Sources) else {}
         self._wanted = {name for _, name in self._named_fields()}
@@ -253,10 +255,10 @@ class Ingest:
             copied = None
             if self._previous is not None:
                 seen = self.seen if self.settings.deduplicate else None
-                copied = self._previous.copy(source.name, seen, self.ids, self._columns.has_room)
+                copied = self._previous.copy(source, seen, self.ids, self._columns.has_room)
                 self.changes["sources_deleted"] = self._previous.deleted
                 change = "read_again" if self._previous.is_known(source.name) else "added"
-                self.changes[f"sources_{'copied' if copied is not None else change}"] += 1
+                self._note_change(source, "copied" if copied is not None else change)
             if copied is not None:
                 if len(rows):
                     yield rows.take(self._ledger)
@@ -265,6 +267,15 @@ class Ingest:
                 yield from self._read(source, rows)
         if len(rows):
             yield rows.take(self._ledger)
+
+    def _note_change(self, source: Source, change: str) -> None:
+        """Count what became of a source: of one of several pieces it is read again if one of these is."""
+        if source.start and (change == self._change or change == "copied"):
+            return
+        if source.start:
+            self.changes[f"sources_{self._change}"] -= 1
+        self.changes[f"sources_{change}"] += 1
+        self._change = change
 
     def _copy(
         self, source: Source, summary: SourceSummary, batches: Iterable[pa.RecordBatch]
@@ -356,12 +367,13 @@ class Ingest:
         Raises:
             InputError: nothing was kept.
         """
-        self._ledger.add("sources", len(self.sources))
+        names = [*dict.fromkeys(source.name for source in self.sources)]
+        self._ledger.add("sources", len(names))
         counts, ledger = self.counts, self._ledger
         if not counts.get("documents_kept"):
             found = ", ".join(f"{name} {number}" for name, number in counts.items())
-            names = ", ".join(source.name for source in self.sources[:3])
-            where = names if len(self.sources) <= 3 else f"{names} and {len(self.sources) - 3} more"
+            shown = ", ".join(names[:3])
+            where = shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
             is_dropped = any("dropped" in name or "skipped" in name for name in counts)
             hint = f"name files that hold text{'; the counts say what was dropped' if is_dropped else ''}"
             if self.settings.text_b and counts.get("documents_dropped_empty_target"):
@@ -399,7 +411,10 @@ class Ingest:
 
     def _note_equal_lines(self) -> None:
         """Say where two files of lines may be pairs."""
-        first, *others = (source.seen.lines for source in self.sources)
+        lines = Counter[str]()
+        for source in self.sources:
+            lines[source.name] += source.seen.lines
+        first, *others = lines.values()
         if [first] == others and first >= _MANY_LINES and not self.settings.parallel:
             self._ledger.notes[
                 f"both files have {first:,} lines: if they are translations line by line, --parallel reads them as pairs"

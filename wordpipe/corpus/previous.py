@@ -8,16 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.corpus.documents import Digests, Ledger, RecordIds, record_key
+from wordpipe.corpus.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """What one source gave."""
+    """What one source gave, or one piece of a large file."""
 
     name: str  # the source
     rows: int  # rows of the corpus that came from it
     ledger: str  # of the source, as JSON: there may be a million sources, and a dict takes five times the memory
-    digest: str = ""  # BLAKE3 of its content, in hex; empty where nobody knows it
+    digest: str = ""  # what its bytes are known by (`Source.digest_of`); empty where nobody knows it
 
     @classmethod
     def of(cls, name: str, ledger: Ledger) -> "SourceSummary":
@@ -38,7 +39,8 @@ class PreviousCorpus:
 
     Args:
         summaries: of all its sources, in the order of its rows.
-        digests: content hash of each source that is to be read now, by name; empty for a stream.
+        sources: that are to be read now, large files in pieces.
+        digests: content hash of each of them, by name; empty for a stream.
         rows: all its rows in order.
         documents: the same rows: doc_id, sentence_id and line, and record_id where there is one.
         schema: of the rows.
@@ -47,6 +49,7 @@ class PreviousCorpus:
     def __init__(
         self,
         summaries: Sequence[SourceSummary],
+        sources: Iterable[Source],
         digests: Mapping[str, str],
         rows: Iterable[pa.RecordBatch],
         documents: Iterable[pa.RecordBatch],
@@ -54,22 +57,26 @@ class PreviousCorpus:
     ) -> None:
         self._schema = schema
         starts = accumulate((summary.rows for summary in summaries), initial=0)
-        self._sources = {summary.name: (summary, start) for summary, start in zip(summaries, starts, strict=False)}
-        self._digests = digests
+        self._known = {
+            (summary.name, summary.digest): (summary, start) for summary, start in zip(summaries, starts, strict=False)
+        }
+        self._names, self._digests = {summary.name for summary in summaries}, digests
+        self._now = {self._key(source) for source in sources}
         self._rows, self._documents = _ForwardRows(rows), _ForwardRows(documents)
         changed = [summary.name for summary in summaries if not self._is_unchanged(summary)]
         self._first_changed = min(changed, default=None)
-        self.deleted = sum(name not in digests for name in changed)
+        self.deleted = len({*changed} - digests.keys())
 
     def copy(
-        self, name: str, seen: Digests | None, ids: RecordIds, fits: Callable[[Ledger, pa.Schema], bool]
+        self, source: Source, seen: Digests | None, ids: RecordIds, fits: Callable[[Ledger, pa.Schema], bool]
     ) -> tuple[SourceSummary, Iterator[pa.RecordBatch]] | None:
-        """The summary and the rows of a source, where these can be copied; None where it must be read.
+        """The summary and the rows of a source, or of a piece of one, where these can be copied; None where it must be read.
 
         `seen` are the documents kept so far, or None where duplicates are kept, and `ids` the ids of records; those of a
         source that is copied are added to both. `fits` says whether a source's fields can be columns as they were.
         """
-        summary, start = self._sources.get(name, (None, 0))
+        name = source.name
+        summary, start = self._known.get(self._key(source), (None, 0))
         if summary is None or not self._is_unchanged(summary):
             return None
         ledger = summary.open_ledger()
@@ -96,10 +103,13 @@ class PreviousCorpus:
 
     def is_known(self, name: str) -> bool:
         """Whether there was a source of this name."""
-        return name in self._sources
+        return name in self._names
+
+    def _key(self, source: Source) -> tuple[str, str]:
+        return source.name, source.digest_of(self._digests[source.name])
 
     def _is_unchanged(self, summary: SourceSummary) -> bool:
-        return summary.digest != "" and self._digests.get(summary.name) == summary.digest
+        return summary.digest != "" and (summary.name, summary.digest) in self._now
 
 
 def _documents(firsts: pa.RecordBatch) -> Iterator[tuple[bytes, str | None, int]]:

@@ -4,8 +4,9 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, islice
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from wordpipe.corpus.decode import (
     Decoder,
@@ -18,11 +19,11 @@ from wordpipe.corpus.decode import (
 from wordpipe.corpus.docstrings import package_records
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
 from wordpipe.corpus.fields import HEAD_CHARS, HEAD_RECORDS, Fields
+from wordpipe.corpus.formats import form_of, is_structured
 from wordpipe.corpus.labelled import LabelledFormat, is_labelled, labelled_records
-from wordpipe.corpus.looks import FORMAT_NAMES, has_labels_first, looks_like, looks_like_json
 from wordpipe.corpus.markup.sections import MarkupFormat, markup_records, to_utf8
 from wordpipe.corpus.settings import IngestSettings, Newline
-from wordpipe.corpus.sources import Format, Source
+from wordpipe.corpus.sources import Source
 from wordpipe.corpus.tables import memory_records, parquet_records
 from wordpipe.errors import InputError
 
@@ -49,7 +50,7 @@ def read_records(
         yield from package_records(source.name.removeprefix("python:"), ledger)
         on_bytes(source.bytes)
         return
-    decoder = Decoder(source.name, settings.bad_bytes, ledger)
+    decoder = Decoder(source.name, settings.bad_bytes, ledger, start=source.start, first_line=source.first_line)
     fields = Fields(settings, decoder, needs_id=needs_id)
     if source.rows is not None:
         yield from memory_records(source.rows, fields, source.seen.note)
@@ -73,11 +74,12 @@ def read_records(
 
     # all others: blocks of bytes, then lines of text, then records
     with source.open() as file:
-        blocks = text_blocks(read_blocks(file, source.name, note), source, settings, ledger)
+        raw = read_blocks(file, source.name, note, source.start, source.stop)
+        blocks = text_blocks(raw, source, settings, ledger)
         first = next(blocks, b"")
-        blocks, form = chain([first], blocks), _look(first, source, settings, ledger)
+        blocks, form = chain([first], blocks), form_of(first, source, settings, ledger)
         longest = settings.max_document_bytes
-        if _is_structured(form, settings):
+        if is_structured(form, settings):
             documents = settings.documents
             if form == "html":
                 blocks = to_utf8(blocks, name=source.name, bad_bytes=settings.bad_bytes, ledger=ledger)
@@ -108,8 +110,27 @@ def read_records(
             if form == "csv":
                 yield from csv_records(lines, fields, longest=longest)
             else:
-                yield from (jsonl_records if form == "jsonl" else tsv_records)(lines, fields)
+                beginning = _beginning(source, settings) if source.start else None
+                yield from (jsonl_records if form == "jsonl" else tsv_records)(lines, fields, beginning)
     source.seen.is_whole = True
+
+
+_Beginning: TypeAlias = tuple[Iterator[tuple[int, str]], Fields]
+"""The lines of a file from its first on, and fields whose counts nobody sees."""
+
+
+def _beginning(source: Source, settings: IngestSettings) -> _Beginning:
+    """What a piece of a file must know of the file's beginning: what its columns are called, and which of them is the id."""
+    whole, ledger = replace(source, start=0, stop=None, first_line=1), Ledger()
+    decoder = Decoder(source.name, settings.bad_bytes, ledger)
+
+    def lines() -> Iterator[tuple[int, str]]:
+        with whole.open() as file:
+            blocks = read_blocks(file, source.name, lambda _: None)
+            longest = _LINE_FACTOR * settings.max_document_bytes
+            yield from decoder.lines(blocks, longest=longest, cut_longer=False)
+
+    return lines(), Fields(settings, decoder)
 
 
 def first_values(source: Source) -> list[dict[str, Any]]:
@@ -133,27 +154,6 @@ def first_values(source: Source) -> list[dict[str, Any]]:
         return [values for _, _, values in _head(found)]
 
 
-def _is_structured(form: Format, settings: IngestSettings) -> bool:
-    """Whether its markup is read; blocks and lines of Markdown are taken as they are."""
-    is_markdown = form == "md" and settings.documents in ("auto", "file") and not settings.first_line_title
-    return is_markdown or form in ("html", "rst")
-
-
-def _look(first: bytes, source: Source, settings: IngestSettings, ledger: Ledger) -> Format:
-    """The format of a source; where its name does not say it, what its first block looks like."""
-    if source.format != "txt":
-        return source.format
-    name = "standard input" if source.name == "-" else source.name
-    if source.is_unnamed and (found := looks_like(first, settings)) != "txt":
-        ledger.notes[f"{name}: {FORMAT_NAMES[found]}"] = None
-        return found
-    if settings.format == "auto" and has_labels_first(first):
-        return "label-first"
-    if looks_like_json(first):
-        ledger.warn("looks", f"{name} looks like JSON Lines, and was read as text: --format jsonl reads records")
-    return "txt"
-
-
 def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
     """Decompressed blocks, once the first of them has been seen to be text."""
     compression = source.compression
@@ -162,7 +162,7 @@ def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, 
         raw, compression = chain([head], raw), compression_of(head)
     is_first = True
     for block in decompress_blocks(raw, compression, ExpansionLimit(source.name, settings.max_expand)):
-        if is_first and settings.format == "auto":
+        if is_first and settings.format == "auto" and not source.start:
             refuse_binary(block, source.name)
         is_first = False
         ledger.add("bytes_read", len(block))
@@ -258,19 +258,26 @@ class _Growing:
 _NOT_TIDY = re.compile(r"\\(?:r|u000[0dD]|u[dD][89a-fA-F])")  # escapes of what a corpus's strings do not have
 
 
-def jsonl_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
+def jsonl_records(
+    lines: Iterable[tuple[int, str]], fields: Fields, beginning: _Beginning | None = None
+) -> Iterator[Record]:
     """One record for each line that holds a JSON object; blank lines are skipped.
+
+    Args:
+        lines: numbered.
+        fields: of the source.
+        beginning: of the file, where the lines are of a later piece of it.
 
     Raises:
         InputError: a line is not a JSON object, or the first one has no text field.
     """
     objects = _objects(lines, fields)
-    head = _head(objects)
-    if head:
-        some = head[:1] if fields.settings.bad_records == "fail" else head
+    head = _head(objects) if beginning is None else []
+    if known := head or (_head(_objects(*beginning)) if beginning is not None else []):
+        some = known[:1] if fields.settings.bad_records == "fail" else known
         fields.require_text(dict.fromkeys(chain(*(one[2] for one in some))))
-        fields.require_target(dict.fromkeys(chain(*(one[2] for one in head))))
-        fields.choose_id([one[2] for one in head])
+        fields.require_target(dict.fromkeys(chain(*(one[2] for one in known))))
+        fields.choose_id([one[2] for one in known])
     for number, width, values in chain(head, objects):
         if record := fields.record(values, number, width):
             yield record
@@ -328,13 +335,20 @@ def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: in
     return _rows(_csv_rows(lines, fields, longest), fields)
 
 
-def tsv_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
+def tsv_records(
+    lines: Iterable[tuple[int, str]], fields: Fields, beginning: _Beginning | None = None
+) -> Iterator[Record]:
     """One record for each line after the header, if there is one. TSV knows no quotes: a cell has neither tab nor line end.
+
+    Args:
+        lines: numbered.
+        fields: of the source.
+        beginning: of the file, where the lines are of a later piece of it.
 
     Raises:
         InputError: a line has more cells than the header, or there is no text column.
     """
-    return _rows(_tsv_rows(lines), fields)
+    return _rows(_tsv_rows(lines), fields, None if beginning is None else (_tsv_rows(beginning[0]), beginning[1]))
 
 
 def _tsv_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
@@ -365,18 +379,24 @@ def _csv_rows(lines: Iterable[tuple[int, str]], fields: Fields, longest: int) ->
             yield line, cells
 
 
-def _rows(rows: Iterator[tuple[int, list[str]]], fields: Fields) -> Iterator[Record]:
-    first = next(rows, None)
+def _rows(
+    rows: Iterator[tuple[int, list[str]]],
+    fields: Fields,
+    beginning: tuple[Iterator[tuple[int, list[str]]], Fields] | None = None,
+) -> Iterator[Record]:
+    of_file, silent = beginning or (rows, fields)
+    first = next(of_file, None)
     if first is None:
         return
     names, is_header = fields.columns(first[1])
     fields.require_text(names, first_row=True)
     fields.require_target(names, first_row=True)
-    rows, holder = (rows, "the header") if is_header else (chain([first], rows), "the first line")
-    records = _named_cells(rows, _unique(names), fields, holder)
-    head = _head(records)
+    of_file, holder = (of_file, "the header") if is_header else (chain([first], of_file), "the first line")
+    known = _named_cells(of_file, _unique(names), silent, holder)
+    head = _head(known)
     fields.choose_id([one[2] for one in head])
-    for line, width, values in chain(head, records):
+    records = chain(head, known) if beginning is None else _named_cells(rows, _unique(names), fields, holder)
+    for line, width, values in records:
         if record := fields.record(values, line, width):
             yield record
 

@@ -77,10 +77,19 @@ class Source:
     # what it is compressed with; "auto" (streams) is seen from the first bytes
     compression: Compression | Literal["auto"] = "none"
     path: Path | None = None  # the file or pipe; None for standard input and packages
-    bytes: int = 0  # its size on disk; 0 for streams
+    bytes: int = 0  # its size on disk, of a piece that of the piece; 0 for streams
     is_unnamed: bool = False  # no ending of a name says what it holds: its first block is looked at
+    # of a piece of a large file: its first byte, the byte after its last (None: to the end), the number of its first line
+    start: int = 0
+    stop: int | None = None
+    first_line: int = 1
     rows: Any = field(default=None, compare=False, repr=False)  # dicts, a data frame, an Arrow table
     seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
+
+    def digest_of(self, whole: str) -> str:
+        """By what its bytes are known: the BLAKE3 of the file; of a piece, its first byte and the one after its last, too."""
+        is_piece = self.start or self.stop is not None
+        return f"{whole} {self.start}-{self.start + self.bytes}" if is_piece and whole else whole
 
     @property
     def is_read_once(self) -> bool:
@@ -89,7 +98,7 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """The raw bytes.
+        """The raw bytes; of a piece, the whole file, at its first byte.
 
         Raises:
             InputError: the file is gone, or there is no standard input.
@@ -108,6 +117,8 @@ class Source:
         except OSError as error:
             raise StorageError("cannot be read", where=self.name, got=error.strerror) from None
         with file, _named(self.name):
+            if self.start:  # a pipe cannot seek
+                file.seek(self.start)
             yield file
 
 

@@ -1,7 +1,8 @@
 """`wordpipe ingest`: sources → corpus.
 
-The sources are parted into runs of some size (`corpus_parts`), each with files of its own. One reading takes them one after
-the other; `--engine ray` reads them apart and puts them together (`ingest_shards`), with the same bytes.
+The sources, large files of lines in pieces, are parted into runs of some size (`corpus_parts`), each with files of its own.
+One reading takes them one after the other; more workers, and Ray, read them apart and put them together (`ingest_shards`),
+with the same bytes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,7 @@ from wordpipe.corpus import (
     SourceSummary,
     expand,
     from_memory,
+    in_pieces,
     source_parts,
 )
 from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, WHOLE_PAIRS, IngestSettings
@@ -104,11 +106,12 @@ def ingest(
         )
         streams = [source for source in found if source.is_read_once]  # they are hashed while they are read
         prints = fingerprints([source for source in found if not source.is_read_once])
+        whole, found = found, in_pieces(found, chosen, PART_BYTES)
         digests = dict.fromkeys((source.name for source in found), "")
         digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
         if chosen.parallel:  # they are one source, which has the name of the first
             digests[found[0].name] = joint_hash(digests.items()) if all(digests.values()) else ""
-        previous = _open_previous(job, chosen, digests) if chosen.update and not job.run.fresh else None
+        previous = _open_previous(job, chosen, found, digests) if chosen.update and not job.run.fresh else None
         total = 0 if streams else found.bytes
 
         def report(done: int) -> None:
@@ -118,13 +121,14 @@ def ingest(
 
         with job.table("sources", SOURCES, single=True, log=True) as log:
             given: list[dict[str, Any]] = []  # what each source gave, for the next update
+            numbered = iter(found)  # which give it one after the other
 
             def write_given() -> None:
                 log.write(pa.RecordBatch.from_pylist(given, schema=SOURCES))
                 given.clear()
 
             def add_source(source: SourceSummary) -> None:
-                digest = digests[source.name]
+                digest = next(numbered).digest_of(digests[source.name])
                 given.append({"source": source.name, "digest": digest, "rows": source.rows, "told": source.ledger})
                 if len(given) == _SOURCES_AT_ONCE:
                     write_given()
@@ -139,7 +143,7 @@ def ingest(
                 reader = Ingest(found, chosen, on_bytes=report, on_source=add_source, previous=previous)
                 _read_in_order(job, reader, parts)
             write_given()
-        job.inputs = entries_of(found) if streams else listed_entries(prints)
+        job.inputs = entries_of(whole) if streams else listed_entries(prints)
         _record(job, reader, found, chosen, is_update=previous is not None)
     return job.made
 
@@ -168,12 +172,15 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
     job.rates = {"mb_per_s": round(read / 1e6 / job.clock.seconds, 3)}
 
 
-def _open_previous(job: Job, settings: IngestSettings, digests: Mapping[str, str]) -> PreviousCorpus | None:
+def _open_previous(
+    job: Job, settings: IngestSettings, found: Sources, digests: Mapping[str, str]
+) -> PreviousCorpus | None:
     """The corpus at the job's output, if it was made as this one is; else a note says why it is not used.
 
     Args:
         job: the job.
         settings: how sources are read now.
+        found: the sources, large files in pieces.
         digests: content hash of each source by name; empty for a stream.
     """
     artifact = job.previous_artifact("all sources are read")
@@ -194,7 +201,7 @@ def _open_previous(job: Job, settings: IngestSettings, digests: Mapping[str, str
     schema = read_schema(artifact, "corpus")
     columns = ["doc_id", "sentence_id", "line", *({"record_id"} & {*schema.names})]
     documents = read_batches(artifact, "corpus", columns, expected=CORPUS)
-    return PreviousCorpus(summaries, digests, rows, documents, schema)
+    return PreviousCorpus(summaries, found, digests, rows, documents, schema)
 
 
 def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
