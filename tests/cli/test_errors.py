@@ -83,16 +83,20 @@ def test_a_name_forges_no_second_message():
 
 
 CLOSED = [">&-", "2>&-", "<&-", ">&- 2>&- <&-"]
+COMMANDS = [
+    ("query {0}/words water", 0), ("query {0}/words", 3), ("query {0}/none water", 4), ("--help", 0), ("--modus", 2),
+    ("show {0}/words", 0), ("verify {0}/words", 0), ("ingest {1}/notes.txt -o {1}/corpus", 0),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("closed", CLOSED)
 @pytest.mark.parametrize(
-    ("command", "code"),
+    ("command", "code", "closed"),
     [
-        ("query {0}/words water", 0), ("query {0}/words", 3), ("query {0}/none water", 4), ("--help", 0), ("--modus", 2),
-        ("show {0}/words", 0), ("verify {0}/words", 0), ("ingest {1}/notes.txt -o {1}/corpus", 0),
+        pytest.param(*command, closed, marks=[] if (number + at) % len(CLOSED) == 0 else pytest.mark.slow)
+        for number, command in enumerate(COMMANDS)
+        for at, closed in enumerate(CLOSED)
     ],
-)  # fmt: skip
+)
 def test_closed_streams_are_opened_to_nothing(built, tmp_path, command, code, closed):
     (tmp_path / "notes.txt").write_text("Salt in the sea.\n")
     stdin = "</dev/null " if "<&-" not in closed else ""

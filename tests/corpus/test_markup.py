@@ -463,7 +463,7 @@ HOSTILE = {
     ],
     "rst": [
         "`" * N,
-        "*a " * (N // 2),  # docutils looks for the end of each as far as the line goes
+        "*a " * (N // 4),  # docutils looks for the end of each as far as the line goes
         "|" * N,
         "[" * N,
         "\n\n".join(" " * at + "a" for at in range(500)),

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -70,8 +71,13 @@ def test_what_the_cluster_has_no_room_for_is_refused(ray_here, tmp_path, given, 
 
 
 def test_two_processes_have_the_weights_of_one(options, built, tmp_path):
-    told: list[Progress] = []
-    run = RunOptions(told.append, engine="ray", workers=2)
+    told, here = list[Progress](), threading.Lock()  # which cannot be sent to another process
+
+    def report(progress: Progress) -> None:
+        with here:
+            told.append(progress)
+
+    run = RunOptions(report, engine="ray", workers=2)
     two = wordpipe.train_mlm(built / "tokens", output=tmp_path / "two", run=run, **SMALL)
     one = wordpipe.train_mlm(built / "tokens", output=tmp_path / "one", **SMALL)
     assert two.path == str(tmp_path / "two")

@@ -62,19 +62,22 @@ def test_scores_are_those_of_the_formula_and_the_best_come_first(corpus, asked, 
     seed=st.integers(0, 999), k=st.integers(1, 300), share=st.sampled_from([None, 0.5, 0.01]), k1=st.sampled_from([0.0, 1.2])
 )  # fmt: skip
 def test_the_best_are_those_of_all_scores_where_common_words_are_looked_up(seed, k, share, k1):
-    """The slow twin adds up all postings; the bits are the same, and so is the order of equal scores."""
+    """The slow twin adds up all postings; the bits are the same, compiled or not, and so is the order of equal scores."""
     rng = np.random.default_rng(seed)
     words = np.minimum(rng.zipf(1.3, (2_000, 6)), 400)  # the commonest stands in most texts
     corpus = [" ".join(f"w{word}" for word in row[: 1 + row[0] % 6]) for row in words.tolist()]
     index = LexicalIndex.build(corpus, LexicalSettings(language="none", k1=k1))
     allowed = None if share is None else rng.random(len(corpus)) < share
     asked = [" ".join(rng.choice(" ".join(corpus[:50]).split(), size)) for size in (1, 2, 3, 5, 5, 30)]
-    for text, hits in zip(asked, index.search(asked, k, allowed), strict=True):
+    plain = index.search(asked, k, allowed)
+    index.compile()
+    for text, hits, compiled in zip(asked, plain, index.search(asked, k, allowed), strict=True):
         scores = index.scores(text)
         found = np.flatnonzero(scores if allowed is None else scores * allowed)
         expected = found[np.lexsort((found, -scores[found]))][:k]
-        np.testing.assert_array_equal(hits.rows, expected)
-        np.testing.assert_array_equal(hits.scores, scores[expected])
+        for one in (hits, compiled):
+            np.testing.assert_array_equal(one.rows, expected)
+            np.testing.assert_array_equal(one.scores, scores[expected])
 
 
 @given(

@@ -4,7 +4,9 @@ import json
 import random
 import signal
 import textwrap
+import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -12,6 +14,7 @@ import wordpipe
 from tests.support.object_stores import KEY_ID, KEYS, SECRET, TOKEN, Answer, environment, keys_in, make_public
 from wordpipe.artifacts import Artifact, manifest_at
 from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError
+from wordpipe.stages.text import ingest as ingest_stage
 from wordpipe.storage import as_path, open_bucket
 
 STAGES = ("corpus", "tokens", "words", "sentences", "index")
@@ -31,12 +34,13 @@ def texts() -> str:
     return "\n\n".join(blocks)
 
 
-def make(root: str, text: str, **run) -> dict[str, wordpipe.Made]:
-    """The whole chain, in a folder or at a URL."""
-    made = {"corpus": wordpipe.ingest(text, output=f"{root}/corpus", **SETTINGS["corpus"])}
-    made["tokens"] = wordpipe.tokenize(f"{root}/corpus", output=f"{root}/tokens", **SETTINGS["tokens"])
+def make(root: str, text: str, **options) -> dict[str, wordpipe.Made]:
+    """The whole chain, in a folder or at a URL; what has shards by the engine of these options."""
+    run = wordpipe.RunOptions(**options)
+    made = {"corpus": wordpipe.ingest(text, output=f"{root}/corpus", run=run, **SETTINGS["corpus"])}
+    made["tokens"] = wordpipe.tokenize(f"{root}/corpus", output=f"{root}/tokens", run=run, **SETTINGS["tokens"])
     made["words"] = wordpipe.train_word2vec(f"{root}/tokens", output=f"{root}/words", **WORDS)
-    made["sentences"] = wordpipe.embed(f"{root}/words", f"{root}/corpus", output=f"{root}/sentences", threads=1)
+    made["sentences"] = wordpipe.embed(f"{root}/words", f"{root}/corpus", output=f"{root}/sentences", run=run)
     made["index"] = wordpipe.index(f"{root}/sentences", output=f"{root}/index", type="flat")
     return made
 
@@ -237,14 +241,51 @@ def test_a_second_writer_of_a_whole_command(bucket, texts, tmp_path, proxy):
     )
 
 
-@pytest.mark.parametrize("engine", ["ray"])
-def test_what_does_not_go_together_is_said(bucket, tmp_path, engine, monkeypatch):
+def test_rays_processes_read_and_write_at_urls(bucket, texts, tmp_path, monkeypatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setenv("PYTHONPATH", str(Path(wordpipe.__file__).parent.parent))
+    monkeypatch.setattr(ingest_stage, "PART_BYTES", 2000)  # so that there are shards
+    monkeypatch.chdir(tmp_path)
+    source = upload(bucket, "texts/all.txt", texts, tmp_path)
+    here = make("run", source)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of ray"))  # where nothing is yet
+    with ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"):
+        there = make(f"s3://{bucket}/run", source, engine="ray")
+    assert {name: made.digest for name, made in there.items()} == {name: made.digest for name, made in here.items()}
+    assert len([*(tmp_path / "run" / "corpus").glob("corpus-*.parquet")]) > 3
+    silent(*keys_in(bucket))
+
+
+def test_a_server_takes_what_is_published_in_a_bucket(bucket, texts, tmp_path, monkeypatch):
+    pytest.importorskip("starlette", reason="starlette is not installed: pip install 'wordpipe[serve]'")
+    from wordpipe.web import served
+
+    monkeypatch.setattr(served, "_POLL_FAR_S", 0.05)
+    monkeypatch.chdir(tmp_path)
+    made = make("run", upload(bucket, "texts/all.txt", texts, tmp_path))
+    other = wordpipe.train_word2vec("run/tokens", output="other", **WORDS | {"dim": 12})
+    url = f"s3://{bucket}/words"
+    wordpipe.copy("run/words", output=url)
+    with wordpipe.serve(url, port=0) as server:
+
+        def state() -> dict[str, object]:
+            with urlopen(f"{server.url}/health") as reply:
+                return json.load(reply)["artifacts"][0]
+
+        assert state()["digest"] == made["words"].digest
+        wordpipe.copy("other", output=url)
+        ends = time.monotonic() + 30
+        while state()["digest"] != other.digest:
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+        assert (state()["swaps"], state()["error"]) == (1, None)
+
+
+def test_what_does_not_go_together_is_said(bucket, tmp_path, monkeypatch):
     corpus = wordpipe.ingest([{"text": "Of bees and of tides."}], output=tmp_path / "corpus")
-    run = wordpipe.RunOptions(engine=engine)
-    with pytest.raises(ConfigError, match="share a folder"):
-        wordpipe.tokenize(f"s3://{bucket}/corpus", output=tmp_path / "tokens", run=run)
-    with pytest.raises(ConfigError, match="share a folder"):
-        wordpipe.tokenize(corpus, output=f"s3://{bucket}/tokens", run=run)
+    tokens = wordpipe.tokenize(corpus, output=tmp_path / "tokens")
+    with pytest.raises(ConfigError, match="several processes"):
+        wordpipe.train_mlm(tokens, output=f"s3://{bucket}/model", run=wordpipe.RunOptions(engine="ray"))
     with pytest.raises(ConfigError, match="only artifacts"):
         wordpipe.export(corpus, "npy", f"s3://{bucket}/file.npy")
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -175,6 +175,12 @@ def test_attention_is_a_table_with_numbers(client):
     assert len(page.all("th", scope="row")) == 32
     assert "mean of its heads" in page.text
     assert get(client, tab="model", attend="salt", layer="99").all("div", role="alert")
+    alone, both = (
+        get(client, tab="model", attend="Salt draws water.", attend_by="model", second=second)
+        for second in (" ", "Bread is salt.")
+    )
+    assert len(both.all("th", scope="row")) > len(alone.all("th", scope="row")) > 3
+    assert both.all("input", name="second")[0]["value"] == "Bread is salt."
 
 
 def test_words_on_a_map(client, monkeypatch):

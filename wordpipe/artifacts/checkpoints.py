@@ -327,9 +327,8 @@ class ResumeCache:
         """
         if not self._has_our_recipe():
             what = f"the folder of this work is not seen by {os.uname().nodename}, or belongs to another run by now"
-            raise StorageError(
-                what, where=self.path, hint="all machines need the folder of the output under the same path"
-            )
+            hint = "all machines need the folder of the output under the same path; that of a URL is in $XDG_CACHE_HOME"
+            raise StorageError(what, where=self.path, hint=hint)
 
     def made_figures(self, name: str) -> dict[str, Any]:
         """What was noted of a file that was finished just now, perhaps by another machine: a shared disk may show it late.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.search.beir import read_collection
+    from wordpipe.search.beir import LatentSpace, Tfidf, read_collection
     from wordpipe.search.bm25 import LEXICAL, LexicalIndex
     from wordpipe.search.build import (
         Built,
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     )
     from wordpipe.search.query import VectorIndex
     from wordpipe.search.stemming import Analyser, looks_english, stemmer
-    from wordpipe.search.tfidf import LatentSpace, Tfidf
     from wordpipe.search.update import (
         matched_rows,
         read_held_out,

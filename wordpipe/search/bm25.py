@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import damage_named, parse_array, parse_json_object
 from wordpipe.errors import ArtifactError
+from wordpipe.search import postings as plain_loops
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.postings import Int32s, Postings, QueryTerms, Terms, TextCounts, TextTerms, counted, merged
@@ -319,7 +320,7 @@ class LexicalIndex:
     @cached_property
     def _damping(self) -> Floats:
         """(N,) what stands beside tf in the denominator."""
-        return self._damping_of(self.postings.lengths)
+        return _read_only(self._damping_of(self.postings.lengths))
 
     def _damping_of(self, lengths: npt.NDArray[np.integer[Any]]) -> Floats:
         """k1 · (1 - b + b · length / mean length)."""
@@ -361,18 +362,40 @@ class LexicalIndex:
         tf = counts.astype(np.float32)
         return rows, weight * (tf / (tf + self._damping[rows]))
 
-    def _gains_of(self, rows_C: Int32s, number: int, weight: np.float32) -> Floats:
-        """(C,) what a term adds to the scores of some texts, 0 where it does not stand, at the cost of looking these up."""
-        rows, counts = self.postings.of_term(number)
-        places = np.searchsorted(rows, rows_C)
-        own = np.flatnonzero(rows[np.minimum(places, len(rows) - 1)] == rows_C)
-        tf, gains_C = counts[places[own]].astype(np.float32), np.zeros(len(rows_C), np.float32)
-        gains_C[own] = weight * (tf / (tf + self._damping[rows_C[own]]))
-        return gains_C
+    def compile(self) -> None:
+        """Search by compiled loops from now on, which takes half a second to load: the same hits, to the same bits."""
+        from wordpipe.search import kernels
+
+        self.__dict__["_loops"] = kernels
+
+    @cached_property
+    def _loops(self) -> Any:
+        """The module with the loops over postings: NumPy's, unless `compile` was called."""
+        return plain_loops
+
+    def _look_up(self, rows_C: Int32s, scores_C: Floats, least: float, number: int, weight: np.float32) -> int:
+        """Add what a term adds to the scores of some texts, at the cost of looking these up; see `add_looked_up`."""
+        n: int = self._loops.add_looked_up(rows_C, scores_C, least, *self._of_term(number), self._damping, weight)
+        return n
+
+    @cached_property
+    def _of_term(self) -> Callable[[int], tuple[Int32s, npt.NDArray[Any]]]:
+        """The texts of a term, and how often it stands in each; not to be written to, for which loops are compiled once."""
+
+        def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:
+            rows, counts = self.postings.of_term(number)
+            return _read_only(rows), _read_only(counts)
+
+        return lru_cache(_READ_WORDS)(find)
+
+    @cached_property
+    def _largest_count(self) -> Callable[[int], int]:
+        """How often a term stands in the text that has it most often."""
+        return lru_cache(_READ_WORDS)(lambda number: int(self.postings.of_term(number)[1].max(initial=1)))
 
     def _most(self, number: int, weight: np.float32) -> float:
         """What a term can add to the score of any text."""
-        tf = float(self.postings.of_term(number)[1].max(initial=1))
+        tf = float(self._largest_count(number))
         return float(weight) * tf / (tf + self._least_damping)
 
     @cached_property
@@ -385,7 +408,7 @@ class LexicalIndex:
         Terms of few texts come first. Once the k-th best score is above all that the others can add, a text has to have one
         of the first terms: of the others only the texts that can still be among the best are looked up. Queries of five words
         over 500,000 texts took 9.5 ms of processor time with all postings added up, and take 2.4 (the index and the queries of
-        `benchmarks/serve.py`, whose common words stand in up to 72 % of the texts).
+        `benchmarks/serve.py`, whose common words stand in up to 72 % of the texts); by compiled loops COMPILED_MS.
 
         Source: Turtle and Flood 1995, "Query evaluation: strategies and optimizations" (MaxScore).
         """
@@ -408,29 +431,29 @@ class LexicalIndex:
                 border = _border(scores_N[_among(some, allowed)], k) * slack
                 if border > others[done]:
                     break
-            rows, gains = self._gains(*terms[done])
-            before = scores_N[rows]
-            scores_N[rows] = before + gains
-            touched.append(rows[before == 0])
-            seen, done = seen + len(touched[-1]), done + 1
+            number, weight = terms[done]
+            rows, counts = self._of_term(number)
+            new = np.empty(len(rows), np.int32)
+            n_new = self._loops.add_gains(rows, counts, self._damping, weight, scores_N, new)
+            if n_new < 0:
+                raise _strangers()
+            touched.append(new[:n_new])
+            seen, done = seen + n_new, done + 1
 
-        all_found = np.concatenate(touched)
-        found = _among(all_found, allowed)
-        scores_C = scores_N[found]
-        if done < len(terms):
-            found = np.sort(found[scores_C >= border - others[done]])  # in order they are looked up four times as fast
-            scores_C = scores_N[found]
-        scores_N[all_found] = 0
+        all_found, least = np.concatenate(touched), border - others[done] if done < len(terms) else -np.inf
+        found, scores_C = np.empty(seen, np.int32), np.empty(seen, np.float32)
+        any_row = _read_only(np.zeros(0, np.bool_) if allowed is None else allowed)
+        n = self._loops.take_scores(all_found, any_row, float(least), scores_N, found, scores_C)
+        found, scores_C = found[:n], scores_C[:n]
         for at in range(done, len(terms)):
-            near = np.flatnonzero(scores_C >= border - others[at])
-            found, scores_C = found[near], scores_C[near]
-            scores_C = scores_C + self._gains_of(found, *terms[at])
+            n = self._look_up(found, scores_C, float(border - others[at]), *terms[at])
+            found, scores_C = found[:n], scores_C[:n]
             border = _border(scores_C, k) * slack
         if len(terms) > 1:  # added up in the order of `_add_scores`, to the same bits
             found = np.sort(found[scores_C >= _border(scores_C, k) * slack])
             scores_C = np.zeros(len(found), np.float32)
             for term in zip(query.numbers.tolist(), weights, strict=True):
-                scores_C += self._gains_of(found, *term)
+                self._look_up(found, scores_C, 0.0, *term)
         return best_of(found, scores_C, k)
 
 
@@ -451,6 +474,12 @@ def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:
         if array.ndim != 1 or array.dtype.kind not in _KINDS.get(name, "i"):
             raise ValueError(f"{array.dtype} {array.shape}")
         return array
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array[:]
+    view.flags.writeable = False
+    return view
 
 
 def _among(rows_C: Int32s, allowed: Mask | None) -> Int32s:

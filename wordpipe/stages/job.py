@@ -347,7 +347,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
     with storage_errors(target), ExitStack() as stack:
         _refuse_whole(settings, run)
         if (url := url_of(target)) is not None:
-            remote = _remote_output(url, kind, run)
+            remote = _remote_output(url, kind)
             target = remote.folder
         refuse_inside_artifact(target)
         check_replaceable(target, kind)  # before anything is touched, and again under the lock
@@ -377,14 +377,17 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
             remote.send(target, lambda done, total: job.report("sending", done / 1e6, total / 1e6, "MB"))
 
 
-def _remote_output(url: Url, kind: Kind, run: RunOptions) -> "RemoteOutput":
-    """The place of an output at a URL. Raises ConfigError: other processes would have to see where it is made."""
-    if run.engine != "local":
-        hint = "write to a folder that all machines see, then wordpipe copy FOLDER URL"
-        raise ConfigError("Ray's processes share a folder, which a bucket is not", where=str(url), hint=hint)
-    if process_number("WORLD_SIZE", 1) > 1:
+def refuse_url(output: PathLike) -> None:
+    """Refuse to make an artifact at a URL in several processes, which have to see where it is made. Raises ConfigError."""
+    if (url := url_of(output)) is not None:
         hint = "write to a folder, then wordpipe copy FOLDER URL"
         raise ConfigError("a training of several processes writes to a folder", where=str(url), hint=hint)
+
+
+def _remote_output(url: Url, kind: Kind) -> "RemoteOutput":
+    """The place of an output at a URL. Raises ConfigError: other processes would have to see where it is made."""
+    if process_number("WORLD_SIZE", 1) > 1:
+        refuse_url(as_path(str(url)))
     from wordpipe.artifacts import RemoteOutput
 
     return RemoteOutput(url, kind)

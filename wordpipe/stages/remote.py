@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts import fetch_artifact, fetch_objects, is_artifact
-from wordpipe.errors import ConfigError
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.storage import as_path, url_of
 
@@ -61,15 +60,10 @@ def prepared(name: str, value: Any, run: Any = None) -> Any:
         run: the run options of the call, if it has some.
 
     Raises:
-        ConfigError: Ray's processes would have to see what is fetched.
         WordpipeError: as from `fetched`.
     """
     if not names_url(value):
         return value
     if name in PLACES:
         return as_path(value)
-    if run is not None and run.engine != "local":
-        hint = "copy it to a folder that all machines see: wordpipe copy URL FOLDER"
-        what = "Ray's processes share a folder, which a bucket is not"
-        raise ConfigError(what, where=name, got=str(value), expected="--engine local", hint=hint)
     return fetched(value, quiet if run is None else run.report)

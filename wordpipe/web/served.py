@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wordpipe.artifacts import MANIFEST, Kind, row_count
-from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
+from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
 from wordpipe.search import LEXICAL
 from wordpipe.stages import OpenArtifact, OpenIndex, OpenTextIndex, OpenWords, is_transformer, open_artifact
+from wordpipe.storage import open_bucket, url_of
 from wordpipe.web.batching import Batcher
 from wordpipe.web.replies import Refused, busy
 
@@ -48,6 +49,7 @@ _OF_MODELS: dict[str, tuple[str, ...]] = {
     "train classifier": ("predict",), "train tagger": ("predict",), "train reader": ("predict",),
 }  # fmt: skip
 _POLL_S = 0.5  # between two looks at the manifests: a `stat` each
+_POLL_FAR_S = 10.0  # at those in a bucket: a request each
 _RETRY_S = 5.0  # before a generation that could not be opened is tried again
 _REMEMBERED = 32  # of a generation
 _LAST_S = 10.0  # for slow work to see that it is to end: a thread in the middle of it may not outlive the interpreter
@@ -55,8 +57,8 @@ _WARM_TEXT = "warm"
 
 Report = Callable[[str], None]
 """Takes a line for the log."""
-Stamp = tuple[int, int, int]
-"""What `stat` says of a manifest: inode, nanoseconds of its last change, bytes."""
+Stamp = tuple[int, int, int] | str
+"""What `stat` says of a manifest: inode, nanoseconds of its last change, bytes; in a bucket its e_tag."""
 
 
 @dataclass(eq=False)
@@ -135,7 +137,7 @@ class Generation:
             if isinstance(opened, OpenIndex):
                 opened.index  # noqa: B018  read now
             if isinstance(opened, OpenTextIndex) and opened.artifact.names(LEXICAL):
-                opened.lexical  # noqa: B018  read now
+                opened.lexical.compile()
             with suppress(ConfigError, InputError):  # the word need not be there
                 opened.query_all([_WARM_TEXT], 1)
         if "embed" in self.abilities and ability in ("search", "embed"):
@@ -169,8 +171,10 @@ class Served:
     current: Generation
     batcher: Batcher
     verify: bool = True
+    is_far: bool = False  # in a bucket
     error: str | None = None  # why the newest generation could not be opened
     swaps: int = 0
+    _looked_at: Stamp | None = None  # the newest
     _failed: tuple[Stamp | None, float] | None = None
 
     @contextmanager
@@ -206,7 +210,7 @@ class Served:
 
     def look(self) -> bool:
         """Whether another generation than the current one stands at the path, and is to be opened."""
-        stamp = _stamp(self.path)
+        stamp = self._looked_at = _stamp(self.path)
         if stamp is None or stamp == self.current.stamp:
             return False
         return self._failed is None or self._failed[0] != stamp or time.monotonic() - self._failed[1] > _RETRY_S
@@ -226,7 +230,7 @@ class Served:
     def fail(self, error: Exception) -> None:
         """Keep the current generation, and remember why the next could not be opened."""
         self.error = error.message if isinstance(error, WordpipeError) else str(error)
-        self._failed = (_stamp(self.path), time.monotonic())
+        self._failed = (self._looked_at, time.monotonic())
 
 
 def open_generation(path: Path, *, verify: bool = True) -> Generation:
@@ -247,7 +251,12 @@ def open_generation(path: Path, *, verify: bool = True) -> Generation:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """What `stat` says of the manifest; None where there is none, as at a URL."""
+    """By what a generation's manifest is known; None where there is none, or the store does not answer."""
+    if (url := url_of(path)) is not None:
+        with suppress(StorageError, InputError):
+            found_there = open_bucket(url.bucket).look((url / MANIFEST).key)
+            return None if found_there is None else found_there.e_tag
+        return None
     try:
         found = os.stat(path / MANIFEST)  # noqa: PTH116  (three times as fast, every half second)
     except OSError:
@@ -264,7 +273,8 @@ class ServedArtifacts:
     slow: Batcher = field(
         default_factory=lambda: Batcher("slow")
     )  # for what takes seconds, so that no query waits for it
-    _poller: "asyncio.Task[None] | None" = field(default=None, init=False)
+    far: Batcher = field(default_factory=lambda: Batcher("far"))  # for what waits for a store of objects
+    _pollers: list["asyncio.Task[None]"] = field(default_factory=list, init=False)
 
     @classmethod
     def open(
@@ -281,7 +291,8 @@ class ServedArtifacts:
         try:
             for name, path in names_of(artifacts).items():
                 batcher = Batcher(name, on_batch=lambda size, name=name: on_batch(name, size))  # type: ignore[misc]
-                found[name] = Served(name, path, open_generation(path, verify=verify), batcher, verify)
+                is_far = url_of(path) is not None
+                found[name] = Served(name, path, open_generation(path, verify=verify), batcher, verify, is_far)
         except BaseException:
             cls(found).close()
             raise
@@ -336,34 +347,39 @@ class ServedArtifacts:
 
     async def start_polling(self) -> None:
         """Look at the manifests from now on."""
-        self._poller = asyncio.create_task(self._poll())
+        self._pollers = [asyncio.create_task(self._poll(is_far)) for is_far in (False, True)]
 
     async def stop_polling(self) -> None:
         """Look at them no more."""
-        if self._poller is not None:
-            self._poller.cancel()
+        while self._pollers:
+            poller = self._pollers.pop()
+            poller.cancel()
             with suppress(asyncio.CancelledError):
-                await self._poller
-            self._poller = None
+                await poller
 
     def close(self) -> None:
         """Close all, when no request is at work."""
         self.slow.stop(_LAST_S)
+        self.far.stop()
         for one in self.by_name.values():
             one.batcher.stop()
             one.current.retire()
 
-    async def _poll(self) -> None:
-        while True:
-            await asyncio.sleep(_POLL_S)
-            for one in self.by_name.values():
-                if one.look():
+    async def _poll(self, is_far: bool) -> None:
+        while watched := [one for one in self.by_name.values() if one.is_far == is_far]:
+            await asyncio.sleep(_POLL_FAR_S if is_far else _POLL_S)
+            for one in watched:
+                if await self._far_away(one.look) if is_far else one.look():
                     await self.refresh(one)
+
+    async def _far_away(self, work: Callable[[], T]) -> T:
+        """What waits for a store, in its thread, for which the end of the server does not wait."""
+        return await self.far.run(lambda _: [work()], None, key=object())
 
     async def refresh(self, one: Served) -> None:
         """Open the generation at an artifact's path in a thread, and make it the current one."""
         try:
-            new = await asyncio.to_thread(one.open_next)
+            new = await (self._far_away(one.open_next) if one.is_far else asyncio.to_thread(one.open_next))
         except Exception as error:  # noqa: BLE001  (the old generation answers on)
             one.fail(error)
             self.report(f"{one.name}: the new generation cannot be opened, the old one answers on: {one.error}")

@@ -19,7 +19,7 @@ from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
 from wordpipe.errors import BudgetError
 from wordpipe.model import Architecture, LanguageModel, ModelConfig, new_model, save_hf, transformers_class
 from wordpipe.runtime import Report, stop_signal, without_memory
-from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job, refuse_url
 from wordpipe.tokens import special_names
 from wordpipe.training import (
     Execution,
@@ -292,8 +292,11 @@ def _train_on_ray(
     """The same in processes that Ray starts."""
     from wordpipe.engines import EngineOptions, work_together
 
+    refuse_url(output)
+    fresh, verify = run.fresh, run.verify  # without the report, which may hold what cannot be sent
+
     def train(report: Report) -> Made:
-        return train_together(output, settings, RunOptions(report=report, fresh=run.fresh, verify=run.verify), prepare)
+        return train_together(output, settings, RunOptions(report=report, fresh=fresh, verify=verify), prepare)
 
     options = EngineOptions(run.engine, run.address, run.workers)
     needs_gpu = {"auto": None, "cuda": True}.get(settings.device, False)

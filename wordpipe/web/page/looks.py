@@ -18,16 +18,18 @@ _COMMON = 40  # words of a group that are listed
 
 async def attention_section(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
     """Which tokens attend to which: one head of a layer, or the mean of its heads, as a table."""
-    found, answer = dict[str, Any](), list[Inner]()
+    found, answer, second = dict[str, Any](), list[Inner](), params.get("second", "")[:10_000]
     if text := params.get("attend", "").strip():
         given = {name: params.get(name, "") for name in ("kind", "layer", "head")}
+        given |= {"second": second} if second.strip() else {}
         status, found = await ask("/attention", {"text": text, "model": params.get("attend_by", ""), **given})
         answer = [_attention_table(found)] if status == 200 else [problem(found)]
         found = found if status == 200 else {}
         if found:
             link = {"text": text, "model": found["model"], **given}
             answer.append(tag("p", tag("a", "as JSON", href=url("/attention", **link)), class_="links"))
-    more: list[Inner] = []
+    field = tag("input", type="text", name="second", value=second, maxlength=10_000, spellcheck="false")
+    more: list[Inner] = [tag("label", tag("span", "a second text, if any"), field)]
     if len(found.get("kinds", ())) > 1:
         more.append(options("kind", [(one, one) for one in found["kinds"]], found["kind"], "attention of"))
     if found:

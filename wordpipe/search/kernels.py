@@ -1,0 +1,118 @@
+"""Compiled loops over postings, for whoever asks an open index often: the arithmetic of `bm25`, bit for bit.
+
+Shapes: N texts, P postings of one term, C candidates.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.compiled import kernel
+
+Rows = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+
+
+@kernel
+def add_gains(
+    rows_P: Rows, counts_P: npt.NDArray[np.uint8], damping_N: Floats, weight: np.float32, scores_N: Floats, new_P: Rows
+) -> int:
+    """Add what a term adds to the score of each of its texts.
+
+    Args:
+        rows_P: the texts, ascending.
+        counts_P: how often the term stands in each; any unsigned integers.
+        damping_N: what stands beside tf in the denominator.
+        weight: what stands before it.
+        scores_N: of all texts, so far.
+        new_P: out, the texts whose score was 0.
+
+    Returns:
+        How many of these there are; -1 where a row is none of the N.
+    """
+    found = 0
+    for at in range(len(rows_P)):
+        row = rows_P[at]
+        if row < 0 or row >= len(scores_N):
+            return -1
+        tf, before = np.float32(counts_P[at]), scores_N[row]
+        scores_N[row] = before + weight * (tf / (tf + damping_N[row]))
+        if before == 0:
+            new_P[found] = row
+            found += 1
+    return found
+
+
+@kernel
+def add_looked_up(
+    rows_C: Rows, scores_C: Floats, least: float, rows_P: Rows, counts_P: npt.NDArray[np.uint8], damping_N: Floats,
+    weight: np.float32,
+) -> int:  # fmt: skip
+    """Add what a term adds to the scores of some texts, and leave out those whose score is not worth it.
+
+    Each text is looked for from where the one before was found, in steps that double, then by halves.
+
+    Args:
+        rows_C: the texts, in runs that ascend; afterwards those that are left, in their order.
+        scores_C: their scores, likewise.
+        least: a score, without this term, that is worth looking the text up.
+        rows_P: the texts that the term stands in, ascending.
+        counts_P: how often; any unsigned integers.
+        damping_N: what stands beside tf in the denominator.
+        weight: what stands before it.
+
+    Returns:
+        How many are left.
+    """
+    low, last, n, kept = 0, -1, len(rows_P), 0
+    for candidate in range(len(rows_C)):
+        row, score = rows_C[candidate], scores_C[candidate]
+        if score < least:
+            continue
+        if row < last:
+            low = 0
+        last, high, step = row, low, 1
+        while high < n and rows_P[high] < row:
+            low = high + 1
+            high += step
+            step *= 2
+        high = min(high, n)
+        while low < high:
+            middle = (low + high) // 2
+            if rows_P[middle] < row:
+                low = middle + 1
+            else:
+                high = middle
+        if low < n and rows_P[low] == row:
+            tf = np.float32(counts_P[low])
+            score += weight * (tf / (tf + damping_N[row]))
+        rows_C[kept], scores_C[kept] = row, score
+        kept += 1
+    return kept
+
+
+@kernel
+def take_scores(
+    rows_T: Rows, allowed_N: npt.NDArray[np.bool_], least: float, scores_N: Floats, rows_C: Rows, scores_C: Floats
+) -> int:
+    """Take the scores of texts that have one, and leave 0 there.
+
+    Args:
+        rows_T: the texts, in runs that ascend.
+        allowed_N: those that may be found; of length 0: all.
+        least: a score that is worth keeping.
+        scores_N: of all texts; 0 afterwards.
+        rows_C: out, those that are allowed and have it, in runs that ascend.
+        scores_C: out, their scores.
+
+    Returns:
+        How many these are.
+    """
+    kept = 0
+    for at in range(len(rows_T)):
+        row = rows_T[at]
+        score = scores_N[row]
+        scores_N[row] = np.float32(0)
+        if score >= least and (len(allowed_N) == 0 or allowed_N[row]):
+            rows_C[kept], scores_C[kept] = row, score
+            kept += 1
+    return kept
