@@ -293,7 +293,13 @@ def test_an_error_beside_other_shards_ends_them_soon(tmp_path):
     assert len([*tmp_path.glob("begun-*")]) < 10
 
 
-@pytest.mark.parametrize(("encoder", "unit"), [("words", "sentence"), ("words", "window"), ("model", "document")])
+@pytest.mark.parametrize(
+    ("encoder", "unit"),
+    [
+        ("words", "sentence"), pytest.param("words", "window", marks=pytest.mark.slow),
+        pytest.param("model", "document", marks=pytest.mark.slow),  # each process of Ray imports torch
+    ],
+)  # fmt: skip
 def test_vectors_have_the_same_bytes(ray_here, built, tmp_path, monkeypatch, encoder, unit):
     monkeypatch.setattr(tables, "BATCH_ROWS", 20)
     monkeypatch.setattr(embed_shards, "LEAST_UNITS", dict.fromkeys(embed_shards.LEAST_UNITS, 20))
@@ -322,7 +328,12 @@ def some_words(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("n", "settings"),
-    [(2_500, {}), (1_003, {"pq_dims": 16, "nlist": 7}), (1_500, {"pq_dims": 3, "seed": 5, "recall": 0.6}), (40, {})],
+    [
+        (2_500, {}),
+        (1_003, {"pq_dims": 16, "nlist": 7}),
+        pytest.param(1_500, {"pq_dims": 3, "seed": 5, "recall": 0.6}, marks=pytest.mark.slow),
+        (40, {}),
+    ],
 )
 def test_indexes_have_the_same_bytes(ray_here, some_words, tmp_path, n, settings):
     source = some_words(texts(n, random.randrange(1 << 30)))

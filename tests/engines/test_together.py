@@ -54,7 +54,6 @@ def test_the_third_death_is_the_last(options, tmp_path):
     assert caught.value.exit_code == 8
 
 
-@pytest.mark.slow
 def test_an_error_is_the_users_and_not_that_another_failed(options, tmp_path):
     with pytest.raises(InputError) as caught:
         together(Numbers(tmp_path, wrong=1), options)
@@ -70,6 +69,7 @@ def test_what_the_cluster_has_no_room_for_is_refused(ray_here, tmp_path, given, 
         together(Numbers(tmp_path), options, **given)
 
 
+@pytest.mark.slow  # each process of Ray imports torch
 def test_two_processes_have_the_weights_of_one(options, built, tmp_path):
     told, here = list[Progress](), threading.Lock()  # which cannot be sent to another process
 

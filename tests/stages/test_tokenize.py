@@ -85,7 +85,9 @@ def test_the_bytes_do_not_depend_on_workers_or_memory(corpus, undisturbed, in_sh
     assert digest_of(tmp_path / "tokens") == digest_of(undisturbed)
 
 
-@pytest.mark.parametrize("algorithm", ["bpe", "wordpiece", "unigram", "word", "char"])
+@pytest.mark.parametrize(
+    "algorithm", ["bpe", "wordpiece", pytest.param("unigram", marks=pytest.mark.slow), "word", "char"]
+)
 def test_every_algorithm_gives_the_same_bytes_twice(corpus, tmp_path, algorithm):
     digests = {
         wordpipe.tokenize(corpus, output=tmp_path / name, algorithm=algorithm, vocab_size=700).digest for name in "ab"
