@@ -407,9 +407,8 @@ class LexicalIndex:
 
         Terms of few texts come first. Once the k-th best score is above all that the others can add, a text has to have one
         of the first terms: of the others only the texts that can still be among the best are looked up. Queries of five words
-        over 500,000 texts took 9.5 ms of processor time with all postings added up, and take 2.2, or 0.9
-        by compiled loops (the index and the queries of `benchmarks/serve.py`, whose common words stand in up to 72 % of the
-        texts).
+        over 500,000 texts took 9.5 ms of processor time with all postings added up, and take 2.2, or 0.9 by compiled loops
+        (the index and the queries of `benchmarks/serve.py`, whose common words stand in up to 72 % of the texts).
 
         Source: Turtle and Flood 1995, "Query evaluation: strategies and optimizations" (MaxScore).
         """
