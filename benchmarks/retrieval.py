@@ -35,7 +35,7 @@ import wordpipe
 from wordpipe import evaluate_retrieval
 from wordpipe.artifacts import Artifact
 from wordpipe.metrics import MEASURES, mean_interval, paired_difference
-from wordpipe.search import LexicalIndex, Retriever, VectorTable, beir
+from wordpipe.search import LexicalIndex, Retriever, VectorTable, beir, relevance_model
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import open_collection, open_encoder
@@ -151,7 +151,7 @@ def floors_of(folder: Path) -> dict[str, Floats]:
     found = {"bm25": lexical.search(collection.questions, 100)}
     pairs = zip(collection.questions, found["bm25"], strict=True)
     found["rm3"] = lexical.best(
-        [lexical.relevance_model(lexical.read(text), hits.first(10)) for text, hits in pairs], 100
+        [relevance_model(lexical, lexical.read(text), hits.first(10)) for text, hits in pairs], 100
     )
     return {
         name: beir.scores(collection, beir.rankings(collection, hits, drop_identical=False))[:, place]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.search import Analyser, LexicalIndex
+from wordpipe.search import Analyser, LexicalIndex, relevance_model
 from wordpipe.search.settings import LexicalSettings
 
 WORDS = ["bee", "bees", "dance", "dancing", "hive", "the", "of", "honey", "tax", "taxes", "2024", "x1"]
@@ -69,8 +69,10 @@ def test_the_best_are_those_of_all_scores_where_common_words_are_looked_up(seed,
     index = LexicalIndex.build(corpus, LexicalSettings(language="none", k1=k1))
     allowed = None if share is None else rng.random(len(corpus)) < share
     asked = [" ".join(rng.choice(" ".join(corpus[:50]).split(), size)) for size in (1, 2, 3, 5, 5, 30)]
-    plain = index.search(asked, k, allowed)
+    rows, terms = rng.permutation(len(corpus))[:k], [index.read(text) for text in asked]
+    plain, of_rows = index.search(asked, k, allowed), [index.score_rows(one, rows) for one in terms]
     index.compile()
+    np.testing.assert_array_equal([index.score_rows(one, rows) for one in terms], of_rows)
     for text, hits, compiled in zip(asked, plain, index.search(asked, k, allowed), strict=True):
         scores = index.scores(text)
         found = np.flatnonzero(scores if allowed is None else scores * allowed)
@@ -156,7 +158,7 @@ def test_a_relevance_model_is_that_of_the_papers(corpus, asked):
         stems = index.analyser(corpus[row])
         for stem, times in Counter(stems).items():
             likely[stem] += score * times / len(stems)
-    terms = index.relevance_model(index.read(asked), hits)
+    terms = relevance_model(index, index.read(asked), hits)
     if not likely:
         assert terms.numbers.tolist() == index.read(asked).numbers.tolist()
         return

@@ -23,7 +23,19 @@ from wordpipe.errors import ArtifactError
 from wordpipe.search import postings as plain_loops
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
-from wordpipe.search.postings import Int32s, Postings, QueryTerms, Terms, TextCounts, TextTerms, counted, merged
+from wordpipe.search.postings import (
+    Int32s,
+    Postings,
+    QueryTerms,
+    Terms,
+    TextCounts,
+    TextTerms,
+    among,
+    border_of,
+    counted,
+    merged,
+    read_only,
+)
 from wordpipe.search.settings import Language, LexicalSettings
 from wordpipe.search.stemming import Analyser, looks_english
 
@@ -183,7 +195,22 @@ class LexicalIndex:
 
     def score_rows(self, query: QueryTerms, rows_R: Rows) -> Floats:
         """(R,) float32, the scores of some rows, in whatever order."""
-        return self.score_texts(query, self.texts(rows_R))
+        if self._loops is plain_loops:
+            return self.score_texts(query, self.texts(rows_R))
+        own, scores_R = self.by_text, np.empty(len(rows_R), np.float32)
+        if not self._loops.score_rows(
+            rows_R,
+            own.starts,
+            own.terms,
+            own.counts,
+            query.numbers,
+            self._weights(query),
+            self._damping,
+            len(self.terms),
+            scores_R,
+        ):
+            raise _strangers()
+        return scores_R
 
     def expanded(self, query: QueryTerms, found: TextCounts) -> QueryTerms:
         """The query with the weightiest terms of what it found, which together weigh as much as its own.
@@ -209,25 +236,6 @@ class LexicalIndex:
         both, at = np.unique(np.concatenate([query.numbers, numbers[best]]), return_inverse=True)
         weights = np.bincount(at, weights=np.concatenate([query.weights, added]), minlength=len(both))
         return QueryTerms(both, weights.astype(np.float32))
-
-    def relevance_model(self, query: QueryTerms, found: Hits, terms: int = 10) -> QueryTerms:
-        """The query mixed half and half with the likeliest terms of what it found: the baseline RM3, as Anserini has it.
-
-        Args:
-            query: its own terms.
-            found: texts with their scores.
-            terms: of the relevance model.
-
-        Source: Lavrenko and Croft 2001, "Relevance-based language models"; Abdul-Jaleel et al. 2004, "UMass at TREC 2004".
-        """
-        if not len(found) or not query.length:
-            return query
-        texts = self.texts(found.rows)
-        model_V = np.bincount(texts.numbers, weights=found.scores[texts.at] * texts.counts / texts.lengths[texts.at])
-        best = np.sort(np.lexsort((np.arange(len(model_V)), -model_V))[: min(terms, np.count_nonzero(model_V))])
-        both, places = np.unique(np.concatenate([query.numbers, best]), return_inverse=True)
-        halves = np.concatenate([query.weights / query.length, model_V[best] / model_V[best].sum()]) / 2
-        return QueryTerms(both, np.bincount(places, weights=halves, minlength=len(both)).astype(np.float32))
 
     def explain(self, query: QueryTerms, row: int, own: QueryTerms | None = None) -> list[dict[str, Any]]:
         """What each term of a query adds to the score of one text, most first; terms that are not in it left out.
@@ -320,7 +328,7 @@ class LexicalIndex:
     @cached_property
     def _damping(self) -> Floats:
         """(N,) what stands beside tf in the denominator."""
-        return _read_only(self._damping_of(self.postings.lengths))
+        return read_only(self._damping_of(self.postings.lengths))
 
     def _damping_of(self, lengths: npt.NDArray[np.integer[Any]]) -> Floats:
         """k1 · (1 - b + b · length / mean length)."""
@@ -384,7 +392,7 @@ class LexicalIndex:
 
         def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:
             rows, counts = self.postings.of_term(number)
-            return _read_only(rows), _read_only(counts)
+            return read_only(rows), read_only(counts)
 
         return lru_cache(_READ_WORDS)(find)
 
@@ -428,7 +436,7 @@ class LexicalIndex:
         while done < len(terms):
             if k <= seen < to_come[done] and others[0] > 2 * others[done]:
                 some = np.concatenate(touched)[: max(_LOOKED_AT, k)]  # any k texts say what the k best have at least
-                border = _border(scores_N[_among(some, allowed)], k) * slack
+                border = border_of(scores_N[among(some, allowed)], k) * slack
                 if border > others[done]:
                     break
             number, weight = terms[done]
@@ -442,15 +450,15 @@ class LexicalIndex:
 
         all_found, least = np.concatenate(touched), border - others[done] if done < len(terms) else -np.inf
         found, scores_C = np.empty(seen, np.int32), np.empty(seen, np.float32)
-        any_row = _read_only(np.zeros(0, np.bool_) if allowed is None else allowed)
+        any_row = read_only(np.zeros(0, np.bool_) if allowed is None else allowed)
         n = self._loops.take_scores(all_found, any_row, float(least), scores_N, found, scores_C)
         found, scores_C = found[:n], scores_C[:n]
         for at in range(done, len(terms)):
             n = self._look_up(found, scores_C, float(border - others[at]), *terms[at])
             found, scores_C = found[:n], scores_C[:n]
-            border = _border(scores_C, k) * slack
+            border = border_of(scores_C, k) * slack
         if len(terms) > 1:  # added up in the order of `_add_scores`, to the same bits
-            found = np.sort(found[scores_C >= _border(scores_C, k) * slack])
+            found = np.sort(found[scores_C >= border_of(scores_C, k) * slack])
             scores_C = np.zeros(len(found), np.float32)
             for term in zip(query.numbers.tolist(), weights, strict=True):
                 self._look_up(found, scores_C, 0.0, *term)
@@ -474,21 +482,6 @@ def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:
         if array.ndim != 1 or array.dtype.kind not in _KINDS.get(name, "i"):
             raise ValueError(f"{array.dtype} {array.shape}")
         return array
-
-
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    view = array[:]
-    view.flags.writeable = False
-    return view
-
-
-def _among(rows_C: Int32s, allowed: Mask | None) -> Int32s:
-    return rows_C if allowed is None else rows_C[allowed[rows_C]]
-
-
-def _border(scores_C: Floats, k: int) -> float:
-    """The k-th best score, 0 where there are fewer."""
-    return float(np.partition(scores_C, len(scores_C) - k)[len(scores_C) - k]) if len(scores_C) >= k else 0.0
 
 
 def _within(numbers: npt.NDArray[np.integer[Any]], count: int) -> bool:

@@ -116,3 +116,44 @@ def take_scores(
             rows_C[kept], scores_C[kept] = row, score
             kept += 1
     return kept
+
+
+@kernel
+def score_rows(
+    rows_R: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], terms_P: Rows, counts_P: npt.NDArray[np.uint8],
+    numbers_T: npt.NDArray[np.int64], weights_T: Floats, damping_N: Floats, n_terms: int, scores_R: Floats,
+) -> bool:  # fmt: skip
+    """Write the scores of some texts by what each consists of.
+
+    Args:
+        rows_R: the texts.
+        starts: (N + 1,) where the terms of each text begin.
+        terms_P: of all texts.
+        counts_P: how often each stands there; any unsigned integers.
+        numbers_T: the terms of the query, ascending.
+        weights_T: what stands before each.
+        damping_N: what stands beside tf in the denominator.
+        n_terms: V.
+        scores_R: out, summed in float64.
+
+    Returns:
+        False where a term is none of the V.
+    """
+    for text in range(len(rows_R)):
+        row, total = rows_R[text], 0.0
+        for at in range(starts[row], starts[row + 1]):
+            term = terms_P[at]
+            if term < 0 or term >= n_terms:
+                return False
+            low, high = 0, len(numbers_T)
+            while low < high:
+                middle = (low + high) // 2
+                if numbers_T[middle] < term:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < len(numbers_T) and numbers_T[low] == term:
+                tf = np.float32(counts_P[at])
+                total += weights_T[low] * (tf / (tf + damping_N[row]))
+        scores_R[text] = total
+    return True

@@ -280,6 +280,23 @@ def _keys(terms_P: Rows, rows_P: Int32s) -> Rows:
     return np.where(rows_P >= 0, terms_P << 32 | rows_P, -1)
 
 
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same memory, not to be written to."""
+    view = array[:]
+    view.flags.writeable = False
+    return view
+
+
+def among(rows_C: Int32s, allowed: npt.NDArray[np.bool_] | None) -> Int32s:
+    """Those of the rows that are allowed; all where None."""
+    return rows_C if allowed is None else rows_C[allowed[rows_C]]
+
+
+def border_of(scores_C: Floats, k: int) -> float:
+    """The k-th best score, 0 where there are fewer."""
+    return float(np.partition(scores_C, len(scores_C) - k)[len(scores_C) - k]) if len(scores_C) >= k else 0.0
+
+
 def add_gains(
     rows_P: Int32s, counts_P: Counts, damping_N: Floats, weight: np.float32, scores_N: Floats, new_P: Int32s
 ) -> int:
