@@ -128,7 +128,7 @@ def one_run(stage: str, corpus: Path, work: Path, engine: str, workers: int, *, 
     words = [*command_of(stage, corpus, work), *["--fresh"] * fresh]
     made = wordpipe(*words, "--engine", engine, "--workers", workers)
     return {"seconds": made["seconds"], "process_seconds": round(time.monotonic() - begun, 2), "digest": made["digest"],
-            "peak_memory_bytes": made["peak_memory_bytes"]}  # fmt: skip
+            "processor_seconds": made["processor_seconds"], "peak_memory_bytes": made["peak_memory_bytes"]}  # fmt: skip
 
 
 def at_work() -> list[int]:

@@ -67,20 +67,27 @@ class _Line:
 def engines() -> str:
     """Seconds by engine and workers, and what more workers and Ray bring."""
     found = result("scale")
-    size = max((name for name in found if name.endswith(" MB")), key=lambda name: float(name.split()[0]))
-    stages = {name: one for name, one in found[size].items() if isinstance(one, dict) and "runs" in one}
-    runs = [*next(iter(stages.values()))["runs"]]
-    rows = [
-        [f"`{stage}`", *(f"{one['runs'][run]['seconds']:.0f} s" for run in runs),
-         *(f"{one['efficiency'][engine]:.0%}" for engine in ("local", "ray")), f"{one['ray_over_local']['2']:.2f}"]
-        for stage, one in stages.items()
+    sizes = {name: found[name] for name in found if name.endswith(" MB")}
+    stages = [
+        (f"`{stage}`, {size}", one)
+        for size, stages in sorted(sizes.items(), key=lambda item: float(item[0].split()[0]))
+        for stage, one in stages.items() if isinstance(one, dict) and "runs" in one
     ]  # fmt: skip
-    head = [size, *(run.replace("-", " ") for run in runs), "two local", "two of Ray", "Ray over local"]
-    killed = sum(one.get("killed", {}).get("killed", 0) for one in stages.values())
+    runs = [*stages[0][1]["runs"]]
+    rows = [
+        [name, *(f"{one['runs'][run]['seconds']:.0f} s" for run in runs),
+         *(f"{one['efficiency'][engine]:.0%}" for engine in ("local", "ray")), f"{one['ray_over_local']['2']:.2f}"]
+        for name, one in stages
+    ]  # fmt: skip
+    head = ["", *(run.replace("-", " ") for run in runs), "two local", "two of Ray", "Ray over local"]
+    killed = sum(one.get("killed", {}).get("killed", 0) for _, one in stages)
+    ceilings = [one["ceiling"] for _, one in stages if "ceiling" in one]
     text = (
         "Seconds of a stage by so many workers; what two have of twice the speed of one; and Ray's seconds over those of one "
-        f"process, both with two workers, the start of Ray included. {_digests(stages)} {killed} processes of Ray were killed "
-        f"while other runs worked: the same bytes. {source('scale', found=found[size])}"
+        f"process, both with two workers, the start of Ray included. {_digests(dict(stages))} {killed} processes of Ray were "
+        f"killed while other runs worked: the same bytes. Two processes that share nothing had {min(ceilings):.0%} to "
+        f"{max(ceilings):.0%} of twice the speed of one on this machine; and one worker of `tokenize` and `embed` is more "
+        f"than one processor, as threads beside it read, compress and write. {source('scale', found=next(iter(sizes.values())))}"
     )
     return f"{table(head, rows)}\n\n{text}"
 
@@ -203,6 +210,33 @@ def averaging() -> str:
     return f"{table(['', *(f'{n} machine' + 's' * (n > 1) for n in machines)], rows)}\n\n{text}"
 
 
+_SERVED = {
+    "plain_faiss_server": "a plain server of twenty lines (FAISS, starlette), vectors alone",
+    "vectors": "`wordpipe serve`, `mode=dense`",
+    "auto": "`wordpipe serve`, `mode=auto`: words and vectors, asked twice, with rows and suggestions",
+}
+
+
+def serving() -> str:
+    """Milliseconds of answers under load, memory, and how hostile requests ended."""
+    found = result("serve")
+    rows = [
+        [what, *(f"{found[name][f'p{p}_ms']:.0f} ms" for p in (50, 95, 99)), f"{found[name]['requests_per_s']:.0f}"]
+        for name, what in _SERVED.items()
+    ]
+    index, memory, hostile = found["index"], found["memory"], found["hostile"]
+    ended = ", ".join(f"{how} {n:,}" for how, n in hostile["ended"].items())
+    text = (
+        f"{index['n']:,} rows of width {index['dim']} ({index['type']}), {found['clients']} clients that ask one query after "
+        f"the other for {found['seconds']} s each, on the same cores as the server. Memory after {memory['requests']:,} more "
+        f"requests of three kinds: {memory['before_bytes'] / 1e9:.2f} → {memory['after_bytes'] / 1e9:.2f} GB. "
+        f"{hostile['requests']:,} hostile requests (damaged bodies, headers, paths), {hostile['requests_per_s']:.0f} a "
+        f"second, beside {hostile['slow_clients']} clients that send a letter a second: answered {ended}; none with 500, "
+        f"none without an end. {source('serve', found=found)}"
+    )
+    return f"{table(['', 'p50', 'p95', 'p99', 'answers a second'], rows)}\n\n{text}"
+
+
 SCALE_FIGURES: dict[str, Callable[[], str]] = {
-    "scale-engines": engines, "scale-growth": growth, "scale-plan": plan, "scale-averaging": averaging,
+    "scale-engines": engines, "scale-growth": growth, "scale-plan": plan, "scale-averaging": averaging, "serving": serving,
 }  # fmt: skip

@@ -25,8 +25,14 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("megabytes", [300, 400, 700])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "megabytes"),
+    [
+        pytest.param(name, megabytes, marks=[] if megabytes == 400 or name == "words" else pytest.mark.slow)
+        for name in COMMANDS
+        for megabytes in (300, 400, 700)
+    ],
+)
 def test_too_little_is_exit_6_or_enough(tmp_path, name, megabytes):
     done = subprocess.run(
         [sys.executable, "-m", "wordpipe", *map(str, COMMANDS[name])], cwd=tmp_path, capture_output=True, text=True,

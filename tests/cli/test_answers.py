@@ -152,7 +152,7 @@ COMMANDS = [
     "query {0}/index water -k 2", "query {0}/index water --format table", "show {0}/words", "plot {0}/model",
     "evaluate tokenizer {0}/tokens --data {0}/corpus", "ingest {0}/../notes.txt -o {1}/corpus", "query {0}/index",
 ]  # fmt: skip
-DUMB = [0, 1, 5]
+DUMB = [0, 5]
 """The commands that are also tried on a terminal that knows no colours: one for each way of printing."""
 
 

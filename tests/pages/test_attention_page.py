@@ -175,7 +175,12 @@ class TestInABrowser:
                 context.close()
 
     @pytest.mark.parametrize(
-        ("width", "scheme"), [(1280, "light"), pytest.param(1280, "dark", marks=pytest.mark.slow), (420, "light")]
+        ("width", "scheme"),
+        [
+            pytest.param(1280, "light", marks=pytest.mark.slow),
+            pytest.param(1280, "dark", marks=pytest.mark.slow),
+            (420, "light"),
+        ],
     )
     def test_nothing_is_fetched_nothing_fails_and_axe_finds_no_violation(self, opened, width, scheme):
         from axe_playwright_python.sync_playwright import Axe
