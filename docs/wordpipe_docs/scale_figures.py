@@ -87,7 +87,8 @@ def engines() -> str:
         f"process, both with two workers, the start of Ray included. {_digests(dict(stages))} {killed} processes of Ray were "
         f"killed while other runs worked: the same bytes. Two processes that share nothing had {min(ceilings):.0%} to "
         f"{max(ceilings):.0%} of twice the speed of one on this machine; and one worker of `tokenize` and `embed` is more "
-        f"than one processor, as threads beside it read, compress and write. {source('scale', found=next(iter(sizes.values())))}"
+        "than one processor, as threads beside it read, compress and write. "
+        f"{source('scale', found=next(iter(sizes.values())))}"
     )
     return f"{table(head, rows)}\n\n{text}"
 
