@@ -62,9 +62,9 @@ class RowReader:
         if found is None:
             table = self._groups.read(number)
             found = {name: table.column(name).combine_chunks() for name in table.column_names}
-            self._kept_bytes += table.nbytes
+            self._kept_bytes += _bytes_of(found)
             while len(self._kept) >= _LEAST_KEPT and self._kept_bytes > _KEPT_BYTES:
-                self._kept_bytes -= sum(column.nbytes for column in self._kept.pop(next(iter(self._kept))).values())
+                self._kept_bytes -= _bytes_of(self._kept.pop(next(iter(self._kept))))
         self._kept[number] = found
         return found
 
@@ -72,10 +72,16 @@ class RowReader:
         """The rows, in the order of their numbers given. Raises IndexError: there is no such row."""
         found = []
         for row in rows:
+            if not 0 <= row < self.rows:
+                raise IndexError(row)
             group = self._groups.of(row)
             place = row - self._groups.starts[group]  # value by value: a slice of a table took three times as long
             found.append({name: column[place].as_py() for name, column in self._read(group).items()})
         return found
+
+
+def _bytes_of(columns: dict[str, pa.Array]) -> int:
+    return sum(column.nbytes for column in columns.values())
 
 
 class RowVectors:

@@ -147,6 +147,8 @@ def read_blocks(
         except OSError as error:
             raise StorageError("reading failed", where=f"{name}, byte {offset}", got=error.strerror or error) from None
         if not block:
+            if stop is not None and offset < stop:
+                raise StorageError("the file was cut short while it was read", where=name, hint="run it again")
             return
         on_block(block)
         offset += len(block)
@@ -209,13 +211,12 @@ class Decoder:
         Raises:
             InputError: invalid UTF-8 under the policy "fail", or a line that is too long.
         """
-        number, offset, is_cut = self._first_line, self._start, False
-        for chunk in _chunks(blocks, max(longest, BLOCK)):
+        number, offset = self._first_line, self._start
+        for chunk, is_cut in _chunks(blocks, max(longest, BLOCK)):
             if is_cut and not cut_longer:
                 expected, hint = f"at most {max(longest, BLOCK)} bytes", "raise --max-document-bytes"
                 where = f"{self.name}, line {number}"
                 raise InputError("the record is too long", where=where, expected=expected, hint=hint)
-            is_cut = not chunk.endswith(b"\n")
             for part in self._parts(chunk):
                 text = self._decode(part, number, offset)
                 offset += len(part)
@@ -293,20 +294,19 @@ class Decoder:
         return text
 
 
-def _chunks(blocks: Iterator[bytes], longest: int) -> Iterator[bytes]:
-    """Whole lines, about a block at a time; a line of more than `longest` bytes comes in parts."""
+def _chunks(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, bool]]:
+    """Whole lines, about a block at a time; of a line of more than `longest` bytes parts, with True where it goes on."""
     rest = b""
     for block in blocks:
-        end = block.rfind(b"\n") + 1
-        if end:
-            yield rest + block[:end]
-            rest = block[end:]
-            continue
-        rest += block
-        while len(rest) > longest:
+        first, end = block.find(b"\n") + 1, block.rfind(b"\n") + 1
+        rest += block[:first] if first else block
+        while len(rest) > longest + rest.endswith(b"\n"):
             cut = cut_point(rest, longest)
             cut -= rest[cut - 1 : cut + 1] == b"\r\n"
-            yield rest[:cut]
+            yield rest[:cut], True
             rest = rest[cut:]
+        if end:
+            yield rest + block[first:end], False
+            rest = block[end:]
     if rest:
-        yield rest
+        yield rest, False

@@ -5,20 +5,20 @@ Prose must never be taken for a table: the header has to name the text field, an
 
 Pieces are read apart, each as the whole file would be read there. A piece begins where a record begins whatever came before:
 after a line end, or after a blank line where those part documents. So only plain files of such formats have pieces: text (a
-document for each block or line), JSON Lines, and TSV, which knows no quotes. A line may end with "\r" alone, a piece does not.
+document for each block or line), JSON Lines, and TSV, which knows no quotes. "\r" alone ends a line, but no piece.
 """
 
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from wordpipe.corpus.decode import read_blocks
 from wordpipe.corpus.documents import Ledger
 from wordpipe.corpus.labelled import PREFIX
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.corpus.sources import Format, Source, Sources
+from wordpipe.corpus.sources import Format, Source, Sources, stamp_of
 
 FORMAT_NAMES: dict[Format, str] = {
     "jsonl": "JSON Lines", "csv": "CSV", "tsv": "TSV", "squad": "SQuAD's JSON", "label-first": "lines of fastText",
@@ -29,6 +29,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _BOM = "\ufeff"
 _SQUAD = re.compile(r'\s*\{.*"data"\s*:\s*\[.*"paragraphs"\s*:', re.DOTALL)
 _RECORD_LINE, _RECORD_BLOCK = re.compile(rb"\n"), re.compile(rb"\n\r?\n")  # what a line, and what a block, ends with
+OnBytes = Callable[[int], object]
 _BEFORE = 2  # bytes of the block before in which the end of a piece may begin
 
 
@@ -120,8 +121,16 @@ def _has_columns(rows: list[list[str]], settings: IngestSettings) -> bool:
     return bool(asked) and max(asked) <= width > 1 and all(len(row) == width for row in rows)
 
 
-def in_pieces(sources: Sources, settings: IngestSettings, least_bytes: int) -> Sources:
-    """The same sources in order, large ones in pieces of at least so many bytes. Where these begin, the files alone say.
+def in_pieces(
+    sources: Sources, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes = lambda number: None
+) -> Sources:
+    """The same sources in order, large ones in pieces. Where these begin depends on the files and the settings alone.
+
+    Args:
+        sources: that are to be read.
+        settings: how they are read.
+        least_bytes: of a piece.
+        on_bytes: called with how many more bytes were looked through, for the ends of lines.
 
     Raises:
         InputError: a file is gone.
@@ -129,20 +138,21 @@ def in_pieces(sources: Sources, settings: IngestSettings, least_bytes: int) -> S
     """
     if settings.parallel:
         return sources
-    found = (piece for source in sources for piece in _pieces(source, settings, least_bytes))
+    found = (piece for source in sources for piece in _pieces(source, settings, least_bytes, on_bytes))
     return Sources(found, sources.skipped, is_sorted=False)
 
 
-def _pieces(source: Source, settings: IngestSettings, least_bytes: int) -> Iterator[Source]:
+def _pieces(source: Source, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes) -> Iterator[Source]:
     is_plain = source.kind == "file" and source.compression == "none" and source.format in ("txt", "md", "jsonl", "tsv")
     if not is_plain or source.bytes < 2 * least_bytes:
         yield source
         return
     with source.open() as file:
+        source = replace(source, stamp=(stamp := stamp_of(file)), bytes=stamp[0])
         form = form_of(next(read_blocks(file, source.name, lambda _: None), b""), source, settings, Ledger())
     start, line = 0, 1
-    if (end := _end_of_record(form, settings)) is not None:
-        for stop, next_line in _ends(source, end, least_bytes):
+    if source.bytes >= 2 * least_bytes and (end := _end_of_record(form, settings)) is not None:
+        for stop, next_line in _ends(source, end, least_bytes, on_bytes):
             yield _piece(source, form, start, stop, line)
             start, line = stop, next_line
     yield _piece(source, form, start, None, line) if start else source
@@ -164,7 +174,7 @@ def _end_of_record(form: Format, settings: IngestSettings) -> re.Pattern[bytes] 
     return {"line": _RECORD_LINE, "block": _RECORD_BLOCK}.get(settings.documents)
 
 
-def _ends(source: Source, end: re.Pattern[bytes], least_bytes: int) -> Iterator[tuple[int, int]]:
+def _ends(source: Source, end: re.Pattern[bytes], least_bytes: int, on_bytes: OnBytes) -> Iterator[tuple[int, int]]:
     """The byte at which each piece but the last ends, and the number of the line that begins there; all of about a size."""
     offset, line, before, size = 0, 1, b"", source.bytes
     wanted = size // (size // least_bytes)
@@ -172,6 +182,7 @@ def _ends(source: Source, end: re.Pattern[bytes], least_bytes: int) -> Iterator[
         for block in read_blocks(file, source.name, lambda _: None):
             known, first, counted = before + block, offset - len(before), len(before)
             offset += len(block)
+            on_bytes(len(block))
             while wanted < offset and (stop := _end_from(wanted - first, known, end)) is not None:
                 left = size - first - stop
                 if (pieces := left // least_bytes) < 1:
@@ -194,5 +205,7 @@ def _end_from(least: int, data: bytes, end: re.Pattern[bytes]) -> int | None:
 
 def _line_ends(data: bytes, start: int, stop: int) -> int:
     r"""Lines that end in data[start:stop]; not the "\n" at its start whose "\r" comes before, which ended the line."""
-    found = data.count(b"\n", start, stop) + data.count(b"\r", start, stop) - data.count(b"\r\n", start, stop)
+    found, returns = data.count(b"\n", start, stop), data.count(b"\r", start, stop)
+    if returns:  # which few files have
+        found += returns - data.count(b"\r\n", start, stop)
     return found - (0 < start < stop and data[start - 1 : start + 1] == b"\r\n")

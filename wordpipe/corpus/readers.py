@@ -110,7 +110,8 @@ def read_records(
             if form == "csv":
                 yield from csv_records(lines, fields, longest=longest)
             else:
-                beginning = _beginning(source, settings) if source.start else None
+                is_piece = source.start > 0 or source.stop is not None
+                beginning = _beginning(source, settings) if is_piece else None
                 yield from (jsonl_records if form == "jsonl" else tsv_records)(lines, fields, beginning)
     source.seen.is_whole = True
 
@@ -266,7 +267,7 @@ def jsonl_records(
     Args:
         lines: numbered.
         fields: of the source.
-        beginning: of the file, where the lines are of a later piece of it.
+        beginning: of the file, where the lines are of a piece of it.
 
     Raises:
         InputError: a line is not a JSON object, or the first one has no text field.
@@ -343,7 +344,7 @@ def tsv_records(
     Args:
         lines: numbered.
         fields: of the source.
-        beginning: of the file, where the lines are of a later piece of it.
+        beginning: of the file, where the lines are of a piece of it.
 
     Raises:
         InputError: a line has more cells than the header, or there is no text column.
@@ -391,6 +392,8 @@ def _rows(
     names, is_header = fields.columns(first[1])
     fields.require_text(names, first_row=True)
     fields.require_target(names, first_row=True)
+    if beginning is not None and is_header and (one := next(rows, None)) is not None:
+        rows = rows if one[0] == first[0] else chain([one], rows)  # the header is in the first piece alone
     of_file, holder = (of_file, "the header") if is_header else (chain([first], of_file), "the first line")
     known = _named_cells(of_file, _unique(names), silent, holder)
     head = _head(known)

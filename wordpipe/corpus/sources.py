@@ -83,8 +83,16 @@ class Source:
     start: int = 0
     stop: int | None = None
     first_line: int = 1
+    stamp: tuple[int, int] | None = (
+        None  # of the whole file when the pieces were found: its size, nanoseconds of its last change
+    )
     rows: Any = field(default=None, compare=False, repr=False)  # dicts, a data frame, an Arrow table
     seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
+
+    def _refuse_changed(self, file: BinaryIO) -> None:
+        """Refuse a piece of another file than the one whose pieces were found. Raises StorageError."""
+        if self.stamp is not None and self.stamp != stamp_of(file):
+            raise StorageError("the file has changed while it was read", where=self.name, hint="run it again")
 
     def digest_of(self, whole: str) -> str:
         """By what its bytes are known: the BLAKE3 of the file; of a piece, its first byte and the one after its last, too."""
@@ -117,9 +125,17 @@ class Source:
         except OSError as error:
             raise StorageError("cannot be read", where=self.name, got=error.strerror) from None
         with file, _named(self.name):
+            self._refuse_changed(file)
             if self.start:  # a pipe cannot seek
                 file.seek(self.start)
             yield file
+            self._refuse_changed(file)
+
+
+def stamp_of(file: BinaryIO) -> tuple[int, int]:
+    """The size of an open file, and the nanoseconds of its last change."""
+    found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns
 
 
 @contextmanager

@@ -371,10 +371,15 @@ class LexicalIndex:
         return rows, weight * (tf / (tf + self._damping[rows]))
 
     def compile(self) -> None:
-        """Search by compiled loops from now on, which takes half a second to load: the same hits, to the same bits."""
+        """Search by compiled loops from now on, which are loaded here in half a second: the same hits, to the same bits."""
         from wordpipe.search import kernels
 
         self.__dict__["_loops"] = kernels
+        if len(self) and len(self.terms):
+            common = np.arange(min(2, len(self.terms)))
+            query = QueryTerms(common, np.ones(len(common), np.float32))
+            self.best([query], 1)
+            self.score_rows(query, np.zeros(1, np.int64))
 
     @cached_property
     def _loops(self) -> Any:
@@ -389,9 +394,10 @@ class LexicalIndex:
     @cached_property
     def _of_term(self) -> Callable[[int], tuple[Int32s, npt.NDArray[Any]]]:
         """The texts of a term, and how often it stands in each; not to be written to, for which loops are compiled once."""
+        postings = self.postings  # not this object, which would keep itself in memory
 
         def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:
-            rows, counts = self.postings.of_term(number)
+            rows, counts = postings.of_term(number)
             return read_only(rows), read_only(counts)
 
         return lru_cache(_READ_WORDS)(find)
@@ -399,7 +405,8 @@ class LexicalIndex:
     @cached_property
     def _largest_count(self) -> Callable[[int], int]:
         """How often a term stands in the text that has it most often."""
-        return lru_cache(_READ_WORDS)(lambda number: int(self.postings.of_term(number)[1].max(initial=1)))
+        postings = self.postings
+        return lru_cache(_READ_WORDS)(lambda number: int(postings.of_term(number)[1].max(initial=1)))
 
     def _most(self, number: int, weight: np.float32) -> float:
         """What a term can add to the score of any text."""
@@ -416,7 +423,7 @@ class LexicalIndex:
         Terms of few texts come first. Once the k-th best score is above all that the others can add, a text has to have one
         of the first terms: of the others only the texts that can still be among the best are looked up. Queries of five words
         over 500,000 texts took 9.5 ms of processor time with all postings added up, and take 2.2, or 0.9 by compiled loops
-        (the index and the queries of `benchmarks/serve.py`, whose common words stand in up to 72 % of the texts).
+        (as in `benchmarks/serve.py`, where common words stand in up to 72 % of the texts).
 
         Source: Turtle and Flood 1995, "Query evaluation: strategies and optimizations" (MaxScore).
         """

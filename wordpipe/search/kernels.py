@@ -137,10 +137,12 @@ def score_rows(
         scores_R: out, summed in float64.
 
     Returns:
-        False where a term is none of the V.
+        False where a text is none of the N, or a term none of the V.
     """
     for text in range(len(rows_R)):
         row, total = rows_R[text], 0.0
+        if row < 0 or row >= len(starts) - 1 or row >= len(damping_N):
+            return False
         for at in range(starts[row], starts[row + 1]):
             term = terms_P[at]
             if term < 0 or term >= n_terms:

@@ -387,7 +387,7 @@ def refuse_url(output: PathLike) -> None:
 def _remote_output(url: Url, kind: Kind) -> "RemoteOutput":
     """The place of an output at a URL. Raises ConfigError: other processes would have to see where it is made."""
     if process_number("WORLD_SIZE", 1) > 1:
-        refuse_url(as_path(str(url)))
+        refuse_url(str(url))
     from wordpipe.artifacts import RemoteOutput
 
     return RemoteOutput(url, kind)

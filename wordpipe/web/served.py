@@ -50,7 +50,10 @@ _OF_MODELS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _POLL_S = 0.5  # between two looks at the manifests: a `stat` each
 _POLL_FAR_S = 10.0  # at those in a bucket: a request each
-_RETRY_S = 5.0  # before a generation that could not be opened is tried again
+_RETRY_S, _MOST_RETRY_S = (
+    5.0,
+    3600.0,
+)  # before a generation that could not be opened is tried again, at first and at most
 _REMEMBERED = 32  # of a generation
 _LAST_S = 10.0  # for slow work to see that it is to end: a thread in the middle of it may not outlive the interpreter
 _WARM_TEXT = "warm"
@@ -174,8 +177,10 @@ class Served:
     is_far: bool = False  # in a bucket
     error: str | None = None  # why the newest generation could not be opened
     swaps: int = 0
+    is_silent: bool = False  # the store does not answer
     _looked_at: Stamp | None = None  # the newest
-    _failed: tuple[Stamp | None, float] | None = None
+    _failed: tuple[Stamp | None, float] | None = None  # a generation that could not be opened, and when to try again
+    _pause: float = _RETRY_S  # before that
 
     @contextmanager
     def lease(self) -> Iterator[Generation]:
@@ -209,11 +214,15 @@ class Served:
         return await self.batcher.run(answer, item, key=(id(generation), key), weight=weight, ended=generation.release)
 
     def look(self) -> bool:
-        """Whether another generation than the current one stands at the path, and is to be opened."""
+        """Whether another generation than the current one stands at the path, and is to be opened.
+
+        Raises:
+            StorageError: the store refuses, or does not answer.
+        """
         stamp = self._looked_at = _stamp(self.path)
         if stamp is None or stamp == self.current.stamp:
             return False
-        return self._failed is None or self._failed[0] != stamp or time.monotonic() - self._failed[1] > _RETRY_S
+        return self._failed is None or self._failed[0] != stamp or time.monotonic() > self._failed[1]
 
     def open_next(self) -> Generation:
         """Open the generation at the path and warm it; for a thread. Raises WordpipeError, OSError: it cannot be."""
@@ -222,15 +231,25 @@ class Served:
     def swap(self, new: Generation) -> None:
         """Make a generation the current one."""
         old, self.current = self.current, new
-        self.error, self._failed = None, None
+        self.error, self._failed, self._pause = None, None, _RETRY_S
         if new.digest != old.digest:
             self.swaps += 1
         old.retire()
 
     def fail(self, error: Exception) -> None:
-        """Keep the current generation, and remember why the next could not be opened."""
+        """Keep the current generation, and remember why the next could not be opened; it is tried again, ever more seldom."""
         self.error = error.message if isinstance(error, WordpipeError) else str(error)
-        self._failed = (self._looked_at, time.monotonic())
+        self._failed = (self._looked_at, time.monotonic() + self._pause)
+        self._pause = min(2 * self._pause, _MOST_RETRY_S)
+
+    def hear(self, error: StorageError | None) -> bool:
+        """Note whether the store answers; True where it does not any more."""
+        was_silent, self.is_silent = self.is_silent, error is not None
+        if error is not None:
+            self.error = error.message
+        elif was_silent:
+            self.error = None
+        return self.is_silent and not was_silent
 
 
 def open_generation(path: Path, *, verify: bool = True) -> Generation:
@@ -251,12 +270,10 @@ def open_generation(path: Path, *, verify: bool = True) -> Generation:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """By what a generation's manifest is known; None where there is none, or the store does not answer."""
+    """By what a generation's manifest is known; None where there is none. Raises StorageError: the store does not answer."""
     if (url := url_of(path)) is not None:
-        with suppress(StorageError, InputError):
-            found_there = open_bucket(url.bucket).look((url / MANIFEST).key)
-            return None if found_there is None else found_there.e_tag
-        return None
+        found_there = open_bucket(url.bucket).look((url / MANIFEST).key)
+        return None if found_there is None else found_there.e_tag
     try:
         found = os.stat(path / MANIFEST)  # noqa: PTH116  (three times as fast, every half second)
     except OSError:
@@ -360,7 +377,7 @@ class ServedArtifacts:
     def close(self) -> None:
         """Close all, when no request is at work."""
         self.slow.stop(_LAST_S)
-        self.far.stop()
+        self.far.stop(_LAST_S)
         for one in self.by_name.values():
             one.batcher.stop()
             one.current.retire()
@@ -369,11 +386,22 @@ class ServedArtifacts:
         while watched := [one for one in self.by_name.values() if one.is_far == is_far]:
             await asyncio.sleep(_POLL_FAR_S if is_far else _POLL_S)
             for one in watched:
-                if await self._far_away(one.look) if is_far else one.look():
+                try:
+                    is_new = await self._far_away(one.look) if is_far else one.look()
+                except (StorageError, InputError) as error:
+                    if one.hear(
+                        error if isinstance(error, StorageError) else StorageError(error.what, where=error.where)
+                    ):
+                        self.report(
+                            f"{one.name}: the store does not answer, the generation that is here answers on: {one.error}"
+                        )
+                    continue
+                one.hear(None)
+                if is_new:
                     await self.refresh(one)
 
     async def _far_away(self, work: Callable[[], T]) -> T:
-        """What waits for a store, in its thread, for which the end of the server does not wait."""
+        """What waits for a store, in a thread of its own, so that no other look waits with it."""
         return await self.far.run(lambda _: [work()], None, key=object())
 
     async def refresh(self, one: Served) -> None:

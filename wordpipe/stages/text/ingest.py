@@ -106,7 +106,7 @@ def ingest(
         )
         streams = [source for source in found if source.is_read_once]  # they are hashed while they are read
         prints = fingerprints([source for source in found if not source.is_read_once])
-        whole, found = found, in_pieces(found, chosen, PART_BYTES)
+        whole, found = found, in_pieces(found, chosen, PART_BYTES, _Looking(job, found.bytes).add)
         digests = dict.fromkeys((source.name for source in found), "")
         digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
         if chosen.parallel:  # they are one source, which has the name of the first
@@ -146,6 +146,18 @@ def ingest(
         job.inputs = entries_of(whole) if streams else listed_entries(prints)
         _record(job, reader, found, chosen, is_update=previous is not None)
     return job.made
+
+
+class _Looking:
+    """Reports how much of large files has been looked through for where their pieces begin."""
+
+    def __init__(self, job: Job, total: int) -> None:
+        self._job, self._total, self._done = job, total, 0
+
+    def add(self, number: int) -> None:
+        """So many more bytes."""
+        self._done += number
+        self._job.report("finding pieces", round(self._done / 1e6, 1), round(self._total / 1e6, 1), "MB")
 
 
 def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *, is_update: bool) -> None:
@@ -232,7 +244,8 @@ def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bo
     if not are_files or chosen.parallel or len(parts) == 1:
         if asked_for or options.engine != "local":
             job.note(
-                f"one process reads the sources: only files of more than {PART_BYTES >> 20} MiB together are parted"
+                f"one process reads the sources: only files of more than {PART_BYTES >> 20} MiB together are parted, and one "
+                "file alone if it is plain text with a document for each line or block, JSON Lines, or TSV"
             )
         return False
     return True
