@@ -234,7 +234,7 @@ def test_a_large_file_is_read_in_pieces_to_the_same_bytes(ray_here, tmp_path, mo
         found[name] = made.digest, made.counts, pq.read_table(tmp_path / name / "sources.parquet").to_pylist()
     assert found["one"] == found["two"] == found["ray"]
     assert not [one.note for one in told if "one process" in (one.note or "")]
-    assert len([*(tmp_path / "one").glob("corpus-*.parquet")]) > 5
+    assert len([*(tmp_path / "one").glob("corpus-*.parquet")]) > 3
     assert made.counts["sources"] == 2
     parts = [pq.read_table(path) for path in sorted((tmp_path / "one").glob("corpus-*.parquet"))]
     lines = [row for part in parts for row in part.to_pylist()]

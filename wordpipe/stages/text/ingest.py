@@ -18,6 +18,7 @@ from wordpipe.artifacts import (
     SOURCES,
     Artifact,
     ResumeCache,
+    hash_bytes,
     library_versions,
     read_batches,
     read_schema,
@@ -56,7 +57,7 @@ from wordpipe.stages.text.corpus_parts import (
     adopt_parts,
     write_parts,
 )
-from wordpipe.stages.text.ingest_shards import LIBRARIES, IngestShards, files_of, ids_in, keys_in, part_of
+from wordpipe.stages.text.ingest_shards import LIBRARIES, IngestShards, files_of, ids_in, keys_in, known_name, part_of
 
 _MANY_SENTENCES = 500  # too many for one document
 _SOURCES_AT_ONCE = 1000  # rows of sources.parquet written at a time
@@ -314,9 +315,9 @@ def _make(job: Job, work: IngestShards, cache: ResumeCache, numbers: Iterable[in
     return names
 
 
-def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, tuple[bytes, ...]]:
-    """Number of a shard → what some of its documents are known by, which sources before it have."""
-    seen, found = Digests(), dict[int, tuple[bytes, ...]]()
+def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str]:
+    """Write what some documents of a shard are known by, which sources before it have: number of the shard → hash of that."""
+    seen, found = Digests(), dict[int, str]()
     for number, name in names.items():
         double = []
         for key, digest in keys_in(cache, name):
@@ -324,9 +325,11 @@ def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, tup
                 double.append(key)
             else:
                 seen.add(key)
-                seen.add(digest)
+                if digest != key:
+                    seen.add(digest)
         if double:
-            found[number] = tuple(double)
+            cache.put(known_name(number), known := b"".join(double))
+            found[number] = hash_bytes(known)
     return found
 
 

@@ -3,29 +3,36 @@
     shard-00003                         figures: what each source gave, notes, columns and names of the files
     shard-00003-0-corpus-00000.parquet  a file of its rows, of the first stretch with the same columns
     shard-00003-keys.parquet            what its documents are known by
+    known-00003                         which of these sources before it have
 
 Whether a document is a duplicate depends on all sources before it, and the columns of the table on all of them. So a shard is
-read as if it were alone. The driver looks through what documents are known by, in order, as one reading would; a shard with
-texts that were there before is read once more, and leaves these out. What the driver remembers is what one reading remembers:
-16 to 32 bytes for each document.
+read as if it were alone. The driver looks through what documents are known by, in order, as one reading would. A shard with
+texts that were there before is made once more, without them: of plain texts the rows that were made are sifted, of others the
+sources are read again. What the driver remembers is what one reading remembers: 16 to 32 bytes for each document.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from wordpipe.artifacts import CachedFiles, ResumeCache, hash_bytes
-from wordpipe.corpus import Digests, Ingest, RecordIds, Source
+from wordpipe.artifacts import CachedFiles, ResumeCache
+from wordpipe.corpus import Digests, Ingest, Ledger, RecordIds, Source
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.engines import OnUnits
+from wordpipe.errors import StorageError
 from wordpipe.stages.text.corpus_parts import CachedStretch, Part, read_file, write_parts
+from wordpipe.storage import url_of
 
 LIBRARIES = ("pyarrow", "zstandard")
-_KEYS = pa.schema([pa.field("key", pa.binary(10), nullable=False), pa.field("digest", pa.binary(10), nullable=False)])
+_KEY_BYTES = 10
+_KEYS = pa.schema([pa.field(name, pa.binary(_KEY_BYTES), nullable=False) for name in ("key", "digest")])
 _IDS = pa.schema([("id", pa.string()), ("source", pa.string()), ("line", pa.int64())])
 _ROWS = 1 << 16
 
@@ -70,7 +77,8 @@ class IngestShards:
         settings: how they are read.
         cache: the folder of the cache.
         recipe: what is kept there.
-        known: number of a shard → digests of its texts that sources before it have, for shards that are read once more.
+        known: number of a shard → hash of the digests of its texts that sources before it have (the file `known_name`), for
+            shards that are made once more.
     """
 
     parts: tuple[tuple[Source, ...], ...]
@@ -78,7 +86,7 @@ class IngestShards:
     settings: IngestSettings
     cache: Path
     recipe: str
-    known: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    known: dict[int, str] = field(default_factory=dict)
 
     phase, unit = "reading", "MB"
     side_by_side, in_processes, gpus, libraries = False, True, 0, LIBRARIES
@@ -94,51 +102,137 @@ class IngestShards:
 
     def make(self, number: int, state: ResumeCache, on_units: OnUnits) -> None:
         """See `ShardWork`."""
-        sources, name = self._sources(number), self.name_of(number)
+        name, known = self.name_of(number), self._known(number, state)
+        if known and (first := state.figures(shard_name(number))) is not None and _is_plain(first):
+            self._sift(number, state, known, first)
+            on_units(self.size_of(number))
+            return
+        sources = self._sources(number)
         given: list[dict[str, object]] = []
         reader = Ingest(
             sources, self.settings, is_first=number == 0, on_bytes=lambda done: on_units(round(done / 1e6)),
             on_source=lambda one: given.append({"name": one.name, "rows": one.rows, "ledger": one.ledger}),
         )  # fmt: skip
-        reader.seen, reader.ids = _NotedDigests(self.known.get(number, ())), _NotedIds()
+        reader.seen, reader.ids = seen, ids = _NotedDigests(known), _NotedIds()
         with ExitStack() as stack:
             parts = write_parts(
                 reader.rows([sources]), lambda stretch: stack.enter_context(CachedFiles(state, f"{name}-{stretch}-"))
             )
-        self._write_keys(state, name, reader)
+        _write_keys(state, name, seen.added, ids.claimed)
         figures = {
             "sources": given, "notes": reader.source_notes, "lines": [source.seen.lines for source in sources],
-            "stretches": [[schema.serialize().to_pybytes().hex(), files.names] for part in parts for schema, files in part],
+            "stretches": _noted(parts),
         }  # fmt: skip
         state.put(name, b"", figures)
 
     def name_of(self, number: int) -> str:
-        """The name of the figures of a shard; that of a second reading says what it leaves out."""
+        """The name of the figures of a shard; where it is made once more it says what is left out."""
         known = self.known.get(number)
-        again = f"-{hash_bytes(b''.join(known))[:12]}" if known else ""
-        return f"shard-{number:05d}{again}"
+        return f"{shard_name(number)}-{known[:12]}" if known else shard_name(number)
+
+    def _known(self, number: int, cache: ResumeCache) -> list[bytes]:
+        """The digests of a shard's texts that sources before it have."""
+        if number not in self.known:
+            return []
+        cache.made_figures(known_name(number))
+        with cache.open(known_name(number)) as file:
+            data = file.read()
+        return [data[at : at + _KEY_BYTES] for at in range(0, len(data), _KEY_BYTES)]
+
+    def _sift(self, number: int, cache: ResumeCache, known: Sequence[bytes], first: Mapping[str, Any]) -> None:
+        """Make a shard of plain texts once more, without some: from its rows, and with their share of what was counted."""
+        name, given = self.name_of(number), first["sources"]
+        ledgers, ends = [Ledger.of_json(one["ledger"]) for one in given], np.cumsum([one["rows"] for one in given])
+        double = pa.array([key.hex() for key in known])
+
+        def kept() -> Iterator[tuple[int, pa.RecordBatch]]:
+            done = 0
+            for schema, stretch in part_of(cache, first):
+                for batch in stretch.batches():
+                    is_double = pc.is_in(batch["doc_id"], value_set=double).to_numpy(zero_copy_only=False)
+                    left_out = np.flatnonzero(is_double)
+                    of_source = np.searchsorted(ends, done + left_out, side="right")
+                    for source in np.unique(of_source).tolist():
+                        _leave_out(ledgers[source], batch.take(pa.array(left_out[of_source == source])))
+                    done += len(batch)
+                    if len(left_out) < len(batch):
+                        rows = batch.filter(pa.array(~is_double))
+                        yield 0, pa.RecordBatch.from_arrays(rows.columns, schema=schema)
+
+        with ExitStack() as stack:
+            parts = write_parts(kept(), lambda stretch: stack.enter_context(CachedFiles(cache, f"{name}-{stretch}-")))
+        _write_keys(cache, name, [], [])
+        sources = [
+            {"name": one["name"], "rows": ledger["sentences"], "ledger": ledger.to_json()}
+            for one, ledger in zip(given, ledgers, strict=True)
+        ]
+        cache.put(name, b"", {**first, "sources": sources, "stretches": _noted(parts)})
 
     def _sources(self, number: int) -> list[Source]:
-        """The sources of a shard, with paths that are valid wherever this process is, and nothing seen of them yet."""
-        return [
+        """The sources of a shard, with paths that are valid wherever this process is, and nothing seen of them yet.
+
+        Raises:
+            StorageError: a copy of an object is not on this machine.
+        """
+        found = [
             replace(one, path=one.path and self.home / one.path, seen=type(one.seen)()) for one in self.parts[number]
         ]
+        for one in found:
+            if one.path is not None and url_of(one.path) is not None and not one.path.exists():
+                what = f"{os.uname().nodename} does not see the copy of an object"
+                hint = "all machines need one $XDG_CACHE_HOME, a folder that they share"
+                raise StorageError(what, where=one.name, hint=hint)
+        return found
 
-    @staticmethod
-    def _write_keys(cache: ResumeCache, name: str, reader: Ingest) -> None:
-        seen, ids = reader.seen, reader.ids
-        assert isinstance(seen, _NotedDigests)
-        assert isinstance(ids, _NotedIds)
-        with cache.table(f"{name}-keys.parquet", _KEYS, {}) as table:
-            for first in range(0, len(seen.added), 2 * _ROWS):
-                some = seen.added[first : first + 2 * _ROWS]
-                arrays = [pa.array(some[side::2], pa.binary(10)) for side in (0, 1)]
-                table.write(pa.RecordBatch.from_arrays(arrays, schema=_KEYS))
-        with cache.table(f"{name}-ids.parquet", _IDS, {}) as table:
-            for first in range(0, len(ids.claimed), _ROWS):
-                columns = zip(*ids.claimed[first : first + _ROWS], strict=True)
-                arrays = [pa.array(values, kind.type) for values, kind in zip(columns, _IDS, strict=True)]
-                table.write(pa.RecordBatch.from_arrays(arrays, schema=_IDS))
+
+def shard_name(number: int) -> str:
+    """The name of the figures of a shard that was read as if it were alone."""
+    return f"shard-{number:05d}"
+
+
+def known_name(number: int) -> str:
+    """The name of the file with the digests of a shard's texts that sources before it have."""
+    return f"known-{number:05d}"
+
+
+def _write_keys(cache: ResumeCache, name: str, added: Sequence[bytes], claimed: Sequence[tuple[str, str, int]]) -> None:
+    with cache.table(f"{name}-keys.parquet", _KEYS, {}) as table:
+        for first in range(0, len(added), 2 * _ROWS):
+            some = added[first : first + 2 * _ROWS]
+            arrays = [pa.array(some[side::2], pa.binary(_KEY_BYTES)) for side in (0, 1)]
+            table.write(pa.RecordBatch.from_arrays(arrays, schema=_KEYS))
+    with cache.table(f"{name}-ids.parquet", _IDS, {}) as table:
+        for first in range(0, len(claimed), _ROWS):
+            columns = zip(*claimed[first : first + _ROWS], strict=True)
+            arrays = [pa.array(values, kind.type) for values, kind in zip(columns, _IDS, strict=True)]
+            table.write(pa.RecordBatch.from_arrays(arrays, schema=_IDS))
+
+
+def _noted(parts: Sequence[Sequence[tuple[pa.Schema, CachedFiles]]]) -> list[list[object]]:
+    """The stretches of parts, as figures have them."""
+    return [[schema.serialize().to_pybytes().hex(), files.names] for part in parts for schema, files in part]
+
+
+def _is_plain(figures: Mapping[str, Any]) -> bool:
+    """Whether the rows of a shard say all that was counted of their documents: texts without fields, no sentence cut."""
+    for one in figures["sources"]:
+        ledger = Ledger.of_json(one["ledger"])
+        if ledger.fields_seen or ledger.kinds or ledger.own_kinds or ledger["pairs"] or ledger["sentences_split"]:
+            return False
+    return True
+
+
+def _leave_out(ledger: Ledger, rows: pa.RecordBatch) -> None:
+    """Count documents that were kept, all their rows, as duplicates."""
+    is_first = pc.equal(rows["sentence_id"], 0)
+    documents, size = pc.sum(is_first).as_py() or 0, pc.sum(pc.binary_length(rows["text"])).as_py() or 0
+    for kept, dropped, number in (("documents_kept", "documents_dropped_duplicate", documents),
+                                  ("bytes_kept", "bytes_dropped_duplicate", size)):  # fmt: skip
+        ledger.add(kept, -number)
+        ledger.add(dropped, number)
+    for split in rows["split"].filter(is_first).to_pylist():
+        ledger.add(f"documents_{split}", -1)
+    ledger.add("sentences", -len(rows))
 
 
 def keys_in(cache: ResumeCache, name: str) -> Iterator[tuple[bytes, bytes]]:

@@ -1,0 +1,66 @@
+"""Shards of `ingest` that are made once more: what sifting leaves is what another reading would give."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wordpipe.artifacts import ResumeCache
+from wordpipe.corpus import expand, in_pieces, source_parts
+from wordpipe.corpus.settings import IngestSettings
+from wordpipe.stages.text import ingest, ingest_shards
+from wordpipe.stages.text.ingest_shards import IngestShards
+
+
+def contents(cache, names):
+    """Figures of shards, and the bytes of their rows."""
+    figures = {name: cache.figures(name) for name in names}
+    files = [file for one in figures.values() for _, some in one["stretches"] for file in some]
+    return figures, {file: (cache.path / file).read_bytes() for file in files}
+
+
+@pytest.mark.parametrize("documents", ["line", "block"])
+@pytest.mark.parametrize("first_line_title", [False, True])
+def test_rows_are_sifted_to_what_another_reading_gives(tmp_path, monkeypatch, documents, first_line_title):
+    draw = random.Random()
+    blocks = [f"Bees {draw.randrange(40)}.\nThey dance é. So it is.\n\n\n" for _ in range(300)]
+    (tmp_path / "bees.txt").write_text("".join(blocks))
+    (tmp_path / "more.txt").write_text("".join(draw.choices(blocks, k=30)) + "A new one.")
+    settings = IngestSettings(
+        documents=documents, valid=0.2, first_line_title=first_line_title and documents == "block"
+    )
+    sources = in_pieces(expand([str(tmp_path / name) for name in ("bees.txt", "more.txt")]), settings, 1500)
+    parts = tuple(map(tuple, source_parts(sources, 1500)))
+    cache = ResumeCache(tmp_path / "cache", "recipe")
+    work = IngestShards(parts, Path.cwd(), settings, cache.path, cache.recipe)
+    names = {number: work.name_of(number) for number in range(len(parts))}
+    for number in names:
+        work.make(number, cache, lambda _: None)
+    again = replace(work, known=ingest._known_before(cache, names))
+    assert len(again.known) == len(parts) - 1 > 3
+    made_again = [again.name_of(number) for number in again.known]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest_shards, "Ingest", None)  # nothing is read
+        for number in again.known:
+            again.make(number, cache, lambda _: None)
+    sifted = contents(cache, made_again)
+    monkeypatch.setattr(ingest_shards, "_is_plain", lambda _: False)
+    for number in again.known:
+        again.make(number, cache, lambda _: None)
+    assert sifted == contents(cache, made_again)
+    assert sum(one["rows"] for figures in sifted[0].values() for one in figures["sources"]) < 100
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("fields.jsonl", '{"text": "bees"}\n'), ("long.txt", "a" * 5000 + "\n")],
+)
+def test_what_rows_do_not_say_is_read_again(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    sources = expand([str(tmp_path / name)])
+    settings = IngestSettings(documents="line" if name.endswith("txt") else "auto", max_sentence_chars=1000)
+    cache = ResumeCache(tmp_path / "cache", "recipe")
+    IngestShards((tuple(sources),), Path.cwd(), settings, cache.path, cache.recipe).make(0, cache, lambda _: None)
+    assert not ingest_shards._is_plain(cache.figures("shard-00000"))
