@@ -12,8 +12,8 @@ seconds, its peak memory and the digest of what it made:
     ray-2, killed                                       while it works, --kills of its processes are killed at random moments;
                                                         where that ends the run, the same command comes again
 
-`ceiling` is what two processes that share nothing reach of twice the speed of one, before and after these runs: where two
-processors are parts of one, or others are at work on the machine, no stage reaches more.
+`ceiling` is what an arithmetic loop in two processes reaches of twice the speed of one, before and after these runs: less
+than 1 where two processors are parts of one, or others are at work on the machine.
 
 With --growth: `ingest` and `tokenize` of so many megabytes by this machine's processors, each alone, and `embed` and `index`
 of the first size; seconds and processors' seconds for each GB, and peak memory.
@@ -180,7 +180,7 @@ def _count(_: int) -> float:
 
 
 def ceiling(rounds: int = 9) -> float:
-    """What two processes that share nothing reach of twice the speed of one: no stage can reach more on this machine."""
+    """What an arithmetic loop in two processes that share nothing reaches of twice the speed of one."""
     alone, together = [], []
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         pool.map(_count, range(2), 1)

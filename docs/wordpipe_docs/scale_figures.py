@@ -81,14 +81,16 @@ def engines() -> str:
     ]  # fmt: skip
     head = ["", *(run.replace("-", " ") for run in runs), "two local", "two of Ray", "Ray over local"]
     killed = sum(one.get("killed", {}).get("killed", 0) for _, one in stages)
-    ceilings = [one["ceiling"] for _, one in stages if "ceiling" in one]
+    ceilings = sorted(one["ceiling"] for _, one in stages if "ceiling" in one)
+    loop = (
+        f"An arithmetic loop in two processes had {ceilings[0]:.0%} to {ceilings[-1]:.0%} of twice the speed of one before "
+        "and after the runs of the larger text. "
+        if ceilings else ""
+    )  # fmt: skip
     text = (
         "Seconds of a stage by so many workers; what two have of twice the speed of one; and Ray's seconds over those of one "
-        f"process, both with two workers, the start of Ray included. {_digests(dict(stages))} {killed} processes of Ray were "
-        f"killed while other runs worked: the same bytes. Two processes that share nothing had {min(ceilings):.0%} to "
-        f"{max(ceilings):.0%} of twice the speed of one on this machine; and one worker of `tokenize` and `embed` is more "
-        "than one processor, as threads beside it read, compress and write. "
-        f"{source('scale', found=next(iter(sizes.values())))}"
+        f"process, both with two workers, the start of Ray included. {killed} processes of Ray were killed while other runs "
+        f"worked. {_digests(dict(stages))} {loop}{source('scale', found=next(iter(sizes.values())))}"
     )
     return f"{table(head, rows)}\n\n{text}"
 
@@ -227,13 +229,15 @@ def serving() -> str:
     ]
     index, memory, hostile = found["index"], found["memory"], found["hostile"]
     ended = ", ".join(f"{how} {n:,}" for how, n in hostile["ended"].items())
+    bad = {how for how in hostile["ended"] if how == "hung" or (how.startswith("50") and how != "503")}
+    verdict = f"not as it should be: {', '.join(sorted(bad))}" if bad else "none with 500, none without an end"
     text = (
         f"{index['n']:,} rows of width {index['dim']} ({index['type']}), {found['clients']} clients that ask one query after "
         f"the other for {found['seconds']} s each, on the same cores as the server. Memory after {memory['requests']:,} more "
         f"requests of three kinds: {memory['before_bytes'] / 1e9:.2f} → {memory['after_bytes'] / 1e9:.2f} GB. "
         f"{hostile['requests']:,} hostile requests (damaged bodies, headers, paths), {hostile['requests_per_s']:.0f} a "
-        f"second, beside {hostile['slow_clients']} clients that send a letter a second: answered {ended}; none with 500, "
-        f"none without an end. {source('serve', found=found)}"
+        f"second, beside {hostile['slow_clients']} clients that send a letter a second: {ended}; {verdict}. "
+        f"{source('serve', found=found)}"
     )
     return f"{table(['', 'p50', 'p95', 'p99', 'answers a second'], rows)}\n\n{text}"
 
