@@ -10,7 +10,6 @@ from wordpipe.artifacts import ResumeCache
 from wordpipe.corpus import expand, in_pieces, source_parts
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.stages.text import ingest, ingest_shards
-from wordpipe.stages.text.ingest_shards import IngestShards
 
 
 def contents(cache, names):
@@ -33,7 +32,7 @@ def test_rows_are_sifted_to_what_another_reading_gives(tmp_path, monkeypatch, do
     sources = in_pieces(expand([str(tmp_path / name) for name in ("bees.txt", "more.txt")]), settings, 1500)
     parts = tuple(map(tuple, source_parts(sources, 1500)))
     cache = ResumeCache(tmp_path / "cache", "recipe")
-    work = IngestShards(parts, Path.cwd(), settings, cache.path, cache.recipe)
+    work = ingest_shards.IngestShards(parts, Path.cwd(), settings, cache.path, cache.recipe)
     names = {number: work.name_of(number) for number in range(len(parts))}
     for number in names:
         work.make(number, cache, lambda _: None)
@@ -62,5 +61,7 @@ def test_what_rows_do_not_say_is_read_again(tmp_path, name, text):
     sources = expand([str(tmp_path / name)])
     settings = IngestSettings(documents="line" if name.endswith("txt") else "auto", max_sentence_chars=1000)
     cache = ResumeCache(tmp_path / "cache", "recipe")
-    IngestShards((tuple(sources),), Path.cwd(), settings, cache.path, cache.recipe).make(0, cache, lambda _: None)
+    ingest_shards.IngestShards((tuple(sources),), Path.cwd(), settings, cache.path, cache.recipe).make(
+        0, cache, lambda _: None
+    )
     assert not ingest_shards._is_plain(cache.figures("shard-00000"))
