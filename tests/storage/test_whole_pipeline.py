@@ -281,6 +281,39 @@ def test_a_server_takes_what_is_published_in_a_bucket(bucket, texts, tmp_path, m
         assert (state()["swaps"], state()["error"]) == (1, None)
 
 
+def test_a_store_that_does_not_answer_is_told_of_once(bucket, proxy, texts, tmp_path, monkeypatch):
+    pytest.importorskip("starlette", reason="starlette is not installed: pip install 'wordpipe[serve]'")
+    from wordpipe.web import served
+
+    monkeypatch.setattr(served, "_POLL_FAR_S", 0.02)
+    monkeypatch.chdir(tmp_path)
+    make("run", upload(bucket, "texts/all.txt", texts, tmp_path))
+    wordpipe.copy("run/words", output=(url := f"s3://{bucket}/words"))
+    said: list[str] = []
+    with wordpipe.serve(url, port=0, report=said.append) as server:
+
+        def wait_for(status: str) -> str | None:
+            ends = time.monotonic() + 30
+            while True:
+                with urlopen(f"{server.url}/health") as reply:
+                    found = json.load(reply)
+                if found["status"] == status:
+                    return found["artifacts"][0]["error"]
+                assert time.monotonic() < ends
+                time.sleep(0.02)
+
+        proxy.rule = lambda _: Answer(403, "ExpiredToken")
+        assert "403" in (wait_for("stale") or "")
+        time.sleep(0.3)
+        with urlopen(f"{server.url}/neighbours?word={texts.split()[1]}") as reply:
+            assert reply.status == 200
+        proxy.rule = lambda _: None
+        assert wait_for("ok") is None
+    assert len(said) == 1
+    assert "the store does not answer, the generation that is here answers on" in said[0]
+    silent(*said)
+
+
 def test_what_does_not_go_together_is_said(bucket, tmp_path, monkeypatch):
     corpus = wordpipe.ingest([{"text": "Of bees and of tides."}], output=tmp_path / "corpus")
     tokens = wordpipe.tokenize(corpus, output=tmp_path / "tokens")
