@@ -175,7 +175,7 @@ def _plan() -> Iterator[_Line]:
     rows = largest["index"]["counts"]["vectors"]
     vectors_gb = largest["embed"]["bytes"] / rows * VECTORS / 1e9
     spent = {name: one["processor_seconds_per_gb"] * float(sizes[name]) / 1000 for name, one in largest.items()}
-    of_one = spent["embed"] / rows
+    of_one = spent["embed"] / largest["embed"]["counts"]["texts_embedded"]  # as if no text came twice
     yield _Line("`embed`, word vectors", of_one * VECTORS, 2 * vectors_gb, "1 GB", machines)
     encoder = next(one for one in result("embed")["lines"] if one.get("part") == _ENCODER)
     of_one = 2 / encoder["texts_per_s"]["wordpipe"]
