@@ -7,7 +7,7 @@ import pytest
 
 from wordpipe.corpus import Ingest, decode, expand, in_pieces
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.errors import WordpipeError
+from wordpipe.errors import StorageError, WordpipeError
 
 ENDS = ["\n"] * 9 + ["\r\n", "\n\n", "\r\n\r\n", "\r", "\n \n", "\n\n\n"]
 
@@ -120,3 +120,16 @@ def test_what_a_file_without_an_ending_looks_like_holds_for_all_its_pieces(tmp_p
     assert [row["text"] for row in rows] == [f"bees {number}" for number in range(200)]
     assert [source.format for source in sources] == ["txt", *["jsonl"] * (len(sources) - 1)]
     assert [note for note in notes if "JSON" in note] == notes[:1]
+
+
+@pytest.mark.parametrize("change", [b"a line more\n", b""])
+def test_a_file_that_changes_after_its_pieces_were_found_is_refused(tmp_path, change):
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"Bees dance.\n" * 1000)
+    settings = IngestSettings(documents="line")
+    sources = in_pieces(expand([str(path)]), settings, 1000)
+    path.write_bytes(change + path.read_bytes()[:-12] if change else path.read_bytes()[:6000])
+    with pytest.raises(StorageError, match="changed while it was read") as caught:
+        [*Ingest(sources, settings).batches()]
+    assert caught.value.where == "log.txt" or caught.value.where.endswith("/log.txt")
+    assert "copy" in caught.value.hint

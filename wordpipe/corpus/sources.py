@@ -92,7 +92,8 @@ class Source:
     def _refuse_changed(self, file: BinaryIO) -> None:
         """Refuse a piece of another file than the one whose pieces were found. Raises StorageError."""
         if self.stamp is not None and self.stamp != stamp_of(file):
-            raise StorageError("the file has changed while it was read", where=self.name, hint="run it again")
+            hint = "ingest a copy, or wait until nothing writes to it"
+            raise StorageError("the file has changed while it was read", where=self.name, hint=hint)
 
     def digest_of(self, whole: str) -> str:
         """By what its bytes are known: the BLAKE3 of the file; of a piece, its first byte and the one after its last, too."""
