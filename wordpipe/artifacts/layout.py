@@ -155,16 +155,14 @@ def _holds_texts(schema: pa.Schema) -> bool:
     return {"doc_id", "text"} <= {*schema.names}
 
 
-SOURCES = (
-    pa.schema(  # sources.parquet beside the corpus: what each source, or piece of one, gave, in their order; a log
-        [
-            pa.field("source", pa.string(), nullable=False),
-            # BLAKE3 of its content, and of a piece its first byte and the one after its last; empty for a stream
-            pa.field("digest", pa.string(), nullable=False),
-            pa.field("rows", pa.int64(), nullable=False),
-            pa.field("told", pa.string(), nullable=False),  # counts and warnings, JSON
-        ]
-    )
+SOURCES = pa.schema(  # sources.parquet beside the corpus: what each source, or piece of one, gave, in order; a log
+    [
+        pa.field("source", pa.string(), nullable=False),
+        # BLAKE3 of its content, and of a piece its first byte and the one after its last; empty for a stream
+        pa.field("digest", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("told", pa.string(), nullable=False),  # counts and warnings, JSON
+    ]
 )
 
 

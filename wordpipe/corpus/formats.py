@@ -122,7 +122,7 @@ def _has_columns(rows: list[list[str]], settings: IngestSettings) -> bool:
 
 
 def in_pieces(
-    sources: Sources, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes = lambda number: None
+    sources: Sources, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes = lambda done: None
 ) -> Sources:
     """The same sources in order, large ones in pieces. Where these begin depends on the files and the settings alone.
 
@@ -130,7 +130,7 @@ def in_pieces(
         sources: that are to be read.
         settings: how they are read.
         least_bytes: of a piece.
-        on_bytes: called with how many more bytes were looked through, for the ends of lines.
+        on_bytes: called with how many bytes have been looked through, for the ends of lines.
 
     Raises:
         InputError: a file is gone.
@@ -138,7 +138,14 @@ def in_pieces(
     """
     if settings.parallel:
         return sources
-    found = (piece for source in sources for piece in _pieces(source, settings, least_bytes, on_bytes))
+    done = 0
+
+    def note(number: int) -> None:
+        nonlocal done
+        done += number
+        on_bytes(done)
+
+    found = (piece for source in sources for piece in _pieces(source, settings, least_bytes, note))
     return Sources(found, sources.skipped, is_sorted=False)
 
 

@@ -110,8 +110,7 @@ def read_records(
             if form == "csv":
                 yield from csv_records(lines, fields, longest=longest)
             else:
-                is_piece = source.start > 0 or source.stop is not None
-                beginning = _beginning(source, settings) if is_piece else None
+                beginning = _beginning(source, settings) if source.is_piece else None
                 yield from (jsonl_records if form == "jsonl" else tsv_records)(lines, fields, beginning)
     source.seen.is_whole = True
 

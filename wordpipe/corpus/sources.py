@@ -83,22 +83,18 @@ class Source:
     start: int = 0
     stop: int | None = None
     first_line: int = 1
-    stamp: tuple[int, int] | None = (
-        None  # of the whole file when the pieces were found: its size, nanoseconds of its last change
-    )
+    stamp: tuple[int, int] | None = None  # of the whole file when its pieces were found; see `stamp_of`
     rows: Any = field(default=None, compare=False, repr=False)  # dicts, a data frame, an Arrow table
     seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
 
-    def _refuse_changed(self, file: BinaryIO) -> None:
-        """Refuse a piece of another file than the one whose pieces were found. Raises StorageError."""
-        if self.stamp is not None and self.stamp != stamp_of(file):
-            hint = "ingest a copy, or wait until nothing writes to it"
-            raise StorageError("the file has changed while it was read", where=self.name, hint=hint)
+    @property
+    def is_piece(self) -> bool:
+        """Whether it is a part of a large file."""
+        return self.start > 0 or self.stop is not None
 
     def digest_of(self, whole: str) -> str:
         """By what its bytes are known: the BLAKE3 of the file; of a piece, its first byte and the one after its last, too."""
-        is_piece = self.start or self.stop is not None
-        return f"{whole} {self.start}-{self.start + self.bytes}" if is_piece and whole else whole
+        return f"{whole} {self.start}-{self.start + self.bytes}" if self.is_piece and whole else whole
 
     @property
     def is_read_once(self) -> bool:
@@ -131,6 +127,12 @@ class Source:
                 file.seek(self.start)
             yield file
             self._refuse_changed(file)
+
+    def _refuse_changed(self, file: BinaryIO) -> None:
+        """Refuse a piece of another file than the one whose pieces were found. Raises StorageError."""
+        if self.stamp is not None and self.stamp != stamp_of(file):
+            hint = "ingest a copy, or wait until nothing writes to it"
+            raise StorageError("the file has changed while it was read", where=self.name, hint=hint)
 
 
 def stamp_of(file: BinaryIO) -> tuple[int, int]:

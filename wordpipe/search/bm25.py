@@ -97,9 +97,14 @@ class LexicalIndex:
         return Analyser(self.settings.language)
 
     def scores(self, query: str) -> Floats:
-        """(N,) float32, the score of every text; 0 where no term of the query stands."""
-        scores_N = np.zeros(len(self), dtype=np.float32)
-        self._add_scores(self.read(query), scores_N)
+        """(N,) float32, the score of every text, all postings added up; 0 where no term of the query stands."""
+        terms, scores_N = self.read(query), np.zeros(len(self), dtype=np.float32)
+        for number, weight in zip(terms.numbers.tolist(), self._weights(terms), strict=True):
+            rows, counts = self._of_term(number)
+            if not _within(rows, len(self)):
+                raise _strangers()
+            tf = counts.astype(np.float32)
+            scores_N[rows] += weight * (tf / (tf + self._damping[rows]))
         return scores_N
 
     def knows(self, word: str) -> bool:
@@ -357,19 +362,6 @@ class LexicalIndex:
         """(T,) what stands before each term's sum."""
         return query.weights * self._idf(query.numbers)
 
-    def _add_scores(self, query: QueryTerms, scores_N: Floats) -> None:
-        for number, weight in zip(query.numbers.tolist(), self._weights(query), strict=True):
-            rows, gains = self._gains(number, weight)
-            scores_N[rows] += gains
-
-    def _gains(self, number: int, weight: np.float32) -> tuple[Int32s, Floats]:
-        """The texts of a term, ascending, and what it adds to the score of each."""
-        rows, counts = self.postings.of_term(number)
-        if not _within(rows, len(self)):
-            raise _strangers()
-        tf = counts.astype(np.float32)
-        return rows, weight * (tf / (tf + self._damping[rows]))
-
     def compile(self) -> None:
         """Search by compiled loops from now on, which are loaded here in half a second: the same hits, to the same bits."""
         from wordpipe.search import kernels
@@ -464,7 +456,7 @@ class LexicalIndex:
             n = self._look_up(found, scores_C, float(border - others[at]), *terms[at])
             found, scores_C = found[:n], scores_C[:n]
             border = border_of(scores_C, k) * slack
-        if len(terms) > 1:  # added up in the order of `_add_scores`, to the same bits
+        if len(terms) > 1:  # added up in the order of `scores`, to the same bits
             found = np.sort(found[scores_C >= border_of(scores_C, k) * slack])
             scores_C = np.zeros(len(found), np.float32)
             for term in zip(query.numbers.tolist(), weights, strict=True):

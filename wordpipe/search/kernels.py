@@ -6,10 +6,22 @@ Shapes: N texts, P postings of one term, C candidates.
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.compiled import kernel
+from wordpipe.compiled import inlined, kernel
 
 Rows = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
+
+
+@inlined
+def _first_from(numbers: npt.NDArray[np.signedinteger], wanted: int, low: int, high: int) -> int:
+    """The first place from `low` on whose number is not below the wanted one; `high` where there is none."""
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel
@@ -76,12 +88,7 @@ def add_looked_up(
             high += step
             step *= 2
         high = min(high, n)
-        while low < high:
-            middle = (low + high) // 2
-            if rows_P[middle] < row:
-                low = middle + 1
-            else:
-                high = middle
+        low = _first_from(rows_P, row, low, high)
         if low < n and rows_P[low] == row:
             tf = np.float32(counts_P[low])
             score += weight * (tf / (tf + damping_N[row]))
@@ -147,13 +154,7 @@ def score_rows(
             term = terms_P[at]
             if term < 0 or term >= n_terms:
                 return False
-            low, high = 0, len(numbers_T)
-            while low < high:
-                middle = (low + high) // 2
-                if numbers_T[middle] < term:
-                    low = middle + 1
-                else:
-                    high = middle
+            low = _first_from(numbers_T, term, 0, len(numbers_T))
             if low < len(numbers_T) and numbers_T[low] == term:
                 tf = np.float32(counts_P[at])
                 total += weights_T[low] * (tf / (tf + damping_N[row]))

@@ -50,10 +50,8 @@ _OF_MODELS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _POLL_S = 0.5  # between two looks at the manifests: a `stat` each
 _POLL_FAR_S = 10.0  # at those in a bucket: a request each
-_RETRY_S, _MOST_RETRY_S = (
-    5.0,
-    3600.0,
-)  # before a generation that could not be opened is tried again, at first and at most
+_RETRY_S = 5.0  # before a generation that could not be opened is tried again, at first
+_MOST_RETRY_S = 3600.0  # and at most
 _REMEMBERED = 32  # of a generation
 _LAST_S = 10.0  # for slow work to see that it is to end: a thread in the middle of it may not outlive the interpreter
 _WARM_TEXT = "warm"
@@ -174,13 +172,17 @@ class Served:
     current: Generation
     batcher: Batcher
     verify: bool = True
-    is_far: bool = False  # in a bucket
     error: str | None = None  # why the newest generation could not be opened
     swaps: int = 0
     is_silent: bool = False  # the store does not answer
     _looked_at: Stamp | None = None  # the newest
     _failed: tuple[Stamp | None, float] | None = None  # a generation that could not be opened, and when to try again
     _pause: float = _RETRY_S  # before that
+
+    @property
+    def is_far(self) -> bool:
+        """Whether it stands in a bucket."""
+        return url_of(self.path) is not None
 
     @contextmanager
     def lease(self) -> Iterator[Generation]:
@@ -242,7 +244,7 @@ class Served:
         self._failed = (self._looked_at, time.monotonic() + self._pause)
         self._pause = min(2 * self._pause, _MOST_RETRY_S)
 
-    def hear(self, error: StorageError | None) -> bool:
+    def hear(self, error: WordpipeError | None) -> bool:
         """Note whether the store answers; True where it does not any more."""
         was_silent, self.is_silent = self.is_silent, error is not None
         if error is not None:
@@ -308,8 +310,7 @@ class ServedArtifacts:
         try:
             for name, path in names_of(artifacts).items():
                 batcher = Batcher(name, on_batch=lambda size, name=name: on_batch(name, size))  # type: ignore[misc]
-                is_far = url_of(path) is not None
-                found[name] = Served(name, path, open_generation(path, verify=verify), batcher, verify, is_far)
+                found[name] = Served(name, path, open_generation(path, verify=verify), batcher, verify)
         except BaseException:
             cls(found).close()
             raise
@@ -389,12 +390,9 @@ class ServedArtifacts:
                 try:
                     is_new = await self._far_away(one.look) if is_far else one.look()
                 except (StorageError, InputError) as error:
-                    if one.hear(
-                        error if isinstance(error, StorageError) else StorageError(error.what, where=error.where)
-                    ):
-                        self.report(
-                            f"{one.name}: the store does not answer, the generation that is here answers on: {one.error}"
-                        )
+                    if one.hear(error):
+                        what = "the store does not answer, the generation that is here answers on"
+                        self.report(f"{one.name}: {what}: {one.error}")
                     continue
                 one.hear(None)
                 if is_new:

@@ -107,13 +107,17 @@ def ingest(
         )
         streams = [source for source in found if source.is_read_once]  # they are hashed while they are read
         prints = fingerprints([source for source in found if not source.is_read_once])
-        whole, found = found, in_pieces(found, chosen, PART_BYTES, _Looking(job, found.bytes).add)
+        whole, total = found, 0 if streams else found.bytes
+
+        def report_look(done: int) -> None:
+            job.report("finding pieces", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB")
+
+        found = in_pieces(whole, chosen, PART_BYTES, report_look)
         digests = dict.fromkeys((source.name for source in found), "")
         digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
         if chosen.parallel:  # they are one source, which has the name of the first
             digests[found[0].name] = joint_hash(digests.items()) if all(digests.values()) else ""
         previous = _open_previous(job, chosen, found, digests) if chosen.update and not job.run.fresh else None
-        total = 0 if streams else found.bytes
 
         def report(done: int) -> None:
             """Bytes read of all on disk, as far as anyone knows how many there are."""
@@ -147,18 +151,6 @@ def ingest(
         job.inputs = entries_of(whole) if streams else listed_entries(prints)
         _record(job, reader, found, chosen, is_update=previous is not None)
     return job.made
-
-
-class _Looking:
-    """Reports how much of large files has been looked through for where their pieces begin."""
-
-    def __init__(self, job: Job, total: int) -> None:
-        self._job, self._total, self._done = job, total, 0
-
-    def add(self, number: int) -> None:
-        """So many more bytes."""
-        self._done += number
-        self._job.report("finding pieces", round(self._done / 1e6, 1), round(self._total / 1e6, 1), "MB")
 
 
 def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *, is_update: bool) -> None:
