@@ -4,17 +4,28 @@ A kernel takes and gives NumPy arrays and plain numbers. The machine code is kep
 numba's own cache where that folder cannot be written), so only the first run after an installation waits for the compiler.
 """
 
+import os.path
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import event
-from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+# numba would take settings from a file of the working folder, among them the place of its cache: pickles, which it loads
+_OF_NUMBA = ".numba_config.yaml"
+_exists = os.path.exists
+os.path.exists = lambda path: path != _OF_NUMBA and _exists(path)
+try:
+    import numba
+    from llvmlite import ir
+    from numba import types
+    from numba.core import config, event
+    from numba.extending import intrinsic
+finally:
+    os.path.exists = _exists
+config._config_fname = ""  # it looks again whenever it compiles
+config.reload_config()  # type: ignore[no-untyped-call]
 
 P = ParamSpec("P")
 R = TypeVar("R")

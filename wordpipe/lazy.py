@@ -1,4 +1,4 @@
-"""Lazy faces: what a package offers, imported when it is first asked for.
+"""Imports: a path without the working folder, and lazy faces.
 
 A face is the `__init__` of a package. What the package offers stands there as plain imports, where readers and type checkers
 see them, and is loaded only when it is used:
@@ -10,6 +10,9 @@ see them, and is loaded only when it is used:
 
 So `from wordpipe.tokens import Encoder` loads wordpipe.tokens.encoding and no other module of that room.
 """
+
+import os
+import sys
 
 TYPE_CHECKING = False  # the type checker knows the name; to import typing takes as long as all that is left here
 if TYPE_CHECKING:
@@ -53,3 +56,21 @@ def imports_for_types(source: str) -> dict[str, tuple[str, str]]:
         if isinstance(line, ast.ImportFrom)
         for alias in line.names
     }
+
+
+def import_path() -> list[str]:
+    """`sys.path` without the working folder, where the texts of others may lie; with it, if wordpipe itself was found there.
+
+    All entries are absolute, so that another process finds wordpipe where this one did.
+    """
+    try:
+        here = os.path.realpath(os.curdir)
+    except OSError:  # it is gone
+        return [one for one in sys.path if one and os.path.isabs(one)]  # noqa: PTH117  (pathlib takes time)
+    path = [os.path.join(here, one) for one in sys.path]  # noqa: PTH118
+    return path if _root() == here else [one for one in path if os.path.realpath(one) != here]
+
+
+def _root() -> str:
+    """The folder that this package was found in."""
+    return os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120

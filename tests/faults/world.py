@@ -229,4 +229,4 @@ def digest_at(artifact: Path) -> str:
     return str(json.loads((artifact / "manifest.json").read_bytes())["digest"])
 
 
-PROGRAM = [sys.executable, "-m", "wordpipe"]
+PROGRAM = [sys.executable, "-P", "-m", "wordpipe"]

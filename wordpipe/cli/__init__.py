@@ -8,6 +8,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from wordpipe.lazy import import_path
+
 if TYPE_CHECKING:
     import click
 
@@ -23,6 +25,8 @@ def main() -> NoReturn:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to tidy up
     _open_missing_streams()
+    sys.path[:] = import_path()
+    os.environ["PYTHONSAFEPATH"] = "1"  # nor does what libraries start (compilers, Ray) import from the working folder
     from wordpipe.runtime import answer_stop_signals
 
     answer_stop_signals(_say_stopping, _say_stopped)

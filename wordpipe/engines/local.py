@@ -7,7 +7,6 @@ worker that dies is named, and its shard goes to a new one: twice, as what kills
 `if __name__ == "__main__"`.)
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -25,12 +24,13 @@ from typing import Any, TypeVar
 
 from wordpipe.engines.work import TRIES, EndedError, OnUnits, ShardProgress, ShardWork, error_of_parts, parts_of
 from wordpipe.errors import PeerError, WordpipeError
+from wordpipe.lazy import import_path
 from wordpipe.runtime import memory_bytes
 
 State = TypeVar("State")
 
 _WAIT_S = 0.2  # between looks at what is done
-_CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from wordpipe.engines.local import serve; serve()"
+_CODE = "import sys; sys.path[:] = sys.argv[2:]; from wordpipe.engines.local import serve; serve()"
 
 
 @dataclass(frozen=True)
@@ -179,9 +179,13 @@ class WorkerProcess:
         ours, theirs = Pipe()
         self._pipe = ours
         with theirs:
-            # from -c, so that nothing but the folders of this process says where wordpipe is
-            command = [sys.executable, "-c", _CODE, str(theirs.fileno()), json.dumps(sys.path)]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()])
+            # isolated: the folders of this process say where wordpipe is, and before they do nothing but `sys` is imported;
+            # from -c alone Python would look into the working folder first, where the texts of others may lie
+            command = [sys.executable, "-P", "-c", _CODE, str(theirs.fileno()), *import_path()]
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()],
+                env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            )  # fmt: skip
         if self._stopped:  # in the meantime
             self._process.kill()
         ours.send(self._work)

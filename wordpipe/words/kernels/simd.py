@@ -10,14 +10,15 @@ Six sums are kept in registers at a time, which is what the 16 vector registers 
 from collections.abc import Callable
 from typing import Any
 
+from wordpipe.compiled import inlined  # before numba, which it keeps from the working folder's settings
+
+# isort: split
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-
-from wordpipe.compiled import inlined
 
 LANES = 8
 """Numbers in a vector register of AVX2; half of one of AVX-512, two of NEON."""

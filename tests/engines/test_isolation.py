@@ -1,0 +1,68 @@
+"""What lies in the working folder is data: no process of any engine imports it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wordpipe
+from tests.support.canaries import lay_canaries, ran
+from tests.support.shard_work import NumberShards
+from wordpipe.engines import EngineOptions, ShardProgress, open_engine
+from wordpipe.lazy import import_path
+from wordpipe.runtime import quiet
+
+ROOT = Path(wordpipe.__file__).parents[1]
+
+
+@pytest.fixture
+def canaries(tmp_path, monkeypatch):
+    """The working folder, full of them; the log that they write."""
+    folder, log = tmp_path / "texts", tmp_path / "log"
+    folder.mkdir()
+    lay_canaries(folder, log)
+    monkeypatch.chdir(folder)
+    return log
+
+
+def test_worker_processes_import_nothing_of_the_working_folder(canaries, tmp_path, monkeypatch):
+    work = NumberShards(tmp_path, in_processes=True)
+    with open_engine(EngineOptions(workers=2), quiet) as engine:
+        monkeypatch.setattr(sys, "path", ["", *sys.path, "."])  # as in a shell of Python
+        monkeypatch.setenv("PYTHONPATH", ":")  # an empty part of it is the working folder
+        engine.make(work, range(3), ShardProgress(work, quiet, 0, 6))
+    assert sorted(path.name for path in tmp_path.glob("[0-9].txt")) == ["0.txt", "1.txt", "2.txt"]
+    assert ran(canaries) == []
+
+
+@pytest.mark.parametrize("how", [["-P", "-m", "wordpipe"], ["-P", "-c", "from wordpipe.cli import main; main()"]])
+def test_the_command_imports_nothing_of_it(canaries, how):
+    done = subprocess.run([sys.executable, *how, "ingest", "texts.pth", "--format", "txt", "-o", "../c"],
+                          env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)  # fmt: skip
+    assert (done.returncode, ran(canaries)) == (0, []), done.stderr
+
+
+def test_python_m_forgets_the_working_folder_before_it_imports(tmp_path):
+    """What Python itself imports before it gives way to us is its own; -m finds the package in the working folder, too."""
+    (tmp_path / "t").mkdir()
+    lay_canaries(tmp_path / "t", tmp_path / "log", but=["wordpipe"])
+    done = subprocess.run([sys.executable, "-m", "wordpipe", "--version"], cwd=tmp_path / "t", check=False,
+                          env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)  # fmt: skip
+    assert not {"json", "click", "signal", "pydantic", "typing"} & {*ran(tmp_path / "log")}, done.stderr
+
+
+def test_a_path_without_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    link = tmp_path.parent / f"{tmp_path.name}-link"
+    link.symlink_to(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", "lib", str(tmp_path), ".", str(link), "/elsewhere/a.zip", "sub/.."])
+    assert import_path() == [str(tmp_path / "lib"), "/elsewhere/a.zip"]
+    monkeypatch.chdir(ROOT)  # where wordpipe itself was found
+    assert import_path()[:2] == [f"{ROOT}/", f"{ROOT}/lib"]
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert import_path() == [str(tmp_path), str(link), "/elsewhere/a.zip"]
