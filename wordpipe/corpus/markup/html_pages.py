@@ -6,10 +6,16 @@ heading. lexbor tells no lines: before it reads a page, a comment with the numbe
 line is exact where a block begins and counted on by the newlines of its text; after a tag that is spread over several lines it
 is too small until the next block.
 
+A title ends at the first block in its heading, as a heading that nobody closed holds all that follows; the rest is text.
+Comments and processing instructions (`<?php … ?>`) are passed over, and part no word; of `<![CDATA[…]]>` the text is kept.
+
 Elements deeper than 500 in each other become their text alone: lexbor takes 10 seconds for 100,000 in each other.
 """
 
 import re
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -20,19 +26,21 @@ _LONGEST_NUMBER = 9  # digits of the first number of a list
 _LONGEST_SIGN = 3  # characters of a link that only points to its heading
 _DROPPED = names("""
     script style template noscript nav button select textarea iframe object svg canvas audio video map
-    datalist dialog
+    datalist dialog noembed noframes
 """)
+_REPLACED = names("button select textarea iframe object svg canvas audio video")  # which stand between words
 _DROPPED_ROLES = frozenset(("navigation", "search", "banner", "contentinfo"))
 _PARTS = frozenset(("article", "section"))  # have footers of their own
 _SILENT = names("""
     script style template noscript button select textarea iframe object svg canvas audio video map datalist
+    noembed noframes
 """)
 _CONTENT_OR_NOT = frozenset(["footer", "aside", "header", "div", "section", "ul", "form"])
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = names("""
-    address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption
-    figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main ol option p pre search section
-    summary table tbody td tfoot th thead tr ul
+    address article aside blockquote body br caption center dd details dialog dir div dl dt fieldset figcaption
+    figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li listing main menu nav ol option p plaintext pre
+    search section summary table tbody td tfoot th thead tr ul xmp
 """)
 _OPAQUE = frozenset(
     ("script", "style", "textarea", "title", "xmp", "noembed", "noframes")
@@ -43,23 +51,56 @@ _CLOSED_BY_OTHERS = names("""
 """)
 _WALLS = frozenset(("table", "select", "object", "template", "button", "svg", "math"))  # an end tag reaches no further
 _TAG = re.compile(
-    r"<!--|<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?:[^<>\"']++|\"[^\"]{0,4000}\"|'[^']{0,4000}')*+>?"
+    r"<!--|<\?|<!\[CDATA\[|<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?:[^<>\"']++|\"[^\"]{0,4000}\"|'[^']{0,4000}')*+>?"
 )
+_PROGRAM = re.compile(r"<\?(?:php\b|=|\s)", re.IGNORECASE)  # of a program, in which ">" and "<" are signs like others
+_LOOKED_AT = 4000  # characters of a page's title
+_INSTRUCTION = re.compile(r"<\?.*?\?>", re.DOTALL)
 _COMMENT_END = re.compile(r"--!?>")
 _LINE_MARK = re.compile(r"line (\d{1,12})\Z")
 _SIGNS = frozenset("¶§#🔗")
+_UNKNOWN = "-unknown"  # what the parser has no name for: a processing instruction
 _BOXES = frozenset(("section", "article", "div", "main", "a", "span", "details", "dt"))  # whose id may name a heading
 
 
 def read_html(text: str, line: int, outline: Outline, *, is_page: bool = True) -> None:
     """Tell the outline what an HTML text, which begins in this line of the source, holds; a `page` may have a title."""
     page = LexborHTMLParser(_with_lines(text, line))
-    if is_page and outline.title is None and (title := page.css_first("head > title")) is not None:
-        outline.title = title.text() or None
     outline.line = line
+    if (title := page.css_first("head > title")) is not None:
+        text = title.text()
+        words = _INSTRUCTION.sub("", text[:_LOOKED_AT]) + text[_LOOKED_AT:]
+        if not is_page or outline.title is not None:
+            outline.words(words)  # a further one is text as others are
+            outline.block()
+        else:
+            outline.title = words or None
     if page.body is not None:
         _Walk(outline).over(page.body)
     outline.end_list()
+
+
+@dataclass(slots=True)
+class _Title:
+    """The words of a heading, so far."""
+
+    level: int
+    line: int
+    anchor: str | None  # its own id, or one inside it
+    around: str | None  # the id of what it stands in
+    words: list[str] = field(default_factory=list)
+
+
+def shown_inline(tag: str) -> str:
+    """What stands for one tag, comment or instruction between words of Markdown: a space for a block, the text of CDATA.
+
+    >>> shown_inline("<br/>"), shown_inline("</b>"), shown_inline("<![CDATA[a]]>")
+    (' ', '', 'a')
+    """
+    if tag.startswith("<![CDATA["):
+        return tag[len("<![CDATA[") : -len("]]>")]
+    found = _TAG.match(tag)
+    return " " if found and (found["name"] or "").lower() in _BLOCKS else ""
 
 
 class _Walk:
@@ -72,18 +113,22 @@ class _Walk:
         self._parts: list[
             str | None
         ] = []  # the ids of the sections and articles that are open, until a heading has taken one
+        self._code: tuple[int, list[str]] | None = None  # the line and the text of code that is open
+        self._codes = 0  # in each other
+        self._title: _Title | None = None  # of the heading that is open, until a block in it ends it
 
     def over(self, root: LexborNode) -> None:
         """Walk over all in `root`, without recursion: it may be deep."""
         node, depth = root, 0
         while True:
-            tag = node.tag or ""
-            child = node.first_child if self._enter(node, tag) else None
+            tag = node.tag or _UNKNOWN
+            is_entered = self._enter(node, tag)
+            child = node.first_child if is_entered else None
             if child is not None:
                 node, depth = child, depth + 1
                 continue
             while True:
-                if tag[0] != "-":
+                if is_entered:
                     self._leave(tag)
                 if depth == 0:
                     return
@@ -92,36 +137,59 @@ class _Walk:
                     break
                 above = node.parent
                 assert above is not None
-                node, depth, tag = above, depth - 1, above.tag or ""
+                node, depth, tag, is_entered = above, depth - 1, above.tag or _UNKNOWN, True
 
     def _enter(self, node: LexborNode, tag: str) -> bool:
         """What an element, text or comment begins; whether to look into it."""
         out = self.outline
         if tag[0] == "-":
             if tag == "-text":
-                out.words(node.text_content or "")
+                self._words(node.text_content or "")
             elif tag == "-comment" and (mark := _LINE_MARK.match(node.comment_content or "")):
                 out.line = int(mark[1])
             return False
+        name = (node.id or (node.attributes.get("name") if tag == "a" else None)) if tag in _BOXES else None
+        if self._title is not None and tag in ("a", "span"):
+            self._title.anchor = self._title.anchor or name
+        if tag in _BLOCKS and tag != "br":
+            self._end_title(is_sure=tag in _HEADINGS or tag == "pre")
         if self._is_no_content(node, tag):
             return False
         if tag in _PARTS:
             self._parts.append(node.id)
-        if tag in _BOXES and (name := node.id or (node.attributes.get("name") if tag == "a" else None)):
+        if name and self._title is None and self._code is None:
             self._anchor = (name, out.length)
-        if tag in _HEADINGS:
-            self._heading(node, tag)
+        self._begin(node, tag)
+        return True
+
+    def _begin(self, node: LexborNode, tag: str) -> None:
+        """What an element begins that is looked into."""
+        if self._code is not None:
+            self._code_line(tag)
+            self._codes += tag == "pre"
         elif tag == "pre":
-            out.verbatim(node.text())
+            self._code, self._codes = (self.outline.line, []), 1
+        elif tag in _HEADINGS:
+            self._begin_title(node, tag)
         else:
             self._begin_block(node, tag)
-            return True
-        return False
+
+    def _words(self, text: str) -> None:
+        """Words of code or of a title, where one is open, or of a paragraph."""
+        if self._code is not None:
+            self._code[1].append(text)
+        elif self._title is None:
+            self.outline.words(text)
+        else:
+            self._title.words.append(text)
+            self.outline.line += text.count("\n")
 
     def _begin_block(self, node: LexborNode, tag: str) -> None:
         out = self.outline
         if tag == "img":
-            out.words(node.attributes.get("alt") or "")
+            self._words(node.attributes.get("alt") or "")
+        elif tag == "br" and self._title is not None:
+            self._title.words.append(" ")
         elif tag in ("ul", "ol", "menu"):
             start = node.attributes.get("start") or "1"
             is_number = tag == "ol" and start.isascii() and start.isdigit() and len(start) < _LONGEST_NUMBER
@@ -137,6 +205,11 @@ class _Walk:
     def _leave(self, tag: str) -> None:
         if tag in _PARTS:
             self._parts.pop()
+        if self._code is not None:
+            self._leave_code(tag)
+            return
+        if tag in _BLOCKS and tag != "br":
+            self._end_title(is_sure=tag in _HEADINGS)
         if tag in ("ul", "ol", "menu"):
             self._lists.pop()
             self.outline.end_list()
@@ -147,6 +220,23 @@ class _Walk:
         elif tag in _BLOCKS and tag != "br":
             self.outline.block()
 
+    def _code_line(self, tag: str) -> None:
+        """A block in code begins or ends: what follows is another line."""
+        assert self._code is not None, "code is open"
+        pieces = self._code[1]
+        if tag == "br" or (tag in _BLOCKS and pieces and not pieces[-1].endswith(("\n", "\r"))):
+            pieces.append("\r")
+
+    def _leave_code(self, tag: str) -> None:
+        assert self._code is not None, "code is open"
+        self._codes -= tag == "pre"
+        if self._codes:
+            self._code_line("" if tag == "br" else tag)
+            return
+        self.outline.line, pieces = self._code
+        self._code = None
+        self.outline.verbatim("".join(pieces))
+
     def _item(self) -> None:
         if not self._lists:
             self.outline.block(tight=True)
@@ -156,17 +246,21 @@ class _Walk:
         if number is not None:
             self._lists[-1] = number + 1
 
-    def _heading(self, node: LexborNode, tag: str) -> None:
+    def _begin_title(self, node: LexborNode, tag: str) -> None:
         out = self.outline
-        inside = node.css_first("a[id], span[id], a[name]")
-        anchor = node.id or (inside and (inside.id or inside.attributes.get("name")))
-        if not anchor and self._anchor is not None and self._anchor[1] == out.length:
-            anchor = self._anchor[0]
-        if not anchor and self._parts:
-            anchor = self._parts[-1]
+        around = self._anchor[0] if self._anchor is not None and self._anchor[1] == out.length else None
+        if not around and self._parts:
+            around = self._parts[-1]
         self._anchor, self._parts = None, [None] * len(self._parts)
-        line, title = out.line, _text_of(node)
-        out.heading(_HEADINGS[tag], title, anchor or None, line)
+        self._title = _Title(_HEADINGS[tag], out.line, node.id, around)
+
+    def _end_title(self, *, is_sure: bool) -> None:
+        """A block begins or ends: the title that is open ends, if it has words or this is `is_sure` its end."""
+        title = self._title
+        if title is not None and (is_sure or any(map(str.strip, title.words))):
+            self._title, line = None, self.outline.line
+            self.outline.heading(title.level, "".join(title.words), title.anchor or title.around or None, title.line)
+            self.outline.line = line
 
     def _is_no_content(self, node: LexborNode, tag: str) -> bool:
         """Whether it is a way through the site, not part of the page; such are counted."""
@@ -180,6 +274,10 @@ class _Walk:
             return _is_sign(node)
         elif tag not in _DROPPED:
             return False
+        if tag in _BLOCKS and self._code is None:
+            self.outline.block()
+        elif tag in _REPLACED:
+            self._words(" ")
         self.outline.ledger.add("html_navigation_left_out", tag not in _SILENT)
         return True
 
@@ -195,27 +293,21 @@ def _is_mostly_links(node: LexborNode) -> bool:
     return 2 * links > len(node.text())
 
 
-def _text_of(heading: LexborNode) -> str:
-    """The text of a heading without signs and buttons, which are taken out of the page."""
-    for node in heading.css("a, button, script, style, template"):
-        if node.tag != "a" or _is_sign(node):
-            node.decompose()
-    return heading.text()
-
-
 def _with_lines(text: str, line: int) -> str:
     """The page with a comment before each block that says its line, without its own comments, and not too deep."""
     pieces: list[str] = []
     done = at = 0  # as far as the text was copied; as far as its lines were counted
     place, counted = line, 0
     open_tags: list[str] = []
+    closes: list[int] = []
+    never_closed: set[str] = set()
     while (tag := _TAG.search(text, at)) is not None:
         at, name = tag.end(), (tag["name"] or "").lower()
         if not name:
-            if (end := _comment_end(text, tag.end())) is None:
+            if (found := _not_shown(text, tag, closes)) is None:
                 break
-            pieces.append(text[done : tag.start()])
-            done = at = end
+            pieces += (text[done : tag.start()], found[0])
+            done = at = found[1]
             continue
         if not tag["end"] and name in _BLOCKS:
             place += text.count("\n", counted, tag.start())
@@ -227,20 +319,45 @@ def _with_lines(text: str, line: int) -> str:
             pieces += (text[done : tag.start()], " ")
             done = tag.end()
         if not tag["end"] and name in _OPAQUE:
-            closing = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(text, at)
+            closing = None if name in never_closed else _end_of(name).search(text, at)
             if closing is None:
+                never_closed.add(name)
+            if closing is None and name == "title" and (after := _TAG.search(text, at)) is not None:
+                pieces += (text[done : after.start()], "</title>")  # nobody means all of the page
+                done = at = after.start()
+            elif closing is None:
                 break
-            at = closing.start()
+            else:
+                at = closing.start()
     pieces.append(text[done:])
     return "".join(pieces)
 
 
-def _comment_end(text: str, at: int) -> int | None:
-    """Where a comment ends that was opened before `at`; None where it never does."""
-    if text.startswith((">", "->"), at):
-        return text.index(">", at) + 1
-    end = _COMMENT_END.search(text, at)
-    return end and end.end()
+@cache
+def _end_of(name: str) -> re.Pattern[str]:
+    return re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
+
+
+def _not_shown(text: str, mark: re.Match[str], closes: list[int]) -> tuple[str, int] | None:
+    """What stands for a comment, instruction or CDATA that begins with a mark, and where it ends; None where it never does.
+
+    `closes` keeps where the next "?>" is, -1 where there is none.
+    """
+    at = mark.end()
+    if mark[0] == "<!--":
+        if text.startswith((">", "->"), at):
+            return "", text.index(">", at) + 1
+        found = _COMMENT_END.search(text, at)
+        return found and ("", found.end())
+    if mark[0] == "<?":
+        if not closes or -1 < closes[-1] < at:  # looked for once, not again at each of a million
+            closes[:] = [text.find("?>", at)]
+        close, end = closes[-1], text.find(">", at)
+        if close >= 0 and (_PROGRAM.match(text, mark.start()) or text.find("<", end, close) < 0):
+            return "", close + 2
+        return None if end < 0 else ("", end + 1)
+    close = text.find("]]>", at)  # XHTML has text so; where it is not closed, a browser takes it for a comment
+    return (escape(text[at:close], quote=False), close + 3) if close >= 0 else None
 
 
 def _is_too_deep(open_tags: list[str], name: str, *, is_end: bool) -> bool:

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Any
 
-from wordpipe.corpus.markup.html_pages import read_html
+from wordpipe.corpus.markup.html_pages import read_html, shown_inline
 from wordpipe.corpus.markup.outline import Outline
 
 _DEEPEST = 60  # quotes and lists in each other
@@ -72,7 +72,7 @@ class _Walk:
                 if not self._pieces:
                     self._from = span["start"]
                 if kind == "InlineHtml":
-                    value = " " if value.startswith(("<br", "<BR")) else ""
+                    value = shown_inline(value)
                 self._pieces.append("\n" if value is None else value)
 
     def _start(self, name: str, value: Any, span: dict[str, int]) -> None:

@@ -73,8 +73,9 @@ class Outline:
     def heading(self, level: int, title: str, anchor: str | None, line: int) -> None:
         """A heading of this level (1 is the highest), which ends the section before it."""
         self.finish()
-        title = " ".join(title.split())[:LONGEST_TITLE]
-        if not title:
+        whole = " ".join(title.split())
+        cut = len(whole) if len(whole) <= LONGEST_TITLE else max(whole.rfind(" ", 0, LONGEST_TITLE), 0) or LONGEST_TITLE
+        if not (title := whole[:cut]):
             return
         while self._levels and self._levels[-1][0] >= level:
             self._levels.pop()
@@ -82,6 +83,8 @@ class Outline:
         if anchor is not None and not 0 < len(anchor) <= _LONGEST_ANCHOR:
             anchor = None
         self._open, self._is_new = Section(tuple(name for _, name in self._levels), anchor, line), True
+        self.line = line
+        self.words(whole[cut:])  # of a title as long as a page the rest is text
 
     def words(self, text: str) -> None:
         """Words of a paragraph, white space as it comes: a row of it is one space, and each newline in it one line further."""
@@ -98,19 +101,19 @@ class Outline:
                 self._space = True
 
     def verbatim(self, text: str) -> None:
-        """Code, kept as it is but for the blank lines around it."""
+        r"""Code, kept as it is but for the blank lines around it; an "\r" ends a line that goes on in the source."""
         self.block()
         body = text.rstrip()
         start = body.rfind("\n", 0, len(body) - len(body.lstrip())) + 1  # its first line may be indented
         self.line += text.count("\n", 0, start)
-        for number, line in enumerate(body[start:].split("\n") if body else ()):
+        for number, line in enumerate(body[start:].lstrip("\r").split("\n") if body else ()):
             if number:
                 self.line += 1
                 self._add("\n")
                 self._place()
             else:
                 self._begin()
-            self._add(line.rstrip())
+            self._add("\n".join(part.rstrip() for part in line.split("\r")))
         self.line += text.count("\n", len(body))
         self.block()
 

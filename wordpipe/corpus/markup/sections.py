@@ -26,6 +26,8 @@ _BEGINS = {
 }  # a line that may begin a part
 _HEAD_BYTES = 2048  # in which a page says its encoding; browsers look at 1,024
 _CHARSET = re.compile(rb"<meta\b[^<>]{0,300}?\bcharset\s*=\s*[\"']?\s*([A-Za-z0-9_:.+-]{1,40})", re.IGNORECASE)
+_XML = re.compile(rb"<\?xml\s[^>]{0,200}?\bencoding\s*=\s*[\"']\s*([A-Za-z0-9_:.+-]{1,40})")
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _NO_TEXT = frozenset(("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape"))  # of Python alone
 _MEANT = {  # what browsers take them for (the WHATWG's Encoding Standard)
     "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
@@ -80,6 +82,8 @@ def markup_records(
 def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledger) -> Iterator[bytes]:
     """Blocks of an HTML page, those of another encoding than UTF-8 that it names in its head as UTF-8.
 
+    A mark at its beginning (BOM) comes first, then a `meta` element, then an XML declaration, as the HTML standard has it.
+
     Raises:
         InputError: bytes that the encoding does not have, where `bad_bytes` is "fail".
     """
@@ -89,35 +93,54 @@ def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledge
         if len(head) >= _HEAD_BYTES:
             break
     blocks = chain([head], blocks)
-    if (encoding := _declared(head[:_HEAD_BYTES])) is None:
+    label = _declared(head[:_HEAD_BYTES])
+    encoding = None if label is None else _encoding_of(label)
+    if label is not None and encoding is None:
+        ledger.add_named("files_of_unknown_encoding", label)
+        ledger.warn("encoding", f"{name} says that its encoding is {label}, which is not known; it was read as UTF-8")
+    if encoding in (None, "utf-8"):
         yield from blocks
         return
+    assert encoding is not None
     ledger.add_named("files_decoded_from", encoding)
-    errors = {"replace": "replace", "skip": "ignore"}.get(bad_bytes, "strict")
-    decoder = codecs.getincrementaldecoder(encoding)(errors)
+    decoder = codecs.getincrementaldecoder(encoding)("strict" if bad_bytes == "fail" else "replace")
+    line = 1
     try:
-        for block in blocks:
-            text = decoder.decode(block)
-            ledger.add("bytes_replaced", text.count("\ufffd"))
-            yield text.encode()
-        yield decoder.decode(b"", final=True).encode()
+        for block in chain(blocks, [b""]):
+            text = decoder.decode(block, final=not block)
+            if bad := text.count("\ufffd"):
+                ends = text.count("\n", 0, text.index("\ufffd"))
+                done = "replaced" if bad_bytes == "replace" else "left out"
+                ledger.warn(
+                    "bad_bytes", f"{done} invalid {encoding}, which its head says it is: {name}, line {line + ends}"
+                )
+                ledger.add("bytes_replaced" if bad_bytes == "replace" else "bytes_skipped", bad)
+            line += text.count("\n")
+            yield (text if bad_bytes == "replace" else text.replace("\ufffd", "")).encode()
     except UnicodeDecodeError as error:
         hint = "mend the file, or choose another --bad-bytes"
         raise InputError(f"invalid {encoding}, which its head says it is", where=name, got=error, hint=hint) from None
 
 
 def _declared(head: bytes) -> str | None:
-    """The encoding that a page names, where it is one of text and not UTF-8."""
-    found = None if head.startswith(b"\xef\xbb\xbf") else _CHARSET.search(head)
-    if found is None:
+    """What a page calls its encoding."""
+    if head.startswith(b"\xef\xbb\xbf"):
         return None
-    try:
-        known = codecs.lookup(found[1].decode())
-        encoding = _MEANT.get(known.name, known.name)
-        "".encode(encoding)  # hex, rot13 and their like are no encodings of text
-    except (LookupError, TypeError):
-        return None
-    return None if encoding == "utf-8" or known.name.replace("-", "_") in _NO_TEXT else encoding
+    found = _CHARSET.search(_COMMENT.sub(b"", head)) or _XML.match(head)
+    return found and found[1].decode().lower()
+
+
+def _encoding_of(label: str) -> str | None:
+    """Python's name of an encoding of text, "utf-8" too; None where there is none."""
+    for name in (label, label.removeprefix("x-"), label.removesuffix("-i"), label.replace("windows-", "cp")):
+        try:
+            known = codecs.lookup(name)
+            encoding = _MEANT.get(known.name, known.name)
+            "".encode(encoding)  # hex, rot13 and their like are no encodings of text
+        except (LookupError, TypeError):
+            continue
+        return None if known.name.replace("-", "_") in _NO_TEXT else encoding.replace("utf-8-sig", "utf-8")
+    return None
 
 
 def _parser(format: MarkupFormat) -> Callable[[str, int, Outline], None]:  # noqa: A002
