@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.corpus.test_markup import shown
 from wordpipe.corpus import Ledger, to_utf8
-from wordpipe.corpus.markup.html_pages import read_html
-from wordpipe.corpus.markup.outline import Outline
+from wordpipe.corpus.markup import html_pages, outline
 from wordpipe.errors import InputError
 
 WORD = re.compile(r"w\d+q")
@@ -45,7 +44,7 @@ UNSEEN = [
 ]
 
 
-class Outlined(Outline):
+class Outlined(outline.Outline):
     """An outline that also remembers the titles below which there is nothing."""
 
     def __init__(self):
@@ -72,10 +71,10 @@ class Twin(HTMLParser):
 
 
 def words_of(page):
-    outline = Outlined()
-    read_html(page, 1, outline)
-    outline.finish()
-    return [word for part in (*outline.said, *(one.text for one in outline.take())) for word in part.split()]
+    told = Outlined()
+    html_pages.read_html(page, 1, told)
+    told.finish()
+    return [word for part in (*told.said, *(one.text for one in told.take())) for word in part.split()]
 
 
 def drawn(tags):
