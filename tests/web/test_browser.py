@@ -30,6 +30,8 @@ HOSTILE = [
     "salt \u0000\u001b[2J\u007f",
     "Z\u0338\u0322\u031b\u034ea\u0334l\u0335g\u0337o salt " + "\u0301" * 500,
     "سلط salt ملح עברית",
+    "طلع القمر فوق البحر salt ثم غاب القمر",
+    "הירח זרח מעל הים salt ואז שקע הירח",
     "salt <style>*{display:none}</style><base href=//example.com>",
 ]
 
@@ -53,7 +55,7 @@ def hostile(built, tmp_path_factory) -> Path:
             "kind": text[:200],
             "<b>name": text[:50],
         }
-        for n, text in enumerate(HOSTILE * 2)
+        for n, text in enumerate(HOSTILE * 3)
     ]
     wordpipe.ingest(rows, output=root / "corpus", metadata=["kind", "<b>name"])
     wordpipe.embed(built / "words", root / "corpus", output=root / "sentences", unit="document")
@@ -209,14 +211,23 @@ def test_why_adds_up_to_the_score(see):
 
 def test_filters_narrow_and_count_and_go_into_the_url(see):
     seen = see()
-    page = seen.go("/?q=salt+water")
+    page = seen.go("/?q=salt+note")
     page.wait_for_selector("#filters label")
     page.locator("#filters label", has_text="it's").first.click()
     until(page, "location.search.includes('f=')")
     until(page, "document.querySelector('#results').innerText.includes(\"it's\")")
     assert set(page.locator(".field", has_text="lang").all_text_contents()) == {"lang it's"}
     assert json.loads(page.evaluate("new URLSearchParams(location.search).get('f')")) == [["lang", "it's"]]
-    page.locator("#filters label", has_text='a "b" c').wait_for(state="detached")
+    counts = page.locator("#filters section", has_text="lang").locator(".count").all_inner_texts()
+    assert counts == ["10"] * 4  # the others can still be chosen, with as many rows as they would bring
+    page.locator("#filters label", has_text='a "b" c').click()
+    until(page, "document.querySelectorAll('#filters input:checked').length === 2")
+    chosen = json.loads(page.evaluate("new URLSearchParams(location.search).get('f')"))
+    assert chosen == [["lang", "it's"], ["lang", 'a "b" c']]
+    page.get_by_role("button", name="more answers").click()
+    until(page, "document.querySelector('p.status').innerText.startsWith('20 answers')")
+    page.go_back()
+    until(page, "document.querySelectorAll('#filters input:checked').length === 1")
     page.go_back()
     until(page, "!location.search.includes('f=')")
     until(page, "document.querySelectorAll('#filters input:checked').length === 0")
@@ -284,6 +295,123 @@ def test_the_keyboard_alone_does_it_all(see):
         reached.add(page.evaluate(name_of))
     assert {"mix", "docs", "where", "why", "more like this", "as JSON"} <= reached
     assert seen.errors == []
+
+
+def test_the_index_stays_in_the_address(see):
+    page = see().go("/?index=hostile&q=salt")
+    page.wait_for_selector(HITS)
+    page.fill("#q", "salt note")
+    until(page, "location.search.includes('salt+note')")
+    assert "index=hostile" in page.url
+    page.locator("#filters input").first.check()
+    until(page, "location.search.includes('f=')")
+    assert "index=hostile" in page.url
+    page.reload()
+    page.wait_for_selector(HITS)
+    assert page.input_value("select[name=index]") == "hostile"
+    page.go_back()
+    until(page, "!location.search.includes('f=')")
+    assert "index=hostile" in page.url
+    page.goto(page.url.split("?")[0] + "?q=salt")
+    page.wait_for_selector(HITS)
+    page.fill("#q", "rust")
+    until(page, "location.search.includes('rust')")
+    assert "index=records" in page.url  # of several it is said even of the first
+
+
+def test_right_to_left_text_keeps_its_order_where_words_are_marked(see):
+    """Later letters stand further left, marked or not, with a script and without, and the lines begin on the right."""
+    places = """(word) => {
+      const texts = [...document.querySelectorAll("p.text")];
+      const node = texts.find((one) => one.innerText.includes(word) && one.querySelector("mark"));
+      const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT), found = [];
+      for (let piece = walker.nextNode(); piece; piece = walker.nextNode())
+        for (const run of piece.data.matchAll(/[\u05d0-\u05ea\u0621-\u064a]+/g)) {
+          const range = document.createRange();
+          range.setStart(piece, run.index);
+          range.setEnd(piece, run.index + run[0].length);
+          found.push(range.getBoundingClientRect().x);
+        }
+      return {found, direction: getComputedStyle(node).direction, marks: node.querySelectorAll("mark").length};
+    }"""
+    for scripts in (True, False):
+        page = see(java_script_enabled=scripts).go("/?index=hostile&mix=0&q=القمر")
+        page.wait_for_selector(f"{HITS} mark")
+        for word in ("القمر", "הירח"):
+            if scripts or word == "القمر":
+                page.goto(page.url.split("?")[0] + f"?index=hostile&mix=0&q={word}")
+                page.wait_for_selector(f"{HITS} mark")
+                seen = page.evaluate(places, word) if scripts else None
+                assert seen is None or (seen["direction"] == "rtl" and seen["marks"] and len(seen["found"]) >= 4)
+                assert seen is None or seen["found"] == sorted(seen["found"], reverse=True)
+        assert page.locator("p.text[dir=auto]").count() == page.locator("p.text").count() > 0
+
+
+def test_a_suggestion_replaces_the_word_that_was_typed(see):
+    seen = see()
+    page = seen.go("/?index=records")
+    page.wait_for_selector("#filters label")
+    page.fill("#q", "Resalts SALTT saltt bread")
+    page.locator("#docs, input[name=docs]").first.focus()  # the word is finished
+    page.locator("p.unknown button").first.wait_for()
+    told = page.locator("p.unknown", has_text="saltt")
+    told.locator("button").first.click()
+    until(page, "!/saltt/i.test(document.querySelector('#q').value)")
+    now = page.input_value("#q").split(" ")
+    assert (now[0], now[3]) == ("Resalts", "bread")
+    assert now[1] == now[2]
+    until(page, "!/saltt/i.test(decodeURIComponent(location.search))")
+
+
+def test_nothing_is_said_of_a_word_that_is_being_typed(see):
+    page = see().go("/?index=records")
+    page.wait_for_selector("#filters label")
+    page.keyboard.type("bread salt")
+    page.wait_for_selector(HITS)
+    page.keyboard.type("txq")
+    until(page, "location.search.includes('salttxq')")
+    page.wait_for_timeout(300)
+    assert page.locator("p.unknown").count() == 0
+    page.keyboard.type(" water")
+    page.locator("p.unknown", has_text="salttxq").wait_for()
+
+
+def test_back_goes_to_the_last_question(see):
+    page = see().go("/?index=records")
+    page.wait_for_selector("#filters label")
+    page.keyboard.type("salt draws", delay=5)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(HITS)
+    page.keyboard.press("Control+a")
+    page.keyboard.type("bees find home", delay=5)
+    until(page, "location.search.includes('bees+find+home')")
+    page.go_back()
+    until(page, "location.search.includes('salt+draws')")
+    until(page, "document.querySelector('#q').value === 'salt draws'")
+    page.go_back()
+    until(page, "!location.search.includes('q=')")
+
+
+def test_filters_follow_the_generation(see, built, tmp_path):
+    """A page that stands open while the index is replaced counts the fields of the new one."""
+
+    def publish(field, value):
+        rows = [{"text": f"Salt draws water, note {n}.", field: value} for n in range(6)] + [
+            {"text": "Rust eats iron.", field: "b"}
+        ] * 3
+        wordpipe.ingest(rows, output=tmp_path / "corpus", metadata=[field])
+        wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit="document")
+        wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
+
+    publish("old", "a")
+    with wordpipe.serve([tmp_path / "index"], port=0) as server:
+        page = see(server.url).go("/?q=salt")
+        page.locator("#filters h2", has_text="old").wait_for()
+        publish("young", "c")
+        until(page, "fetch('/health').then((one) => one.json()).then((one) => one.artifacts[0].swaps === 1)")
+        page.fill("#q", "rust")
+        page.locator("#filters h2", has_text="young").wait_for()
+        assert page.locator("#filters h2", has_text="old").count() == 0
 
 
 @pytest.mark.slow
@@ -415,7 +543,7 @@ def test_the_page_answers_without_a_script(see):
     page.get_by_role("button", name="Search").click()
     assert "Rust" in page.locator("li.hit").first.inner_text()
     page.get_by_text("Filters").click()
-    page.locator("#filters a", has_text="de").first.click()
+    page.locator("#filters a", has_text='a "b" c').first.click()
     assert "f=" in page.url
 
 

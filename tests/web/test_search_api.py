@@ -1,6 +1,7 @@
 """Our own API: what it answers is what `wordpipe query --json` prints, and its errors name the next step."""
 
 import json
+import random
 
 import pytest
 
@@ -165,6 +166,120 @@ def test_facets_count_the_values_of_fields(client):
     columns = {column["name"]: column for column in fewer["columns"]}
     assert fewer["rows"] == 10
     assert columns["lang"]["values"] == [{"value": "de", "count": 10}]
+
+
+def test_chosen_values_of_a_column_are_alternatives_and_columns_must_all_fit(client):
+    chosen = [["lang", "de"], ["lang", "en"], ["done", True]]
+    found = client.get("/facets", params={"f": json.dumps(chosen)}).json()
+    columns = {column["name"]: column for column in found["columns"]}
+    assert {one["value"]: one["count"] for one in columns["lang"]["values"]} == {
+        "de": 10,
+        "it's": 10,
+        "en": 0,
+    }  # where done, all langs
+    assert columns["done"]["values"] == [{"value": False, "count": 10}, {"value": True, "count": 10}]  # of de and en
+    hits = client.get(
+        "/search", params={"q": "salt tide bees", "k": 50, "format": "json", "f": json.dumps(chosen)}
+    ).json()
+    assert {(hit["metadata"]["lang"], hit["metadata"]["done"]) for hit in hits["hits"]} == {("de", True)}
+    assert found["rows"] == 10
+    same = client.get(
+        "/search", params={"q": "salt tide bees", "k": 50, "format": "json", "where": "lang in ('de', 'en') and done"}
+    )
+    assert [hit["row"] for hit in same.json()["hits"]] == [hit["row"] for hit in hits["hits"]]
+    near = client.get(
+        "/similar", params={"row": 0, "k": 50, "format": "json", "f": json.dumps([["lang", "en"]])}
+    ).json()
+    assert {hit["metadata"]["lang"] for hit in near["hits"]} == {"en"}
+
+
+def test_facets_count_the_answers_of_a_question(client):
+    every = client.get("/facets").json()
+    found = client.get("/facets", params={"q": "BEES and iron"}).json()
+    columns = {column["name"]: column for column in found["columns"]}
+    assert (every["among"], found["among"], found["rows"], found["total"]) == ("rows", "matches", 20, 40)
+    assert {one["value"]: one["count"] for one in columns["lang"]["values"]} == {"it's": 10, 'a "b" c': 10}
+    unknown = client.get("/facets", params={"q": "xylomorph"}).json()
+    assert (unknown["among"], unknown["rows"]) == ("rows", 40)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "[",
+        "{}",
+        "3",
+        '"a"',
+        "[[1, 2]]",
+        '[["lang"]]',
+        '[["lang", {}]]',
+        '[["lang", "de", 1]]',
+        json.dumps([["lang", "de"]] * 65),
+        "[" * 2000,
+    ],
+)
+def test_what_is_no_list_of_chosen_values_is_refused(client, chosen):
+    for path, params in (("/facets", {}), ("/search", {"q": "salt"}), ("/similar", {"row": 0})):
+        reply = client.get(path, params={**params, "f": chosen})
+        assert reply.status_code == 400
+        assert "chosen values" in reply.json()["error"]["message"]
+
+
+def test_a_chosen_column_that_is_not_there_is_named(client):
+    for path, params in (("/facets", {}), ("/search", {"q": "salt"})):
+        reply = client.get(path, params={**params, "f": '[["yeer", 1]]'})
+        assert reply.status_code == 400
+        assert "yeer" in reply.json()["error"]["message"]
+
+
+def test_facets_equal_counts_by_conditions(serving, built, tmp_path):
+    """On random rows with lists, gaps, long values and dates: as many as a condition on each value finds."""
+    rng = random.Random()
+    rows = [
+        {
+            "text": rng.choice(["salt water", "rust eats iron", "bees"]) + f" {number}",
+            "kind": rng.choice(["a", "b", "c" * 300, None]),
+            "tags": rng.sample(["x", "y", "z"], rng.randrange(3)),
+            "day": f"2024-01-{rng.randrange(1, 4):02}",
+            "size": rng.choice([1, 2, 10, None]),
+            "own": number,
+        }
+        for number in range(60)
+    ]
+    wordpipe.ingest(rows, output=tmp_path / "corpus", metadata=["kind", "tags", "day:date", "size:int", "own:int"])
+    wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit="document")
+    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
+    client = serving(tmp_path / "index")
+    chosen = [["size", 1], ["size", 10], ["tags", "x"]]
+    found = client.get("/facets", params={"f": json.dumps(chosen), "q": "salt rust"}).json()
+    columns = {column["name"]: column for column in found["columns"]}
+    others = {"size": "'x' in tags", "tags": "(size = 1 or size = 10)"}
+    with wordpipe.open(tmp_path / "index") as opened:
+
+        def rows_of(condition):
+            return opened.query("salt rust", 60, mode="lexical", where=condition)
+
+        for name, condition in (
+            ("kind", "kind = '{}'"),
+            ("tags", "'{}' in tags"),
+            ("size", "size = {}"),
+            ("day", "day = '{}'"),
+        ):
+            under = others.get(name, "'x' in tags and (size = 1 or size = 10)")
+            for one in columns[name]["values"]:
+                assert len(rows_of(f"{condition.format(one['value'])} and {under}")) == one["count"], (name, one)
+            if name != "tags":
+                assert len(rows_of(f"{name} is null and {under}")) == columns[name]["missing"]
+    every = {column["name"]: column for column in client.get("/facets").json()["columns"]}
+    assert {one["value"] for one in every["kind"]["values"]} == {"a", "b"}  # the long one hides itself alone
+    filters = {name: column["filter"] for name, column in columns.items()}
+    assert (filters["kind"], filters["tags"], filters["size"], filters["own"], filters["source"]) == (
+        True,
+        True,
+        True,
+        False,
+        False,
+    )
 
 
 def test_about_says_what_can_be_asked(client, built):

@@ -111,6 +111,19 @@ class LexicalIndex:
         """Whether the word stands in any of the texts, in whatever form; stop words stand in none."""
         return any(self._number_of(stem) >= 0 for stem in self.analyser(word))
 
+    def holding(self, query: str) -> Mask | None:
+        """(N,) the texts that hold a term of the query; None where no text does."""
+        terms = self.read(query).numbers.tolist()
+        if not terms:
+            return None
+        found_N = np.zeros(len(self), np.bool_)
+        for number in terms:
+            rows, _ = self._of_term(number)
+            if not _within(rows, len(self)):
+                raise _strangers()
+            found_N[rows] = True
+        return found_N
+
     def strangers(self, query: str) -> dict[str, list[str]]:
         """The words of a query that stand in no text, the first few each with words one letter away that do.
 

@@ -73,7 +73,7 @@ _RESULT = _object(
 _COLUMN = _object(
     {
         "name": _TEXT, "type": _TEXT, "values": _list(_object({"value": _ANY, "count": _WHOLE})), "distinct": _maybe(_WHOLE),
-        "missing": _maybe(_WHOLE),
+        "missing": _maybe(_WHOLE), "filter": _FLAG,
     },
     {"least": _ANY, "largest": _ANY},
 )  # fmt: skip
@@ -112,7 +112,8 @@ _SCHEMAS: Schema = {
     "Artifact": _object(_ARTIFACT, {"manifest": _MAP}),
     "About": _object({"version": _TEXT, "artifacts": _list(_ref("Artifact")), "limits": _MAP}),
     "Facets": _object({
-        "index": _TEXT, "digest": _TEXT, "where": _maybe(_TEXT), "rows": _WHOLE, "total": _WHOLE, "columns": _list(_COLUMN),
+        "index": _TEXT, "digest": _TEXT, "where": _maybe(_TEXT), "rows": _WHOLE, "total": _WHOLE,
+        "among": {"enum": ["rows", "matches"]}, "columns": _list(_COLUMN),
     }),
     "Neighbours": _object({
         "word": _TEXT, "words": _TEXT, "digest": _TEXT,
@@ -175,6 +176,7 @@ def _paths(settings: ServeSettings) -> list[tuple[Any, ...]]:
     k = ("k", {"type": "integer", "minimum": 1, "maximum": settings.max_k, "default": 10})
     index, where, least = ("index", _TEXT), ("where", _list(_TEXT)), ("min_score", _NUMBER)
     form = ("format", {"enum": ["lines", "json"], "default": "lines"})
+    chosen = ("f", {**_TEXT, "description": 'chosen values of columns: [["lang", "de"], ["lang", "en"]]'})
     texts = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": settings.max_texts}]}
     one_or_more = {"anyOf": [_TEXT, _list(_TEXT)]}
     completion = _object({"prompt": one_or_more}, {
@@ -190,11 +192,13 @@ def _paths(settings: ServeSettings) -> list[tuple[Any, ...]]:
         ("per_document", _FLAG), ("explain", _FLAG), ("passage", {"type": "integer", "minimum": 0}),
     ]  # fmt: skip
     return [
-        ("/search", "get", "The hits of a query.", "Result", [("q", _TEXT, True), k, index, where, least, form, *options]),
+        ("/search", "get", "The hits of a query.", "Result",
+         [("q", _TEXT, True), k, index, where, chosen, least, form, *options]),
         ("/similar", "get", "The rows nearest to a row.", "Result",
-         [("row", _WHOLE), ("id", _TEXT), k, index, where, least, form]),
+         [("row", _WHOLE), ("id", _TEXT), k, index, where, chosen, least, form]),
         ("/neighbours", "get", "The words nearest to a word.", "Neighbours", [("word", _TEXT, True), k, ("words", _TEXT)]),
-        ("/facets", "get", "The fields of the rows, with counts of values.", "Facets", [index, where, ("values", _WHOLE)]),
+        ("/facets", "get", "The fields of the rows, with counts of values.", "Facets",
+         [("q", _TEXT), index, where, chosen, ("values", _WHOLE)]),
         ("/fill", "get", "Candidates for masked positions.", "Filled",
          [("text", _TEXT, True), ("top_k", _WHOLE), ("model", _TEXT)]),
         ("/predict", "get", "What a model says of a text.", "Predicted",

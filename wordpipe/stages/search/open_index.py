@@ -304,6 +304,11 @@ class OpenIndex(OpenArtifact):
         """(N,) the rows that may be found, None for all. Raises ConfigError: the condition cannot be read."""
         return None if options.where is None else self._rows_where(options.where)
 
+    def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
+        """(N,) the rows that hold a word of a text; None where no row does, or the index has no words to search by."""
+        del text
+        return None
+
     def rows_of(self, found: Sequence[Hits]) -> list[list[dict[str, Any]]]:
         """The hits of some queries with their rank and their rows' columns.
 

@@ -216,6 +216,10 @@ class OpenTextIndex(OpenIndex):
             raise ArtifactError(what, where=self.artifact.path, got=len(found), expected=rows, hint=_BUILD_AGAIN)
         return found
 
+    def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
+        """See `OpenIndex.holding`."""
+        return self.lexical.holding(printable(text)) if self._has_lexical else None
+
     def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
         """The k best hits for each query: encoded, searched for, and fetched with their rows.
 

@@ -1,12 +1,16 @@
-"""Facets: the fields of an index's rows, and how many rows have each value; for filters.
+"""Facets: the fields of an index's rows, and how many of the answers have each value; for filters.
 
 Of a column of text or of true and false, and of whole numbers with few values, the values are counted, the most frequent
-first; of lists their items; of numbers, dates and times the least and the largest value are found. Text columns that hold
-prose, and ours (text, title, line, row), have no values worth a filter and are only named.
+first; of lists their items. Text columns that hold prose, and ours (text, title, line, row), have no values worth a filter
+and are only named.
+
+Values that were chosen are alternatives within a column, and all columns must fit. The values of a column are counted under
+what was chosen in the *other* columns, so that a further alternative can be chosen by its count.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+import json
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -15,101 +19,267 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts import read_batches, read_schema, type_name, visible_columns
+from wordpipe.errors import ConfigError
 from wordpipe.stages import OpenIndex, QueryOptions
 
+Chosen = Sequence[tuple[str, Any]]
+"""Chosen values: name of a column, value (None: rows without one)."""
+Mask = npt.NDArray[np.bool_]
+
+_MAX_CHOSEN = 64
 _MAX_DISTINCT = 2_000  # values that are counted of a column; one with more, as ids have, is only named
-_MAX_CHARS = 200  # of a value: longer ones are prose
+_MAX_CHARS = 200  # of a value: longer ones are prose, and not listed
+_FEW = 8  # values that are worth a choice however seldom each comes
+_OFTEN = 3  # rows that more values must have in the mean
 _NOT_COUNTED = {"text", "title", "row", "line", "id", "doc_id", "sentence_id", "see_also", "anchor", "vector", "word"}
 _ORDERED = (pa.types.is_integer, pa.types.is_floating, pa.types.is_temporal)
 
 
-def facets_of(opened: OpenIndex, where: str | None, n_values: int) -> dict[str, Any]:
-    """The columns that a condition may name, with their values.
-
-    Args:
-        opened: an index over texts or words.
-        where: a condition; rows of which it is not true are not counted.
-        n_values: values of a column, at most.
-
-    Returns:
-        rows (how many were counted), total (how many there are) and columns: each has name (as a condition names it), type,
-        values ([{value, count}], the most frequent first), distinct (how many values there are; None where they were not
-        counted), missing (rows without one), and least and largest where it is ordered.
+def chosen_values(text: str | None) -> Chosen:
+    """The chosen values that a parameter names: `[["lang", "de"], ["lang", "en"], ["year", null]]`.
 
     Raises:
-        ConfigError: the condition cannot be read.
+        ConfigError: it is no such list.
     """
-    allowed_N = opened.allowed(QueryOptions(where=where))
+    try:
+        pairs = json.loads(text) if text else []
+        found = [(name, value) for name, value in pairs if isinstance(name, str) and not isinstance(value, list | dict)]
+    except (ValueError, TypeError, RecursionError):
+        found, pairs = [], [None]
+    if not isinstance(pairs, list) or len(found) != len(pairs) or len(found) > _MAX_CHOSEN:
+        expected = f'at most {_MAX_CHOSEN} pairs of column and value, such as [["lang", "de"]]'
+        raise ConfigError("not a list of chosen values", where="f", got=str(text)[:60], expected=expected)
+    return found
+
+
+def condition(chosen: Chosen, lists: set[str], more: str | None = None) -> str | None:
+    r"""What `where` says for chosen values: one of those of a column, in every column that has some.
+
+    Args:
+        chosen: the values.
+        lists: the columns that hold lists: one of the items is to be the value.
+        more: a condition that must be true, too.
+
+    >>> condition([("lang", "it's"), ("tags", "a"), ("tags", None)], {"tags"}, "year > 2000")
+    '("lang" = \'it\'\'s\') and (\'a\' in "tags" or "tags" is null) and (year > 2000)'
+    """
+    parts = []
+    for name, values in _by_column(chosen).items():
+        column = '"' + name.replace('"', '""') + '"'
+        told = [
+            f"{column} is null" if one is None else f"{_literal(one)} in {column}" if name in lists
+            else f"{column} = {_literal(one)}" for one in values
+        ]  # fmt: skip
+        parts.append(f"({' or '.join(told)})")
+    return " and ".join([*parts, f"({more})" if parts else more] if more else parts) or None
+
+
+def list_columns(opened: OpenIndex) -> set[str]:
+    """The columns of an index that hold lists, by the names that a condition uses."""
     schema = read_schema(opened.artifact, "index")
-    shown = {name: stored for name, stored in visible_columns(schema).items() if stored != "vector"}
-    counted = {name: stored for name, stored in shown.items() if name not in _NOT_COUNTED}
-    columns = {name: _Column(schema.field(stored)) for name, stored in shown.items()}
-    if counted:
-        wanted = [*counted.values()]
-        for batch in _kept(opened, wanted, allowed_N):
-            for name, stored in counted.items():
-                columns[name].add(batch.column(stored))
-    return {
-        "rows": len(opened) if allowed_N is None else int(allowed_N.sum()),
-        "total": len(opened),
-        "columns": [{"name": name, **column.found(n_values)} for name, column in columns.items()],
-    }
+    return {name for name, stored in visible_columns(schema).items() if pa.types.is_list(schema.field(stored).type)}
 
 
-def _kept(opened: OpenIndex, columns: list[str], allowed_N: npt.NDArray[np.bool_] | None) -> Iterator[pa.RecordBatch]:
-    first = 0
-    for batch in read_batches(opened.artifact, "index", columns):
-        kept = batch if allowed_N is None else batch.filter(pa.array(allowed_N[first : first + len(batch)]))
-        first += len(batch)
-        yield kept
+def _by_column(chosen: Chosen) -> dict[str, list[Any]]:
+    return {name: [value for _, value in pairs] for name, pairs in groupby(sorted(chosen, key=_name), key=_name)}
+
+
+def _name(pair: tuple[str, Any]) -> str:
+    return pair[0]
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value).lower()  # true, false, numbers
+
+
+class Facets:
+    """The columns of an index whose values can be counted, in memory: four bytes for each row, or item of a list.
+
+    Args:
+        opened: an index over texts or words; it is read once.
+    """
+
+    def __init__(self, opened: OpenIndex) -> None:
+        schema = read_schema(opened.artifact, "index")
+        shown = {name: stored for name, stored in visible_columns(schema).items() if stored != "vector"}
+        counted = {name: stored for name, stored in shown.items() if name not in _NOT_COUNTED}
+        self._columns = {name: _Column(schema.field(stored), name in counted) for name, stored in shown.items()}
+        if counted:
+            for batch in read_batches(opened.artifact, "index", [*counted.values()]):
+                for name, stored in counted.items():
+                    self._columns[name].add(batch.column(stored))
+
+    def count(
+        self, opened: OpenIndex, where: str | None, chosen: Chosen, question: str | None, n_values: int
+    ) -> dict[str, Any]:
+        """The columns that a condition may name, with their values.
+
+        Args:
+            opened: the index.
+            where: a condition; rows of which it is not true are not counted.
+            chosen: values that were chosen.
+            question: only rows that hold a word of it are counted, unless no row holds any.
+            n_values: values of a column, at most; chosen ones are named besides.
+
+        Returns:
+            rows (how many fit all that was chosen), total (how many there are), among (matches, where only rows with a word of
+            the question count; else rows) and columns: each has name (as a condition names it), type, values ([{value,
+            count}], the most frequent first), distinct (how many values are left; None where they are not counted), missing
+            (how many of these rows have none), filter (whether it is worth choosing from), and least and largest of all rows
+            where it is ordered.
+
+        Raises:
+            ConfigError: the condition, or a chosen value, does not fit the columns.
+        """
+        base = opened.allowed(QueryOptions(where=where))
+        holding = opened.holding(question) if question else None
+        every = np.ones(len(opened), np.bool_) if base is None else base
+        every = every if holding is None else every & holding
+        fits = {name: self._fitting(opened, name, values) for name, values in _by_column(chosen).items()}
+        left = every
+        for mask in fits.values():
+            left = left & mask
+        columns = []
+        for name, column in self._columns.items():
+            counted = left
+            if name in fits:
+                counted = every
+                for other, mask in fits.items():
+                    counted = counted if other == name else counted & mask
+            wanted = [value for one, value in chosen if one == name]
+            columns.append({"name": name, **column.found(counted, wanted, n_values)})
+        among = "rows" if holding is None else "matches"
+        return {"rows": int(left.sum()), "total": len(opened), "among": among, "columns": columns}
+
+    def _fitting(self, opened: OpenIndex, name: str, values: Sequence[Any]) -> Mask:
+        """(N,) the rows that have one of these values."""
+        column = self._columns.get(name)
+        if column is not None and column.is_counted:
+            return column.having(values, len(opened))
+        said = condition([(name, value) for value in values], list_columns(opened))
+        mask = opened.allowed(QueryOptions(where=said))
+        assert mask is not None
+        return mask
 
 
 class _Column:
-    """What is known of the values of one column so far."""
+    """The values of one column: each row's, or item's, number in the list of values; -1 where there is none."""
 
-    def __init__(self, field: pa.Field) -> None:
+    def __init__(self, field: pa.Field, is_counted: bool) -> None:
         self._type, self._of = type_name(field), field.type
-        self._counts: Counter[Any] | None = None
-        self._missing = self._seen = 0
+        items = field.type.value_type if pa.types.is_list(field.type) else field.type
+        self.is_counted = is_counted and not pa.types.is_floating(items) and not pa.types.is_nested(items)
+        self._was_read = is_counted
+        self._missing = self._rows = 0
+        self._numbers: dict[Any, int] = {}
+        self._codes: list[npt.NDArray[np.int32]] = []
+        self._rows_of: list[npt.NDArray[np.int64]] = []  # of lists: the row of each item
         self._least: Any = None
         self._largest: Any = None
 
     def add(self, column: pa.Array) -> None:
-        """Count the values of some rows."""
-        if not self._seen:
-            self._counts = Counter()
-        self._seen += max(1, len(column))
+        """Take the values of some rows."""
         self._missing += column.null_count
         if any(is_ordered(self._of) for is_ordered in _ORDERED) and len(column) > column.null_count:
             ends = pc.min_max(column).as_py()
             self._least = ends["min"] if self._least is None else min(self._least, ends["min"])
             self._largest = ends["max"] if self._largest is None else max(self._largest, ends["max"])
-        if self._counts is None:
-            return
-        items = pc.list_flatten(column) if pa.types.is_list(self._of) else column
-        if pa.types.is_floating(self._of) or pa.types.is_nested(items.type):
-            self._counts = None
-            return
-        found = pc.value_counts(items)
-        values, counts = found.field("values"), found.field("counts")
-        if len(values) > _MAX_DISTINCT:
-            self._counts = None
-            return
-        self._counts.update(dict(zip(values.to_pylist(), counts.to_pylist(), strict=True)))
-        self._counts.pop(None, None)
-        too_long = any(isinstance(value, str) and len(value) > _MAX_CHARS for value in self._counts)
-        if too_long or len(self._counts) > _MAX_DISTINCT:
-            self._counts = None
+        if self.is_counted:
+            self._number(column)
+        self._rows += len(column)
 
-    def found(self, n_values: int) -> dict[str, Any]:
-        """The facts about the column."""
-        ordered = [] if self._counts is None else sorted(self._counts.items(), key=lambda one: (-one[1], str(one[0])))
-        found: dict[str, Any] = {
-            "type": self._type,
-            "values": [{"value": value, "count": count} for value, count in ordered[:n_values]],
-            "distinct": None if self._counts is None else len(ordered),
-            "missing": self._missing if self._seen else None,
-        }
+    def _number(self, column: pa.Array) -> None:
+        items = column
+        if pa.types.is_list(self._of):
+            empty = np.flatnonzero(pc.is_null(column).to_numpy(zero_copy_only=False))
+            rows = np.concatenate([pc.list_parent_indices(column).to_numpy(), empty]) + self._rows
+            items = pc.list_flatten(column)
+            self._rows_of.append(rows.astype(np.int64))
+            self._codes.append(np.full(len(rows), -1, np.int32))
+        else:
+            self._codes.append(np.full(len(column), -1, np.int32))
+        found = items.dictionary_encode()
+        values = found.dictionary.to_pylist() if len(found.dictionary) <= _MAX_DISTINCT else None
+        if values is not None:
+            numbers = [self._numbers.setdefault(value, len(self._numbers)) for value in values]
+        if values is None or len(self._numbers) > _MAX_DISTINCT:
+            self.is_counted = False
+            self._codes, self._rows_of, self._numbers = [], [], {}
+            return
+        own = found.indices.fill_null(-1).to_numpy()
+        table = np.array([*numbers, -1], np.int32)
+        self._codes[-1][: len(own)] = table[own]
+
+    def _whole(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64] | None]:
+        """All codes, and their rows where these are lists; put together once."""
+        if len(self._codes) != 1:
+            self._codes = [np.concatenate([np.zeros(0, np.int32), *self._codes])]
+            self._rows_of = [np.concatenate([np.zeros(0, np.int64), *self._rows_of])]
+        return self._codes[0], self._rows_of[0] if pa.types.is_list(self._of) else None
+
+    def having(self, values: Sequence[Any], n_rows: int) -> Mask:
+        """(N,) the rows that have one of the values; None is none."""
+        shown = {_as_json(value): number for value, number in self._numbers.items()}
+        wanted = [-1 if value is None else shown.get(value, -2) for value in values]
+        codes, rows = self._whole()
+        has = np.isin(codes, np.array(wanted, np.int32))
+        if rows is None:
+            return has
+        mask = np.zeros(n_rows, np.bool_)
+        mask[rows[has]] = True
+        return mask
+
+    def found(self, counted_N: Mask, chosen: Sequence[Any], n_values: int) -> dict[str, Any]:
+        """The facts about the column, its values counted over some rows."""
+        found: dict[str, Any] = {"type": self._type}
+        if self.is_counted:
+            codes, rows = self._whole()
+            counts = self._counts(codes[counted_N if rows is None else counted_N[rows]])
+            order = sorted(
+                ((value, counts[number + 1]) for value, number in self._numbers.items() if counts[number + 1]),
+                key=lambda one: (-one[1], *_place(one[0])),
+            )
+            values = [(_as_json(value), count) for value, count in order if not _is_prose(value)][:n_values]
+            named = {value for value, _ in values}
+            kept = {_as_json(value): counts[number + 1] for value, number in self._numbers.items()}
+            values += [(one, kept.get(one, 0)) for one in dict.fromkeys(chosen) if one is not None and one not in named]
+            found |= {
+                "values": [{"value": value, "count": int(count)} for value, count in values],
+                "distinct": len(order),
+                "missing": int(counts[0]),
+                "filter": self._is_filter(self._counts(codes)),
+            }
+        else:
+            missing = self._missing if self._was_read else None
+            found |= {"values": [], "distinct": None, "missing": missing, "filter": False}
         if self._least is not None:
             found |= {"least": self._least, "largest": self._largest}
         return found
+
+    def _counts(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """How often each value comes, behind how many have none."""
+        return np.bincount(codes + 1, minlength=len(self._numbers) + 1)
+
+    def _is_filter(self, counts: npt.NDArray[np.int64]) -> bool:
+        """Whether rows can be told apart by the values, and a value is not nearly always of one row."""
+        own = counts[1:]
+        listed = sum(1 for value in self._numbers if not _is_prose(value))
+        if not listed or len(own) + bool(counts[0]) < 2 or own.max() < 2:
+            return False
+        return len(own) <= _FEW or int(own.sum()) >= _OFTEN * len(own)
+
+
+def _is_prose(value: Any) -> bool:
+    return isinstance(value, str) and len(value) > _MAX_CHARS
+
+
+def _place(value: Any) -> tuple[float, str]:
+    """Where a value stands among others of its count: numbers by size, all others by their letters."""
+    return (float(value), "") if isinstance(value, int | float) else (0.0, str(value))
+
+
+def _as_json(value: Any) -> Any:
+    """A value as answers show it: dates and times are texts."""
+    return value if isinstance(value, str | int | float) else str(value)

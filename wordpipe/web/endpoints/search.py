@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.stages import OpenIndex, OpenWords, PassageFinder, QueryOptions, QueryResult
-from wordpipe.web.endpoints.facets import facets_of
+from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
 from wordpipe.web.replies import Params, bounded, json_reply, lines_reply
 from wordpipe.web.served import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
@@ -43,13 +43,14 @@ class SearchApi:
         params = Params(request)
         text, k = self._text(params.text("q")), self._k(params)
         served = self._artifacts.pick(params.optional("index"), "search")
-        options = query_options(params)
+        options, chosen = query_options(params), chosen_values(params.optional("f"))
         form, room = params.choice("format", *FORMATS), params.whole("passage", 0, 0, _MAX_ROOM) or 0
         params.end()
         if options.explain:  # 10 ms a hit
             bounded("k with explain", k, 1, _MAX_EXPLAINED)
         began = time.monotonic()
         with served.lease() as generation:
+            options = _narrowed(generation, options, chosen)
             result = await ask(served, generation, text, k, options)
             if form == "lines":
                 return lines_reply({"query": result.query} | hit for hit in result.hits)
@@ -62,11 +63,11 @@ class SearchApi:
         served, k = self._artifacts.pick(params.optional("index"), "similar"), self._k(params)
         row, record_id = params.whole("row", None, 0, 1 << 62), params.optional("id")
         where, min_score = joined_conditions(params.every("where")), params.number("min_score")
-        form = params.choice("format", *FORMATS)
+        form, chosen = params.choice("format", *FORMATS), chosen_values(params.optional("f"))
         params.end()
         if (row is None) == (record_id is None):
             raise ConfigError("name one row", where="row, id", hint="…?row=N, or …?id=ID where records have ids")
-        options, began = QueryOptions(where=where, min_score=min_score), time.monotonic()
+        asked, began = QueryOptions(where=where, min_score=min_score), time.monotonic()
 
         def answer(items: Sequence[int | str]) -> list[tuple[int, list[dict[str, Any]]]]:
             opened: Any = generation.opened
@@ -74,6 +75,7 @@ class SearchApi:
             return [(one, opened.similar(one, k, options)) for one in rows]
 
         with served.lease() as generation:
+            options = _narrowed(generation, asked, chosen)
             item = record_id if record_id is not None else row
             assert item is not None
             number, hits = await served.ask(generation, answer, item, key=("similar", k, options))
@@ -101,25 +103,24 @@ class SearchApi:
         return json_reply({"word": word, "words": served.name, "digest": generation.digest, "neighbours": found})
 
     async def facets(self, request: Request) -> Response:
-        """The fields of an index's rows, with how many have each value: of all rows, or of those a condition is true of."""
+        """The fields of an index's rows, with how many of the answers have each value; see `Facets.count`."""
         params = Params(request)
-        served, where = (
-            self._artifacts.pick(params.optional("index"), "search"),
-            joined_conditions(params.every("where")),
-        )
-        values = params.whole("values", 20, 1, _FACET_VALUES) or 1
+        served = self._artifacts.pick(params.optional("index"), "search")
+        where, chosen = joined_conditions(params.every("where")), chosen_values(params.optional("f"))
+        question, values = params.optional("q"), params.whole("values", 20, 1, _FACET_VALUES) or 1
         params.end()
+        question = self._text(question) if question and question.strip() else None
 
-        def answer(items: Sequence[str | None]) -> list[dict[str, Any]]:
+        def answer(items: Sequence[tuple[str | None, Chosen, str | None]]) -> list[dict[str, Any]]:
             opened = generation.opened
             assert isinstance(opened, OpenIndex)
-            find = partial(facets_of, opened, n_values=values)
-            return [generation.remember(("facets", one, values), partial(find, one)) for one in items]
+            facets = generation.remember("facets", lambda: Facets(opened))
+            return [facets.count(opened, *one, values) for one in items]
 
         with served.lease() as generation:
             if not isinstance(generation.opened, OpenIndex):
                 raise ConfigError("words have no fields", where=served.name, expected="an index")
-            found = await served.ask(generation, answer, where, key=("facets", values))
+            found = await served.ask(generation, answer, (where, chosen, question), key=("facets", values))
         return json_reply({"index": served.name, "digest": generation.digest, "where": where, **found})
 
     def _text(self, text: str) -> str:
@@ -157,6 +158,16 @@ def joined_conditions(conditions: Sequence[str]) -> str | None:
     """Conditions of which all are to be true, as the command line joins them. Raises ConfigError: too long."""
     bounded("characters of where", sum(map(len, conditions)), 0, MAX_CONDITION)
     return " and ".join(conditions if len(conditions) == 1 else map("({})".format, conditions)) or None
+
+
+def _narrowed(generation: Generation, options: QueryOptions, chosen: Chosen) -> QueryOptions:
+    """The options with chosen values of columns in their condition."""
+    opened = generation.opened
+    if not chosen:
+        return options
+    if not isinstance(opened, OpenIndex):
+        raise ConfigError("words have no fields", where="f", expected="an index")
+    return replace(options, where=condition(chosen, list_columns(opened), options.where))
 
 
 async def ask(served: Served, generation: Generation, text: str, k: int, options: QueryOptions) -> QueryResult:

@@ -8,7 +8,6 @@ alternatives. The script knows the same.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 from wordpipe.web.page.parts import Inner, Markup, artifact_choice, options, problem, tag, url
@@ -16,6 +15,8 @@ from wordpipe.web.page.parts import Inner, Markup, artifact_choice, options, pro
 K = 10  # hits at first
 PASSAGE = 320  # characters shown of a hit
 _OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
+NO_VALUE = "no value"
+MATCHES = "Counts are of texts with a word of the question."
 _MIXES = [
     ("auto", "as measured"),
     ("0", "words alone"),
@@ -40,21 +41,21 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     _, whole = await ask("/about", {"artifact": name})
     facts = whole.get("manifest", {}).get("facts", {})
     chosen = read_chosen(params.get("f", ""))
-    columns: list[dict[str, Any]] = []
-    status, found = await ask("/facets", {"index": name, "values": str(_VALUES)})
-    if status == 200:
-        columns = [one for one in found["columns"] if one["name"] not in _OURS and one["values"]]
-        columns.sort(key=lambda one: one["name"] == "source")
-    where = condition(chosen, found["columns"] if status == 200 else [], params.get("where", ""))
+    narrowed = {"where": params.get("where", ""), "f": json.dumps(chosen, ensure_ascii=False) if chosen else ""}
     asked = params.get("q", "").strip()
+    counted = {} if params.get("similar") or params.get("mix") == "10" else {"q": asked}
+    status, facets = await ask("/facets", {"index": name, "values": str(_VALUES), **counted, **narrowed})
     hits: Inner = None
     if asked or params.get("similar"):
-        hits = await _hits(params, ask, name, asked, where)
+        hits = await _hits(params, ask, name, asked, narrowed)
+    elif status != 200:
+        hits = problem(facets)
     return tag(
         "div", _form(params, about, name, has_words="lexical" in facts),
         tag("div", hits or _welcome(index), id="results"),
-        tag("template", _welcome(index), id="welcome"), _filters(columns, chosen, params),
-        class_="search", data_index=name, data_most=about["limits"]["k"], data_mixes=str("lexical" in facts).lower(),
+        tag("template", _welcome(index), id="welcome"), _filters(facets if status == 200 else None, chosen, params),
+        class_="search", data_index=name, data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
+        data_mixes=str("lexical" in facts).lower(),
     )  # fmt: skip
 
 
@@ -70,33 +71,9 @@ def read_chosen(text: str) -> Chosen:
     return [(name, value) for name, value in pairs if not isinstance(value, (list, dict))][:_MAX_CHOSEN] if good else []
 
 
-def condition(chosen: Chosen, columns: Sequence[Mapping[str, Any]], more: str = "") -> str:
-    r"""What `where` says for chosen values: one of those of a column, in every column that has some.
-
-    >>> condition([("lang", "it's"), ("tags", "a"), ("tags", None)], [{"name": "tags", "type": "list of string"}])
-    '("lang" = \'it\'\'s\') and (\'a\' in "tags" or "tags" is null)'
-    """
-    lists = {one["name"] for one in columns if "list" in str(one["type"]) or "[]" in str(one["type"])}
-    parts = []
-    for name, values in groupby(sorted(chosen, key=lambda one: one[0]), key=lambda one: one[0]):
-        column = '"' + name.replace('"', '""') + '"'
-        alternatives = []
-        for _, value in values:
-            holds = f"{_literal(value)} in {column}" if name in lists else f"{column} = {_literal(value)}"
-            alternatives.append(f"{column} is null" if value is None else holds)
-        parts.append(f"({' or '.join(alternatives)})")
-    return " and ".join([*parts, *([f"({more})"] if more.strip() and parts else [more] if more.strip() else [])])
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return str(value).lower()  # true, false, numbers
-
-
-async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, where: str) -> Inner:
+async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, narrowed: Mapping[str, str]) -> Inner:
     k = params.get("k") or str(K)
-    given = {"index": index, "k": k, "where": where, "format": "json"}
+    given = {"index": index, "k": k, "format": "json", **narrowed}
     if params.get("similar"):
         status, found = await ask("/similar", {**given, "row": params["similar"]})
     else:
@@ -170,8 +147,8 @@ def _hit(
     like = url(similar=hit["row"], index=index, f=params.get("f"), where=params.get("where"))
     return tag(
         "li",
-        tag("h2", tag("bdi", _marked(title)), class_="title") if any(text for text, _ in title) else None,
-        tag("p", tag("bdi", "… " if before else None, _marked(pieces), " …" if after else None), class_="text"),
+        tag("h2", _marked(title), class_="title", dir="auto") if any(text for text, _ in title) else None,
+        tag("p", "… " if before else None, _marked(pieces), " …" if after else None, class_="text", dir="auto"),
         tag(
             "p", tag("span", f"{hit['score']:.3f}", class_="score"), tag("bdi", _place(hit), class_="place"),
             [tag("bdi", one, class_="field") for one in shown], tag("a", "more like this", href=like), class_="about",
@@ -209,7 +186,7 @@ def _welcome(index: Mapping[str, Any]) -> Markup:
 def _form(params: Mapping[str, str], about: Mapping[str, Any], index: str, *, has_words: bool) -> Markup:
     field = tag(
         "input", type="search", id="q", name="q", value=params.get("q", "")[:2_000], placeholder="Ask your texts",
-        autocomplete="off", spellcheck="false", enterkeyhint="search", maxlength=10_000,
+        autocomplete="off", spellcheck="false", enterkeyhint="search", maxlength=10_000, dir="auto",
     )  # fmt: skip
     where = tag(
         "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder="year > 2000",
@@ -230,23 +207,31 @@ def _form(params: Mapping[str, str], about: Mapping[str, Any], index: str, *, ha
     )  # fmt: skip
 
 
-def _filters(columns: Sequence[Mapping[str, Any]], chosen: Chosen, params: Mapping[str, str]) -> Markup:
+def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
     """The values of each field with their counts, as links that choose one or take the choice back."""
     kept = {name: params.get(name) for name in ("q", "similar", "index", "mix", "docs", "where")}
     groups = []
-    for column in columns:
+    columns = [one for one in facets["columns"] if one["name"] not in _OURS] if facets else []
+    for column in sorted(columns, key=lambda one: one["name"] == "source"):
+        values = {one["value"]: one["count"] for one in column["values"]}
+        taken = {value for name, value in chosen if name == column["name"]}
+        if column["missing"] or None in taken:
+            values[None] = column["missing"] or 0
+        if not (column["filter"] or taken):
+            continue
         items = []
-        for one in column["values"]:
-            pair = (column["name"], one["value"])
-            is_chosen = pair in chosen
-            pairs = [other for other in chosen if other != pair] if is_chosen else [*chosen, pair]
+        for value, count in values.items():
+            pair = (column["name"], value)
+            pairs = [other for other in chosen if other != pair] if value in taken else [*chosen, pair]
             link = url(**kept, f=json.dumps(pairs, ensure_ascii=False) if pairs else "")
-            text = [tag("bdi", _short(one["value"]), class_="value"), tag("span", f"{one['count']:,}", class_="count")]
-            items.append(tag("li", tag("a", text, href=link, aria_current="true" if is_chosen else None)))
+            shown = NO_VALUE if value is None else _short(value)
+            text = [tag("bdi", shown, class_="value"), tag("span", f"{count:,}", class_="count")]
+            items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
         groups.append(tag("section", tag("h2", tag("bdi", _short(column["name"]))), tag("ul", items)))
+    told = tag("p", MATCHES, class_="hint") if facets and facets["among"] == "matches" else None
     return tag(
         "aside",
-        tag("details", tag("summary", "Filters"), groups) if groups else None,
+        tag("details", tag("summary", "Filters"), told, groups) if groups else None,
         id="filters",
         aria_label="Filters",
     )

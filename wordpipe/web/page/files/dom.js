@@ -17,9 +17,14 @@ const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028
 
 // A text from a corpus in an element of its own: cut, and kept from changing the direction of what is around it.
 export function text(value, most = 2000) {
+  return make("bdi", {}, shown(value, most));
+}
+
+// The same without an element, for what stands in one that has its direction from its own letters (`dir="auto"`).
+export function shown(value, most = 2000) {
   const whole = String(value ?? "");
   const cut = whole.length > most ? whole.slice(0, most) + "…" : whole;
-  return make("bdi", {}, cut.replace(UNSEEN, (one) => "\\u" + one.codePointAt(0).toString(16).padStart(4, "0")));
+  return cut.replace(UNSEEN, (one) => "\\u" + one.codePointAt(0).toString(16).padStart(4, "0"));
 }
 
 export class Refused extends Error {

@@ -1,11 +1,12 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
 import {get, make, problem, text} from "./dom.js";
-import {drawFilters} from "./filters.js";
+import {drawFilters, VALUES} from "./filters.js";
 import {drawHit, folded, walkByKeys} from "./results.js";
-import {condition, K, read, request, url} from "./state.js";
+import {facets, isWord, K, read, replaced, request, url, wordAt} from "./state.js";
 
 const WAIT = 120; // milliseconds after the last key
 const EXPLAINED = 100; // answers that the server explains at once
+const SETTLED = 2000; // milliseconds without a key after which a question is one to come back to
 const LATER = 400; // after which a slow answer is said to be on its way
 const MODES = {dense: "by vectors", lexical: "by words", hybrid: "by words and vectors"};
 
@@ -16,57 +17,87 @@ for (const form of document.querySelectorAll("form[data-ability=complete]")) gen
 function search(view) {
   const form = view.querySelector("#form"), field = form.elements.namedItem("q");
   const results = view.querySelector("#results"), filters = view.querySelector("#filters");
-  const first = view.dataset.index, most = Number(view.dataset.most);
+  const served = view.dataset.index, most = Number(view.dataset.most);
+  const only = view.dataset.several === "true" ? null : served; // of several the address always says which
   const welcome = view.querySelector("#welcome").content;
   const status = make("p", {class: "status", role: "status"}), list = make("div", {});
-  let state = read(location.search), columns = [], giveUp = new AbortController(), timer = 0, shown = [], shownFor = null, number = 0, title = "";
-  state.index ||= first;
+  let state = {...read(location.search), index: served};
+  let giveUp = new AbortController(), number = 0, title = "";
+  let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null;
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
   form.elements.namedItem("f")?.remove();
 
-  // Take a change, and ask again: at once, or when no key has come for a moment. A new question is a new entry of the history.
+  // Take a change, and ask again: at once, or when no key has come for a moment. It is a new entry of the history, or replaces one.
   function change(some, {later = false, replace = false} = {}) {
     state = {...state, k: K, ...some};
+    isNew ||= !replace;
     clearTimeout(timer);
     timer = setTimeout(() => {
-      const to = url(state, first);
-      if (to !== location.pathname + location.search) history[replace ? "replaceState" : "pushState"](null, "", to);
+      const to = url(state, only);
+      if (to !== location.pathname + location.search) history[isNew ? "pushState" : "replaceState"](null, "", to);
+      isNew = false;
       ask();
     }, later ? WAIT : 0);
+  }
+
+  // A question is one entry of the history however many keys it took: the first key after it was settled begins another.
+  function type() {
+    change({q: field.value, similar: ""}, {later: true, replace: !settled});
+    settled = false;
+    clearTimeout(settling);
+    settling = setTimeout(settle, SETTLED);
+  }
+
+  function settle() {
+    const redraw = drawAgain;
+    clearTimeout(settling);
+    settled = true;
+    drawAgain = null;
+    redraw?.();
+  }
+
+  // The word that is still being typed, of which nothing is said yet.
+  function unfinished() {
+    return settled || document.activeElement !== field ? "" : wordAt(field.value, field.selectionEnd ?? field.value.length);
   }
 
   async function ask() {
     giveUp.abort();
     giveUp = new AbortController();
     const mine = ++number, {signal} = giveUp, asked = state;
+    drawAgain = null;
     show();
+    const counted = count(asked, signal, () => mine === number);
     const slow = setTimeout(() => mine === number && (status.textContent = "…"), LATER);
     try {
-      await count(asked, signal);
-      if (!asked.q.trim() && !asked.similar) return mine === number && rest();
-      const [path, params] = request(asked, columns);
+      if (!asked.q.trim() && !asked.similar) {
+        const error = await counted;
+        if (error) throw error;
+        return mine === number && rest();
+      }
+      const [path, params] = request(asked);
       const found = await get(path, params, signal);
-      if (mine === number) draw(found, asked, path, params);
+      if (mine !== number) return;
+      draw(found, asked, path, params);
     } catch (error) {
       if (error.name === "AbortError" || mine !== number) return;
       status.textContent = "";
-      list.replaceChildren(problem(error, ask));
+      list.replaceChildren(problem(error, ask), ...widen(asked));
       results.replaceChildren(status, list);
     } finally {
       clearTimeout(slow);
     }
   }
 
-  // The filters' counts: of the rows that what is chosen leaves.
-  async function count(asked, signal) {
-    const facets = (where) => get("/facets", {index: asked.index, where, values: 8}, signal).then((found) => found.columns);
-    if (!columns.length) columns = await facets("");
-    const where = condition(asked, columns);
-    if (shownFor !== where) {
-      shown = where ? await facets(where) : columns;
-      shownFor = where;
+  // The filters, with how many of the answers have each value; gives what went wrong, which the answer to a question says, too.
+  async function count(asked, signal, isWanted) {
+    try {
+      const found = await get("/facets", facets(asked, VALUES), signal);
+      if (isWanted()) drawFilters(filters, found, asked, choose);
+      return null;
+    } catch (error) {
+      return error;
     }
-    drawFilters(filters, shown, asked, choose);
   }
 
   function choose(name, value) {
@@ -91,6 +122,12 @@ function search(view) {
   }
 
   function draw(found, asked, path, params) {
+    const word = unfinished(), told = make("div", {}, notes(found, word));
+    drawAgain = word ? () => told.replaceChildren(...notes(found, "")) : null;
+    if (!found.hits.length && list.parentNode && Object.keys(found.unknown ?? {}).some((one) => isWord(one, word))) {
+      drawAgain = () => draw(found, asked, path, params);
+      return;
+    }
     const groups = folded(found.hits, found.passages ?? []), largest = Math.max(1e-12, ...found.hits.map((one) => one.score));
     const act = {
       why: async (hit) => {
@@ -112,7 +149,7 @@ function search(view) {
       make("a", {href: `${path}?${new URLSearchParams(Object.entries(params).filter(([, value]) => value !== "" && value !== 0))}`}, "as JSON"),
     );
     list.replaceChildren(
-      ...notes(found, asked),
+      told,
       ...(groups.length
         ? [make("ol", {class: "hits"}, groups.map((one) => drawHit(one, act, largest)))]
         : [nothing(found, asked)]),
@@ -122,27 +159,32 @@ function search(view) {
   }
 
   // Words that nobody knows, with words spelled like them.
-  function notes(found, asked) {
-    return Object.entries(found.unknown ?? {}).map(([word, near]) =>
-      make("p", {class: "unknown"}, text(word, 80), found.by_words?.includes(word) ? " is asked for by words alone." : " has no vector.",
-        near.length ? [" Did you mean ", near.map((one, at) => [at ? ", " : "", make("button", {type: "button", onclick: () => change({q: asked.q.replace(word, one)})}, text(one, 80))]), "?"] : null));
+  function notes(found, word) {
+    return Object.entries(found.unknown ?? {}).filter(([one]) => !isWord(one, word)).map(([one, near]) =>
+      make("p", {class: "unknown"}, text(one, 80), found.by_words?.includes(one) ? " is asked for by words alone." : " has no vector.",
+        near.length ? [" Did you mean ", near.map((other, at) => [at ? ", " : "", make("button", {type: "button", onclick: () => change({q: replaced(state.q, one, other)})}, text(other, 80))]), "?"] : null));
+  }
+
+  // A way out where filters leave nothing, or do not fit.
+  function widen(asked) {
+    return asked.f.length || asked.where ? [make("p", {}, make("button", {type: "button", onclick: () => change({f: [], where: ""})}, "ask without filters"))] : [];
   }
 
   function nothing(found, asked) {
-    const narrowed = asked.f.length || asked.where;
-    return make("div", {class: "empty"}, make("p", {class: "lead"}, text(found.nothing?.message ?? "nothing was found")),
-      narrowed ? make("p", {}, make("button", {type: "button", onclick: () => change({f: [], where: ""})}, "ask without filters")) : null,
+    const ways = widen(asked);
+    return make("div", {class: "empty"}, make("p", {class: "lead"}, text(found.nothing?.message ?? "nothing was found")), ways,
       asked.mix !== "auto" ? make("p", {}, make("button", {type: "button", onclick: () => change({mix: "auto"})}, "ask by words and vectors as measured")) : null,
-      !narrowed && found.nothing?.hint ? make("p", {class: "hint"}, text(found.nothing.hint)) : null);
+      !ways.length && found.nothing?.hint ? make("p", {class: "hint"}, text(found.nothing.hint)) : null);
   }
 
-  field.addEventListener("input", () => change({q: field.value, similar: ""}, {later: true, replace: Boolean(state.q)}));
-  form.addEventListener("submit", (event) => (event.preventDefault(), change({q: field.value, similar: ""}, {replace: true})));
+  field.addEventListener("input", type);
+  field.addEventListener("blur", settle);
+  form.addEventListener("submit", (event) => (event.preventDefault(), change({q: field.value, similar: ""}, {replace: !settled || field.value === state.q}), settle()));
   form.elements.namedItem("docs").addEventListener("change", (event) => change({docs: event.target.checked}));
   form.elements.namedItem("where").addEventListener("change", (event) => change({where: event.target.value}));
   const index = form.elements.namedItem("index");
-  if (index?.tagName === "SELECT") index.addEventListener("change", () => ((columns = []), location.assign(url({...state, index: index.value, f: []}, null))));
-  addEventListener("popstate", () => ((state = read(location.search)), (state.index ||= first), (field.value = state.q), ask()));
+  if (index?.tagName === "SELECT") index.addEventListener("change", () => location.assign(url({...state, index: index.value, f: []}, null)));
+  addEventListener("popstate", () => ((state = {...read(location.search), index: served}), (field.value = state.q), (settled = true), ask()));
   walkByKeys(field, results);
   if (!state.q && !state.similar) field.focus();
   ask();

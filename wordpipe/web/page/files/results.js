@@ -1,5 +1,5 @@
 // The answers: titles and passages with their marked words, near duplicates folded, keys that walk through them.
-import {copy, make, text} from "./dom.js";
+import {copy, make, shown, text} from "./dom.js";
 import {drawWhy} from "./why.js";
 
 const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
@@ -34,7 +34,7 @@ function alike(some, others) {
 export function drawHit({hit, passage, others = []}, act, largest) {
   const title = passage?.title ?? (hit.title ? [[hit.title, false]] : []);
   const place = hit.line === null || hit.line === undefined ? String(hit.source ?? "") : `${hit.source}:${hit.line}`;
-  const body = make("p", {class: "text"});
+  const body = make("p", {class: "text", dir: "auto"});
   const node = make("li", {class: "hit", tabindex: "-1"});
   const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
   const panel = make("div", {class: "panel", hidden: true});
@@ -42,10 +42,7 @@ export function drawHit({hit, passage, others = []}, act, largest) {
 
   const drawText = () => {
     const pieces = passage && !whole ? passage.pieces : [[hit.text ?? "", false]];
-    body.replaceChildren(make(
-      "bdi", {}, passage?.before && !whole ? "… " : null, pieces.map(([piece, isMarked]) => make(isMarked ? "mark" : "span", {}, text(piece, 20_000))),
-      passage?.after && !whole ? " …" : null,
-    ));
+    body.replaceChildren(...[passage?.before && !whole ? "… " : "", ...marked(pieces, 20_000), passage?.after && !whole ? " …" : ""].filter(Boolean));
   };
   drawText();
   const open = async () => {
@@ -65,7 +62,7 @@ export function drawHit({hit, passage, others = []}, act, largest) {
   node.append(
     ...[
       title.some(([piece]) => piece.trim())
-        ? make("h2", {class: "title"}, make("bdi", {}, cutPieces(title, TITLE).map(([piece, isMarked]) => make(isMarked ? "mark" : "span", {}, text(piece, TITLE)))))
+        ? make("h2", {class: "title", dir: "auto"}, marked(cutPieces(title, TITLE), TITLE))
         : null,
       body,
       make("p", {class: "about"},
@@ -84,6 +81,11 @@ export function drawHit({hit, passage, others = []}, act, largest) {
     ].filter(Boolean),
   );
   return node;
+}
+
+// Pieces of one text, in its one direction: an element for each would lay them out from left to right.
+function marked(pieces, most) {
+  return pieces.map(([piece, isMarked]) => (isMarked ? make("mark", {}, shown(piece, most)) : shown(piece, most)));
 }
 
 function copyButton(value, what, shown) {

@@ -23,12 +23,12 @@ function chosen(written) {
   }
 }
 
-// The URL of a state; what is as it is by itself is left out.
-export function url(state, first) {
+// The URL of a state; what is as it is by itself is left out, the index where it is the only one.
+export function url(state, only) {
   const given = new URLSearchParams();
   if (state.similar) given.set("similar", state.similar);
   else if (state.q) given.set("q", state.q);
-  if (state.index && state.index !== first) given.set("index", state.index);
+  if (state.index && state.index !== only) given.set("index", state.index);
   if (state.k !== K) given.set("k", state.k);
   if (state.mix !== "auto") given.set("mix", state.mix);
   if (state.docs) given.set("docs", "1");
@@ -39,8 +39,8 @@ export function url(state, first) {
 }
 
 // The endpoint and the parameters that answer a state.
-export function request(state, columns, more = {}) {
-  const params = {index: state.index, k: state.k, where: condition(state, columns), format: "json"};
+export function request(state, more = {}) {
+  const params = {index: state.index, k: state.k, ...narrowed(state), format: "json"};
   if (state.similar) return ["/similar", {...params, row: state.similar}];
   return ["/search", {q: state.q, ...params, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...mixed(state.mix), ...more}];
 }
@@ -52,21 +52,33 @@ function mixed(mix) {
   return {mode: "hybrid", weight: Number(mix) / 10};
 }
 
-// What `where` says: one of the chosen values of a column, in every column that has some, and the condition that was typed.
-export function condition(state, columns) {
-  const lists = new Set(columns.filter((one) => /list|\[\]/.test(one.type)).map((one) => one.name));
-  const parts = new Map();
-  for (const [name, value] of state.f) {
-    const column = `"${name.replaceAll('"', '""')}"`;
-    const literal = typeof value === "string" ? `'${value.replaceAll("'", "''")}'` : String(value);
-    const said = value === null ? `${column} is null` : lists.has(name) ? `${literal} in ${column}` : `${column} = ${literal}`;
-    parts.set(name, [...(parts.get(name) ?? []), said]);
-  }
-  const all = [...parts.values()].map((some) => `(${some.join(" or ")})`);
-  const typed = state.where.trim();
-  if (typed) all.push(all.length ? `(${typed})` : typed);
-  return all.join(" and ");
+// What `/facets` is asked for a state: the values that are left, among the answers to the question where it is asked by words.
+export function facets(state, values) {
+  const isAsked = !state.similar && state.mix !== "10";
+  return {index: state.index, values, q: isAsked ? state.q.trim() : "", ...narrowed(state)};
 }
 
-// Whether two states ask for the same filters, whatever is asked.
-export const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+// The filters: chosen values, of which those of one column are alternatives, and the condition that was typed.
+function narrowed(state) {
+  return {where: state.where.trim(), f: state.f.length ? JSON.stringify(state.f) : ""};
+}
+
+const RUN = /[\p{L}\p{N}\p{M}_]/u;
+const plain = (word) => word.normalize("NFKC").toLowerCase();
+
+// A question with another word in the place of one, which is found in whatever case, and only as a whole word.
+export function replaced(question, word, other) {
+  const escaped = word.replace(/[.*+?^${}()|[\]\\\/-]/g, "\\$&");
+  const whole = new RegExp(`(?<!${RUN.source})${escaped}(?!${RUN.source})`, "giu");
+  const found = question.replace(whole, () => other);
+  if (found !== question) return found;
+  return question.replace(/[\p{L}\p{N}\p{M}_]+/gu, (one) => (plain(one) === plain(word) ? other : one));
+}
+
+// The word of a text that a caret stands in or behind; nothing where it stands between words.
+export function wordAt(text, caret) {
+  const before = text.slice(0, caret).match(/[\p{L}\p{N}\p{M}_'’-]*$/u)[0], after = text.slice(caret).match(/^[\p{L}\p{N}\p{M}_'’-]*/u)[0];
+  return before ? plain(before + after) : "";
+}
+
+export const isWord = (word, other) => plain(word) === plain(other);
