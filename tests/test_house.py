@@ -253,12 +253,21 @@ SMALL_FILES: dict[str, str] = {}
 """File of fewer than 60 lines → why it is one of its own."""
 
 
+LARGE_FILES = {
+    "search/bm25.py": "BM25 over an inverted index: scores, feedback, suggestions and what explains a score",
+    "stages/search/query.py": "an opened index that answers: modes, feedback, what is not known, why a hit was found",
+}
+"""File of more than 500 lines → its one idea, which parts of it would not tell."""
+
+
 def test_files_are_whole_ideas():
     """60 to 500 lines, most of them 100 to 400; faces and families are as long as what they list."""
     wrong = []
     for path in FILES:
         small_is_fine = path.name in ("__init__.py", "__main__.py", "settings.py") or shown(path) in SMALL_FILES
-        if n_lines(path) > 500 or (n_lines(path) < 60 and not small_is_fine and path.parent.name not in FAMILIES):
+        if (n_lines(path) > 500 and shown(path) not in LARGE_FILES) or (
+            n_lines(path) < 60 and not small_is_fine and path.parent.name not in FAMILIES
+        ):
             wrong.append(f"{shown(path)}: {n_lines(path)} lines")
     assert not wrong, "\n".join(wrong)
 
