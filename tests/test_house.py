@@ -254,8 +254,8 @@ SMALL_FILES: dict[str, str] = {}
 
 
 LARGE_FILES = {
-    "search/bm25.py": "BM25 over an inverted index: scores, feedback, suggestions and what explains a score",
-    "stages/search/query.py": "an opened index that answers: modes, feedback, what is not known, why a hit was found",
+    "wordpipe/search/bm25.py": "BM25 over an inverted index: scores, feedback, suggestions and what explains a score",
+    "wordpipe/stages/search/query.py": "an opened index that answers: modes, feedback, what is not known, why a hit was found",
 }
 """File of more than 500 lines → its one idea, which parts of it would not tell."""
 
