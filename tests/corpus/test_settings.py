@@ -17,14 +17,12 @@ from wordpipe.errors import ConfigError
         ({"documents": "line", "first_line_title": True}, "documents = file or block"),
         ({"metadata": ["a:integer"]}, "'a:integer'"),
         ({"metadata": ["a", "b"], "no_metadata": True}, "give one of them"),
-        ({"tags_field": "a", "label_field": "a"}, "one field cannot be two things: a"),
         ({"metadata": ["a", "a:int"]}, "different names"),
         ({"max_document_bytes": 10}, "greater than or equal to 1024"),
         ({"bad_bytes": "ignore"}, "'replace', 'skip' or 'fail'"),
         ({"document": "line"}, "unknown setting 'document'"),
         ({"parallel": True, "text_b": "en", "documents": "block"}, "of which text_b, documents says nothing"),
         ({"parallel": True, "format": "tsv"}, "of which format says nothing"),
-        ({"text_field": "de", "text_b": "de"}, "one field cannot be two things: de"),
     ],
 )
 def test_wrong_settings_are_refused_with_the_bound(values, message):
@@ -49,9 +47,10 @@ def test_settings_import_nothing_heavy():
     assert not {"numpy", "pyarrow", "torch", "regex", "blake3", "zstandard"} & set(loaded)
 
 
-def test_fields_that_other_settings_name_are_kept_once():
-    settings = IngestSettings(metadata=("key", "body", "year:int"), id_field="key", text_field="body")
-    assert settings.metadata_types == {"year": "int"}
+def test_a_field_that_is_shown_under_its_name_anyway_is_kept_once():
+    settings = IngestSettings(metadata=("key", "body", "title", "year:int"), id_field="key", text_field="body")
+    assert settings.metadata_types == {"key": None, "year": "int"}  # by which one asks for it
+    assert IngestSettings(metadata=("id", "label"), id_field="id", label_field="label").metadata_types == {}
 
 
 def test_pairs_are_asked_for_by_a_field_or_two_files_and_change_no_other_recipe():

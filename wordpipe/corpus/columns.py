@@ -37,6 +37,23 @@ _PYTHON = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "str": 
 _PARAMETERS = re.compile(r"(timestamp|decimal128|decimal256|decimal32|decimal64|fixed_size_binary)[\[(](.*)[\])]")
 
 
+class RepeatedFieldError(ValueError):
+    """An object has a key twice: its name."""
+
+
+def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The names and values of an object as a dict, of JSON's too.
+
+    Raises:
+        RepeatedFieldError: a name comes twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise RepeatedFieldError(next(repr(name[:100]) for name in found if names.count(name) > 1))
+    return found
+
+
 def kinds_of(values: Iterable[Any]) -> set[str]:
     """The kinds of some values: none of None, `list ` of lists without an item, `inexact` too where no float is an integer."""
     values = values if isinstance(values, (list, tuple)) else [*values]
@@ -188,6 +205,9 @@ def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
     """The values of a column: Python's where they are exact, Arrow scalars else; nested ones as lists and dicts.
 
     A value of a dictionary that comes often is one object: a string of 20 MB in 60 rows takes 20 MB.
+
+    Raises:
+        RepeatedFieldError: a struct has two fields of one name, or a map a key twice.
     """
     kind = column.type
     if isinstance(column, pa.ExtensionArray):
@@ -208,13 +228,16 @@ def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
         parts = [natives(column.field(number), strings) for number in range(kind.num_fields)]
         names = [kind.field(number).name for number in range(kind.num_fields)]
         rows = (
-            (dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)) if parts else ({} for _ in column)
+            (without_repeats([*zip(names, row, strict=True)]) for row in zip(*parts, strict=True))
+            if parts
+            else ({} for _ in column)
         )
         return [row if valid else None for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
     if pa.types.is_map(kind):
         entries = natives(pa.ListArray.from_arrays(column.offsets, _entries(column)), strings)
         whole = zip(entries, column.is_valid().to_pylist(), strict=True)
-        return [{text_of(one["key"]): one["value"] for one in some or ()} if valid else None for some, valid in whole]
+        return [without_repeats([(text_of(one["key"]), one["value"]) for one in some or ()]) if valid else None
+                for some, valid in whole]  # fmt: skip
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return strings(column.cast(pa.large_binary()))
     if kind in _PYTHON.values() or pa.types.is_null(kind):

@@ -4,15 +4,18 @@ A record that cannot be read stops the ingest, or is left out, counted and told 
 """
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from wordpipe.corpus.columns import text_of
+from wordpipe.corpus.columns import RepeatedFieldError, text_of, without_repeats
 from wordpipe.corpus.decode import Decoder
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.settings import IngestSettings, MetadataType
@@ -22,6 +25,7 @@ _TRUE, _FALSE = {"true", "yes", "1", "t", "y"}, {"false", "no", "0", "f", "n"}
 _USUAL_IDS = ("id", "_id")
 HEAD_RECORDS, HEAD_CHARS = 100, 1 << 20  # of a source, looked at before the first record is made
 _SHOWN = 60  # characters of a wrong value
+_FLOAT_SCALARS = (pa.HalfFloatScalar, pa.FloatScalar, pa.DoubleScalar)
 _NEAR, _LISTED = (
     3,
     20,
@@ -45,8 +49,9 @@ class Fields:
         self._id = None if settings.id_field in ("auto", "none") else settings.id_field
         self._casts = settings.metadata_types
         self._limited = bool(self._casts) or settings.no_metadata
-        self._named = {settings.text_field, settings.title_field, *self._own.values(), *self._casts}
-        self._named |= {self._id} if self._id else set()
+        self._taken = {settings.text_field, settings.title_field, *self._own.values()}
+        self._taken |= {self._id} if self._id else set()
+        self._named = self._taken | {*self._casts}
 
     def columns(self, first: list[str]) -> tuple[list[str], bool]:
         """The names of a table's columns, and whether its first row is a header, which holds them.
@@ -99,8 +104,18 @@ class Fields:
                 "name the right one with --text-field",
             )
             hint += _NUMBERED if first_row else ""
+            if near := [name for name in found if name.strip().lower() == self.settings.text_field.strip().lower()]:
+                hint = f"names are compared letter by letter: did you mean --text-field {near[0]!r}?"
             raise InputError(what, where=self.source, got=_listed(found, first_row=first_row), hint=hint)
-        if twice := sorted(name for name in self._named if found.count(name) > 1):
+        self.refuse_repeated(name for name in found if name in self._named)
+
+    def refuse_repeated(self, names: Iterable[str]) -> None:
+        """Raise where a table has two columns of one name: the values of one of them would be lost.
+
+        Raises:
+            InputError: names the column.
+        """
+        if twice := sorted(name for name, number in Counter(names).items() if number > 1):
             raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one of them")
 
     def require_target(self, names: Iterable[str], *, first_row: bool = False) -> None:
@@ -140,6 +155,7 @@ class Fields:
             taken = self._named - {*self._casts}
             if values and name not in taken and all(_is_id(value) for value in values):
                 self._id = name
+                self._taken.add(name)
                 self.ledger.notes[f"each record's id is its field {name!r} (--id-field)"] = None
                 return
 
@@ -149,7 +165,10 @@ class Fields:
         return not self._limited or name in self._named or may_be_id
 
     def record(self, values: dict[str, Any], line: int, width: int = 0) -> Record | None:
-        """The record of these fields, or None (counted) where it has no text or is left out. It takes the fields it uses away.
+        """The record of these fields, or None (counted) where it has no text or is left out.
+
+        One field may be several things: a name that is the title and the id. What is one of these is no further column,
+        unless a setting asks for it as one.
 
         Args:
             values: the fields by name.
@@ -162,7 +181,8 @@ class Fields:
         ledger, settings = self.ledger, self.settings
         if not values.keys() <= ledger.fields_seen.keys():
             ledger.see_fields(values, self._named)
-        text, title = values.pop(settings.text_field, None), values.pop(settings.title_field, None)
+        values = {name: self._there(value, name, line) for name, value in values.items()}
+        text, title = values.get(settings.text_field), values.get(settings.title_field)
         if text is None:
             ledger.add("documents_read")
             ledger.add("documents_dropped_no_text")
@@ -176,9 +196,13 @@ class Fields:
         own: dict[str, Any] = {}
         if (self._own or self._id) and not self._fill(own, values, line, text, tidy):
             return None
-        if self._limited:
-            values = {name: self._convert(values.get(name), kind, name, line) for name, kind in self._casts.items()}
-            values.pop(self._id or "", None)
+        if self._limited:  # an id that was found goes by the type of its entry, and is no other column
+            casts = (
+                (name, kind) for name, kind in self._casts.items() if name != self._id or name == settings.id_field
+            )
+            values = {name: self._convert(values.get(name), kind, name, line) for name, kind in casts}
+        else:
+            values = {name: value for name, value in values.items() if name not in self._taken}
         title = None if title is None else self._as_text(title).strip() or None
         return Record(
             text=tidy,
@@ -193,6 +217,31 @@ class Fields:
             beside="" if own.get("record_id") is not None else _beside(title, values, own),
         )
 
+    def _there(self, value: Any, name: str, line: int) -> Any:
+        """A value, without numbers that are none (NaN) or have no end, which are counted: these are None, in lists too."""
+        if type(value) in (str, int) or value is None:
+            return value
+        try:
+            return self._finite(value, name, line)
+        except RecursionError:
+            self.ledger.add_named("values_left_out", "(nested too deep)")
+            return None
+
+    def _finite(self, value: Any, name: str, line: int) -> Any:
+        kind = type(value)
+        if kind is list:
+            is_flat = {float, list, dict, *_FLOAT_SCALARS}.isdisjoint(map(type, value))
+            return value if is_flat else [self._finite(item, name, line) for item in value]
+        if kind is dict:
+            return {key: self._finite(item, name, line) for key, item in value.items()}
+        number = value.as_py() if kind in _FLOAT_SCALARS else value
+        if type(number) is not float or math.isfinite(number):
+            return value
+        self.ledger.add_named("values_not_finite", name)
+        message = "values that are no finite number (NaN, Infinity) are left empty, first"
+        self.ledger.warn("not_finite", f"{message} {name!r} in {self.source}:{line}")
+        return None
+
     def bad(self, reason: str, what: str, line: int, *, place: str = "", **more: Any) -> None:
         """Leave out a record that cannot be read, or stop; its place is its line, unless another is given.
 
@@ -206,11 +255,17 @@ class Fields:
             raise error
         self.ledger.skip(reason, error.message)
 
+    def bad_repeated(self, error: RepeatedFieldError, line: int, *, place: str = "") -> None:
+        """Leave out a record of which an object has a key twice, or stop: it would be lost what one of the two says."""
+        self.bad(
+            "repeated_key", "a key occurs twice in an object", line, place=place, got=error, hint="rename one of them"
+        )
+
     def _fill(self, own: dict[str, Any], values: dict[str, Any], line: int, text: str, tidy: str) -> bool:
         """Put the columns of ours that fields fill into `own`; False where the record is left out."""
         if self._id is not None:
-            value = values.pop(self._id, None)
-            if self._id in self._casts:
+            value = values.get(self._id)
+            if self._id in self._casts and self.settings.id_field == "auto":
                 value = self._convert(value, self._casts[self._id], self._id, line)
             if value is None:
                 self.ledger.add("records_without_id")
@@ -225,7 +280,7 @@ class Fields:
                 return False
             own["record_id"] = value if value is None or type(value) is int else self._as_text(value)
         for column, name in self._own.items():
-            value = values.pop(name, None)
+            value = values.get(name)
             if value is None:
                 own[column] = None
             elif column == "spans":
@@ -258,7 +313,11 @@ class Fields:
         return spans
 
     def tidied(self, value: Any) -> Any:
-        """A value of JSON, or a record, with all its strings as the corpus has strings."""
+        """A value of JSON, or a record, with all its strings as the corpus has strings.
+
+        Raises:
+            RepeatedFieldError: two names of an object become one.
+        """
         try:
             return self._tidied(value)
         except RecursionError:
@@ -271,7 +330,7 @@ class Fields:
         if isinstance(value, list):
             return [self._tidied(item) for item in value]
         if isinstance(value, dict):
-            return {self.decoder.string(name): self._tidied(item) for name, item in value.items()}
+            return without_repeats([(self.decoder.string(name), self._tidied(item)) for name, item in value.items()])
         return value
 
     def _as_text(self, value: Any) -> str:
@@ -285,7 +344,7 @@ class Fields:
             if kind == "str":
                 return self._as_text(value)
             value = value.as_py() if isinstance(value, pa.Scalar) else value
-            return {"int": _integer, "float": float, "bool": _boolean, "date": _date}[kind](value)  # type: ignore[operator]
+            return {"int": _integer, "float": _float, "bool": _boolean, "date": _date}[kind](value)
         except (TypeError, ValueError, OverflowError):
             self.ledger.add_named("metadata_not_converted", name)
             message = (
@@ -327,11 +386,21 @@ def _shown(value: Any) -> str:
 
 
 def _integer(value: Any) -> int:
-    """A 64-bit integer; 3.0 is one, 3.5 is none."""
-    number = int(value) if isinstance(value, (int, str)) else float(value)
-    if number != int(number) or not -(2**63) <= number < 2**63:
+    """A 64-bit integer, exactly, however a program writes it: 3, "3.0", "3e2"; 3.5 is none."""
+    try:
+        number = Decimal(value) if isinstance(value, (str, Decimal)) else value
+        is_whole = number == number and -(2**63) <= number < 2**63 and number == int(number)
+    except InvalidOperation:
+        raise ValueError from None
+    if not is_whole:
         raise ValueError
     return int(number)
+
+
+def _float(value: Any) -> float:
+    if not math.isfinite(number := float(value)):
+        raise ValueError
+    return number
 
 
 def _date(value: Any) -> pa.Scalar:

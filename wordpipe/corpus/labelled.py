@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, Literal, get_args
 
+from wordpipe.corpus.columns import RepeatedFieldError, without_repeats
 from wordpipe.corpus.decode import BLOCK, Decoder
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.fields import Fields
@@ -210,8 +211,11 @@ def squad_records(parts: Iterable[str], fields: Fields, *, longest: int) -> Iter
     Raises:
         InputError: no JSON, or of another shape; an answer that does not stand where it says.
     """
-    number = 0
-    for place, article in enumerate(_articles(_JsonText(parts, fields.source, longest)), start=1):
+    number, text = 0, _JsonText(parts, fields.source, longest)
+    for place, article in enumerate(_articles(text), start=1):
+        if text.repeated is not None:
+            fields.bad_repeated(text.repeated, place, place=f"article {place}")
+            continue
         paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
         if not isinstance(paragraphs, list):
             fields.bad(
@@ -311,6 +315,8 @@ class _JsonText:
     def __init__(self, parts: Iterable[str], source: str, longest: int) -> None:
         self._parts, self._source, self._longest = iter(parts), source, longest
         self._text, self._at, self._lines = "", 0, 0
+        self.repeated: RepeatedFieldError | None = None  # a key that an object of the last value has twice
+        self._decoder = json.JSONDecoder(object_pairs_hook=self._object)
 
     def peek(self) -> str:
         """The next character that is no white space; nothing at the end."""
@@ -342,9 +348,9 @@ class _JsonText:
         """The next value. Raises InputError: it is none, too long, or nested too deep."""
         self.peek()
         while True:
-            held = len(self._text) - self._at
+            held, self.repeated = len(self._text) - self._at, None
             try:
-                value, end = json.JSONDecoder().raw_decode(self._text, self._at)
+                value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 if held > self._longest:
                     expected, hint = f"at most {self._longest} bytes", "raise --max-document-bytes"
@@ -360,6 +366,13 @@ class _JsonText:
                 continue  # a number may go on
             self._at = min(end, len(self._text))
             return value
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        try:
+            return without_repeats(pairs)
+        except RepeatedFieldError as error:
+            self.repeated = error
+            return dict(pairs)
 
     def error(self, what: str, *, at: int | None = None, **more: Any) -> InputError:
         """An error that says where the reading is."""

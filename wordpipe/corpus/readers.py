@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, Literal, TypeAlias, cast
 
+from wordpipe.corpus.columns import RepeatedFieldError, without_repeats
 from wordpipe.corpus.decode import (
     Decoder,
     ExpansionLimit,
@@ -27,6 +28,7 @@ from wordpipe.corpus.sources import Source
 from wordpipe.corpus.tables import memory_records, parquet_records
 from wordpipe.errors import InputError
 
+_JSON = json.JSONDecoder(object_pairs_hook=without_repeats)
 _LINE_FACTOR = 4  # a line of JSON may be this much longer than its text: escapes, other fields
 
 
@@ -290,7 +292,10 @@ def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple
         if line.isspace():
             continue
         try:
-            values = json.loads(line.rstrip("\r\n"))  # of a line that was cut off its end is what is wrong
+            values = _JSON.decode(line.rstrip("\r\n"))  # of a line that was cut off its end is what is wrong
+        except RepeatedFieldError as error:
+            fields.bad_repeated(error, number)
+            continue
         except (ValueError, RecursionError) as error:
             got: object = error
             if isinstance(error, json.JSONDecodeError):  # to which every line is the first
@@ -302,7 +307,11 @@ def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple
             continue
         if "\\" in line and _NOT_TIDY.search(line):
             text = {name: values.pop(name) for name in (fields.settings.text_field,) if name in values}
-            values = text | (fields.tidied(values) or {})  # the text is made tidy later, with the spans in it
+            try:
+                values = text | (fields.tidied(values) or {})  # the text is made tidy later, with the spans in it
+            except RepeatedFieldError as error:
+                fields.bad_repeated(error, number)
+                continue
         yield number, len(line), values
 
 

@@ -131,11 +131,15 @@ class IngestSettings(Settings):
 
     @property
     def metadata_types(self) -> dict[str, MetadataType | None]:
-        """Name and type of each field that was asked for, in the order given; None: of the type that its values have."""
+        """Name and type of each field that was asked for, in the order given; None: of the type that its values have.
+
+        A text, and a field that is a column of ours of the same name already, are none of them.
+        """
         found = [_ENTRY.fullmatch(entry) for entry in self.metadata]
         types = {match["name"] or match["plain"]: match["type"] for match in found if match}
-        kept_anyway = {self.text_field, self.title_field, self.id_field, *self.own_fields.values()}
-        return {name: kind for name, kind in types.items() if name not in kept_anyway}  # type: ignore[misc]
+        shown = {"title": self.title_field, "id": self.id_field, **self.own_fields}
+        texts = (self.text_field, self.text_b)
+        return {name: kind for name, kind in types.items() if shown.get(name) != name and name not in texts}  # type: ignore[misc]
 
     @property
     def own_fields(self) -> dict[str, str]:
@@ -199,9 +203,6 @@ class IngestSettings(Settings):
                 raise ValueError(
                     f"parallel reads two files of lines, of which {', '.join(extra)} says nothing: leave it out"
                 )
-        named = [self.text_field, self.id_field, *self.own_fields.values()]
-        if twice := sorted(name for name in {*named} if named.count(name) > 1):
-            raise ValueError(f"one field cannot be two things: {twice[0]}")
         if self.format in ("conll", "squad", "label-first"):
             names = ("text_field", "text_b", "label_field", "tags_field", "spans_field")
             if extra := [name for name in names if getattr(self, name) != type(self).model_fields[name].default]:

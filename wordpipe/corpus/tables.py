@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.corpus.columns import natives, text_of
+from wordpipe.corpus.columns import RepeatedFieldError, Strings, natives, text_of, without_repeats
 from wordpipe.corpus.decode import ExpansionLimit
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.fields import HEAD_RECORDS, Fields
@@ -84,11 +84,8 @@ def _parquet_batches(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> 
         fields.require_text(names)
         fields.require_target(names)
         fields.ledger.see_fields(names, names)
-        wanted = [name for name in names if fields.wants(name) and names.count(name) == 1]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            fields.ledger.warn(
-                "twice", f"fields that occur twice in {fields.source} are not carried: {', '.join(twice)}"
-            )
+        wanted = [name for name in names if fields.wants(name)]
+        fields.refuse_repeated(wanted)
         leaves = [about.schema.column(number) for number in range(about.num_columns)]
         texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
         _refuse_bomb(about, limit)
@@ -126,11 +123,14 @@ def _values(column: pa.Array, fields: Fields, before: int) -> list[Any]:
     """Values of a column, which `before` rows precede in the file.
 
     Strings go by the policy for bad bytes, because Parquet files are not checked for UTF-8.
+
+    Raises:
+        InputError: a struct has two fields of one name, or a map a key twice.
     """
     flat = column.dictionary if pa.types.is_dictionary(column.type) else column
     if not (pa.types.is_string(flat.type) or pa.types.is_large_string(flat.type)):
-        return natives(column, lambda some: [fields.decoder.value(v, line=before + 1) if v is not None else None
-                                             for v in some.to_pylist()])  # fmt: skip
+        return _natives(column, fields, lambda some: [fields.decoder.value(v, line=before + 1) if v is not None else None
+                                                      for v in some.to_pylist()])  # fmt: skip
     if flat is column:
         values = column.cast(pa.large_binary()).to_pylist()
         return [None if v is None else fields.decoder.value(v, line=n) for n, v in enumerate(values, before + 1)]
@@ -143,34 +143,80 @@ def _values(column: pa.Array, fields: Fields, before: int) -> list[Any]:
     return [found[number] for number in numbers]
 
 
+def _natives(column: Any, fields: Fields, *strings: Strings) -> list[Any]:
+    """The values of an array; or of a column of which Arrow makes none, each as `_known` has it."""
+    try:
+        return natives(column, *strings) if isinstance(column, pa.Array) else [_known(value) for value in column]
+    except RepeatedFieldError as error:
+        what, hint = "a key occurs twice in an object of a column", "rename one of them"
+        raise InputError(what, where=fields.source, got=error, hint=hint) from None
+
+
 def _frame_values(frame: Any, fields: Fields) -> Iterator[tuple[int, dict[str, Any]]]:
     """Number and fields of each row of a data frame, an Arrow table or a reader of batches."""
+    chunks = _pandas_chunks(frame, fields) if hasattr(frame, "iloc") else _arrow_chunks(frame, fields)
+    number = 0
+    for names, columns in chunks:
+        for row in zip(*columns, strict=True):
+            number += 1
+            try:
+                values = {name: fields.tidied(value) for name, value in zip(names, row, strict=True)}
+            except RepeatedFieldError as error:
+                fields.bad_repeated(error, number)
+                continue
+            yield number, values
+
+
+_Chunk = tuple[list[str], list[list[Any]]]
+"""Names of columns, and the values that each has in some rows."""
+
+
+def _arrow_chunks(frame: Any, fields: Fields) -> Iterator[_Chunk]:
     try:
         if hasattr(frame, "__arrow_c_stream__"):
             batches: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(frame)
-        elif hasattr(frame, "__arrow_c_array__"):
-            batches = [pa.record_batch(frame)]
         else:
-            batches = pa.Table.from_pandas(frame, preserve_index=False).to_batches()
+            batches = [pa.record_batch(frame)]
     except (pa.ArrowException, TypeError, ValueError):
-        if not hasattr(frame, "itertuples"):  # one column: a Series, an Arrow array
-            what, hint = "one column is no table", f'name it: series.to_frame("{fields.settings.text_field}")'
-            raise InputError(what, where=fields.source, got=type(frame).__name__, hint=hint) from None
-        # a column of a frame that holds this and that
-        names = [str(name) for name in frame.columns]
-        rows = (dict(zip(names, row, strict=True)) for row in frame.itertuples(index=False, name=None))
-        yield from _dict_values(rows, fields)
-        return
-    number = 0
+        raise _no_table(frame, fields) from None
     for batch in batches:
         names = [fields.decoder.string(name) for name in batch.schema.names]
         kept = [place for place, name in enumerate(names) if not name.startswith("__index_level_")]
+        names = [names[place] for place in kept]
+        fields.refuse_repeated(filter(fields.wants, names))
         for start in range(0, len(batch), _ROWS):
             some = batch.slice(start, _ROWS)
-            columns = [natives(some.column(place)) for place in kept]
-            for row in zip(*columns, strict=True):
-                number += 1
-                yield number, {names[place]: fields.tidied(value) for place, value in zip(kept, row, strict=True)}
+            yield names, [_natives(some.column(place), fields) for place in kept]
+
+
+def _pandas_chunks(frame: Any, fields: Fields) -> Iterator[_Chunk]:
+    """The columns of a frame of pandas, those of a named index too; each by itself, as some hold this and that."""
+    if not hasattr(frame, "columns"):
+        raise _no_table(frame, fields)
+    named = [(name, frame.iloc[:, place]) for place, name in enumerate(frame.columns)]
+    if not hasattr(frame.index, "step"):  # a range is no column
+        levels = enumerate(frame.index.names)
+        named += [(name, frame.index.get_level_values(place)) for place, name in levels if name is not None]
+    names = [fields.decoder.string(str(name)) for name, _ in named]
+    fields.refuse_repeated(filter(fields.wants, names))
+    columns = [_pandas_column(values) for _, values in named]
+    for start in range(0, len(frame), _ROWS):
+        some = [column[start : start + _ROWS] for column in columns]
+        yield names, [_natives(one, fields) for one in some]
+
+
+def _pandas_column(values: Any) -> Any:
+    """A column as an Arrow array, in which NaN is missing; as it is, where Arrow has no type that holds all its values."""
+    try:
+        found = pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return values
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _no_table(frame: Any, fields: Fields) -> InputError:
+    what, hint = "one column is no table", f'name it: series.to_frame("{fields.settings.text_field}")'
+    return InputError(what, where=fields.source, got=type(frame).__name__, hint=hint)
 
 
 def _dict_values(rows: Iterable[Any], fields: Fields) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -182,32 +228,52 @@ def _dict_values(rows: Iterable[Any], fields: Fields) -> Iterator[tuple[int, dic
             what = "an item is no mapping of field names to values"
             fields.bad("not_object", what, number, got=type(row).__name__, hint=hint)
             continue
-        values = {str(name): _known(value) for name, value in row.items()}
-        text = values.pop(text_field, None)
-        values = fields.tidied(values) or {}
+        try:
+            values = _known(row)
+            text = values.pop(text_field, None)
+            values = fields.tidied(values) or {}
+        except RepeatedFieldError as error:
+            fields.bad_repeated(error, number)
+            continue
         yield number, values if text is None else {text_field: text, **values}
 
 
 def _known(value: Any) -> Any:
-    """A value of a program as JSON has it, or as an Arrow scalar; as text where neither has it."""
-    if value is None or type(value) in (str, int, float, bool) or isinstance(value, pa.Scalar):
+    """A value of a program as JSON has it, or as an Arrow scalar; as text where neither has it. NaN is how they say: none.
+
+    Raises:
+        RepeatedFieldError: two names of a mapping are one as text.
+    """
+    if value is None or type(value) in (str, int, bool) or isinstance(value, pa.Scalar):
         return value
+    if type(value) is float:
+        return None if value != value else value
     if isinstance(value, Mapping):
-        return {str(name): _known(item) for name, item in value.items()}
+        return without_repeats([(str(name), _known(item)) for name, item in value.items()])
     if isinstance(value, (list, tuple, set, frozenset)):
         items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
         return [_known(item) for item in items]
-    if isinstance(value, np.ndarray):
-        return _known(value.tolist())
-    if isinstance(value, (np.bool_, np.integer, np.floating, np.str_)):
-        return value.item()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _known_of_numpy(value)
     if type(value).__name__ in ("NAType", "NaTType"):  # of pandas: no value
         return None
     if isinstance(value, (str, int, float)):  # of a class made from one
-        return next(kind(value) for kind in (str, int, float) if isinstance(value, kind))
-    if isinstance(value, _EXACT_TYPES):
-        try:
-            return pa.scalar(value)
-        except (pa.ArrowException, ValueError):
-            return str(value)
-    return str(value)
+        return next(_known(kind(value)) for kind in (str, int, float) if isinstance(value, kind))
+    return _exact(value) if isinstance(value, _EXACT_TYPES) else str(value)
+
+
+def _known_of_numpy(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _known([*value] if value.dtype.kind in "mM" else value.tolist())  # which of times are numbers
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return None if np.isnat(value) else pa.scalar(value)
+    return _known(value.item()) if isinstance(value, (np.bool_, np.integer, np.floating, np.str_)) else str(value)
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, Decimal) and not value.is_finite():
+        return None if value.is_nan() else float(value)
+    try:
+        return pa.scalar(value)
+    except (pa.ArrowException, ValueError):
+        return str(value)

@@ -7,6 +7,7 @@ that hold text, title and id are written down.
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ _IDS = (
 _TABLES = ("jsonl", "csv", "tsv", "parquet")  # formats of records
 _FEW_FILES = 20  # of text: what one file says of itself is then parted at its blank lines
 _SHORT_RECORD = 1500  # characters: a record is then one passage
+_NO_NUMBER = re.compile(r"[+-]?(0\d|nan|inf)|.*_", re.IGNORECASE)
 _SHORT_ID = 40  # characters
 
 
@@ -161,7 +163,8 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
         named_there = {entry.rpartition(":")[0] or entry for entry in chosen["metadata"]}
         others = tuple(field.name for field in left if field.name not in named_there)
     chosen["unit"] = "document" if text.length <= _SHORT_RECORD else "window"
-    keys = [one.name for one in left if one.distinct and one.is_full and one.length <= _SHORT_ID and _metadata(one)]
+    able = [*left, *([title] if title is not None else [])]  # of many tables the name is what tells rows apart
+    keys = [one.name for one in able if one.distinct and one.is_full and one.length <= _SHORT_ID and _metadata(one)]
     return chosen, others, records.name, keys[0] if keys and record_id is None else None
 
 
@@ -245,10 +248,12 @@ def _field(name: str, values: Sequence[Any], records: int, *, from_text: bool) -
 
 
 def _parsed(text: str) -> str | int | float:
-    """A number where the text of a cell is one."""
+    """A number where the text of a cell is one, and says no more than the number does: 007 is a text."""
+    if _NO_NUMBER.match(text.strip()):
+        return text
     for number in (int, float):
         try:
-            if len(text) < 30 and text.strip().lower() not in ("nan", "inf", "-inf", "infinity"):
+            if len(text) < 30:
                 return number(text)
         except ValueError:
             continue
