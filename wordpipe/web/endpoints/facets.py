@@ -66,11 +66,11 @@ def condition(chosen: Chosen, lists: set[str], more: str | None = None) -> str |
     parts = []
     for name, values in _by_column(chosen).items():
         column = '"' + name.replace('"', '""') + '"'
-        told = [
+        said = [
             f"{column} is null" if one is None else f"{_literal(one)} in {column}" if name in lists
             else f"{column} = {_literal(one)}" for one in values
         ]  # fmt: skip
-        parts.append(f"({' or '.join(told)})")
+        parts.append(f"({' or '.join(said)})")
     return " and ".join([*parts, f"({more})" if parts else more] if more else parts) or None
 
 

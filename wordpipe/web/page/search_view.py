@@ -228,10 +228,10 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
             text = [tag("bdi", shown, class_="value"), tag("span", f"{count:,}", class_="count")]
             items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
         groups.append(tag("section", tag("h2", tag("bdi", _short(column["name"]))), tag("ul", items)))
-    told = tag("p", MATCHES, class_="hint") if facets and facets["among"] == "matches" else None
+    note = tag("p", MATCHES, class_="hint") if facets and facets["among"] == "matches" else None
     return tag(
         "aside",
-        tag("details", tag("summary", "Filters"), told, groups) if groups else None,
+        tag("details", tag("summary", "Filters"), note, groups) if groups else None,
         id="filters",
         aria_label="Filters",
     )
