@@ -351,9 +351,13 @@ OTHER_FILES = {
         "generation_config.json": "how `generate` of transformers writes what ours does; of an encoder-decoder",
         "optimiser.safetensors, training.json": "the state of the training, for `--extend`; with `keep_state`",
     },
-    "sentences": {"encoder/": "what is needed to embed a query the same way"},
+    "sentences": {
+        "encoder/": "what is needed to embed a query the same way",
+        "rows_without_vector.npy": "the rows whose text has no vector, where there are any: their vectors are zeros",
+    },
     "index": {
-        "index.faiss": "the FAISS index",
+        "index.faiss": "the FAISS index; it numbers the rows that have a vector",
+        "rows_without_vector.npy": "the rows that have none, where there are any",
         "encoder/": "what is needed to embed a query the same way",
         "lexical/": "the words of the rows, for BM25",
         "row_keys.npy": "a key of every row, by which an update finds it again",

@@ -81,7 +81,16 @@ if TYPE_CHECKING:
         refuse_inside_artifact,
     )
     from wordpipe.artifacts.remote import RemoteOutput
-    from wordpipe.artifacts.rows import RowReader, RowVectors, read_vectors, shard_vectors
+    from wordpipe.artifacts.rows import (
+        ROWS_WITHOUT_VECTOR,
+        RowReader,
+        RowVectors,
+        read_vectors,
+        rows_with_vector,
+        rows_without_vector,
+        shard_vectors,
+        vectors_there,
+    )
     from wordpipe.artifacts.tables import (
         PartFiles,
         Shard,

@@ -260,8 +260,8 @@ def members_schema(kept: Iterable[pa.Field]) -> pa.Schema:
         [
             pa.field("row", pa.int64(), nullable=False),  # its number among the sentences
             *kept,
-            pa.field("cluster", pa.int32(), nullable=False),
-            pa.field("similarity", pa.float32(), nullable=False),  # cosine with the centre
+            pa.field("cluster", pa.int32(), nullable=False),  # -1: the text has no vector
+            pa.field("similarity", pa.float32()),  # cosine with the centre; null: the text has no vector
         ]
     )
 
@@ -447,13 +447,15 @@ def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:
 
 
 def unit_vectors(
-    vectors_ND: NDArray[np.float32], *, first: int = 0, error: type[WordpipeError] = DivergedError
+    vectors_ND: NDArray[np.float32], *, first: int = 0, zero: bool = False, error: type[WordpipeError] = DivergedError
 ) -> NDArray[np.float32]:
     """The vectors at length 1, C-contiguous float32; those that have it already keep their bits.
 
-    A vector that is not finite or is zero raises `error`, which names its row, counted from `first`.
+    A vector that is not finite, or is zero unless `zero` ones are to stay, raises `error`, which names its row, counted from
+    `first`.
     """
     norms_N = np.sqrt(np.einsum("nd,nd->n", vectors_ND, vectors_ND))  # linalg.norm writes the squares down first
+    norms_N[(norms_N == 0) & zero] = 1
     bad = np.flatnonzero(~np.isfinite(norms_N) | (norms_N == 0))
     if len(bad):
         rows = ", ".join(str(first + row) for row in bad[:5])

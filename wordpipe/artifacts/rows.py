@@ -1,7 +1,11 @@
-"""Rows of a Parquet table by their number, and its vectors: of some rows, or all straight from the pages they lie in."""
+"""Rows of a Parquet table by their number, and its vectors: of some rows, or all straight from the pages they lie in.
+
+Of sentences, and of an index over them, some rows may have no vector: nothing in their text is known to the encoder. They
+have zeros in the table, so that a row's number stays its place, and are listed in `rows_without_vector.npy`.
+"""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, BinaryIO
 
@@ -12,8 +16,9 @@ from numpy.typing import NDArray
 
 from wordpipe.artifacts.layout import matrix_of, unit_vectors
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.tables import Shard, open_part, parquet_errors, part_names
+from wordpipe.artifacts.tables import Shard, open_part, parquet_errors, part_names, row_count
 
+ROWS_WITHOUT_VECTOR = "rows_without_vector.npy"
 _COLUMN = "vector"
 _LEAST_KEPT, _KEPT_BYTES = 3, 256 << 20  # row groups beside the one in use; bytes of all
 _SELECTIONS = 2  # kept: of 50,000 rows of width 384 one is 77 MB
@@ -84,6 +89,41 @@ def _bytes_of(columns: dict[str, pa.Array]) -> int:
     return sum(column.nbytes for column in columns.values())
 
 
+def rows_without_vector(artifact: Artifact) -> NDArray[np.int64]:
+    """The rows of sentences or an index that have no vector, ascending; none where they all have one.
+
+    Raises:
+        ArtifactError: the list is not one of this table's rows.
+    """
+    if ROWS_WITHOUT_VECTOR not in artifact.names():
+        return np.zeros(0, np.int64)
+    rows: NDArray[np.int64] = artifact.read_array(ROWS_WITHOUT_VECTOR)
+    with artifact.damage_of(ROWS_WITHOUT_VECTOR, "not a list of rows"):
+        ends = np.concatenate([[-1], rows, [row_count(artifact, artifact.kind)]])
+        if rows.dtype != np.int64 or rows.ndim != 1 or (np.diff(ends) <= 0).any():
+            raise ValueError(f"{rows.dtype}{rows.shape}")
+    return rows
+
+
+def rows_with_vector(artifact: Artifact) -> NDArray[np.int64] | None:
+    """(M,) the rows that have a vector, ascending; None where all have. Raises as `rows_without_vector`."""
+    without = rows_without_vector(artifact)
+    return np.delete(np.arange(row_count(artifact, artifact.kind)), without) if len(without) else None
+
+
+def vectors_there(
+    blocks: Iterable[NDArray[np.float32]], with_vector: NDArray[np.int64] | None, first: int = 0
+) -> Iterator[NDArray[np.float32]]:
+    """The blocks of a table's vectors, from row `first` on, without the rows that have no vector; see `rows_with_vector`."""
+    for block_BD in blocks:
+        if with_vector is None:
+            yield block_BD
+            continue
+        low, high = np.searchsorted(with_vector, [first, first + len(block_BD)])
+        yield block_BD if high - low == len(block_BD) else block_BD[with_vector[low:high] - first]
+        first += len(block_BD)
+
+
 class RowVectors:
     """The vectors of some rows of a table at length 1, from the row groups that hold them; the last selections stay in memory.
 
@@ -96,10 +136,10 @@ class RowVectors:
         self._kept: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
 
     def __call__(self, rows_R: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The unit vectors of some rows, ascending, (R, D) float32.
+        """The unit vectors of some rows, ascending, (R, D) float32; zero where a row has none.
 
         Raises:
-            DivergedError: one has no direction; no index is made of such.
+            DivergedError: one is not finite; no index is made of such.
             ArtifactError: the table is damaged.
         """
         for kept_R, vectors_RD in self._kept:
@@ -117,7 +157,7 @@ class RowVectors:
             vectors = np.concatenate([matrix_of(chunk) for chunk in column.chunks])
             low, high = np.searchsorted(rows_R, [first, first + len(vectors)])
             blocks.append(vectors[rows_R[low:high] - first])
-        return unit_vectors(np.concatenate(blocks))
+        return unit_vectors(np.concatenate(blocks), zero=True)
 
 
 def read_vectors(

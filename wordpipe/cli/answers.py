@@ -207,7 +207,8 @@ def piped_cells(hit: Mapping[str, Any]) -> list[str]:
     text = one_line(str(hit.get("word") or hit.get("text") or ""))
     if title := one_line(str(hit.get("title") or "")):
         text = f"{title} · {text}" if text else title
-    cells = [f"{hit['score']:.4f}", safe_text(cut(text, _PIPED_CHARS)), place_of(hit), user_id(hit)]
+    score = "" if hit["score"] is None else f"{hit['score']:.4f}"  # of a cluster's text without a vector
+    cells = [score, safe_text(cut(text, _PIPED_CHARS)), place_of(hit), user_id(hit)]
     while not cells[-1]:
         cells.pop()
     return cells

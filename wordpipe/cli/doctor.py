@@ -100,6 +100,8 @@ def _counted(found: dict[str, Any]) -> str:
     """What was read, and what is wrong with single vectors."""
     counts = found["counts"]
     parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} looked at"]
+    if counts["without_vector"]:
+        parts.append(f"{counts['without_vector']:,} texts without one, which words alone find")
     for name, what in (("not_finite", "NOT FINITE"), ("zero", "zero"), ("repeated_vectors", "equal to an earlier one")):
         parts += [f"{counts[name]:,} {what}"] if counts[name] else []
     parts += [counted(counts["repeated_texts"], "repeated texts")] if counts["repeated_texts"] else []

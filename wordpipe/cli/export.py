@@ -99,5 +99,10 @@ def _held(written: dict[str, Any]) -> str:
         return f"{written['encoder']} encoder of {written['dim']} numbers{pooling}"
     for what in ("words", "vectors"):
         if what in written:
-            return f"{counted(written[what], what)} of {written['dim']} numbers"
+            without = (
+                f", {written['without_vector']:,} of them zero, as they have none"
+                if "without_vector" in written
+                else ""
+            )
+            return f"{counted(written[what], what)} of {written['dim']} numbers{without}"
     return counted(written["tokens"], "tokens")

@@ -43,8 +43,9 @@ _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 @click.option("--rows", type=click.IntRange(0), default=0, metavar="N", help="Print the first N rows of its table too.")
 @click.option("--text", metavar="TEXT", help="Show instead how its tokenizer cuts this text, with the ids.")
 @click.option(
-    "--cluster", type=click.IntRange(0), metavar="NUMBER",
-    help="List instead the members of this cluster, the nearest to its centre first; with --rows N the first N.",
+    "--cluster", type=click.IntRange(-1), metavar="NUMBER",
+    help="List instead the members of this cluster, the nearest to its centre first; with --rows N the first N. "
+    "-1: the texts without a vector.",
 )  # fmt: skip
 @click.option("--params", is_flag=True, help="List instead the parts of a model, the shapes and the counts of weights.")
 def show(artifact: Path, rows: int, text: str | None, cluster: int | None, params: bool, as_json: bool) -> None:

@@ -130,6 +130,7 @@ def indexes_table(artifacts: Sequence[ReportedArtifact]) -> str:
         column = {
             "type": shown(facts.get("type", "")),
             "vectors": _whole(one.manifest.get("counts", {}).get("vectors")),
+            "texts without a vector": _whole(one.manifest.get("counts", {}).get("without_vector")),
             "dimensions": _whole(facts.get("dim")),
             "file": human_bytes(file) if file else "",
             "recall at 10": _figure("recall", metrics["recall_at_10"])

@@ -73,21 +73,22 @@ def best_of(rows_N: npt.NDArray[np.integer], scores_N: Vectors, k: int) -> Hits:
 def nearest(queries_QD: Vectors, blocks: Iterable[Vectors], k: int) -> list[Hits]:
     """The k rows of every query with the largest inner product, among (B, D) blocks of vectors in the order of their rows.
 
-    A query that is zero has no direction and finds nothing.
+    A vector that is zero has no direction: such a query finds nothing, and such a row is not found.
     """
     found = [Hits.none()] * len(queries_QD)
     directed = np.flatnonzero(queries_QD.any(axis=1))
     queries_AD = queries_QD[directed]
     first = 0
-    for block_BD in blocks:
-        rows_B = np.arange(first, first + len(block_BD))
+    for all_BD in blocks:
+        there = np.flatnonzero(all_BD.any(axis=1))
+        rows_B, block_BD = first + there, all_BD if len(there) == len(all_BD) else all_BD[there]
         for number, scores_B in zip(directed.tolist(), queries_AD @ block_BD.T, strict=True):
             hits = found[number]  # most blocks bring few that are better
             better = np.flatnonzero(scores_B > hits.scores[-1]) if len(hits) == k else np.arange(len(rows_B))
             if len(better):
                 rows = np.concatenate([hits.rows, rows_B[better]])
                 found[number] = best_of(rows, np.concatenate([hits.scores, scores_B[better]]), k)
-        first += len(block_BD)
+        first += len(all_BD)
     return found
 
 
@@ -103,10 +104,9 @@ class VectorTable:
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
         """The k rows with the largest product with each query; zero vectors find nothing, and nothing finds them."""
-        there = np.flatnonzero(self._vectors_ND.any(axis=1))
         at_once = max(1, _SCORES_AT_ONCE // max(len(queries_QD), 1))
-        blocks = (self._vectors_ND[there[first : first + at_once]] for first in range(0, len(there), at_once))
-        return [Hits(there[hits.rows], hits.scores) for hits in nearest(queries_QD, blocks, k)]
+        every_ND = self._vectors_ND
+        return nearest(queries_QD, (every_ND[first : first + at_once] for first in range(0, len(every_ND), at_once)), k)
 
     def vectors(self, rows_R: Rows) -> Vectors:
         """The vectors of some rows."""
@@ -114,7 +114,7 @@ class VectorTable:
 
 
 class VectorStream:
-    """N unit vectors that are read anew for every search, and all compared with every query.
+    """N vectors, of length 1 or 0, that are read anew for every search, and all compared with every query.
 
     Args:
         blocks: gives all vectors.
@@ -125,7 +125,7 @@ class VectorStream:
         self._blocks, self._stored = blocks, stored
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """The k rows with the largest product with each query; none of a query that is zero."""
+        """See `VectorTable.search`."""
         return nearest(queries_QD, self._blocks(), k)
 
     def vectors(self, rows_R: Rows) -> Vectors:

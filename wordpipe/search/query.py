@@ -20,19 +20,30 @@ _PRODUCT_FROM = 8
 
 
 class VectorIndex:
-    """N unit vectors in a faiss index, found by their inner product with a query's vector.
+    """N rows of which M have a unit vector in a faiss index, found by its inner product with a query's vector.
+
+    Faiss numbers the vectors that it has, so that rows without one are nowhere in its graph or its lists, and none is found by
+    chance; outside, all is by the number of the row.
 
     Args:
         index: the faiss index.
         stored: the vectors of rows, where the index itself is not exact; nothing is compared exactly without them.
         allowed: (N,) which rows may be found; all where None.
+        with_vector: (M,) the row of each vector, ascending; None where all have one.
         threads: 0 for one per core, and a single one where there is little to do.
     """
 
     def __init__(
-        self, index: Any, stored: StoredVectors | None = None, allowed: Mask | None = None, *, threads: int = 0
+        self,
+        index: Any,
+        stored: StoredVectors | None = None,
+        allowed: Mask | None = None,
+        with_vector: Rows | None = None,
+        *,
+        threads: int = 0,
     ) -> None:
-        self._index, self._stored, self._allowed, self._threads = index, stored, allowed, threads
+        self._index, self._stored, self._threads, self._with_vector = index, stored, threads, with_vector
+        self._allowed = allowed if allowed is None or with_vector is None else allowed[with_vector]
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
         """The k nearest rows of every query, fewer where the index has fewer or finds fewer; none of a query that is zero.
@@ -57,19 +68,27 @@ class VectorIndex:
             with faiss_threads(self._threads or self._threads_for(len(queries_AD))):
                 hits = self._neighbours(queries_AD, wanted)
             for number, own in zip(directed.tolist(), hits, strict=True):
-                found[number] = own
+                found[number] = Hits(self._rows_of(own.rows), own.scores)
         return found
 
-    def vectors(self, rows_R: Rows) -> Vectors:
-        """The unit vectors of some rows, ascending, as they were added: from the index where it holds them in order.
+    def _rows_of(self, numbers: Rows) -> Rows:
+        """The rows of faiss's numbers."""
+        return numbers if self._with_vector is None else self._with_vector[numbers]
 
-        To read three rows from the files takes three row groups of 16 MiB; codes with vectors beside them have these in
-        memory.
+    def vectors(self, rows_R: Rows) -> Vectors:
+        """The unit vectors of some rows, ascending, as they were added; zero of a row without one.
+
+        From the index where it holds them in order: to read three rows from the files takes three row groups of 16 MiB; codes
+        with vectors beside them have these in memory.
         """
         index: Any = self._index
         held: Any = faiss.downcast_index(index.refine_index) if isinstance(index, faiss.IndexRefine) else index
         if isinstance(held, faiss.IndexFlat):
-            return held.reconstruct_batch(rows_R)
+            if (there := self._with_vector) is None:
+                return held.reconstruct_batch(rows_R)
+            vectors_RD, has_R = np.zeros((len(rows_R), held.d), np.float32), np.isin(rows_R, there)
+            vectors_RD[has_R] = held.reconstruct_batch(np.searchsorted(there, rows_R[has_R]))
+            return vectors_RD
         assert self._stored is not None
         return self._stored.read(rows_R)
 
@@ -93,7 +112,7 @@ class VectorIndex:
             selector = bits.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
             return self._searched(queries_QD, k, bits.SearchParameters(sel=selector))
         if rows_R is not None and self._stored is not None:
-            return _compared(queries_QD, rows_R, self._stored(rows_R), k)
+            return _compared(queries_QD, rows_R, self._stored(self._rows_of(rows_R)), k)
         return self._sifted(queries_QD, k, allowed)
 
     def _searched(self, queries_QD: Vectors, k: int, parameters: Any = None) -> list[Hits]:

@@ -22,6 +22,7 @@ from wordpipe.artifacts import (
     read_batches,
     read_schema,
     row_count,
+    rows_without_vector,
     visible_columns,
 )
 from wordpipe.errors import ConfigError
@@ -97,6 +98,8 @@ def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]
         batches = partial(read_batches, artifact, "words") if is_words else partial(_numbered_rows, artifact)
         table = WordTable(size, artifact.fact("dim", int, least=1), counted, batches)
         about = {"path": str(output), "words" if is_words and form != "npy" else "vectors": size, "dim": table.dim}
+        if without := len(rows_without_vector(artifact)):
+            about["without_vector"] = without  # zeros, so that the rows are those of the artifact
         if form == "npy":
             return about | _file(output, vector_files(table, "numpy")["vectors.npy"])
         if is_words:

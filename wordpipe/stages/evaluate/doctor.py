@@ -19,7 +19,16 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import ENCODER, Artifact, is_artifact, matrix_of, read_batches, read_schema, row_count
+from wordpipe.artifacts import (
+    ENCODER,
+    Artifact,
+    is_artifact,
+    matrix_of,
+    read_batches,
+    read_schema,
+    row_count,
+    rows_without_vector,
+)
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import effective_rank, hubs, mean_cosine, unit_rows
 from wordpipe.runtime import Progress, Report, quiet
@@ -217,7 +226,7 @@ def _is_model(path: Path) -> bool:
 
 def _read(artifact: Artifact, size: int, report: Report) -> tuple[Vectors, dict[str, int]]:
     """Go through the table once: a sample, and how many vectors are broken, and how many vectors and texts come again."""
-    total = row_count(artifact, artifact.kind)
+    total, without = row_count(artifact, artifact.kind), len(rows_without_vector(artifact))
     name = "word" if "word" in read_schema(artifact, artifact.kind).names else "text"
     rows_S = np.sort(np.random.default_rng([_SEED, 0]).choice(total, min(size, total), replace=False))
     vectors, hashes, text_hashes, not_finite, zero, first = list[Vectors](), [], [], 0, 0, 0
@@ -239,8 +248,8 @@ def _read(artifact: Artifact, size: int, report: Report) -> tuple[Vectors, dict[
     )
     sample_ND = unit_sample(np.concatenate(vectors))
     return sample_ND, {
-        "rows": total, "not_finite": not_finite, "zero": zero, "repeated_vectors": vectors_repeated,
-        "repeated_texts": texts_repeated, "sampled": len(sample_ND),
+        "rows": total, "without_vector": without, "not_finite": not_finite, "zero": zero - without,
+        "repeated_vectors": vectors_repeated, "repeated_texts": texts_repeated, "sampled": len(sample_ND),
     }  # fmt: skip
 
 

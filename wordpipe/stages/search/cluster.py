@@ -9,7 +9,7 @@ Memory holds the sample, 12 bytes of each row, and the words of at most 50,000 t
 Shapes: N rows, D numbers of each, K clusters.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -26,7 +26,9 @@ from wordpipe.artifacts import (
     read_schema,
     read_vectors,
     row_count,
+    rows_with_vector,
     vector_column,
+    vectors_there,
 )
 from wordpipe.errors import InputError
 from wordpipe.metrics import unit_rows
@@ -74,7 +76,7 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
     The artifact holds two tables. `clusters`: cluster (0 is the largest), size, share, label (words), central (the texts
     nearest to the centre, the nearest first), central_rows and vector (the centre). `members`: row (of the sentences),
     record_id where the records had ids, doc_id, title, text, source, line, anchor where there are any, cluster and similarity
-    (cosine with the centre), as the sentences are ordered.
+    (cosine with the centre), as the sentences are ordered. Texts without a vector are in none: their cluster is -1.
 
     Args:
         sentences: a sentences artifact.
@@ -97,34 +99,47 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
     with open_job("clusters", output, chosen, run) as job, faiss_threads(chosen.threads) as job.threads:
         job.libraries = ("faiss-cpu", "numpy", "pyarrow", "PyStemmer")
         source = job.open_input(sentences, ["sentences"])
-        rows, dim = row_count(source, "sentences"), int(source.manifest.facts["dim"])
+        total, dim = row_count(source, "sentences"), int(source.manifest.facts["dim"])
+        with_vector = rows_with_vector(source)
+        rows = total if with_vector is None else len(with_vector)
         if isinstance(chosen.k, int) and chosen.k > rows:
             raise InputError(
-                "more clusters than texts", where=str(source.path), got=f"k = {chosen.k:,}", expected=f"at most {rows:,}",
+                "more clusters than texts with a vector", where=str(source.path),
+                got=f"k = {chosen.k:,}", expected=f"at most {rows:,}",
                 hint="give a smaller -k, or auto",
             )  # fmt: skip
-        sample_SD = _sample(job, source, rows, dim, chosen)
+        sample_SD = _sample(job, _vectors(source, with_vector), rows, dim, chosen)
         k = chosen.k if isinstance(chosen.k, int) else _chosen_k(job, sample_SD, chosen.seed)
         job.report("k-means")
         sample_SD = sample_SD[: max(_ROWS_EVALUATED, _SAMPLE_PER_CLUSTER * k)]
         centres_KD = spherical_centres(sample_SD, k, chosen.seed)
         job.facts = {"dim": dim, "asked": chosen.k, "sample": len(sample_SD)}
-        centre_N, cosine_N = _assign(job, source, centres_KD, rows)
-        centres_KD, centre_N = _by_size(centres_KD, centre_N)
+        centre_M, cosine_M = _assign(job, _vectors(source, with_vector), centres_KD, rows)
+        centres_KD, centre_M = _by_size(centres_KD, centre_M)
         if len(centres_KD) < k:
             job.warn(f"{k:,} clusters were asked for, and {len(centres_KD):,} have any text: others would be the same")
         evaluated_SD = sample_SD[:_ROWS_EVALUATED]
         if len(centres_KD) > 1:
             job.metrics["silhouette"] = round(simplified_silhouette(evaluated_SD, centres_KD), 4)
-        job.metrics["mean_cosine"] = round(float(cosine_N.mean(dtype=np.float64)), 4)
+        job.metrics["mean_cosine"] = round(float(cosine_M.mean(dtype=np.float64)), 4)
+        centre_N, cosine_N = np.full(total, -1, np.int64), np.full(total, np.nan, np.float32)
+        with_vector = np.arange(total) if with_vector is None else with_vector
+        centre_N[with_vector], cosine_N[with_vector] = centre_M, cosine_M
         _write_clusters(job, source, centres_KD, centre_N, cosine_N, chosen)
         _write_members(job, source, centre_N, cosine_N)
-        job.counts = {"texts": rows, "clusters": len(centres_KD)}
+        job.counts = {"texts": total, "clusters": len(centres_KD)} | (
+            {"without_vector": total - rows} if total > rows else {}
+        )
         job.rates = {"texts_per_s": round(rows / max(job.clock.seconds, 1e-9), 1)}
     return job.made
 
 
-def _sample(job: Job, source: Artifact, rows: int, dim: int, chosen: ClusterSettings) -> Floats:
+def _vectors(source: Artifact, with_vector: Ints | None) -> Iterator[Floats]:
+    """The vectors of the rows that have one, in their order."""
+    return vectors_there((block for _, block in read_vectors(source, "sentences")), with_vector)
+
+
+def _sample(job: Job, blocks: Iterable[Floats], rows: int, dim: int, chosen: ClusterSettings) -> Floats:
     """Unit vectors of rows drawn evenly, in random order."""
     most = max(_SAMPLE_BYTES // (4 * dim), 1)
     wanted = _SAMPLE_PER_CLUSTER * (chosen.k if isinstance(chosen.k, int) else 256)
@@ -133,7 +148,7 @@ def _sample(job: Job, source: Artifact, rows: int, dim: int, chosen: ClusterSett
     drawn_S = np.sort(random.choice(rows, size, replace=False))
     sample_SD = np.empty((size, dim), np.float32)
     first = done = 0
-    for _, block_BD in read_vectors(source, "sentences"):
+    for block_BD in blocks:
         last = int(np.searchsorted(drawn_S, first + len(block_BD)))
         sample_SD[done:last] = unit_rows(block_BD[drawn_S[done:last] - first])[0]
         first, done = first + len(block_BD), last
@@ -159,11 +174,11 @@ def _chosen_k(job: Job, sample_SD: Floats, seed: int) -> int:
     return k
 
 
-def _assign(job: Job, source: Artifact, centres_KD: Floats, rows: int) -> tuple[Ints, Floats]:
-    """(N,) the nearest centre of each row, and (N,) the cosine with it."""
+def _assign(job: Job, blocks: Iterable[Floats], centres_KD: Floats, rows: int) -> tuple[Ints, Floats]:
+    """(N,) the nearest centre of each vector, and (N,) the cosine with it."""
     centre_N, cosine_N = np.empty(rows, np.int64), np.empty(rows, np.float32)
     first = 0
-    for _, block_BD in read_vectors(source, "sentences"):
+    for block_BD in blocks:
         at = slice(first, first + len(block_BD))
         centre_N[at], cosine_N[at] = assigned(unit_rows(block_BD)[0], centres_KD)
         first += len(block_BD)
@@ -183,9 +198,10 @@ def _by_size(centres_KD: Floats, centre_N: Ints) -> tuple[Floats, Ints]:
 def _write_clusters(
     job: Job, source: Artifact, centres_KD: Floats, centre_N: Ints, cosine_N: Floats, chosen: ClusterSettings
 ) -> None:
-    sizes_K = np.bincount(centre_N, minlength=len(centres_KD))
+    sizes_K = np.bincount(centre_N[centre_N >= 0], minlength=len(centres_KD))
     labels = _labels(job, source, centre_N, len(centres_KD), chosen)
-    order_N = np.lexsort((-cosine_N, centre_N))  # by cluster, the nearest first, equals in the order of rows
+    # by cluster, the nearest first, equals in the order of rows; before them those of none
+    order_N = np.lexsort((-cosine_N, centre_N))[len(centre_N) - sizes_K.sum() :]
     starts_K = np.concatenate([[0], np.cumsum(sizes_K)[:-1]])
     schema = clusters_schema(centres_KD.shape[1])
     with job.table("clusters", schema) as table:
@@ -232,7 +248,8 @@ def _labels(job: Job, source: Artifact, centre_N: Ints, clusters: int, chosen: C
     analyser, terms = Analyser(language), ClusterTerms.empty(clusters)
     job.facts |= {"language": language, "texts_labelled": -(-len(centre_N) // step)}
     for row, text in _texts(source, step) if chosen.label_words else ():
-        terms.add(int(centre_N[row]), analyser.with_words(text))
+        if centre_N[row] >= 0:
+            terms.add(int(centre_N[row]), analyser.with_words(text))
     return terms.labels(chosen.label_words)
 
 
@@ -260,7 +277,7 @@ def _write_members(job: Job, source: Artifact, centre_N: Ints, cosine_N: Floats)
             own = {
                 "row": pa.array(np.arange(at.start, at.stop), pa.int64()),
                 "cluster": pa.array(centre_N[at], pa.int32()),
-                "similarity": pa.array(cosine_N[at], pa.float32()),
+                "similarity": pa.array(cosine_N[at], pa.float32(), from_pandas=True),
             }
             arrays = [own[name] if name in own else batch.column(name) for name in schema.names]
             table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))

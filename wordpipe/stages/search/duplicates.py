@@ -5,7 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from wordpipe.artifacts import Artifact, RowReader, matrix_of, read_batches, read_schema, row_count, row_shower
+from wordpipe.artifacts import (
+    Artifact,
+    RowReader,
+    matrix_of,
+    read_batches,
+    read_schema,
+    row_count,
+    row_shower,
+    rows_with_vector,
+    vectors_there,
+)
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
@@ -21,7 +31,7 @@ EXACT_UP_TO = 200_000  # rows whose pairs are all compared: 2 minutes of 384 num
 def duplicates(
     artifact: PathLike, *, threshold: float = 0.95, n: int = 20, run: RunOptions | None = None
 ) -> dict[str, Any]:
-    """Groups of rows that are linked by cosines of at least the threshold.
+    """Groups of rows that are linked by cosines of at least the threshold; rows without a vector are in none.
 
     Up to 200,000 rows all pairs are compared; of more the index is searched for the 32 nearest of each row.
 
@@ -49,22 +59,26 @@ def duplicates(
     run = run or RunOptions()
     with Artifact(artifact, ["index", "sentences"], verify=run.verify) as opened:
         rows, batches = row_count(opened, opened.kind), read_batches(opened, opened.kind, ["vector"])
-        blocks = (unit_rows(matrix_of(batch.column("vector")))[0] for batch in batches)
+        with_vector = rows_with_vector(opened)
+        compared = rows if with_vector is None else len(with_vector)
+        blocks = vectors_there((unit_rows(matrix_of(batch.column("vector")))[0] for batch in batches), with_vector)
 
         def report(done: int) -> None:
-            run.report(Progress("comparing", done, rows, "rows"))
+            run.report(Progress("comparing", done, compared, "rows"))
 
-        if rows <= EXACT_UP_TO:
+        if compared <= EXACT_UP_TO:
             links = all_links(np.concatenate(list(blocks)), threshold, report)
         elif opened.kind == "index":
-            links = index_links(OpenIndex(opened).index, blocks, rows, threshold, report)
+            links = index_links(OpenIndex(opened).index, blocks, compared, threshold, report)
         else:
             raise InputError(
-                "too many rows to compare all pairs", where=opened.path, got=f"{rows:,}",
+                "too many rows to compare all pairs", where=opened.path, got=f"{compared:,}",
                 expected=f"at most {EXACT_UP_TO:,} without an index",
                 hint=f"wordpipe index {opened.path} -o INDEX, then ask that",
             )  # fmt: skip
-        groups, pairs = groups_of(links, rows)
+        groups, pairs = groups_of(links, compared)
+        if with_vector is not None:
+            groups = [with_vector[group] for group in groups]
         wanted = np.unique(np.concatenate(groups[:n])).tolist() if groups[:n] else []
         schema = read_schema(opened, opened.kind)
         columns = [name for name in schema.names if name not in ("id", "row")]
@@ -77,7 +91,7 @@ def duplicates(
         "groups": len(groups),
         "rows_in_groups": sum(map(len, groups)),
         "largest": max(map(len, groups), default=0),
-        "exact": rows <= EXACT_UP_TO,
+        "exact": compared <= EXACT_UP_TO,
         "shown": [
             [_row(row_of, int(group[0]), row, row_shower(schema)) for row in group.tolist()] for group in groups[:n]
         ],

@@ -15,6 +15,7 @@ takes 0.1 of the 3 seconds in which a static model embeds 300,000 sentences.
 Shapes: U units of the corpus, D numbers before the transform, K after it.
 """
 
+import io
 import shlex
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from wordpipe.artifacts import (
     CORPUS,
     ENCODER,
     MANIFEST,
+    ROWS_WITHOUT_VECTOR,
     Artifact,
     ResumeCache,
     column_of,
@@ -80,7 +82,7 @@ _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since
 _OF_TRANSFORM = ("transform", "components", "dims")
 _NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device"}  # untransformed ones
 _AHEAD = 4  # batches of units: what one thread is at work on, and what keeps the other busy
-_MANY_DROPPED = 0.05  # of the units
+_MANY_WITHOUT = 0.05  # of the units
 
 
 @public(EmbedSettings)
@@ -324,19 +326,21 @@ class _UnitVectors:
             return cls(plan, encoded, StoredVectors([], [], encoded.dim), None)
         rows = np.unique(plan.previous[plan.previous >= 0])
         place = np.where(plan.previous < 0, -1, np.searchsorted(rows, plan.previous))
-        path, done, seen = job.scratch / "previous.f32", 0, 0
+        path, done, seen, empty = job.scratch / "previous.f32", 0, 0, 0
         with path.open("wb") as file:
             for batch in read_batches(previous.artifact, "sentences", ["vector"]):
                 last = int(np.searchsorted(rows, seen + len(batch)))
-                file.write(np.ascontiguousarray(matrix_of(batch.column("vector"))[rows[done:last] - seen]).data)
+                vectors_RK = np.ascontiguousarray(matrix_of(batch.column("vector"))[rows[done:last] - seen])
+                empty += int((~vectors_RK.any(axis=1)).sum())
+                file.write(vectors_RK.data)
                 done, seen = last, seen + len(batch)
                 job.report("taking vectors over", done, len(rows), "texts")
-        reused = StoredVectors([path], [len(rows)], previous.transform.dim)
+        reused = StoredVectors([path], [len(rows)], previous.transform.dim, empty)
         return cls(replace(plan, previous=place), encoded, reused, previous if previous.keeps_transform else None)
 
     def __len__(self) -> int:
         """Texts that have a vector, each counted once."""
-        return len(self.encoded) - self.encoded.n_empty + len(self.reused)
+        return sum(len(stored) - stored.n_empty for stored in (self.encoded, self.reused))
 
     def take(self, at: slice, transform: Transform) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Vectors of these units, (U, K), transformed, and which of them have none."""
@@ -348,7 +352,7 @@ class _UnitVectors:
         if (is_old := old >= 0).any():
             reused = self.reused.take(old[is_old])
             if self.previous is not None or transform.kind == "none":  # to the bit what they were
-                vectors_UK[is_old] = reused
+                vectors_UK[is_old], empty_U[is_old] = reused, ~reused.any(axis=1)
             else:
                 vectors_UK[is_old], empty_U[is_old] = transform.apply(reused)
         return vectors_UK, empty_U
@@ -366,7 +370,7 @@ def _fit(
         raise InputError(
             "no text of the corpus has a vector",
             got=f"{len(vectors.plan.encode)} {settings.unit}s",
-            hint="embed other text",
+            hint="train on text like this, or embed other text",
         )
     if (kept := vectors.previous) is not None:
         fit = {} if kept.transform.kind == "none" else {"texts": kept.fitted_on, "changed": kept.changed}
@@ -385,6 +389,8 @@ def _fit(
 def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None:
     """Write the vectors beside their texts, count them, and measure how alike they are.
 
+    A text without a vector has zeros, and its row is listed: words, its id and conditions find it.
+
     Raises:
         InputError: no vector is left.
     """
@@ -394,26 +400,22 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     schema = sentences_schema(transform.dim, pa.schema(kept_as.values()))
     in_corpus = {field.name: name for name, field in kept_as.items()}
     sum_K, done, total = np.zeros(transform.dim), 0, row_count(source.artifact, "corpus")
+    without = [np.zeros(0, np.int64)]
 
     def made() -> Iterator[tuple[pa.RecordBatch, NDArray[np.float64], int]]:
         """Rows, the sum of their vectors, and how many rows of the corpus they come from."""
-        row = 0
         for at, units in source.units(whole=True):
             vectors_UK, empty_U = vectors.take(at, transform)
-            kept_NK, mask = vectors_UK[~empty_U], pa.array(~empty_U)
+            without.append(at.start + np.flatnonzero(empty_U))
             own = {
-                "row": pa.array(np.arange(row, row + len(kept_NK), dtype=np.int64)),
-                "text": units.text.filter(mask),
-                "vector": vector_column(kept_NK),
+                "row": pa.array(np.arange(at.start, at.stop, dtype=np.int64)),
+                "text": units.text,
+                "vector": vector_column(vectors_UK),
             }
-            arrays = [
-                own[name] if name in own else units.column(in_corpus.get(name, name)).filter(mask)
-                for name in schema.names
-            ]
-            row += len(kept_NK)
+            arrays = [own[name] if name in own else units.column(in_corpus.get(name, name)) for name in schema.names]
             yield (
                 pa.RecordBatch.from_arrays(arrays, schema=schema),
-                kept_NK.sum(axis=0, dtype=np.float64),
+                vectors_UK.sum(axis=0, dtype=np.float64),
                 len(units.rows),
             )
 
@@ -423,13 +425,16 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
             sum_K += sum_of_rows_K
             done += n_read
             job.report("writing", done, total, "sentences")
-    written = table.rows
-    dropped = len(vectors.plan.encode) - written
-    if not written:
+    without_M = np.concatenate(without)
+    with_vector = table.rows - len(without_M)
+    if not with_vector:
         raise InputError("nothing is left of the vectors after the transform", hint="use --transform none")
-    job.counts |= {"sentences": written, "dropped_without_vector": dropped}
-    if written >= MIN_TEXTS:  # of fewer it says little
-        job.metrics["mean_cosine"] = round(mean_cosine_of_sum(sum_K, written), 4)
+    job.counts |= {"sentences": table.rows, "without_vector": len(without_M)}
+    if len(without_M):
+        np.save(data := io.BytesIO(), without_M, allow_pickle=False)
+        job.write(ROWS_WITHOUT_VECTOR, data.getvalue())
+    if with_vector >= MIN_TEXTS:  # of fewer it says little
+        job.metrics["mean_cosine"] = round(mean_cosine_of_sum(sum_K, with_vector), 4)
 
 
 def _as_now(field: pa.Field, corpus: Artifact, others: list[pa.Field]) -> pa.Field:
@@ -439,13 +444,14 @@ def _as_now(field: pa.Field, corpus: Artifact, others: list[pa.Field]) -> pa.Fie
 
 
 def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:
-    """Warn of what a search would suffer from: texts that fell out, and a space in which all look alike."""
-    dropped, units = job.counts["dropped_without_vector"], job.counts["units"]
-    if dropped > _MANY_DROPPED * units:
-        job.warn(
-            f"{dropped:,} of {units:,} {chosen.unit}s ({dropped / units:.0%}) have no vector and are left out: they hold "
-            f"nothing that {origin.path} knows; train on text like this"
+    """Say what a search would suffer from: texts without a vector, and a space in which all look alike."""
+    without, units = job.counts["without_vector"], job.counts["units"]
+    if without:
+        said = (
+            f"{without:,} of {units:,} {chosen.unit}s ({without / units:.1%}) have no vector: they hold nothing that "
+            f"{origin.path} knows, and are found by words, ids and conditions alone"
         )
+        (job.warn if without > _MANY_WITHOUT * units else job.note)(said)
     cosine = job.metrics.get("mean_cosine", 0.0)
     if cosine > MAX_MEAN_COSINE:
         job.warn(

@@ -9,7 +9,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from wordpipe.artifacts import ENCODER, INDEX_FILE, TOKENIZER, Artifact, OutputEntry, part_names, row_count
+from wordpipe.artifacts import (
+    ENCODER,
+    INDEX_FILE,
+    ROWS_WITHOUT_VECTOR,
+    TOKENIZER,
+    Artifact,
+    OutputEntry,
+    part_names,
+    row_count,
+)
 from wordpipe.runtime import keep_freed_memory
 from wordpipe.search import (
     Built,
@@ -85,7 +94,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
             chosen,
             job.run.report,
             bytes_after_build(source),
-            IndexParts(job, source),
+            IndexParts(job, source, table.with_vector),
         )
         for line in _curve_lines(built):
             job.note(line)
@@ -97,7 +106,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         if built.held is not None:
             np.save(held := io.BytesIO(), built.held, allow_pickle=False)
             job.write(HELD_OUT, held.getvalue())
-        for name in _encoder_files(source):
+        for name in [*_encoder_files(source), *source.names(ROWS_WITHOUT_VECTOR)]:
             job.write(name, source.read(name))
         job.facts = _facts(source, built)
         built_for = previous.artifact.fact("built_for", int, table.count) if in_place and previous else table.count
@@ -107,7 +116,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
             job.facts["lexical"] = lexical
             if previous is None:  # which would have handed its own on
                 _note_lexical(job, lexical)
-        _record(job, built, table.count, previous, in_place=in_place)
+        _record(job, built, table, previous, in_place=in_place)
     return job.made
 
 
@@ -125,12 +134,11 @@ def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: I
     Plan.of_update(Lists(table.count, table.dim, settings)).refuse_above(settings.max_memory_bytes)
     with old.open(INDEX_FILE) as file:
         found = read_lists(file, size=size, where=str(old.path / INDEX_FILE))
-    held = None
+    held, vectors = None, previous.old_vectors(table.with_vector)
     if old.names(HELD_OUT):
-        held = read_held_out(old.read(HELD_OUT), previous.old_count, table.dim, str(old.path / HELD_OUT))
+        held = read_held_out(old.read(HELD_OUT), vectors[1], table.dim, str(old.path / HELD_OUT))
     width = Width(old.fact("search_width", int, least=0), old.fact("refine", int, least=0))
-    rows = previous.old_rows, previous.old_count
-    built = update_index(found, table.blocks, *rows, settings, width, held, job.run.report)
+    built = update_index(found, table.blocks, *vectors, settings, width, held, job.run.report)
     missed = not old.fact("recall_met", bool, True)  # a rebuild would too
     before = old.manifest.metrics.get("recall_at_10", 0.0)
     if built.recall_met or (missed and built.chosen.recall_at_10 >= before - _RECALL_NOISE):
@@ -146,9 +154,13 @@ def _encoder_files(source: Artifact) -> list[str]:
     return [*source.names(TOKENIZER), *source.names("ngrams-")]
 
 
-def _record(job: Job, built: Built, rows: int, previous: PreviousIndex | None, *, in_place: bool) -> None:
+def _record(job: Job, built: Built, table: IndexVectors, previous: PreviousIndex | None, *, in_place: bool) -> None:
+    rows = table.count
     job.threads, job.bitwise = built.threads, built.bitwise and not in_place
     job.counts = {"vectors": rows, **(previous.counts if previous else {})}
+    if without := table.rows - rows:
+        job.counts["without_vector"] = without
+        job.note(f"{without:,} of {table.rows:,} texts have no vector: words, ids and conditions find them")
     job.metrics = {"recall_at_10": round(built.chosen.recall_at_10, 4)}
     job.facts["recall_met"] = built.recall_met
     job.rates = {

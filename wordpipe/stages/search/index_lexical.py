@@ -160,7 +160,8 @@ def measure_some(source: Artifact, at_most: int, report: Report, transform: Tran
     some = np.unique(np.linspace(0, len(lexical), _COMPARED, endpoint=False).astype(np.int64))
     drawn, titled = rows.read(some.tolist()), reads_titles(source)
     given_MD = encoder.encode([_with_title(title if titled else "", text) for _, title, text in drawn]).vectors
-    own_cosine = float(np.median((given_MD * rows.dense.vectors(some)).sum(axis=1)))
+    own_MD = rows.dense.vectors(some)
+    own_cosine = float(np.median((given_MD * own_MD).sum(axis=1)[own_MD.any(axis=1)])) if own_MD.any() else 0.0
     return {
         "rows": len(lexical),
         "own_cosine": round(own_cosine, 4),

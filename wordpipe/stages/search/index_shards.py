@@ -24,8 +24,10 @@ from wordpipe.artifacts import (
     array_blocks,
     library_versions,
     parse_array,
+    rows_with_vector,
     shard_vectors,
     shards_of,
+    vectors_there,
 )
 from wordpipe.engines import OnUnits
 from wordpipe.search import (
@@ -54,6 +56,7 @@ class _State:
 
     source: Artifact
     shards: list[Shard]
+    with_vector: NDArray[np.int64] | None
     cache: ResumeCache
     lists: Any
     query_rows: NDArray[np.int64]
@@ -69,7 +72,7 @@ class IndexShards:
         cache: the folder of the cache, which holds the lists and the queries.
         recipe: what is kept there.
         shard_bytes: of uncompressed rows, in a shard.
-        rows: of each shard.
+        rows: of each shard, that have a vector.
     """
 
     source: SentArtifact
@@ -96,13 +99,15 @@ class IndexShards:
         source, cache = self.source.open(stack), ResumeCache(self.cache, self.recipe, shared=True)
         lists = _read_lists(cache)
         query_rows, queries = (parse_array((self.cache / name).read_bytes()) for name in (_QUERY_ROWS, _QUERIES))
-        return _State(source, shards_of(source, source.kind, self.shard_bytes), cache, lists, query_rows, queries)
+        shards = shards_of(source, source.kind, self.shard_bytes)
+        return _State(source, shards, rows_with_vector(source), cache, lists, query_rows, queries)
 
     def make(self, number: int, state: _State, on_units: OnUnits) -> None:
         """See `ShardWork`."""
         figures: dict[str, Any] = {}
         with faiss_threads(1), state.cache.create(encoded_name(number), figures) as file:
-            blocks = shard_vectors(state.source, state.shards[number])
+            shard, before = state.shards[number], sum(one.rows for one in state.shards[:number])
+            blocks = vectors_there(shard_vectors(state.source, shard), state.with_vector, before)
             first = sum(self.rows[:number])
             part = encode_part(state.lists, _counted(blocks, on_units), first, state.query_rows, state.queries)
             for array in (part.truth.near, part.truth.scores, part.codes):
@@ -138,10 +143,14 @@ class IndexParts:
     Args:
         job: its input is known.
         source: the artifact.
+        with_vector: (M,) its rows that have a vector; None: all.
     """
 
-    def __init__(self, job: Job, source: Artifact) -> None:
+    def __init__(self, job: Job, source: Artifact, with_vector: NDArray[np.int64] | None) -> None:
         rows = tuple(shard.rows for shard in shards_of(source, source.kind, SHARD_BYTES))
+        if with_vector is not None:
+            ends = np.concatenate([[0], np.cumsum(rows)])
+            rows = tuple(np.diff(np.searchsorted(with_vector, ends)).tolist())
         self._job, self._cache = job, ResumeCache(job.partial, f"{job.recipe} {library_versions(*LIBRARIES)} {rows}")
         cache = self._cache
         self._work = IndexShards(SentArtifact.of(source), cache.path.absolute(), cache.recipe, SHARD_BYTES, rows)

@@ -8,7 +8,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import ENCODER, TOKENIZER, Artifact, open_part, part_names, read_vectors, row_count
+from wordpipe.artifacts import (
+    ENCODER,
+    TOKENIZER,
+    Artifact,
+    open_part,
+    part_names,
+    read_vectors,
+    row_count,
+    rows_with_vector,
+    vectors_there,
+)
 from wordpipe.errors import ArtifactError
 from wordpipe.search import kind_names, matched_rows, row_keys
 from wordpipe.search.settings import IndexSettings
@@ -25,22 +35,33 @@ _BYTES_TO_WEIGH = 5
 class IndexVectors:
     """The vectors of a sentences or words artifact, read as often as they are needed.
 
-    The keys are made while the vectors stream by for the first time.
+    The keys are made while the vectors stream by for the first time. Rows without a vector have a key and no vector: the
+    vectors are numbered without them.
 
     Args:
         source: the artifact.
+
+    Attributes:
+        rows: all that there are, N.
+        with_vector: (M,) those that have a vector; None: all.
+        count: how many have one.
     """
 
     def __init__(self, source: Artifact) -> None:
         for name in part_names(source, source.kind):
             open_part(source, name).close()  # memory is asked for by the number of rows: it must be that of the files
-        self.count, self.dim = row_count(source, source.kind), source.fact("dim", int, least=1)
+        self.rows, self.dim = row_count(source, source.kind), source.fact("dim", int, least=1)
+        self.with_vector = rows_with_vector(source)
+        self.count = self.rows if self.with_vector is None else len(self.with_vector)
         self._source = source
         self._key_columns = _key_columns(source)
         self._keys: npt.NDArray[np.uint64] | None = None
 
     def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
-        """The vectors from the beginning, as (B, D) float32 blocks."""
+        """The vectors of the rows that have one, from the beginning, as (B, D) float32 blocks."""
+        return vectors_there(self._all_blocks(), self.with_vector)
+
+    def _all_blocks(self) -> Iterator[npt.NDArray[np.float32]]:
         if self._keys is None:
             yield from self._first_reading()
         else:
@@ -154,6 +175,15 @@ class PreviousIndex:
         kept = int((self.old_rows >= 0).sum())
         return {"kept": kept, "added": len(self.old_rows) - kept, "removed": self.old_count - kept}
 
+    def old_vectors(self, with_vector: npt.NDArray[np.int64] | None) -> tuple[npt.NDArray[np.int64], int]:
+        """For each of the new rows that have a vector (None: all) the number of its old one, or -1; and how many those are."""
+        old_rows = self.old_rows if with_vector is None else self.old_rows[with_vector]
+        if (before := rows_with_vector(self.artifact)) is None:
+            return old_rows.copy(), self.old_count
+        number_of = np.full(self.old_count + 1, -1, np.int64)  # the last for -1
+        number_of[before] = np.arange(len(before))
+        return number_of[old_rows], len(before)
+
 
 def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: IndexSettings) -> PreviousIndex | None:
     """Open the index at the output and find its rows again; None, and a note why, where it is of no use.
@@ -171,7 +201,7 @@ def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: In
         return None
     job.report("comparing rows")
     old_rows = matched_rows(old_keys, table.keys())
-    return _if_changeable(job, PreviousIndex(old, old_rows, old.fact("type", str)), settings)
+    return _if_changeable(job, PreviousIndex(old, old_rows, old.fact("type", str)), table.count, settings)
 
 
 def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | None:
@@ -187,9 +217,8 @@ def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | N
     return f"the index there was built with another {', '.join(other)}" if other else None
 
 
-def _if_changeable(job: Job, found: PreviousIndex, settings: IndexSettings) -> PreviousIndex:
-    """Whether the index can be changed in place; says why not, but of a flat one, which is as soon built as changed."""
-    n = len(found.old_rows)
+def _if_changeable(job: Job, found: PreviousIndex, n: int, settings: IndexSettings) -> PreviousIndex:
+    """Whether the index can be changed in place, for n vectors; says why not, but of a flat one, which is as soon built."""
     before, counts = found.artifact, found.counts
     changed = before.fact("changed_since_built", int, 0, least=0) + counts["added"] + counts["removed"]
     built_for = before.fact("built_for", int, n, least=0)

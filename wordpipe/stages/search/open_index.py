@@ -24,6 +24,7 @@ from wordpipe.artifacts import (
     read_schema,
     row_count,
     row_shower,
+    rows_with_vector,
     visible_columns,
 )
 from wordpipe.errors import ArtifactError, ConfigError, InputError
@@ -288,6 +289,7 @@ class OpenIndex(OpenArtifact):
             where = str(self.artifact.path / INDEX_FILE)
             found = read_index(file, size=size, where=where)
         rows, dim = row_count(self.artifact, "index"), self.artifact.fact("dim", int, least=1)
+        rows = rows if self.with_vector is None else len(self.with_vector)
         if (found.ntotal, found.d) != (rows, dim):
             got, expected = f"{found.ntotal} vectors of width {found.d}", f"{rows} of width {dim}"
             what = "the vectors do not belong to the rows"
@@ -298,7 +300,12 @@ class OpenIndex(OpenArtifact):
         """The vectors of the rows that may be found, all where None."""
         from wordpipe.search import VectorIndex
 
-        return VectorIndex(self.index, self._stored, allowed)
+        return VectorIndex(self.index, self._stored, allowed, self.with_vector)
+
+    @cached_property
+    def with_vector(self) -> npt.NDArray[np.int64] | None:
+        """(M,) the rows that have a vector, as the faiss index numbers them; None where all have."""
+        return rows_with_vector(self.artifact)
 
     def allowed(self, options: QueryOptions) -> npt.NDArray[np.bool_] | None:
         """(N,) the rows that may be found, None for all. Raises ConfigError: the condition cannot be read."""
@@ -332,12 +339,15 @@ class OpenIndex(OpenArtifact):
         Of the options `where` and `min_score` count.
 
         Raises:
-            InputError: there is no such row.
+            InputError: there is no such row, or it has no vector.
             ConfigError: the condition cannot be read.
         """
         if not 0 <= row < len(self):
             raise InputError("no such row", where=self.path, got=f"{row:,}", expected=f"0 to {len(self) - 1:,}")
         vector_1D = self._stored.read(np.array([row]))
+        if not vector_1D.any():
+            what, hint = "the row has no vector, so nothing is near it", "search by its words"
+            raise InputError(what, where=self.path, got=f"row {row:,}", hint=hint)
         (found,) = self.vector_index(self.allowed(options)).search(vector_1D, k + 1)
         return self.rows_of([found.where(found.rows != row).first(k).at_least(options.min_score)])[0]
 

@@ -51,20 +51,19 @@ class OpenClusters(OpenArtifact):
         return [label for batch in self.batches(["label"]) for label in batch.column("label").to_pylist()]
 
     def members(self, cluster: int, n: int | None = None) -> Iterator[dict[str, Any]]:
-        """The texts of a cluster, the nearest to its centre first, n of them or all.
+        """The texts of a cluster, the nearest to its centre first, n of them or all; -1 has those without a vector.
 
         Each is a dict: row (of the sentences), id (the user's, where the records had ids), doc_id, title, text, source, line,
-        cluster and similarity, the cosine with the centre.
+        cluster and similarity, the cosine with the centre (None without a vector).
 
         Raises:
             ConfigError: there is no such cluster.
         """
-        if not 0 <= cluster < len(self):
-            raise ConfigError(
-                "no such cluster", where=self.path, got=f"{cluster:,}", expected=f"0 to {len(self) - 1:,}"
-            )
+        if not -1 <= cluster < len(self):
+            expected = f"0 to {len(self) - 1:,}, or -1 for texts without a vector"
+            raise ConfigError("no such cluster", where=self.path, got=f"{cluster:,}", expected=expected)
         order_N, starts_K = self._order
-        return self._rows(order_N[starts_K[cluster] : starts_K[cluster + 1]][:n].tolist())
+        return self._rows(order_N[starts_K[cluster + 1] : starts_K[cluster + 2]][:n].tolist())
 
     def _rows(self, rows: list[int]) -> Iterator[dict[str, Any]]:
         """Rows of the members, in this order."""
@@ -78,10 +77,10 @@ class OpenClusters(OpenArtifact):
 
     @cached_property
     def _order(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(N,) rows by cluster, the nearest to the centre first, and (K + 1,) where each cluster begins."""
+        """(N,) rows by cluster, the nearest to the centre first, and (K + 2,) where each cluster begins, -1 the first."""
         table = self.batches(["cluster", "similarity"], table="members").read_all()
         cluster_N, cosine_N = table["cluster"].to_numpy(), table["similarity"].to_numpy()
-        starts_K = np.concatenate([[0], np.cumsum(np.bincount(cluster_N, minlength=len(self)))])
+        starts_K = np.concatenate([[0], np.cumsum(np.bincount(cluster_N + 1, minlength=len(self) + 1))])
         return np.lexsort((-cosine_N, cluster_N)), starts_K
 
     def _about(self) -> str:

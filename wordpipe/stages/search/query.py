@@ -302,10 +302,12 @@ class OpenTextIndex(OpenIndex):
                 hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
                 return InputError(what, got=options.where, hint=hint)
         if allowed is not None and options.min_score is None:
-            what += f", and {'the query has no vector' if mode == 'dense' else 'the words stand in none of them'}"
+            has_vector = self.with_vector is None or allowed[self.with_vector].any()
+            by_vectors = "the query has no vector" if has_vector else "none of these has a vector"
+            what += f", and {by_vectors if mode == 'dense' else 'the words stand in none of them'}"
         if allowed is not None and mode != "dense":
-            by_vectors = "by vectors, with --mode dense, or " if mode == "lexical" else ""
-            return InputError(what, got=options.where, hint=f"ask {by_vectors}with other words or another condition")
+            or_so = "by vectors, with --mode dense, or " if mode == "lexical" else ""
+            return InputError(what, got=options.where, hint=f"ask {or_so}with other words or another condition")
         if mode == "dense" and self._has_lexical:
             return InputError(what, got=options.where, hint="ask by words, with --mode lexical, or with other words")
         return super().nothing_found(options, asked)
