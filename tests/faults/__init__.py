@@ -25,6 +25,6 @@ def all_cases(world: "World") -> list["Case"]:
 
 
 GROUPS = (
-    "crash", "storage", "limits", "signals", "streams", "texts", "artifacts", "forged", "native", "security", "determinism",
-    "memory",
+    "crash", "storage", "limits", "signals", "streams", "texts", "search", "artifacts", "forged", "native", "security",
+    "determinism", "memory",
 )  # fmt: skip
