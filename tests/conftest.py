@@ -169,5 +169,5 @@ def cli(monkeypatch, capfd) -> Callable[..., Result]:
 def _piped(text: str) -> TextIO:
     read, write = os.pipe()
     with os.fdopen(write, "wb") as end:
-        end.write(text.encode())  # which a pipe holds without a reader: some kB
+        end.write(text.encode("utf-8", "surrogateescape"))  # which a pipe holds without a reader: some kB
     return os.fdopen(read, encoding="utf-8")

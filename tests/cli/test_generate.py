@@ -62,7 +62,7 @@ def test_samples_are_numbered_for_people(asked, models):
 def test_every_line_of_a_file_is_a_prompt(asked, models, tmp_path):
     (tmp_path / "prompts").write_text("The bees\n\n Honey \n")
     found = asked("--prompts", tmp_path / "prompts", "--json")
-    assert [json.loads(line)["prompt"] for line in found.out.splitlines()] == ["The bees", " Honey "]
+    assert [json.loads(line)["prompt"] for line in found.out.splitlines()] == ["The bees", "", " Honey "]
     assert next(json.loads(line)["text"] for line in found.out.splitlines()) == made(models, "The bees")[0].text
     plain = asked("--prompts", tmp_path / "prompts").out
     assert plain.startswith(safe_text(f"The bees{made(models, 'The bees')[0].text}\n\n Honey "))
@@ -96,7 +96,7 @@ def test_an_empty_prompt_is_a_prompt_and_none_is_an_error(asked, monkeypatch, mo
     typed(monkeypatch, b"\n \n")
     found = asked()
     assert found.code == 3
-    assert "there is no prompt" in found.err
+    assert "there is no text in the prompts" in found.err
 
 
 def test_what_the_model_did_not_read_is_said(asked):
@@ -190,7 +190,8 @@ def test_lines_without_a_mask_end_no_batch(cli, models, monkeypatch):
     typed(monkeypatch, b"no mask\nHoney [MASK]\n")
     found = cli("fill", models["encoder"], "--json", "--top-k", 1, *QUICK)
     assert found.code == 0
-    assert len(found.out.splitlines()) == 1
+    first, second = map(json.loads, found.out.splitlines())
+    assert (first, second["text"]) == ({"text": "no mask"}, "Honey [MASK]")
     assert "skipped: there is nothing to fill" in found.err
     typed(monkeypatch, b"no mask\n")
     found = cli("fill", models["encoder"], *QUICK)

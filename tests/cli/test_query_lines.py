@@ -33,7 +33,7 @@ def test_bytes_that_are_no_utf_8_are_replaced_and_said(built, cli, tmp_path):
     asked = ("query", built / "words", "-k", "1", "--json")
     found = cli(*asked, "--queries", tmp_path / "queries")
     queries = dict.fromkeys(json.loads(line)["query"] for line in found.out.splitlines())
-    assert [*queries] == ["water", "salt caf\ufffd", "\ufffd\ufffd\ufffd salt"]
+    assert [*queries] == ["water", "salt caf\ufffd", "", "\ufffd\ufffd\ufffd salt"]
     said = "replaced invalid UTF-8 by U+FFFD in 2 lines, the first: {}, line 2\n"
     assert said.format(tmp_path / "queries") in found.err
     assert cli(*asked, "--queries", tmp_path / "queries", "-q").err == ""
@@ -57,9 +57,9 @@ def short(monkeypatch):
 @pytest.mark.parametrize("length", range(5, 45))
 def test_a_line_that_is_too_long_is_left_out_and_named(short, capfd, length):
     lines = list(bounded_lines(io.StringIO(f"a\n{'x' * length}\nb\n"), "queries"))
-    long = ["x" * length + "\n"] if length <= 10 else []
-    assert lines == ["a\n", *long, "b\n"]
-    assert capfd.readouterr().err == ("" if long else "skipped: queries, line 2: longer than 10 characters\n")
+    long = length > 10
+    assert lines == ["a\n", "\n" if long else "x" * length + "\n", "b\n"]
+    assert capfd.readouterr().err == ("" if not long else "skipped: queries, line 2: longer than 10 characters\n")
 
 
 def test_the_last_line_may_have_no_end(short):
@@ -78,3 +78,53 @@ def test_a_line_that_does_not_end_is_refused(short, cli, built, monkeypatch):
 
 def test_long_lines_are_asked_a_few_at_a_time(short):
     assert list(batches(["123456"] * 5, 4, lambda: True)) == [["123456"] * 2, ["123456"] * 2, ["123456"]]
+
+
+LINES = b"\xef\xbb\xbfthe sea\r\n\r\n \t\nb\x00es\rand honey\n\xff\xe9\nlast"
+READ = ["the sea", "", "", "b\x00es\rand honey", "\ufffd\ufffd", "last"]
+
+
+@pytest.mark.parametrize("place", ["file", "pipe"])
+@pytest.mark.parametrize("artifact", ["index", "words"])
+def test_every_line_has_its_answer(built, cli, tmp_path, artifact, place):
+    """Blank ones, ones with Windows' ends, with NUL or a carriage return, undecodable ones, and the last without an end."""
+    (tmp_path / "lines").write_bytes(LINES)
+    more = ["--queries", tmp_path / "lines"] if place == "file" else []
+    asked = ("query", built / artifact, "-k", "1", "-q", *more)
+    found = run_with(cli, LINES, *asked, "--json")
+    assert [line["query"] for line in map(json.loads, found.out.splitlines()) if "hits" in line] == READ
+    one = [" ".join(line.replace("\x00", r"\x00").split()) for line in READ]
+    table = run_with(cli, LINES, *asked, "--format", "tsv").out.splitlines()
+    assert [line.split("\t")[0] for line in table] == one
+    plain = run_with(cli, LINES, *asked, "--format", "plain").out.splitlines()
+    assert [line for line in plain if line.startswith("# ")] == [f"# {line}" for line in one]
+
+
+def run_with(cli, lines, *arguments):
+    return cli(*arguments, piped=lines.decode("utf-8", "surrogateescape"))
+
+
+def test_lines_that_are_all_blank_are_answered_and_end_with_3(built, cli):
+    found = cli("query", built / "index", "--json", piped="\n \n")
+    assert (found.code, found.out) == (3, '{"query": "", "hits": 0}\n' * 2)
+
+
+@pytest.mark.slow
+def test_a_program_that_asks_line_by_line_never_waits(built):
+    """The next line is written once the one before is answered."""
+    commands = {
+        "query": (["query", built / "index", "--json", "-k", "1", "-q"], '"hits"'),
+        "fill": (["fill", built / "model", "--json", "--top-k", "1", "-q"], '"text"'),
+    }
+    for words, end in commands.values():
+        with subprocess.Popen(
+            [sys.executable, "-m", "wordpipe", *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as asked:  # fmt: skip
+            for line in (b"the [MASK]\n", b"\n", b"no mask\r\n", b"\xff\n"):
+                asked.stdin.write(line)
+                asked.stdin.flush()
+                while end not in (said := asked.stdout.readline().decode()):
+                    assert said
+            asked.stdin.close()
+            assert asked.wait(60) == 0

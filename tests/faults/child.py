@@ -10,21 +10,21 @@ import resource
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 LIMITS = {"nofile": resource.RLIMIT_NOFILE, "fsize": resource.RLIMIT_FSIZE}
 DEAF = "deaf"  # a stream whose reader has gone
 
 
-def main(request: str) -> int:
+def main(request: str) -> NoReturn:
     """Run `wordpipe ARGUMENTS` as asked."""
     asked = json.loads(request)
-    from wordpipe.cli import run
+    from wordpipe.cli import main as command
 
     os.chdir(asked["folder"])
     if "stdin" in asked:
         os.dup2(os.open(asked["stdin"], os.O_RDONLY), 0)
-        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (the stream of the process)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (the server's has been read from)
     for number, place in asked.get("outputs", {}).items():
         _redirect(int(number), place)
     if "umask" in asked:
@@ -39,7 +39,7 @@ def main(request: str) -> int:
     if "canary" in asked:
         _count_phases(asked["canary"])
     sys.argv = ["wordpipe", *asked["arguments"]]
-    return run()
+    command()
 
 
 def _address_space() -> int:

@@ -74,12 +74,12 @@ def _deaf_reader(name: str, *arguments: str) -> Act:
     return act
 
 
-def _deaf_progress(stage: str) -> Act:
-    """Nobody reads the progress any more: the work goes on."""
+def _lost_progress(stage: str, place: str) -> Act:
+    """Nobody reads the progress any more, or it has no room: the work goes on."""
 
     def act(room: Room) -> None:
         room.fired += 1
-        done = room.run(*room.world.command(stage), "-o", "out", outputs={2: DEAF})
+        done = room.run(*room.world.command(stage), "-o", "out", outputs={2: place})
         room.said(done, {0})
         room.made(stage)
 
@@ -87,6 +87,33 @@ def _deaf_progress(stage: str) -> Act:
 
 
 _MARK = "\ufeff"
+
+
+def _lost_error(place: str, code: int, *arguments: str) -> Act:
+    """An error that nobody can read has its exit code all the same."""
+
+    def act(room: Room) -> None:
+        room.fired += 1
+        done = room.run(*(part.format(world=room.world.folder) for part in arguments), outputs={2: place})
+        if done.code != code:
+            raise Broken(f"exit {done.code} instead of {code}")
+        room.as_before()
+
+    return act
+
+
+def _other_encoding(encoding: str, form: str) -> Act:
+    """A stdout without the answer's characters has the answer, with escapes."""
+
+    def act(room: Room) -> None:
+        question = "the sea 你好 🐝"
+        command = ("query", room.world.folder / "index", question, "-k", "2", "--format", form)
+        done = room.program(*command, PYTHONIOENCODING=encoding)
+        room.said(done, {0})
+        if (encoding, form) == ("latin-1", "json") and json.loads(done.out.splitlines()[0])["query"] != question:
+            raise Broken(f"the question came back as {done.out[:200]}")
+
+    return act
 
 
 def _mark(how: str) -> Act:
@@ -158,7 +185,25 @@ def cases(world: World) -> list[Case]:
         Case("streams/one-answer", _same_answer, ("33",), fast=True, prepared=True),
     ]
     table += [
-        Case(f"streams/deaf-progress/{stage}", _deaf_progress(stage), ("15", "P9"), fast=stage == "index")
+        Case(f"streams/{how}-progress/{stage}", _lost_progress(stage, place), ("15", "P9"), fast=stage == "index")
         for stage in ("ingest", "word2vec", "mlm", "embed", "index")
+        for how, place in (("deaf", DEAF), ("full", "/dev/full"))
+    ]
+    errors = {
+        "source": (3, "ingest", "/nope", "-o", "out"),
+        "artifact": (4, "query", "/nope", "x"),
+        "usage": (2, "index", "--modus"),
+        "json": (4, "query", "/nope", "x", "--json"),
+        "nothing": (3, "query", "{world}/word2vec", "zzzz"),
+    }
+    table += [
+        Case(f"streams/{how}-error/{name}", _lost_error(place, *asked), ("15", "P9"), fast=name == "source")  # type: ignore[arg-type]
+        for name, asked in errors.items()
+        for how, place in (("deaf", DEAF), ("full", "/dev/full"))
+    ]
+    table += [
+        Case(f"streams/encoding-{one}/{form}", _other_encoding(one, form), ("33",), prepared=True)
+        for one in ("latin-1", "cp1252", "shift_jis", "ascii")
+        for form in ("tsv", "plain", "json")
     ]
     return table

@@ -301,7 +301,7 @@ def test_the_command_line(coloured, named, tmp_path):
     found = run(cli, ["predict", str(folder), "Number", "7", "is", "green."])
     assert found.output.split("\t")[0] == "green"
     lines = run(cli, ["predict", str(folder), "--json"], input="it is red\n\nit is blue\n").output.splitlines()
-    assert [json.loads(line)["text"] for line in lines] == ["it is red", "it is blue"]
+    assert [json.loads(line)["text"] for line in lines] == ["it is red", "", "it is blue"]
     assert json.loads(lines[0])["probabilities"].keys() == {*COLOURS}
     spans = run(cli, ["predict", str(names)], input="x\nWe saw  Rio de Janeiro 3 times.\n").output.splitlines()
     assert "2\t8\t22\tLOC" in "\n".join(spans)

@@ -3,35 +3,41 @@
 This file imports nothing that takes time: a stop signal in the first moments ends the process without a word.
 """
 
+# `signal`, `typing` and `re` take milliseconds to import, in which Ctrl-C shows a traceback: these here are loaded already
+import _signal  # type: ignore[import-not-found]
+import codecs
+import io
 import os
-import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
 
 from wordpipe.lazy import import_path
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
     import click
 
     from wordpipe.errors import WordpipeError
 
 
-def main() -> NoReturn:
+def main() -> "NoReturn":
     """Run the command line and leave with its exit code; signals die by the signal.
 
     The process leaves without tearing down the interpreter: everything of ours is closed by then, and native thread pools
     have been seen to abort when their libraries are unloaded under them.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to tidy up
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # until there is something to tidy up
     _open_missing_streams()
     sys.path[:] = import_path()
     os.environ["PYTHONSAFEPATH"] = "1"  # nor does what libraries start (compilers, Ray) import from the working folder
+    _never_fail_to_write()
     from wordpipe.runtime import answer_stop_signals
 
     answer_stop_signals(_say_stopping, _say_stopped)
     code = run()
-    sys.stderr.flush()
+    sys.stderr.flush()  # which cannot fail
     os._exit(code)
 
 
@@ -50,6 +56,44 @@ def _open_missing_streams() -> None:
                 os.close(null)
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+class _Unfailing(io.FileIO):
+    """A file whose writing never fails: what has no room, or no reader, is lost."""
+
+    def write(self, data: "Any", /) -> int:
+        try:
+            return super().write(data) or 0
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def _never_fail_to_write() -> None:
+    r"""Make the one place of what is written: no character and no disk that is full behind stderr changes an exit code.
+
+    A character that the encoding of stdout or stderr does not have, or half of a surrogate pair, as a byte of a name that is
+    no UTF-8 is read, is written as \uXXXX, which JSON reads. A locale of ASCII says nothing of who reads: it is UTF-8 then.
+    """
+    codecs.register_error("wordpipe", _as_escapes)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding=_encoding(sys.stdout), errors="wordpipe")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        raw = io.BufferedWriter(_Unfailing(sys.stderr.fileno(), "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(raw, _encoding(sys.stderr), "wordpipe", line_buffering=True)
+
+
+def _encoding(stream: io.TextIOWrapper) -> str:
+    return "utf-8" if codecs.lookup(stream.encoding).name == "ascii" else stream.encoding
+
+
+def _as_escapes(error: UnicodeError) -> tuple[str, int]:
+    r"""Characters that an encoding does not have as \uXXXX, those beyond as a pair."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)), error.end
 
 
 def run() -> int:
@@ -74,18 +118,18 @@ def run() -> int:
     except click.ClickException as error:
         code = _show(_usage_error(error))
     except click.Abort:
-        _say_stopped(signal.SIGINT)
-        code = _die(signal.SIGINT)
+        _say_stopped(_signal.SIGINT)
+        code = _die(_signal.SIGINT)
     except WordpipeError as error:
         code = _show(error)
     except BrokenPipeError:
-        code = _die(signal.SIGPIPE)
+        code = _die(_signal.SIGPIPE)
     except BaseException as error:  # noqa: BLE001  (the one catch point)
         code = _unforeseen(error)
     try:  # what is left in the buffer of stdout is written now, or its reader is gone
         sys.stdout.flush()
     except BrokenPipeError:
-        return _die(signal.SIGPIPE)
+        return _die(_signal.SIGPIPE)
     except OSError as error:  # the disk is full
         code = code or _unforeseen(error)
     return code if isinstance(code, int) else 0
@@ -152,16 +196,16 @@ def _unforeseen(error: BaseException) -> int:
     from wordpipe.runtime import Stopped, is_out_of_memory, stopped_by
 
     if isinstance(error, KeyboardInterrupt):
-        _say_stopped(signal.SIGINT)
-        return _die(signal.SIGINT)
+        _say_stopped(_signal.SIGINT)
+        return _die(_signal.SIGINT)
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, Stopped):
         _say_stopped(error.signum, error.saved or "")
-        return _die(signal.Signals(error.signum))
+        return _die(error.signum)
     if (stopped := stopped_by()) is not None:
         _say_stopped(stopped)
-        return _die(signal.Signals(stopped))
+        return _die(stopped)
     if is_out_of_memory(error):
         got = next(iter(str(error).splitlines()), None)
         hint = "lower the batch or the vocabulary size, raise ulimit -v, or use a machine with more memory"
@@ -194,7 +238,9 @@ def _say_stopped(signum: int, saved: str | None = None) -> None:
         signum: which stopped it; of a reader that went away nothing is said.
         saved: what it will continue from, empty for nothing; None where nobody can say.
     """
-    if signum == signal.SIGPIPE or os.environ.get("RANK", "0") != "0":  # of torchrun's processes the first alone speaks
+    if (
+        signum == _signal.SIGPIPE or os.environ.get("RANK", "0") != "0"
+    ):  # of torchrun's processes the first alone speaks
         return
     command = next(iter(sys.argv[1:]), "")
     kept, again = "nothing that was there has changed", "the same command begins again"
@@ -235,7 +281,7 @@ def _say_below_key(text: str) -> None:
     _SAID_BELOW = True
 
 
-def _die(signum: signal.Signals) -> int:
+def _die(signum: int) -> int:
     """End by the signal itself, so that shells and make see what happened."""
     from wordpipe.runtime import die_by
 

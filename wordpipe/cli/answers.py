@@ -84,6 +84,8 @@ class Answers:
             click.echo(emphasised(f"# {escaped(one_line(result.query))}"))
         if self.form == "tsv":
             asked = [safe_text(one_line(result.query))] if self.titled else []
+            if self.titled and not result.hits:  # its line, so that questions and answers stay in step
+                click.echo(asked[0])
             words = self.opened.passages(result.query).words if any("explain" in hit for hit in result.hits) else {}
             for hit in result.hits:
                 cells = piped_cells(hit)

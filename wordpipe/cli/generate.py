@@ -11,11 +11,12 @@ import click
 from wordpipe.cli.command import COMMON, ExampleCommand, Option
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, emphasised, escaped, human_count, one_line, safe_text, say
-from wordpipe.cli.query import batches, given_lines, is_prompt, stdin_has_more
+from wordpipe.cli.query import given_lines, is_prompt, print_unanswered, together
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.settings import Settings
 
 if TYPE_CHECKING:
+    from wordpipe.errors import InputError
     from wordpipe.stages import DenoisingFiller, Filled, Filler, OpenModel, Writing, Written
 
 _HELP = """Continue a text with a causal model, or write the target of a source text with an encoder-decoder.
@@ -24,7 +25,7 @@ A causal model (wordpipe train clm) goes on where PROMPT ends, or, where it lear
 PROMPT; a single text is shown while it is made. An encoder-decoder (wordpipe train seq2seq) reads PROMPT whole and writes
 another text: a translation, a title, an answer. Folders of transformers serve for both. All PROMPT words are one prompt.
 Without PROMPT, prompts are read from --prompts or stdin, one per line; on a terminal there is a prompt. An encoder-decoder,
-and in a pipe a causal model of pairs, answers each line by one line, an empty line by an empty one; several targets of a line
+and in a pipe a causal model of pairs, answers each line by one line, a blank line by an empty one; several targets of a line
 (--n-best, --samples) are lines of its number, rank, score and text, parted by tabs. Special tokens never come, but the one
 that ends a text. Exit code 3 when there was nothing to do."""
 
@@ -56,12 +57,18 @@ def _continue(
     if opened.answers and not as_json and not sys.stdout.isatty():
         _answer_lines(opened, prompt, prompts, settings, quiet=quiet, verbose=verbose)
         return
-    for number, line in enumerate(given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet)):
+    number = 0
+    for line in given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet):
+        if not (prompt or line.strip()):
+            if as_json:
+                print_unanswered(as_json=True, prompt=line, text="")
+            continue
+        number += 1
         writing = Writing(opened, line, settings)
         if as_json:
             _print_json(writing)
         else:
-            if number:
+            if number > 1:
                 click.echo()
             (_print_live if settings.samples == 1 else _print_samples)(writing)
         if not quiet:
@@ -69,6 +76,14 @@ def _continue(
                 say(note)
         if verbose:
             _say_rate(writing.tokens, writing.seconds)
+    if not number:
+        raise _no_text()
+
+
+def _no_text() -> "InputError":
+    from wordpipe.errors import InputError
+
+    return InputError("there is no text in the prompts", hint="give some words")
 
 
 def _answer_lines(
@@ -76,12 +91,11 @@ def _answer_lines(
     *, quiet: bool, verbose: bool,
 ) -> None:  # fmt: skip
     """The second texts of pairs, by a decoder that learned from pairs: lines as those of an encoder-decoder."""
-    from wordpipe.errors import InputError
     from wordpipe.stages import Writing, answer_notes
 
     number = answered = shortened = cut = outgrown = tokens = 0
     seconds = 0.0
-    for line in given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet, parallel=True):
+    for line in given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet):
         number += 1
         found = [(0.0, "")]
         if line.strip():
@@ -95,7 +109,7 @@ def _answer_lines(
     if verbose:
         _say_rate(tokens, seconds)
     if not answered:
-        raise InputError("there is no text in the prompts", hint="give some words")
+        raise _no_text()
 
 
 def _say_rate(tokens: int, seconds: float) -> None:
@@ -108,15 +122,13 @@ def _write_targets(
     *, as_json: bool, quiet: bool, verbose: bool,
 ) -> None:  # fmt: skip
     """Target texts, by an encoder-decoder: as many lines together as have come, at most a window."""
-    from wordpipe.errors import InputError
     from wordpipe.stages import WINDOW, TargetWriter
 
     writer = TargetWriter(opened, settings)
     for note in () if quiet else writer.notes:
         say(note)
-    lines = given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet, parallel=True)
-    size = 1 if is_prompt(prompt, prompts) else WINDOW
-    for some in batches(lines, size, stdin_has_more if prompts is None and not prompt else lambda: True):
+    lines = given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet)
+    for some in together(lines, prompt, prompts, WINDOW):
         first = writer.sources + 1
         _print_targets(writer.write(some), first, settings, as_json=as_json)
     for note in () if quiet else writer.losses:
@@ -127,7 +139,7 @@ def _write_targets(
                  ((writer.sources, "sentences"), (writer.tokens, "tokens")))  # fmt: skip
         say(f"{counted(writer.sources, 'sentences')} in {writer.seconds:.2f} s, {', '.join(rates)}")
     if writer.empty == writer.sources:
-        raise InputError("there is no text in the prompts", hint="give some words")
+        raise _no_text()
 
 
 def _print_targets(found: "list[Written]", first: int, settings: GenerateSettings, *, as_json: bool) -> None:
@@ -206,7 +218,8 @@ texts are read from --texts or stdin, one per line; on a terminal there is a pro
 one token for a mask, and predicts several masks together, each without knowing the others. In a pipe, there is one line per
 candidate, parted by tabs: probability, token, text; of several masks, the mask's number first. An encoder-decoder (wordpipe
 train denoising) writes as many tokens as it takes for all masks at once; in a pipe each candidate is its score and the text.
-Folders of transformers serve for both. Exit code 3 when nothing was filled."""
+A line that is blank, or has nothing to fill, has one line for its answer: an empty one, or with --json an object with its text
+alone. Folders of transformers serve for both. Exit code 3 when nothing was filled."""
 
 
 def _fill(
@@ -227,7 +240,10 @@ def _fill(
         except InputError as error:
             if text:
                 raise
-            say(f"skipped: {error.message}")  # one bad line ends no batch
+            if line.strip():
+                say(f"skipped: {error.message}")  # one bad line ends no batch
+            if not is_prompt(text, texts):
+                print_unanswered(as_json=as_json, text=line)
             continue
         n_filled += 1
         if filled.cut and not quiet:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,9 @@ import click
 
 from wordpipe.cli.command import PATH, ExampleCommand, Option
 from wordpipe.cli.output import counted, escaped, one_line, safe_text, say
-from wordpipe.cli.query import given_lines
+from wordpipe.cli.query import given_lines, print_unanswered, together
 from wordpipe.cli.stage import make, stage_command
-from wordpipe.errors import ConfigError
+from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import torch_threads
 from wordpipe.stages import COMMANDS
 from wordpipe.storage import url_of
@@ -30,7 +30,8 @@ With -o, what is named after MODEL is a corpus, or any source of text, and the r
 All TEXT words are one text. Without TEXT, texts are read from --texts or stdin, one per line; on a terminal there is a
 prompt. A model that learned from pairs reads two texts of a line, parted by a tab. Of a classifier a line is its label and
 the probability, of several labels each with its own; of a score the number; of a tagger each span is a line: the number of
-the text, where the span begins and ends in characters, its label, its probability and its text, parted by tabs.
+the text, where the span begins and ends in characters, its label, its probability and its text, parted by tabs. A blank
+line counts, and has an empty line for its answer, of spans none; with --json an object of its own.
 
 A reader takes a question and its passage, parted by a tab, and a line is the number, where the answer begins and ends in
 characters of the passage (-1: it has none), its probability and the answer. With --index the question is searched for in an
@@ -39,6 +40,7 @@ answer, its source and the passage. Exit code 3 when no passage has an answer.
 
 Probabilities are those of the temperature that was chosen on held-out texts. Folders of transformers serve, too."""
 
+_AT_ONCE = 1_024  # texts that are computed together
 _SHOWN = 5  # labels on a terminal
 _AROUND = 60  # characters of a passage on either side of an answer, on a terminal
 _OWN = ("model", "corpus", "as_json", "quiet", "verify")  # parameters that say more here than those of any stage
@@ -86,27 +88,35 @@ def _answer(
         more: dict[str, Any] = {"as_json": as_json, "verify": verify, "quiet": quiet}
         _print_answers(opened, questions, index=index, passages=passages, k=k, **more)
         return
-    given: list[Any] = []  # of the texts that are being computed
-
-    def read() -> Iterator[Any]:
-        for line in given_lines(text, texts, what="text", option="--texts", quiet=quiet):
-            first, tab, second = line.partition("\t")
-            if opened.finds_answers and tab:  # the question comes first, for a passage may have tabs
-                first, second = second, first
-            given.append((first, second) if opened.pairs and tab else line)
-            yield given[-1]
-
-    number = shortened = without = 0
-    one_by_one = sys.stdin.isatty() and not text and texts is None
-    found = (one for each in read() for one in opened.predict([each])) if one_by_one else opened.predict(read())
-    for number, one in enumerate(found, start=1):
-        shortened += one.cut > 0
-        without += opened.tags_words and not one.spans  # type: ignore[union-attr]
-        _print(number, given.pop(0), one, opened, as_json=as_json)
+    number = answered = shortened = without = 0
+    lines = given_lines(text, texts, what="text", option="--texts", quiet=quiet)
+    for some in together(lines, text, texts, _AT_ONCE):
+        asked = [_asked(line, opened) if text or line.strip() else None for line in some]
+        found = opened.predict([one for one in asked if one is not None])
+        for one in asked:
+            number += 1
+            if one is None:
+                if as_json or not opened.tags_words:
+                    print_unanswered(as_json=as_json, text="")
+                continue
+            said = next(found)
+            answered, shortened = answered + 1, shortened + (said.cut > 0)
+            without += opened.tags_words and not said.spans  # type: ignore[union-attr]
+            _print(number, one, said, opened, as_json=as_json)
+    if not answered:
+        raise InputError("there is no text in the lines", hint="give some words")
     if without and not (quiet or as_json):
-        say(f"no span in {without:,} of {counted(number, 'texts')}" if number > 1 else "no span in this text")
+        say(f"no span in {without:,} of {counted(answered, 'texts')}" if answered > 1 else "no span in this text")
     if shortened and not quiet:
-        say(f"{counted(shortened, 'texts')} of {number:,} are longer than the model reads: their ends were left out")
+        say(f"{counted(shortened, 'texts')} of {answered:,} are longer than the model reads: their ends were left out")
+
+
+def _asked(line: str, opened: "Predictor") -> "str | tuple[str, str]":
+    """A line as a text, or as two."""
+    first, tab, second = line.partition("\t")
+    if opened.finds_answers and tab:  # the question comes first, for a passage may have tabs
+        first, second = second, first
+    return (first, second) if opened.pairs and tab else line
 
 
 def _print_answers(
@@ -118,14 +128,15 @@ def _print_answers(
     Raises:
         InputError: no question has an answer.
     """
-    from wordpipe.errors import InputError
     from wordpipe.stages import best_answers, open_passages
 
     asked = without = cut = 0
     with open_passages(index=index, passages=passages or None, read=10, verify=verify) as texts:
         for question in questions:
             asked += 1
-            found = best_answers(opened, question, texts, k)
+            found = best_answers(opened, question, texts, k) if question.strip() else []
+            if not found and (as_json or not sys.stdout.isatty()):
+                print_unanswered(as_json=as_json, question=question)
             without += not found
             cut += bool(found) and found[0].said.cut > 0
             for one in found:

@@ -75,7 +75,7 @@ def query(
     All QUERY words are one query. Without QUERY, queries are read from --queries or stdin, one per line; on a terminal
     there is a prompt, or with --where alone the first rows of which it is true are listed. From a pipe every query is
     answered when it comes, so that a shell may keep the command running; with --json each answer then ends with a line
-    {"query": …, "hits": N}, also where N is 0; a blank line is no query. A score is a cosine by vectors, BM25 by words, and 0
+    {"query": …, "hits": N}, also where N is 0, as it is for a blank line. A score is a cosine by vectors, BM25 by words, and 0
     to 1 where both are mixed. With --mode auto or hybrid, a query with words that have no vector but stand in the texts is
     asked by words too. Exit code 3 when nothing was answered.
     """
@@ -96,8 +96,6 @@ def query(
         opened.check(options)
         answers = Answers(form, opened, titled=not text, shown=named_fields(options.where))
         lines: Iterator[str] | None = given_lines(text, queries, what="query", option="--queries", quiet=quiet)
-        size = 1 if is_prompt(text, queries) else _AT_ONCE
-        has_more = stdin_has_more if queries is None else lambda: True
         lists = options.where is not None and not text and queries is None and isinstance(opened, OpenIndex)
         if lists and (is_prompt(text, queries) or (lines := _any_of(lines)) is None):
             assert isinstance(opened, OpenIndex)
@@ -106,16 +104,14 @@ def query(
             answers.print(found)
             if not quiet and n_rows > k:
                 say(f"{k:,} of {n_rows:,} rows of which the condition is true; -k shows more")
-        for some in batches((line.strip() for line in lines or ()), size, has_more):
-            for line, result in zip(some, _results(opened, some, k, options, strict=bool(text)), strict=True):
-                if result is not None:
-                    answered += bool(result.hits)
-                    for remark in () if quiet else _remarks(result, options):
-                        say(remark)
-                    answers.print(result)
+        for some in together((line.strip() for line in lines or ()), text, queries, _AT_ONCE):
+            for result in _results(opened, some, k, options, strict=bool(text)):
+                answered += bool(result.hits)
+                for remark in () if quiet else _remarks(result, options):
+                    say(remark)
+                answers.print(result)
                 if as_json and not text:  # a program that asks through a pipe need not wait for more
-                    end = {"query": result.query, "hits": len(result.hits)} if result else {"query": line, "hits": 0}
-                    click.echo(json.dumps(end, ensure_ascii=False))
+                    click.echo(json.dumps({"query": result.query, "hits": len(result.hits)}, ensure_ascii=False))
         answers.end()
         if not answered:
             raise opened.nothing_found(options, " ".join(text))
@@ -160,18 +156,21 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
 
 def _results(
     opened: "OpenArtifact", texts: list[str], k: int, options: "QueryOptions", *, strict: bool
-) -> "list[QueryResult | None]":
-    """The results of some queries; of many lines a bad one is skipped and named, its result None, and ends no batch."""
+) -> "list[QueryResult]":
+    """The results of some queries; of many lines a bad one is skipped and named, and like a blank one finds nothing."""
     from wordpipe.errors import ConfigError, InputError
+    from wordpipe.stages import QueryResult
 
+    asked = [text for text in texts if text or strict]
     try:
-        return [*opened.query_all(texts, k, options)]
+        found = iter(opened.query_all(asked, k, options) if asked else ())
+        return [next(found) if text or strict else QueryResult(text, []) for text in texts]
     except (ConfigError, InputError) as error:
         if strict:
             raise
         if len(texts) == 1:
             say(f"skipped: {error.message}")
-            return [None]
+            return [QueryResult(texts[0], [])]
     return [result for text in texts for result in _results(opened, [text], k, options, strict=False)]
 
 
@@ -195,10 +194,10 @@ def _remarks(result: "QueryResult", options: "QueryOptions") -> Iterator[str]:
             yield "--min-score is a cosine here: answered by vectors alone"
 
 
-def given_lines(
-    words: tuple[str, ...], path: Path | None, *, what: str, option: str, quiet: bool, parallel: bool = False
-) -> Iterator[str]:
-    """All words as one line; else the lines of a file or of standard input that are not blank, without their ends.
+def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str, quiet: bool) -> Iterator[str]:
+    """All words as one line; else the lines of a file or of standard input, without their ends.
+
+    Blank lines of a file or a pipe come too, and an empty one for a line that is too long: answers stay in step with lines.
 
     Args:
         words: arguments; where there are any, even an empty one, they are all.
@@ -206,8 +205,6 @@ def given_lines(
         what: a line is called ("prompt").
         option: which names the file ("--prompts").
         quiet: do not say that bytes were replaced.
-        parallel: blank lines of a file or a pipe come too, and an empty one for a line that is too long, so that answers
-            can stand beside the lines.
 
     Raises:
         ConfigError: words and a file.
@@ -220,13 +217,10 @@ def given_lines(
     if words:
         yield " ".join(words)
         return
-    n_lines = 0
-    typed = is_prompt(words, path)
-    for line in _prompted(what) if typed else _read_lines(path, parallel=parallel, quiet=quiet):
-        if line.strip() or (parallel and not typed):
-            n_lines += 1
-            yield line.rstrip("\r\n")
-    if not n_lines:
+    line = None
+    for line in _prompted(what) if is_prompt(words, path) else _read_lines(path, quiet=quiet):
+        yield line.rstrip("\r\n")
+    if line is None:
         raise InputError(f"there is no {what}", hint=f"give {what.upper()}, {option} FILE, or lines on standard input")
 
 
@@ -240,33 +234,35 @@ def _prompted(what: str) -> Iterator[str]:
         try:
             if not sys.stdout.isatty():  # there the answers go
                 click.echo(f"{what}> ", nl=False, err=True)
-            yield input(f"{what}> " if sys.stdout.isatty() else "")
+            line = input(f"{what}> " if sys.stdout.isatty() else "")
         except EOFError:
             say("")
             return
+        if line.strip():
+            yield _BAD_BYTE.sub("\ufffd", line)
 
 
-def _read_lines(path: Path | None, *, parallel: bool, quiet: bool) -> Iterator[str]:
+def _read_lines(path: Path | None, *, quiet: bool) -> Iterator[str]:
     from wordpipe.errors import InputError
 
     if path is None and sys.stdin is None:
         return
     if path is None and hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(
-            encoding="utf-8-sig", errors="surrogateescape"
-        )  # the mark of a file's begin is no part of a query
+        # the mark of a file's begin is no part of a query, and a carriage return within a line ends none
+        sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+    how: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": "\n"}
     try:
         file: TextIO
-        with path.open(encoding="utf-8-sig", errors="surrogateescape") if path else nullcontext(sys.stdin) as file:
-            yield from bounded_lines(file, str(path or "standard input"), parallel=parallel, quiet=quiet)
+        with path.open(**how) if path else nullcontext(sys.stdin) as file:
+            yield from bounded_lines(file, str(path or "standard input"), quiet=quiet)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise InputError("no such file" if isinstance(error, FileNotFoundError) else "a folder", where=path) from None
 
 
-def bounded_lines(file: TextIO, where: str, *, parallel: bool = False, quiet: bool = False) -> Iterator[str]:
-    """The lines of a file; one of more than a million characters is left out and named, so memory is bounded.
+def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[str]:
+    """The lines of a file; one of more than a million characters is named, so memory is bounded, and comes as an empty one.
 
-    With `parallel`, an empty line comes in its place. Bytes that are no UTF-8, which the file is to give as
+    Bytes that are no UTF-8, which the file is to give as
     `surrogateescape` does, become U+FFFD; after the last line it is said how many lines had some, but with `quiet`.
 
     Raises:
@@ -291,13 +287,23 @@ def bounded_lines(file: TextIO, where: str, *, parallel: bool = False, quiet: bo
                 raise InputError("this line does not end", where=f"{where}, line {number}", got=got, expected=expected)
         if taken + len(more.rstrip("\n")) > _LONGEST:
             say(f"skipped: {escaped(where)}, line {number}: longer than {_LONGEST:,} characters")
-            if parallel:
-                yield "\n"
+            yield "\n"
         else:
             yield line + more  # which is a line end
     if n_mended and not quiet:
         more = f" in {counted(n_mended, 'lines')}, the first" if n_mended > 1 else ""
         say(f"replaced invalid UTF-8 by U+FFFD{more}: {escaped(where)}, line {first_mended}")
+
+
+def together(lines: Iterable[str], words: tuple[str, ...], path: Path | None, size: int) -> Iterator[list[str]]:
+    """Lines of `given_lines` as many at once as have come, at most `size`: who asks one by one is answered one by one."""
+    has_more = stdin_has_more if path is None and not words else lambda: True
+    return batches(lines, 1 if is_prompt(words, path) else size, has_more)
+
+
+def print_unanswered(*, as_json: bool, **about: str) -> None:
+    """The one line of an input line that has no answer: an empty one, or an object with what was asked alone."""
+    click.echo(json.dumps(about, ensure_ascii=False) if as_json else "")
 
 
 def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> Iterator[list[str]]:
