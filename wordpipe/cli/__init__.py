@@ -14,14 +14,14 @@ from wordpipe.lazy import import_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    import typing
 
     import click
 
     from wordpipe.errors import WordpipeError
 
 
-def main() -> "NoReturn":
+def main() -> "typing.NoReturn":
     """Run the command line and leave with its exit code; signals die by the signal.
 
     The process leaves without tearing down the interpreter: everything of ours is closed by then, and native thread pools
@@ -61,7 +61,7 @@ def _open_missing_streams() -> None:
 class _Unfailing(io.FileIO):
     """A file whose writing never fails: what has no room, or no reader, is lost."""
 
-    def write(self, data: "Any", /) -> int:
+    def write(self, data: "typing.Any", /) -> int:
         try:
             return super().write(data) or 0
         except OSError:
