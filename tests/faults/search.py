@@ -29,8 +29,9 @@ def _built(room: Room, kind: str, *update: str) -> None:
 
 
 def _found(room: Room, *arguments: str) -> list[str]:
-    """The ids of all answers."""
-    done = room.run("query", "out", *arguments, "-k", "500", "--json", "-q")
+    """The ids of all answers; a condition without a question is asked by a program, whose standard input nobody has read."""
+    asked = room.program if arguments[0] == "--where" else room.run
+    done = asked("query", "out", *arguments, "-k", "500", "--json", "-q")
     room.said(done, {0, 3})
     return [one["id"] for one in map(json.loads, done.out.splitlines()) if "rank" in one]
 
