@@ -1,6 +1,7 @@
 """What the tests of several rooms share: a small corpus, the whole chain made from it, and the command line in process."""
 
 import fcntl
+import gc
 import os
 import re
 import shutil
@@ -120,6 +121,15 @@ def _build_predictions(root: Path) -> None:
         wordpipe.ingest(rows, output=labelled, label_field="label")
         wordpipe.train_classifier(labelled, output=head, init=root / "model", epochs=1, device="cpu", threads=1)
         wordpipe.predict_corpus(head, labelled, output=root / "predictions", device="cpu", threads=1)
+
+
+@pytest.fixture
+def collector_off() -> Iterator[None]:
+    """Python's cycle collector does not run; what the tests before have left is gone first."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

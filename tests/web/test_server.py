@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -179,7 +180,12 @@ def generations(built, tmp_path_factory):
     return [os.fspath(one) for one in made]
 
 
-def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(generations, tmp_path, monkeypatch):
+def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(
+    generations,
+    tmp_path,
+    monkeypatch,
+    collector_off,
+):
     from wordpipe.web import served
 
     monkeypatch.setattr(served, "_POLL_S", 0.02)
@@ -188,7 +194,7 @@ def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(gen
     for name, path in zip(("one", "two"), generations, strict=True):
         with wordpipe.open(path) as opened:
             digests[opened.artifact.digest] = name
-    wrong, seen, ending = [], set(), threading.Event()
+    wrong, seen, replaced, ending = [], set(), [], threading.Event()
     with wordpipe.serve(tmp_path / "index", port=0) as server:
 
         def ask():
@@ -212,6 +218,7 @@ def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(gen
         for number in range(20):
             publish(generations[(number + 1) % 2], tmp_path / "index")
             deadline = time.monotonic() + 20
+            replaced.append(weakref.ref(served_one.current.opened))
             while served_one.swaps <= number and time.monotonic() < deadline:
                 time.sleep(0.01)
         ending.set()
@@ -219,6 +226,7 @@ def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(gen
             one.join()
         assert served_one.swaps == 20
         assert served_one.current.users == 0
+        assert [one for one in replaced[:-1] if one() is not None and one() is not served_one.current.opened] == []
     assert wrong == []
     assert seen == {"one", "two"}
 

@@ -20,7 +20,7 @@ from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST, InputEntry, Kind
 from wordpipe.artifacts.publish import OutputLock, asides, files_under, manifest_bytes, recover
 from wordpipe.artifacts.untrusted import damage_named, parse_array, read_fact
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
-from wordpipe.storage import as_path, name_beside, other_scheme, url_of
+from wordpipe.storage import as_path, name_beside, other_scheme, standing, url_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -165,6 +165,10 @@ class Artifact:
             were last checked are not read again). Without it, only the sizes are checked.
         on_bytes: called with the number of bytes checked so far.
 
+    Attributes:
+        path: as it was given.
+        place: the same, wherever the program works later: absolute, or a URL.
+
     Raises:
         ArtifactError: missing, incomplete, corrupt, of another kind, or of a newer format.
     """
@@ -177,12 +181,12 @@ class Artifact:
         verify: bool = True,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
-        self.path = as_path(path)
-        self._at = self.path  # of a URL the copy
-        self._is_damaged = False
-        self.verified = verify
         self._folder = -1
         self._open: dict[str, int] = {}
+        self.path = as_path(path)
+        self._at = self.place = standing(self.path)  # of a URL the copy
+        self._is_damaged = False
+        self.verified = verify
         kinds = tuple(kinds)
         for left in reversed(range(_TRIES)):
             self._at = self._local_folder()
@@ -191,7 +195,7 @@ class Artifact:
                 return
             except BaseException as error:
                 again = left > 0 and isinstance(error, ArtifactError) and self._folder >= 0 and self._was_replaced()
-                damaged_copy = left == _TRIES - 1 and self._is_damaged and self._at is not self.path
+                damaged_copy = left == _TRIES - 1 and self._is_damaged and self._at is not self.place
                 self.close()
                 if not (again or damaged_copy):
                     raise
@@ -203,7 +207,7 @@ class Artifact:
     def _local_folder(self) -> Path:
         """Where it can be opened: its path, or of a URL the copy. Raises WordpipeError: as from `fetch_artifact`."""
         if (url := url_of(self.path)) is None:
-            return self.path
+            return self.place
         from wordpipe.artifacts.mirror import fetch_artifact
 
         return fetch_artifact(url)
@@ -212,6 +216,9 @@ class Artifact:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
@@ -245,7 +252,7 @@ class Artifact:
 
     def as_input(self, *, beside: Path) -> InputEntry:
         """How a manifest in the folder `beside` names this artifact."""
-        path = name_beside(self.path, beside)  # what moves together keeps finding each other
+        path = name_beside(self.place, beside)  # what moves together keeps finding each other
         recipe = self.manifest.recipe
         return InputEntry(kind=self.kind, digest=self.digest, recipe=recipe, path=path, verified=self.verified)
 

@@ -39,6 +39,11 @@ class _RowGroups:
         sizes = (part.metadata.row_group(group).num_rows for _, part, group in self._groups)
         *self.starts, self.rows = accumulate(sizes, initial=0)
 
+    def close(self) -> None:
+        """Close the files."""
+        for _, part, _ in self._groups:
+            part.close()
+
     def of(self, row: int) -> int:
         """The number of the row group that holds a row."""
         return bisect_right(self.starts, row) - 1
@@ -61,6 +66,11 @@ class RowReader:
         self._kept: dict[int, dict[str, pa.Array]] = {}  # columns of a group; the one used last is the last
         self._kept_bytes = 0
         self.rows = self._groups.rows
+
+    def close(self) -> None:
+        """Close the table's files, and forget what was read."""
+        self._groups.close()
+        self._kept.clear()
 
     def _read(self, number: int) -> dict[str, pa.Array]:
         found = self._kept.pop(number, None)
@@ -134,6 +144,11 @@ class RowVectors:
     def __init__(self, artifact: Artifact, stem: str) -> None:
         self._groups = _RowGroups(artifact, stem, [_COLUMN])
         self._kept: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
+
+    def close(self) -> None:
+        """Close the table's files, and forget what was read."""
+        self._groups.close()
+        self._kept.clear()
 
     def __call__(self, rows_R: NDArray[np.int64]) -> NDArray[np.float32]:
         """The unit vectors of some rows, ascending, (R, D) float32; zero where a row has none.

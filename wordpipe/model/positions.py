@@ -68,6 +68,8 @@ class Rotary(nn.Module):
         return self.cos[first:last], self.sin[first:last]
 
     def _table(self, n_positions: int) -> tuple[Tensor, Tensor]:
+        if torch.get_default_device().type == "meta":  # shapes alone; arange loads torch's compiler there, in 2 s
+            return torch.empty(n_positions, self.head_dim), torch.empty(n_positions, self.head_dim)
         half = torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim
         angles_TE2 = torch.outer(torch.arange(n_positions, dtype=torch.float32), 1.0 / self.theta**half)
         cos, sin = angles_TE2.cos(), angles_TE2.sin()

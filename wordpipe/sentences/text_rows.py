@@ -143,9 +143,9 @@ class _KnownRuns:
     def __init__(self, split: WordSplitter, rows_of: RowsOf) -> None:
         from wordpipe.tokens import SpanEncoder, cut_words
 
-        self._split, self._rows_of = split, rows_of
-        self._cut, self._runs = cut_words(), SpanEncoder(self._new_runs)
-        self.words: list[str] = []
+        self._new = _NewRuns(split, rows_of)
+        self._cut, self._runs = cut_words(), SpanEncoder(self._new)
+        self.words = self._new.words
 
     def find(self, texts: Sequence[str]) -> FoundRows:
         """The rows of texts."""
@@ -154,7 +154,18 @@ class _KnownRuns:
         ids = np.where(found < _NO_ROW, found, _NO_NUMBER).astype(np.int32)
         return FoundRows(ids, offsets, _unknown(ids, offsets, lambda at: self.words[numbers[at]]))
 
-    def _new_runs(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
+
+class _NewRuns:
+    """Cuts runs that come for the first time, and looks their words up.
+
+    It knows nothing of who asks: two that know each other stay in memory until Python's collector comes.
+    """
+
+    def __init__(self, split: WordSplitter, rows_of: RowsOf) -> None:
+        self._split, self._rows_of = split, rows_of
+        self.words: list[str] = []
+
+    def __call__(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
         """The rows of the words of new runs; of those without one, their number among `words`, marked."""
         import pyarrow as pa
 

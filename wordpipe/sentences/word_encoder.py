@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,9 @@ class WordEncoder(TextEncoder):
         self._table, self._split, self._settings = table, split, settings
         # a token with an underscore in it is no phrase
         self._phrases = table.phrases if self.identity.get("unit") != "token" else KnownPhrases(())
+        # functions of the table, not of this encoder, which would keep itself in memory
+        self._rows_of = partial(_rows_of, table)
+        self._words = partial(_words, split, self._phrases)
         self._rows = WordRows(self._words if len(self._phrases) else split, self._rows_of)
         self._weighted_VD, self._guess_weight = table.vectors, np.float32(1)
         if self.pooling == "sif":
@@ -109,13 +113,6 @@ class WordEncoder(TextEncoder):
         filled_N = np.diff(found.offsets) > np.array([*map(len, unknown)], np.int64)
         return EncodedBatch(vectors_ND, empty_N, unknown, filled_N.astype(np.int64))
 
-    def _rows_of(self, words: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
-        """The rows of words, (N,) int32, -1 for unknown ones."""
-        if not isinstance(words, Sequence) or len(words) > _MAX_LOOKED_UP_SINGLY:
-            return self._table.words.rows_of(words)
-        found = (self._table.words.row_of(word) for word in words)
-        return np.array([-1 if row is None else row for row in found], dtype=np.int32)
-
     def _add_guesses(self, sums_ND: npt.NDArray[np.float32], unknown: Sequence[tuple[int, str]]) -> list[bool]:
         """Add what n-grams say of words that are not in the table to the sums of their texts; for which words they say any.
 
@@ -132,11 +129,6 @@ class WordEncoder(TextEncoder):
         texts = np.array([text for text, _ in unknown])[known]
         np.add.at(sums_ND, texts, self._guess_weight * vectors_UD[numbers[known]])
         return [*known.tolist()]
-
-    def _words(self, text: str) -> list[str]:
-        """The words of a text, those of phrases that have a vector joined."""
-        words = self._split(text)
-        return self._phrases.join(words) if len(self._phrases) else words
 
     def suggest(self, word: str) -> list[str]:
         """Known words that are spelled most like `word`."""
@@ -176,6 +168,20 @@ class WordEncoder(TextEncoder):
         )
         transform = Transform.from_bytes(files[TRANSFORM_FILE], about["transform"], where=TRANSFORM_FILE)
         return cls(table, split, EmbedSettings.make(about["settings"]), transform, about["identity"])
+
+
+def _rows_of(table: WordVectors, words: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
+    """The rows of words, (N,) int32, -1 for unknown ones."""
+    if not isinstance(words, Sequence) or len(words) > _MAX_LOOKED_UP_SINGLY:
+        return table.words.rows_of(words)
+    found = (table.words.row_of(word) for word in words)
+    return np.array([-1 if row is None else row for row in found], dtype=np.int32)
+
+
+def _words(split: WordSplit, phrases: KnownPhrases, text: str) -> list[str]:
+    """The words of a text, those of phrases that have a vector joined."""
+    words = split(text)
+    return phrases.join(words) if len(phrases) else words
 
 
 def _parquet(batches: Iterable[pa.RecordBatch]) -> bytes:

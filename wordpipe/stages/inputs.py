@@ -47,7 +47,7 @@ class SentArtifact:
     @classmethod
     def of(cls, artifact: Artifact) -> "SentArtifact":
         """An open one."""
-        return cls(artifact.path.absolute(), artifact.kind, artifact.digest)
+        return cls(artifact.place, artifact.kind, artifact.digest)
 
     def open(self, stack: ExitStack) -> Artifact:
         """Open it; the stack closes it.

@@ -315,7 +315,7 @@ def _inputs_of(artifact: Artifact) -> list[tuple[str, Path]]:
     return [
         (entry.kind, there[0])
         for entry in artifact.manifest.inputs
-        if entry.kind in KINDS and entry.path and (there := input_of(artifact.path, entry)) is not None
+        if entry.kind in KINDS and entry.path and (there := input_of(artifact.place, entry)) is not None
     ]
 
 

@@ -10,6 +10,6 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.storage.buckets import Bucket, Replaced, StoredObject, open_bucket
-    from wordpipe.storage.urls import Url, UrlPath, as_path, name_beside, other_scheme, parent_of, url_of
+    from wordpipe.storage.urls import Url, UrlPath, as_path, name_beside, other_scheme, parent_of, standing, url_of
 else:
     __getattr__, __dir__ = face(__name__, __file__)

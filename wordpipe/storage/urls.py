@@ -115,6 +115,14 @@ def as_path(path: str | os.PathLike[str]) -> Path:
     return Path(path) if url is None else UrlPath(str(url))
 
 
+def standing(path: Path) -> Path:
+    """The path of the same place, wherever the program works later; as it is where the working folder is gone."""
+    try:
+        return path.absolute()
+    except FileNotFoundError:
+        return path
+
+
 def parent_of(path: str) -> str:
     """The folder that a path lies in, of a URL as a URL."""
     return str(as_path(path).parent)

@@ -6,12 +6,15 @@ same generation of the artifact, the same options). Nothing waits for company: a
 
 import asyncio
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import ConfigError, InputError, WordpipeError
+from wordpipe.web.replies import busy
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -43,8 +46,8 @@ class _Task(Generic[T, R]):
 
         try:
             self.loop.call_soon_threadsafe(set_it)
-        except RuntimeError:  # the loop is closed: the server has ended
-            return
+        except RuntimeError:  # the loop is closed: the server has ended, and nobody else counts
+            self.ended()
 
 
 @dataclass
@@ -85,20 +88,35 @@ class Batcher:
 
         Raises:
             Exception: what `answer` raises for this item.
+            Refused: 503, the thread ends.
         """
         loop = asyncio.get_running_loop()
         task: _Task[T, R] = _Task(key, item, weight, answer, ended, loop, loop.create_future())
-        with self._changed:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=f"wordpipe-{self.name}", daemon=True)
-                self._thread.start()
-            self._waiting.append(task)
-            self._changed.notify()
         try:
+            self._add(task)
             return await task.future
         except asyncio.CancelledError:
             task.cancelled = True
             raise
+        finally:
+            del task  # an error refers to this frame, and the task to the error: both would stay in memory
+
+    def _add(self, task: "_Task[Any, Any]") -> None:
+        with self._changed:
+            if not self._stopping and self._has_thread():
+                self._waiting.append(task)
+                self._changed.notify()
+                return
+        task.give(None, busy(503, "the server is stopping" if self._stopping else "no thread can be started now"))
+
+    def _has_thread(self) -> bool:
+        """Whether the thread is there, which is started for the first task."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name=f"wordpipe-{self.name}", daemon=True)
+            with suppress(RuntimeError):  # the system has no more
+                thread.start()
+                self._thread = thread
+        return self._thread is not None
 
     @property
     def is_stopping(self) -> bool:
@@ -106,10 +124,13 @@ class Batcher:
         return self._stopping
 
     def stop(self, seconds: float = 0.0) -> None:
-        """End the thread once its batch has ended, and wait so long for that; what waits is given up."""
+        """End the thread once its batch has ended, and wait so long for that; what waits, or comes later, is answered 503."""
         with self._changed:
             self._stopping = True
+            left, self._waiting = self._waiting, deque()
             self._changed.notify()
+        for task in left:
+            task.give(None, busy(503, "the server is stopping"))
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -155,13 +176,22 @@ def _compute(tasks: "list[_Task[Any, Any]]") -> None:
         assert len(results) == len(tasks)
     except (ConfigError, InputError) as error:
         if len(tasks) == 1:
-            tasks[0].give(None, error)
+            tasks[0].give(None, _let_go(error))
             return
         for task in tasks:
             _compute([task])
     except BaseException as error:  # noqa: BLE001  (the request fails, not the thread)
+        met = _let_go(error)
         for task in tasks:
-            task.give(None, error)
+            task.give(None, met)
     else:
         for task, result in zip(tasks, results, strict=True):
             task.give(result, None)
+
+
+def _let_go(error: BaseException) -> BaseException:
+    """The error without its traceback, whose frames would keep a whole generation in memory; of a bug it becomes a note."""
+    if not isinstance(error, WordpipeError):
+        error.add_note("".join(traceback.format_exception(error)))
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)

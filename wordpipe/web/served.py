@@ -6,10 +6,12 @@ request has ended. Where the new one cannot be opened, the old one stays, and `/
 """
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +21,7 @@ from wordpipe.artifacts import MANIFEST, Kind, row_count
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
 from wordpipe.search import LEXICAL
 from wordpipe.stages import OpenArtifact, OpenIndex, OpenTextIndex, OpenWords, is_transformer, open_artifact
-from wordpipe.storage import open_bucket, url_of
+from wordpipe.storage import as_path, open_bucket, standing, url_of
 from wordpipe.web.batching import Batcher
 from wordpipe.web.replies import Refused, busy
 
@@ -53,6 +55,8 @@ _POLL_FAR_S = 10.0  # at those in a bucket: a request each
 _RETRY_S = 5.0  # before a generation that could not be opened is tried again, at first
 _MOST_RETRY_S = 3600.0  # and at most
 _REMEMBERED = 32  # of a generation
+_MADE = ("language_model", "predictor", "inspected")  # of one
+_KEPT_S = 30.0  # an error of work that takes seconds
 _LAST_S = 10.0  # for slow work to see that it is to end: a thread in the middle of it may not outlive the interpreter
 _WARM_TEXT = "warm"
 
@@ -60,6 +64,15 @@ Report = Callable[[str], None]
 """Takes a line for the log."""
 Stamp = tuple[int, int, int] | str
 """What `stat` says of a manifest: inode, nanoseconds of its last change, bytes; in a bucket its e_tag."""
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What came of work that takes seconds: what it made, or the error that it met."""
+
+    made: Any = None
+    error: WordpipeError | None = None
+    until: float = math.inf  # an error is kept so long, for whoever has waited for it; then it is tried again
 
 
 @dataclass(eq=False)
@@ -72,7 +85,7 @@ class Generation:
     users: int = 0
     retired: bool = False
     remembered: dict[Hashable, Any] = field(default_factory=dict)  # what is asked often and takes time, as facets
-    looks: dict[Hashable, "asyncio.Future[Any]"] = field(
+    looks: dict[Hashable, "asyncio.Future[_Look]"] = field(
         default_factory=dict
     )  # what takes seconds; for the loop's thread
 
@@ -160,7 +173,15 @@ class Generation:
 
     def _close_if_unused(self) -> None:
         if self.retired and not self.users:
-            self.opened.close()
+            self.close()
+
+    def close(self) -> None:
+        """Give back what was opened, and what was made of it."""
+        self.opened.close()
+        for name in _MADE:
+            self.__dict__.pop(name, None)
+        self.remembered.clear()
+        self.looks.clear()
 
 
 @dataclass(eq=False)
@@ -335,7 +356,7 @@ class ServedArtifacts:
         return found
 
     async def look(self, generation: Generation, key: Hashable, make: Callable[[], T], seconds: float) -> T:
-        """What takes seconds, made once of a generation, in a thread of its own; an error of ours is kept as well.
+        """What takes seconds, made once of a generation, in a thread of its own; where that fails, it is tried again later.
 
         Args:
             generation: of what; it stays open until the work has ended.
@@ -347,21 +368,25 @@ class ServedArtifacts:
             Refused: 503, it is not ready yet; the work goes on, and whoever asks again gets what it made.
             Exception: what `make` raises.
         """
-        if (found := generation.looks.get(key)) is None:
+        looks = generation.looks
+        if (work := looks.get(key)) is not None and work.done() and time.monotonic() > _end_of(work):
+            del looks[key]
+            work = None
+        if work is None:
             generation.users += 1
-            work = self.slow.run(lambda _: [make()], None, key=object(), ended=generation.release)
-            found = generation.looks[key] = asyncio.ensure_future(work)
-
-            def ended(work: "asyncio.Future[Any]") -> None:
-                if work.cancelled() or not isinstance(work.exception(), WordpipeError | None):
-                    del generation.looks[key]
-
-            found.add_done_callback(ended)
-        done, _ = await asyncio.wait([found], timeout=seconds)
+            asked = self.slow.run(lambda _: [_looked(make)], None, key=object(), ended=generation.release)
+            work = looks[key] = asyncio.ensure_future(asked)
+        done, _ = await asyncio.wait([work], timeout=seconds)
         if not done:
             raise busy(503, f"this takes longer than {seconds:g} s, and is still being computed")
-        result: T = found.result()
-        return result
+        try:
+            found = work.result()
+        finally:
+            del work, done, _  # an error refers to this frame, and they to the error
+        if found.error is not None:
+            raise copy(found.error)  # one of its own for each request, or it would gather what all of them did
+        made: T = found.made
+        return made
 
     async def start_polling(self) -> None:
         """Look at the manifests from now on."""
@@ -431,10 +456,22 @@ def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
         if name in found:
             hint = f"give one another name: {name}-2={path}"
             raise ConfigError("two artifacts have one name", where=path, got=name, hint=hint)
-        found[name] = Path(path)
+        found[name] = standing(as_path(path))  # or a program that works elsewhere later would be answered from there
     if not found:
         raise ConfigError("no artifact to serve", hint="wordpipe serve run/index")
     return found
+
+
+def _looked(make: Callable[[], Any]) -> _Look:
+    try:
+        return _Look(make())
+    except WordpipeError as error:
+        return _Look(error=copy(error), until=time.monotonic() + _KEPT_S)
+
+
+def _end_of(work: "asyncio.Future[_Look]") -> float:
+    """Until when what came of some work is kept."""
+    return -math.inf if work.cancelled() or work.exception() is not None else work.result().until
 
 
 def rows_of(generation: Generation) -> int | None:

@@ -48,7 +48,7 @@ def copy(artifact: PathLike, *, output: PathLike, run: RunOptions | None = None)
     """
     run, target = run or RunOptions(), as_path(output)
     with storage_errors(target), Artifact(artifact, verify=run.verify) as source:
-        if str(target.absolute()) == str(source.path.absolute()):
+        if str(target.absolute()) == str(source.place):
             raise ConfigError("the output is the artifact itself", where=str(target))
         outputs = source.manifest.outputs
         total = sum(entry.bytes for entry in outputs)

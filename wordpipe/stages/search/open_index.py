@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, get_args
 
@@ -96,6 +96,7 @@ class QueryOptions:
 
 
 DEFAULTS = QueryOptions()
+_CONDITIONS = 8  # whose rows are remembered
 _TO_AN_INDEX = {
     "corpus": "wordpipe embed MODEL CORPUS, then wordpipe index",
     "model": "wordpipe embed MODEL CORPUS, then wordpipe index",
@@ -167,8 +168,11 @@ class OpenArtifact:
         self.close()
 
     def close(self) -> None:
-        """Release the artifact."""
-        self.artifact.close()
+        """Release the artifact, and what was read of it: memory and files are given back at once."""
+        artifact = self.artifact
+        artifact.close()
+        self.__dict__.clear()  # what is cached
+        self.artifact = artifact
 
     @public(QueryOptions)
     def query(self, text: str, k: int = 10, **options: Unpack[QueryKeywords]) -> list[dict[str, Any]]:
@@ -262,10 +266,6 @@ class OpenArtifact:
 
 class OpenIndex(OpenArtifact):
     """An index artifact: its vectors, its rows and the conditions on them."""
-
-    def __init__(self, artifact: Artifact) -> None:
-        super().__init__(artifact)
-        self._rows_where = lru_cache(maxsize=8)(self._rows_of_condition)
 
     def __len__(self) -> int:
         return row_count(self.artifact, "index")
@@ -384,6 +384,18 @@ class OpenIndex(OpenArtifact):
         # our number of a row is its place
         return RowReader(self.artifact, "index", [name for name in self._columns.names if name not in ("id", "row")])
 
+    @cached_property
+    def _rows_where(self) -> Callable[[str], npt.NDArray[np.bool_]]:
+        # a function of the artifact, not of this object, which would keep itself in memory
+        return lru_cache(maxsize=_CONDITIONS)(partial(_rows_of_condition, self.artifact, self._columns))
+
+    def close(self) -> None:
+        """See `OpenArtifact`."""
+        for reader in ("_stored", "_reader"):
+            if reader in self.__dict__:
+                self.__dict__[reader].close()
+        super().close()
+
     def fulfilling(self, options: QueryOptions, k: int) -> tuple[QueryResult, int]:
         """The first k rows of which a condition is true, each of score 1, in their order; and how many there are."""
         allowed = self.allowed(options)
@@ -391,25 +403,27 @@ class OpenIndex(OpenArtifact):
         (hits,) = self.rows_of([Hits(rows[:k], np.ones(len(rows[:k]), np.float32))])
         return QueryResult("", hits), len(rows)
 
-    def _rows_of_condition(self, condition: str) -> npt.NDArray[np.bool_]:
-        from wordpipe.search import rows_where
 
-        stored = visible_columns(self._columns)
-        schema = pa.schema([self._columns.field(name).with_name(shown) for shown, name in stored.items()])
+def _rows_of_condition(artifact: Artifact, columns: pa.Schema, condition: str) -> npt.NDArray[np.bool_]:
+    """(N,) the rows of an index of which a condition is true; `columns` are those of its rows without the vectors."""
+    from wordpipe.search import rows_where
 
-        def batches(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-            """The columns asked for, by the names that the user knows; of none the rows are counted all the same."""
-            columns = [stored[name] for name in names] or self._columns.names[:1]
-            for batch in read_batches(self.artifact, "index", columns):
-                yield batch.select(columns).rename_columns([*names] or columns)
+    stored = visible_columns(columns)
+    schema = pa.schema([columns.field(name).with_name(shown) for shown, name in stored.items()])
 
-        try:
-            return rows_where(condition, schema, batches, row_count(self.artifact, "index"))
-        except ConfigError as error:
-            name = str(error.got).removeprefix("no column ")
-            if name != error.got and (became := _fields_used(self.artifact.path, self.artifact.manifest).get(name)):
-                error.hint = f"{name} is the {became} here: say {became}"
-            raise
+    def batches(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The columns asked for, by the names that the user knows; of none the rows are counted all the same."""
+        wanted = [stored[name] for name in names] or columns.names[:1]
+        for batch in read_batches(artifact, "index", wanted):
+            yield batch.select(wanted).rename_columns([*names] or wanted)
+
+    try:
+        return rows_where(condition, schema, batches, row_count(artifact, "index"))
+    except ConfigError as error:
+        name = str(error.got).removeprefix("no column ")
+        if name != error.got and (became := _fields_used(artifact.place, artifact.manifest).get(name)):
+            error.hint = f"{name} is the {became} here: say {became}"
+        raise
 
 
 def _fields_used(path: Path, manifest: Manifest) -> dict[str, str]:

@@ -88,7 +88,7 @@ def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
     if entry.kind != "corpus" or entry.path is None:
         return None
     try:
-        corpus = Artifact(source.path.absolute().parent / entry.path, ["corpus"], verify=job.run.verify)
+        corpus = Artifact(source.place.parent / entry.path, ["corpus"], verify=job.run.verify)
     except (WordpipeError, OSError):
         return None
     job.keep_open(corpus)

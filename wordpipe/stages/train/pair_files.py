@@ -125,7 +125,7 @@ def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
             f"{what} is read from a corpus, and these tokens were made without one", where=tokens.path,
             hint="make one with wordpipe ingest, and tokenize that",
         )  # fmt: skip
-    path = tokens.path.absolute().parent / entry.path
+    path = tokens.place.parent / entry.path
     again = f"or tokenize the corpus again: wordpipe tokenize CORPUS -o {tokens.path}"
     if not path.is_dir() and url_of(path) is None:
         raise ArtifactError(

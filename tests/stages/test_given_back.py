@@ -1,0 +1,220 @@
+"""What is opened gives everything back when it is closed: descriptors and memory, without Python's cycle collector."""
+
+import sys
+import warnings
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import wordpipe
+from tests.support.leaks import open_files
+from wordpipe import OpenArtifact
+from wordpipe.errors import ArtifactError, WordpipeError
+from wordpipe.stages import QueryOptions, inspected_of, predictor_of
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")
+
+BEFORE = Path(__file__).parents[1] / "before" / "artifacts"
+UNKNOWN = "zzqqx"
+
+
+def tried(*calls):
+    """Call what may fail: an error refers to all that was at work when it was raised."""
+    for call in calls:
+        with suppress(WordpipeError, IndexError):
+            call()
+
+
+def use_rows(opened):
+    opened.batches().read_all()
+    next(iter(opened.batches()))  # a stream that is not read to its end
+    tried(lambda: opened.batches(["nothing"]), lambda: opened.batches(table="nothing"), lambda: opened.query("x"))
+
+
+def use_encoder(opened):
+    opened.encode(["the sea and the moon", "salt"] * 600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        opened.encode(["", UNKNOWN])
+    tried(
+        lambda: opened.encode("one"), lambda: opened.encode([1]), lambda: opened.encoder.parts("the sea and the moon")
+    )
+    opened.encoder.lengths(["the sea"])
+
+
+def use_index(opened):
+    use_rows(opened)
+    words = opened.artifact.fact("of", str) == "words"
+    asked = opened.batches(["word"]).read_all()["word"][0].as_py() if words else "sea"
+    where = "count > 3" if words else "row > 3"
+    for options in ({}, {"explain": True}, {"where": where}, {"where": f"not {where}"}, {"min_score": 0.1}):
+        tried(lambda options=options: opened.query(asked, k=5, **options))
+    tried(lambda: opened.query(asked, where="nothing > 1"), lambda: opened.query(asked, where="(("))
+    opened.similar(0, 3)
+    opened.similar(0, 3, QueryOptions(where=where))
+    tried(lambda: opened.similar(1 << 40), lambda: opened.row_of("nobody"))
+    opened.fulfilling(QueryOptions(where=where), 3)
+    opened.check(QueryOptions())
+    opened.passages("sea and salt").passage("The sea has salt in it.", 10, {})
+    opened.nothing_found(QueryOptions(where=f"{where} and not {where}"), UNKNOWN)
+
+
+def use_text_index(opened):
+    use_index(opened)
+    use_encoder(opened)
+    for mode in ("dense", "lexical", "hybrid"):
+        for options in ({"explain": True}, {"where": "row > 3", "per_document": True}):
+            tried(lambda mode=mode, options=options: opened.query(f"salt of the sea {UNKNOWN}", mode=mode, **options))
+    if opened.artifact.names("lexical/"):
+        opened.lexical.compile()
+        opened.query("the salt of the sea", mode="hybrid", feedback=3)
+        opened.passages("sea and salt").passage("The sea has salt in it.", 10, {})
+
+
+def use_words(opened):
+    opened.batches().read_all()
+    word = next(iter(opened))
+    opened.query(f"{word} - {word} + {word}")
+    opened.neighbours(word, 3)
+    assert word in opened
+    assert len(opened[word]) == opened.dim
+    tried(
+        lambda: opened.query(UNKNOWN), lambda: opened.query("+ - +"), lambda: opened.query(word, where="x"),
+        lambda: opened[UNKNOWN], lambda: opened.neighbours(UNKNOWN),
+    )  # fmt: skip
+    use_encoder(opened)
+
+
+def use_clusters(opened):
+    use_rows(opened)
+    assert opened.labels
+    assert [*opened.members(0)]
+    next(opened.members(0))
+    tried(lambda: opened.members(99))
+
+
+def use_model(opened):
+    use_rows(opened)
+    tried(lambda: use_encoder(opened))
+
+
+def use_sentences(opened):
+    use_rows(opened)
+    use_encoder(opened)
+
+
+def use_language_model(path):
+    """References to what was opened."""
+    model = wordpipe.open_model(path)
+    tried(
+        lambda: wordpipe.fill(model, "the [MASK] of the sea"), lambda: wordpipe.generate(model, "the", max_tokens=2),
+        lambda: wordpipe.fill(model, "no mask"), lambda: wordpipe.generate(model, "the", max_tokens=-1),
+    )  # fmt: skip
+    with wordpipe.open(path) as opened:
+        looked_into = inspected_of(opened.artifact)
+        tried(lambda: predictor_of(opened.artifact, "cpu"))
+    return [weakref.ref(part) for part in (model, model.model, looked_into, looked_into.model, opened)]
+
+
+USES = {
+    "OpenTable": use_rows, "OpenClusters": use_clusters, "OpenEncoder": use_model, "OpenSentences": use_sentences,
+    "OpenWords": use_words, "OpenTextIndex": use_text_index, "OpenWordIndex": use_index,
+}  # fmt: skip
+"""How every class that can be opened is used up; a new one is to be added."""
+
+
+QUICK = ("word-index", "corpus", "words", "clusters", "index", "before-static", "before-sentences-static")
+SLOW = (
+    "tokens", "model", "sentences", "before-clm", "before-clm-alibi", "before-contrastive", "before-index",
+    "before-index-hnsw", "before-mlm-rms", "before-words",
+)  # fmt: skip
+
+
+def classes(base=OpenArtifact):
+    for one in base.__subclasses__():
+        yield one
+        yield from classes(one)
+
+
+@pytest.fixture(scope="module")
+def used_once(built, tmp_path_factory):
+    """Gives the path of an artifact, which was opened and used once, so that libraries have what they keep for ever."""
+    root = tmp_path_factory.mktemp("of-words")
+    used = set()
+
+    def path_of(name):
+        if name == "word-index":
+            path = root / name
+            if not path.exists():
+                wordpipe.index(built / "words", output=path)
+        else:
+            path = BEFORE / name.removeprefix("before-") if name.startswith("before-") else built / name
+        if name not in used:
+            used.add(name)
+            with wordpipe.open(path) as opened:
+                USES[type(opened).__name__](opened)
+        return path
+
+    return path_of
+
+
+def test_every_class_that_can_be_opened_is_tried(used_once):
+    used = set()
+    for name in QUICK:
+        with wordpipe.open(used_once(name)) as opened:
+            used.add(type(opened).__name__)
+    leaves = {one.__name__ for one in classes() if not one.__subclasses__()} | {"OpenEncoder"}
+    assert used == {*USES} == leaves
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+def test_what_was_opened_and_used_is_given_back(used_once, collector_off, name):
+    path = used_once(name)
+    before = open_files()
+    opened = wordpipe.open(path)
+    USES[type(opened).__name__](opened)
+    parts = [weakref.ref(part) for part in (opened, opened.artifact)]
+    kept = {key: value for key, value in vars(opened).items() if key != "artifact"}
+    refs = dict[str, weakref.ref]()
+    for key, value in kept.items():
+        with suppress(TypeError):  # lists, arrays of Arrow and numbers
+            refs[key] = weakref.ref(value)
+    del kept
+    value = None
+    opened.close()
+    assert open_files() == before
+    assert {key for key, ref in refs.items() if ref() is not None} <= {"_shown"}  # which may be a function of a module
+    with pytest.raises(ArtifactError, match="it is closed"):
+        opened.batches().read_all()
+    del opened
+    assert [part() for part in parts] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "before-clm",
+        pytest.param("before-mlm-rms", marks=pytest.mark.slow),
+        pytest.param("model", marks=pytest.mark.slow),
+    ],
+)
+def test_models_that_are_never_closed_are_given_back(used_once, collector_off, name):
+    path = used_once(name)
+    before = open_files()
+    assert [part() for part in use_language_model(path)] == [None] * 5
+    assert open_files() == before
+
+
+def test_an_artifact_that_nobody_closes_is_closed_as_it_goes(built, collector_off):
+    before = open_files()
+    for _ in range(14):
+        with wordpipe.open(built / "index") as index:
+            index.query("sea", k=2)
+        assert open_files() == before
+    index = wordpipe.open(built / "index")
+    index.query("sea", k=2, where="row > 3")
+    assert open_files() != before
+    del index
+    assert open_files() == before
