@@ -18,6 +18,7 @@ from wordpipe.artifacts import (
     OutputEntry,
     digest_of,
     hash_bytes,
+    is_artifact,
     is_plain_path,
     library_versions,
     recipe_of,
@@ -28,7 +29,7 @@ from wordpipe.errors import ArtifactError
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
 PLAIN = st.text(max_size=20)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
-COUNTS = st.integers(0, 2**63)
+COUNTS = st.integers(0, 2**63 - 1)
 HASHES = st.binary(min_size=32, max_size=32).map(bytes.hex)
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | NUMBERS | TEXTS,
@@ -60,7 +61,7 @@ MANIFESTS = st.builds(
     wordpipe=PLAIN,
     settings=SETTINGS,
     inputs=st.lists(INPUTS, max_size=3),
-    outputs=st.lists(OUTPUTS, max_size=3),
+    outputs=st.lists(OUTPUTS, max_size=3, unique_by=lambda one: one.path.partition("/")[0]),
     counts=st.dictionaries(PLAIN, COUNTS, max_size=3),
     metrics=st.dictionaries(PLAIN, NUMBERS, max_size=3),
     facts=st.dictionaries(PLAIN, JSON, max_size=3),
@@ -140,6 +141,39 @@ def test_any_bytes_at_all(data):
         Manifest.from_bytes(data, where="here")
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"blake3": "../" * 21 + "x"}, {"blake3": "0" * 63}, {"blake3": "0" * 64 + "\n"}, {"blake3": "G" * 64}, {"blake3": ""},
+        {"bytes": -1}, {"bytes": 1 << 63}, {"bytes": 1.5}, {"rows": -1}, {"path": "../x"}, {"path": "a/../../x"},
+        {"path": "sub"}, {"path": "sub/a"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_forged_manifest_says_of_a_file_is_refused(more):
+    there = {"path": "sub/a", "bytes": 1, "blake3": "0" * 64, "rows": 1, "log": False}
+    body = json.loads(manifest_for([OutputEntry(**there)]).to_bytes())
+    del body["blake3"]
+    body["outputs"].append(there | {"path": "b"} | more)
+    text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(ArtifactError, match="the manifest was changed"):
+        Manifest.from_bytes(json.dumps(body | {"blake3": hash_bytes(text)}).encode(), where="here")
+
+
+@pytest.mark.parametrize(
+    ("data", "ours"),
+    [
+        (b'{"name": "wordpipe", "start_url": "/"}', False), (b'{"manifest_version": 3}', False), (b"[]", False),
+        (b"", False), (b"\xff", False), (b"[" * 5000, False), (b'{"kind": "corpus", "digest": "0"}', False),
+        (b'{"kind": "corpus", "wordpipe": "1"}', True), (b'{"kind": "corpus", "wordpipe": "1"', True),
+    ],
+    ids=lambda one: repr(one)[:40],
+)  # fmt: skip
+def test_whose_manifest_it_is(data, ours, tmp_path):
+    (tmp_path / "manifest.json").write_bytes(data)
+    assert is_artifact(tmp_path) == ours
+
+
 def test_a_newer_format_says_what_to_do():
     data = manifest_for([], format=FORMAT + 1).to_bytes()
     with pytest.raises(ArtifactError, match="newer wordpipe") as caught:
@@ -211,7 +245,7 @@ def test_a_manifest_does_not_change():
     [
         ("a", True), ("a/b", True), (".a", True), ("a..b", True), ("…/ü", True), ("manifest.json.x", True),
         ("", False), ("/a", False), ("a/", False), ("a//b", False), (".", False), ("..", False), ("a/../b", False),
-        ("a\0b", False), ("manifest.json", False),
+        ("a\0b", False), ("manifest.json", False), ("a\nb", False), ("a\x1b[2J", False), ("s3:/b", False), ("é" * 128, False),
     ],
 )  # fmt: skip
 def test_plain_paths(path, plain):

@@ -218,6 +218,71 @@ def test_an_address_of_a_store_that_is_none(bucket, monkeypatch, endpoint):
     assert "SECRET" not in str(caught.value)
 
 
+HOSTILE = {
+    "AWS_ENDPOINT_URL": [
+        "http://127.0.0.1:99999", "http://127.0.0.1:0", "http://[", "http://[::1", "http://[x]:1", "http://a b", "http://a\r",
+        "http://a\n", "http://", "http://a:b", "http://a/ b", "http://a?b=c", "http://a#b", "http://é", "https://a:1:2", " http://a",
+    ],
+    "AWS_ACCESS_KEY_ID": [f"{KEY_ID}\r", f" {KEY_ID}", f"{KEY_ID}\n", f"{KEY_ID}\x7f", f"{KEY_ID}é", f"{KEY_ID} x"],
+    "AWS_SECRET_ACCESS_KEY": [f"{SECRET}\r", f"{SECRET}\t", f"{SECRET}\u200b"],
+    "AWS_SESSION_TOKEN": [f"{TOKEN}\r\n", f"{TOKEN}\udce9", f"{TOKEN} "],
+    "AWS_REGION": ["us-east-1\r", "us east", "us/east", "é", "a\x00b"[:1] + "\x01"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, one) for name, ones in HOSTILE.items() for one in ones])
+def test_settings_that_no_request_can_hold_are_refused_by_name(bucket, monkeypatch, name, value, capfd):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError) as caught:
+        open_bucket(bucket)
+    assert (caught.value.where, caught.value.exit_code) == (name, 2)
+    silent(all_said(caught.value))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["http://127.0.0.1:65535/", "https://s3.eu-west-1.example.org/a/b", "http://[::1]:9000", "http://a_b"]
+)
+def test_addresses_of_stores(bucket, monkeypatch, endpoint):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    assert open_bucket(bucket).endpoint == endpoint
+
+
+class PanicException(BaseException):
+    """As Rust's panics are: no Exception."""
+
+
+@pytest.mark.parametrize("kind", [PanicException, ValueError, TypeError, OverflowError, RuntimeError])
+@pytest.mark.parametrize("action", ["head", "get", "put", "list", "delete"])
+def test_whatever_the_library_raises_is_an_error_of_ours(bucket, monkeypatch, tmp_path, kind, action):
+    opened = open_bucket(bucket)
+
+    def fail(*_, **__):
+        raise kind(f"of {SECRET}")
+
+    (tmp_path / "file").write_bytes(b"data")
+    monkeypatch.setattr(opened, "_obstore", type("Library", (), {action: staticmethod(fail)})())
+    acts = {
+        "head": lambda: opened.look("x"), "get": lambda: opened.read_range("x", 0, 1),
+        "put": lambda: opened.upload("x", tmp_path / "file"), "list": lambda: list(opened.list("x")),
+        "delete": lambda: opened.remove(["x"]),
+    }  # fmt: skip
+    with pytest.raises(StorageError, match="cannot be made") as caught:
+        acts[action]()
+    silent(all_said(caught.value))
+    with pytest.raises(KeyboardInterrupt):  # which is nobody's error
+        opened._tried("x", lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
+
+
+def test_a_condition_that_nobody_set(bucket, proxy, tmp_path):
+    proxy.rule = lambda asked: Answer(412, "PreconditionFailed")
+    (tmp_path / "file").write_bytes(b"data")
+    for act in (lambda: open_bucket(bucket).upload("x", tmp_path / "file"), lambda: open_bucket(bucket).read("x")):
+        with pytest.raises(StorageError, match="refused the request") as caught:
+            act()
+        assert "412" in caught.value.got
+
+
 def test_without_the_extra_it_is_named(monkeypatch):
     monkeypatch.setattr(buckets, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="wordpipe\\[s3\\]"):

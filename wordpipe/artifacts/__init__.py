@@ -56,7 +56,6 @@ if TYPE_CHECKING:
         FORMAT,
         INDEX_FILE,
         KINDS,
-        MANIFEST,
         TARGET,
         TOKENIZER,
         TOKENIZER_B,
@@ -105,11 +104,13 @@ if TYPE_CHECKING:
         shards_of,
     )
     from wordpipe.artifacts.untrusted import (
+        MANIFEST,
         MAX_LINE,
         array_bytes,
         array_header,
         bounded_lines,
         damage_named,
+        holds_artifact,
         open_regular_file,
         parse_array,
         parse_json,

@@ -8,19 +8,18 @@ import json
 import platform
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wordpipe.artifacts.hashing import hash_bytes
-from wordpipe.artifacts.untrusted import parse_json
+from wordpipe.artifacts.untrusted import MANIFEST, is_ours, parse_json
 from wordpipe.errors import ArtifactError
 
 FORMAT = 1  # raised when a reader of the old format could not read the new one
 Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions"]
 KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions")
-MANIFEST = "manifest.json"
-MAX_MANIFEST = 64 << 20  # bytes
+_LONGEST_NAME = 255  # bytes, of most file systems
 
 # Names of what is bundled with artifacts, so that an index can be queried wherever its folder is moved.
 ENCODER = "encoder/"  # folder of the query encoder, bundled with sentences and index
@@ -29,6 +28,10 @@ TOKENIZER = "tokenizer.json"
 TOKENIZER_B = "tokenizer_b.json"  # of tokens: that of the second texts, where these have a vocabulary of their own
 TARGET = "target/"  # of a model: folder of the tokenizer of what it writes, where that is another one
 WEIGHTS_FILE = "word_weights.safetensors"  # of a model that pools `weighted`: `weights` (V,) float32, of each token id
+
+
+_Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$", max_length=64)]
+_Size = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class _Entry(BaseModel):
@@ -40,9 +43,9 @@ class InputEntry(_Entry):
 
     kind: str  # an artifact's kind, "source" (text), or "file" (named by a setting)
     digest: str
-    recipe: str | None = None
+    recipe: _Hash | None = None
     path: str | None = None  # relative to the output's parent folder where that is possible
-    bytes: int | None = None
+    bytes: _Size | None = None
     verified: bool = True
 
     @field_validator("path", mode="before")
@@ -56,9 +59,9 @@ class OutputEntry(_Entry):
     """One file of the artifact. A log (timings, losses) is checked but does not enter the digest."""
 
     path: str
-    bytes: int
-    blake3: str
-    rows: int | None = None
+    bytes: _Size
+    blake3: _Hash
+    rows: _Size | None = None
     log: bool = False
 
     @field_validator("path")
@@ -89,8 +92,18 @@ class Manifest(_Entry):
     versions: dict[str, str] = Field(default_factory=dict)
     seconds: float = 0.0
     peak_memory_bytes: int = 0
-    recipe: str
-    digest: str
+    recipe: _Hash
+    digest: _Hash
+
+    @field_validator("outputs")
+    @classmethod
+    def _are_files(cls, outputs: list[OutputEntry]) -> list[OutputEntry]:
+        """No two of one name, and none in the place of another's folder."""
+        names = {one.path for one in outputs}
+        folders = {path[:at] for path in names for at, letter in enumerate(path) if letter == "/"}
+        if len(names) < len(outputs) or names & folders:
+            raise ValueError("two outputs have the same place")
+        return outputs
 
     def to_bytes(self) -> bytes:
         """JSON with a hash of itself, so that a flipped bit in the manifest is found too."""
@@ -103,8 +116,11 @@ class Manifest(_Entry):
         """Read and check a manifest.
 
         Raises:
-            ArtifactError: not JSON, changed since it was written, or written by a newer wordpipe.
+            ArtifactError: not JSON, another program's, changed since it was written, or written by a newer wordpipe.
         """
+        if not is_ours(data):
+            what = f"this {MANIFEST} is damaged, or another program's: nothing here can be read as an artifact"
+            raise ArtifactError(what, where=where, hint="name another folder, or make the artifact again")
         try:
             body = parse_json(data, where)
             stated = body.pop("blake3")
@@ -140,10 +156,14 @@ def digest_of(outputs: Iterable[OutputEntry]) -> str:
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether `path` names a file inside an artifact: relative, with `/`, without `..`, in UTF-8, and not the manifest."""
-    if any("\ud800" <= letter <= "\udfff" for letter in path):  # half a letter, which no file of ours has
+    """Whether `path` names a file inside an artifact: relative, with `/`, without `..`, printable, and not the manifest.
+
+    Nor is a part longer than file systems allow, or called `s3:`, from which on a path is a URL.
+    """
+    parts = path.split("/")
+    if not path.isprintable() or any(len(part.encode(errors="replace")) > _LONGEST_NAME for part in parts):
         return False
-    return path != MANIFEST and "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
+    return path != MANIFEST and not {"", ".", "..", "s3:"} & {*parts}
 
 
 def library_versions(*names: str) -> dict[str, str]:

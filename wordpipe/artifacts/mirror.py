@@ -4,9 +4,9 @@
     $XDG_CACHE_HOME/wordpipe/sources/<hash of the URL>/<hash of the listing>/s3:/BUCKET/KEY   files of text
     $XDG_CACHE_HOME/wordpipe/outputs/<hash of the URL>/NAME                               an artifact being made (`remote`)
 
-A copy is a folder that takes its place by one renaming, and never changes; what was fetched before and is the same today is
-not fetched again. Of each URL the two newest copies are kept, as another process may read the older one. The whole cache may
-be removed at any time.
+A copy is a folder that takes its place by one renaming, and never changes: what differs from what was fetched, by size or
+BLAKE3, is fetched again when it is next used, and nothing else is. Of each URL the two newest copies are kept, as another
+process may read the older one. The whole cache may be removed at any time.
 """
 
 import json
@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -21,13 +22,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from glob import escape, has_magic
+from itertools import chain
 from pathlib import Path
 
 from blake3 import blake3
 
-from wordpipe.artifacts.hashing import hash_bytes
-from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST, Manifest, OutputEntry
-from wordpipe.artifacts.publish import failpoint
+from wordpipe.artifacts.hashing import HashCache, hash_bytes
+from wordpipe.artifacts.manifest import Manifest, OutputEntry
+from wordpipe.artifacts.publish import failpoint, files_at
+from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, is_ours
 from wordpipe.errors import ArtifactError, InputError, StorageError
 from wordpipe.storage import Bucket, Replaced, StoredObject, Url, open_bucket
 
@@ -39,6 +42,8 @@ _MOMENT_S = 0.5
 _OLD_S = 86_400  # age of an unfinished copy whose process is gone
 _LISTING = "listing.json"
 _LONGEST_NAME = 255  # bytes, of most file systems
+
+_PART = re.compile(r"[0-9a-f]{16}")  # the folder of a file of an artifact, see `part_key`
 
 _OF_NAMES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 
@@ -84,8 +89,15 @@ def part_key(url: Url, entry: OutputEntry) -> str:
 
 
 def has_manifest(url: Url) -> bool:
-    """Whether an artifact, or what claims to be one, is at a URL."""
-    return bool(url.key) and open_bucket(url.bucket).look((url / MANIFEST).key) is not None
+    """Whether an artifact, whole or damaged, is at a URL: others have files of this name, too."""
+    return bool(url.key) and _is_ours(open_bucket(url.bucket), (url / MANIFEST).key)
+
+
+def _is_ours(bucket: Bucket, key: str) -> bool:
+    """Whether an object is the manifest of an artifact."""
+    there = bucket.look(key)
+    found = bucket.read(key) if there is not None and there.size <= MAX_MANIFEST else None
+    return found is not None and is_ours(found[0])
 
 
 def read_remote_manifest(bucket: Bucket, url: Url) -> RemoteManifest | None:
@@ -131,7 +143,7 @@ def fetch_artifact(url: Url, on_bytes: OnBytes | None = None) -> Path:
             for entry in found.manifest.outputs
         ]
         try:
-            with _new_copy(copy) as folder:
+            with _new_copy(copy, lambda copy=copy: (copy / MANIFEST).is_file()) as folder:  # type: ignore[misc]
                 _fetch(bucket, wanted, folder, url, on_bytes)
                 (folder / MANIFEST).write_bytes(found.data)
             return copy
@@ -159,38 +171,38 @@ def forget_copy(copy: Path) -> None:
 
 def adopt_copy(folder: Path, copy: Path) -> None:
     """Make a folder, which goes, the copy: it holds what was just published. Where that cannot be, the next reader fetches."""
-    with suppress(OSError, StorageError), _new_copy(copy) as new:
+    with suppress(OSError, StorageError), _new_copy(copy, (copy / MANIFEST).is_file) as new:
         new.rmdir()
         folder.rename(new)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str:
+def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str | None:
     """The path of copies of the objects that a URL names: one, all below it, or those that match it as a pattern.
 
-    The path ends in the URL's own parts, so that a name of a file in it is a URL (see `wordpipe.storage`).
+    The path ends in the URL's own parts, so that a name of a file in it is a URL (see `wordpipe.storage`). None where nothing
+    is there.
 
     Raises:
-        InputError: nothing is there; an object changed meanwhile, or has a name that no file can have.
+        InputError: an object changed meanwhile, or has a name that no file can have.
         StorageError: the store refused or cannot be reached; the cache cannot be written.
     """
     bucket = open_bucket(url.bucket)
     for _ in range(_TRIES):
         found = _objects_at(bucket, url)
         if not found:
-            hint = "a folder, an object or a pattern such as s3://BUCKET/folder/*.txt"
-            raise InputError("no such object or folder", where=str(url), hint=hint)
+            return None
         listing = {one.key: [one.size, one.e_tag] for one in found}
-        data = json.dumps(listing, sort_keys=True).encode()
         home = cache_of("sources", url, bucket.endpoint)
-        copy = home / hash_bytes(data)[:16] / "s3:"
+        copy = home / hash_bytes(json.dumps(listing, sort_keys=True).encode())[:16] / "s3:"
         wanted = [_Wanted(one.key, _file_name(bucket.name, one), one.size, one.e_tag) for one in found]
         try:
-            if not (copy.parent / _LISTING).is_file():
-                with _new_copy(copy) as folder:
-                    missing = [one for one in wanted if not _linked(one, folder, home)]
-                    _fetch(bucket, missing, folder, url, on_bytes)
-                    (folder.parent / _LISTING).write_bytes(data)
+            if not _is_whole(copy, wanted):
+                with _new_copy(copy, lambda copy=copy, wanted=wanted: _is_whole(copy, wanted)) as folder:  # type: ignore[misc]
+                    hashes = _linked(wanted, folder, home)
+                    hashes |= _fetch(bucket, [one for one in wanted if one.key not in hashes], folder, url, on_bytes)
+                    found_hashes = {one.key: [one.size, one.e_tag, hashes[one.key]] for one in wanted}
+                    (folder.parent / _LISTING).write_text(json.dumps(found_hashes))
             with suppress(OSError):
                 os.utime(copy.parent)
             return f"{escape(str(copy)) if has_magic(url.key) else copy}/{url.bucket}/{url.key}".rstrip("/")
@@ -207,21 +219,30 @@ def _objects_at(bucket: Bucket, url: Url) -> list[StoredObject]:
     """The objects that a URL names, without the marks that some programs leave as folders, and the insides of artifacts."""
     if url.key and (one := bucket.look(url.key)) is not None:
         return [one]
+    folder, pattern = url.key, None
     if has_magic(url.key):
         parts = url.key.split("/")
-        plain = next(place for place, part in enumerate(parts) if has_magic(part))
+        folder = "/".join(parts[: next(place for place, part in enumerate(parts) if has_magic(part))])
         pattern = _pattern(parts)
-        found = [one for one in bucket.list("/".join(parts[:plain])) if pattern.fullmatch(one.key)]
-    else:
-        found = list(bucket.list(url.key))
-    keys = {one.key for one in found}
-    inside = re.compile(r"(.*?)/?[0-9a-f]{16}/.*")
+    there = list(bucket.list(folder))
+    keys = {one.key for one in there}
+    manifests = {key: sorted({*_manifests_above(key)} & keys) for key in keys}
+    ours = {key for key in {*chain.from_iterable(manifests.values())} if _is_ours(bucket, key)}
     return [
         one
-        for one in found
-        if not one.key.endswith("/")
-        and not ((part := inside.fullmatch(one.key)) and f"{part[1]}/{MANIFEST}".lstrip("/") in keys)
+        for one in there
+        if not (one.key.endswith("/") and one.size == 0)
+        and not ours.intersection(manifests[one.key])
+        and (pattern is None or pattern.fullmatch(one.key))
     ]
+
+
+def _manifests_above(key: str) -> Iterator[str]:
+    """The keys that the manifest of an artifact would have, for which the object of this key is one of its files."""
+    parts = key.split("/")
+    for place, part in enumerate(parts[:-1]):
+        if _PART.fullmatch(part):
+            yield "/".join([*parts[:place], MANIFEST])
 
 
 def _pattern(parts: list[str]) -> re.Pattern[str]:
@@ -259,8 +280,12 @@ def _file_name(bucket: str, one: StoredObject) -> str:
 
 
 @contextmanager
-def _new_copy(copy: Path) -> Iterator[Path]:
-    """A folder that becomes `copy` when the block ends well; another process may have made the same meanwhile.
+def _new_copy(copy: Path, is_whole: Callable[[], bool]) -> Iterator[Path]:
+    """A folder that becomes `copy` when the block ends well.
+
+    Args:
+        copy: of another process that made the same meanwhile, or what is left of an earlier one.
+        is_whole: whether what stands there will do; else it is replaced.
 
     Raises:
         StorageError: the cache cannot be written.
@@ -271,9 +296,11 @@ def _new_copy(copy: Path) -> Iterator[Path]:
         (new / copy.name).mkdir(parents=True)
         yield new / copy.name
         failpoint("mirror.before_rename")
-        with suppress(OSError):  # it is there by now, from another process
-            new.rename(copy.parent)
-        if not copy.is_dir():
+        if not is_whole():
+            shutil.rmtree(copy.parent, ignore_errors=True)
+            with suppress(OSError):  # it is there by now, from another process
+                new.rename(copy.parent)
+        if not is_whole():
             raise StorageError("the copy could not be put in place", where=copy)
         _prune(home, copy.parent)
     except OSError as error:
@@ -298,24 +325,61 @@ def _prune(home: Path, newest: Path) -> None:
                 shutil.rmtree(one, ignore_errors=True)
 
 
-def _linked(wanted: _Wanted, folder: Path, home: Path) -> bool:
-    """Give a file of an earlier copy a second name in the new one; False where there is none of this size and e_tag."""
-    for earlier in sorted(home.glob(f"[!.]*/{_LISTING}")):
-        try:
-            if json.loads(earlier.read_bytes()).get(wanted.key) == [wanted.size, wanted.e_tag]:
-                path = folder / wanted.name
+def _listed(copy: Path) -> dict[str, str]:
+    """What was fetched into a copy: key, size and e_tag as JSON → BLAKE3. Nothing where that was not kept, or is damaged."""
+    try:
+        listing = json.loads((copy.parent / _LISTING).read_bytes())
+        return {json.dumps([key, size, e_tag]): str(found) for key, (size, e_tag, found) in listing.items()}
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        return {}
+
+
+def _hash_in(listed: dict[str, str], wanted: _Wanted) -> str | None:
+    return listed.get(json.dumps([wanted.key, wanted.size, wanted.e_tag]))
+
+
+def _is_whole(copy: Path, wanted: Iterable[_Wanted]) -> bool:
+    """Whether a copy has these objects as they were fetched, and nothing else; what has not changed is not read again."""
+    listed, cache = _listed(copy), HashCache()
+    try:
+        whole = all(_is_as_fetched(copy / one.name, one.size, _hash_in(listed, one), cache) for one in wanted)
+        return whole and not {*files_at(copy)} - {one.name for one in wanted}
+    except OSError:
+        return False
+    finally:
+        cache.save()
+
+
+def _is_as_fetched(path: Path, size: int, fetched: str | None, cache: HashCache) -> bool:
+    """Whether a file has this size and this BLAKE3. Raises OSError: it is gone, or cannot be read."""
+    about = path.lstat()
+    return stat.S_ISREG(about.st_mode) and about.st_size == size and cache.hash_file(path) == fetched
+
+
+def _linked(wanted: Iterable[_Wanted], folder: Path, home: Path) -> dict[str, str]:
+    """Give files of earlier copies a second name in the new one, where size, e_tag and BLAKE3 are right; key → BLAKE3."""
+    cache, found = HashCache(), dict[str, str]()
+    earlier = {copy: _listed(copy) for copy in sorted(home.glob("[!.]*/s3:"))}
+    for one in wanted:
+        path = folder / one.name
+        for copy, listed in earlier.items():
+            if one.key in found or (known := _hash_in(listed, one)) is None:
+                continue
+            with suppress(OSError):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                os.link(earlier.parent / "s3:" / wanted.name, path, follow_symlinks=False)
-                return path.stat().st_size == wanted.size
-        except (OSError, ValueError, AttributeError):
-            continue
-    return False
+                os.link(copy / one.name, path, follow_symlinks=False)
+                if _is_as_fetched(path, one.size, known, cache):
+                    found[one.key] = known
+                else:
+                    path.unlink()
+    cache.save()
+    return found
 
 
 def _fetch(
     bucket: Bucket, wanted: Iterable[_Wanted], folder: Path, url: Url, on_bytes: OnBytes | None
-) -> None:  # fmt: skip
-    """Fetch objects as files, several ranges at once, written and hashed in their order.
+) -> dict[str, str]:  # fmt: skip
+    """Fetch objects as files, several ranges at once, written and hashed in their order; key → BLAKE3.
 
     Raises:
         FileNotFoundError: one of them is gone.
@@ -323,7 +387,7 @@ def _fetch(
         ArtifactError: one is not what the manifest says.
         StorageError: the store refused or cannot be reached.
     """
-    files = list(wanted)
+    files, hashes = list(wanted), dict[str, str]()
     total, done = sum(one.size for one in files), 0
     tasks = ((one, start) for one in files for start in range(0, max(one.size, 1), RANGE))
     with ThreadPoolExecutor(_REQUESTS) as pool:
@@ -350,7 +414,8 @@ def _fetch(
                     on_bytes(done, total)
                 if start + RANGE >= one.size:
                     file.close()
-                    if one.blake3 is not None and hasher.hexdigest() != one.blake3:
+                    hashes[one.key] = hasher.hexdigest()
+                    if one.blake3 not in (None, hashes[one.key]):
                         what = "the object is not what the manifest says"
                         hint = f"make the artifact again: it is damaged in the bucket ({url})"
                         raise ArtifactError(what, where=f"s3://{bucket.name}/{one.key}", hint=hint)
@@ -360,6 +425,7 @@ def _fetch(
             for _, _, answer in waiting:
                 if answer is not None:
                     answer.cancel()
+    return hashes
 
 
 def _asked(pool: ThreadPoolExecutor, bucket: Bucket, one: _Wanted, start: int) -> "Future[bytes] | None":

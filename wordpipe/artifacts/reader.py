@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wordpipe.artifacts.hashing import HashCache, hash_fd
-from wordpipe.artifacts.manifest import MANIFEST, MAX_MANIFEST, InputEntry, Kind, Manifest, OutputEntry
-from wordpipe.artifacts.publish import OutputLock, asides, files_under, manifest_bytes, recover
-from wordpipe.artifacts.untrusted import damage_named, parse_array, read_fact
+from wordpipe.artifacts.manifest import InputEntry, Kind, Manifest, OutputEntry
+from wordpipe.artifacts.publish import OutputLock, asides, files_under, recover
+from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, damage_named, holds_artifact, parse_array, read_fact
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
 from wordpipe.storage import as_path, name_beside, other_scheme, standing, url_of
 
@@ -131,12 +131,16 @@ _MADE_BY: dict[Kind, str] = {
 
 
 def is_artifact(path: Path) -> bool:
-    """Whether `path` is a folder with a manifest, or a URL with one. Raises StorageError: a store refused to say."""
+    """Whether `path` is a folder with a manifest of ours, whole or damaged, or a URL with one.
+
+    Raises:
+        StorageError: a store refused to say.
+    """
     if (url := url_of(path)) is not None:
         from wordpipe.artifacts.mirror import has_manifest  # a folder of this machine does without
 
         return has_manifest(url)
-    return (path / MANIFEST).is_file()
+    return holds_artifact(path)
 
 
 def refuse_inside_artifact(target: Path) -> None:
@@ -149,8 +153,8 @@ def refuse_inside_artifact(target: Path) -> None:
         raise ConfigError(
             "no URL of this kind is written to", where=f"{scheme}…", expected="s3://BUCKET/KEY", hint=hint
         )
-    for folder in target.absolute().parents:  # others have files of this name too
-        if is_artifact(folder) and b'"wordpipe"' in (manifest_bytes(folder) or b""):
+    for folder in target.absolute().parents:
+        if is_artifact(folder):
             what, hint = "the output lies inside another artifact", "name another output with -o"
             raise ConfigError(what, where=target, got=folder, hint=hint)
 

@@ -17,9 +17,10 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from wordpipe.artifacts.manifest import MANIFEST, Kind, Manifest
+from wordpipe.artifacts.manifest import Kind, Manifest
 from wordpipe.artifacts.mirror import RemoteManifest, adopt_copy, cache_of, copy_at, part_key, read_remote_manifest
 from wordpipe.artifacts.publish import ELSEWHERE, failpoint, manifest_bytes
+from wordpipe.artifacts.untrusted import MANIFEST
 from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError, WordpipeError
 from wordpipe.storage import Replaced, StoredObject, Url, open_bucket
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MANIFEST = "manifest.json"
+MAX_MANIFEST = 64 << 20  # bytes
 MAX_LINE = 64 << 20  # bytes of a line; `ingest` takes none that is longer either
 _MAX_DEPTH = 200  # lists and objects in each other: who prints or copies them recurses, and Python allows about 1,000
 _MAX_HEADER = 10_000  # bytes of the header of an array, as NumPy has it
@@ -224,6 +226,23 @@ def read_regular_file(path: Path, limit: int, *, what: str = "a file") -> bytes:
     """The content of such a file. Raises WordpipeError: see `open_regular_file`."""
     with open_regular_file(path, limit=limit, what=what) as file:
         return file.read(os.fstat(file.fileno()).st_size)
+
+
+def holds_artifact(folder: Path) -> bool:
+    """Whether a folder of this machine has a manifest of ours, whole or damaged, that this user may read."""
+    try:
+        return is_ours(read_regular_file(folder / MANIFEST, MAX_MANIFEST))
+    except (InputError, StorageError, OSError):
+        return False
+
+
+def is_ours(manifest: bytes) -> bool:
+    """Whether a `manifest.json` is an artifact's, whole or damaged: web pages and browser extensions have one too."""
+    try:
+        body = parse_json(manifest, MANIFEST)
+    except ArtifactError:
+        return b'"wordpipe"' in manifest
+    return isinstance(body, dict) and {"wordpipe", "kind"} <= body.keys()
 
 
 def bounded_lines(file: BinaryIO, name: str, limit: int = MAX_LINE) -> Iterator[bytes]:

@@ -1,6 +1,5 @@
 """The sources of text: files, folders, globs, standard input and the docstrings of installed packages."""
 
-import json
 import os
 import re
 import stat
@@ -16,7 +15,7 @@ from typing import Any, BinaryIO, Literal
 
 from blake3 import blake3
 
-from wordpipe.artifacts import read_regular_file
+from wordpipe.artifacts import holds_artifact
 from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError
@@ -32,7 +31,6 @@ _FORMATS: dict[str, Format] = {
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index)-\d{5}\.parquet")
 _OUR_MODEL = ("model.safetensors", "steps.parquet", "tokenizer.json")
-_LARGEST_MANIFEST = 64 << 20
 _UNPACK = "unpack it and name the folder"
 _MARKUP = "turn it into text first, or read the markup as text with --format txt"
 _NOT_TEXT = {
@@ -280,7 +278,7 @@ class _Finder:
         elif not has_magic(text):
             raise _missing(text)
         elif not (matches := sorted(glob(text, recursive=True))):  # noqa: PTH207  (Path.glob refuses absolute patterns)
-            raise InputError("no file matches", where=text)
+            raise _missing(text) if url_of(text) is not None else InputError("no file matches", where=text)
         else:
             for match in matches:
                 self._add_path(Path(match))
@@ -314,7 +312,7 @@ class _Finder:
                     self.skipped["hidden"] += 1
                 elif Path(where, name).is_symlink():  # which os.walk does not follow
                     self.skipped["link to a folder"] += 1
-                elif _is_artifact(Path(where, name)):
+                elif holds_artifact(Path(where, name)):
                     self.skipped["artifact"] += 1
                 elif _is_broken_artifact(Path(where, name)):
                     self.skipped["broken artifact"] += 1
@@ -388,6 +386,9 @@ def _shown(path: Path) -> str:
 
 
 def _missing(text: str) -> InputError:
+    if (url := url_of(text)) is not None:
+        hint = "a folder, an object or a pattern such as s3://BUCKET/folder/*.txt"
+        return InputError("no such object or folder", where=str(url), hint=hint)
     path = Path(text)
     try:
         near = get_close_matches(path.name, sorted(os.listdir(path.parent)), n=3, cutoff=0.7)  # noqa: PTH208
@@ -400,15 +401,6 @@ def _missing(text: str) -> InputError:
     return InputError("no such file or folder", where=text if len(text) <= 200 else f"{text[:199]}…", hint=hint)
 
 
-def _is_artifact(folder: Path) -> bool:
-    """Whether wordpipe made this folder: what came out of a text is no text to read again."""
-    try:
-        known = json.loads(read_regular_file(folder / "manifest.json", _LARGEST_MANIFEST))
-    except (InputError, OSError, RecursionError, StorageError, ValueError):
-        return False
-    return isinstance(known, dict) and {"wordpipe", "kind", "digest"} <= known.keys()
-
-
 def _is_broken_artifact(folder: Path) -> bool:
     """Whether a folder has tables that are called as ours are, and nothing that says what they are."""
     try:
@@ -416,7 +408,7 @@ def _is_broken_artifact(folder: Path) -> bool:
     except OSError:  # walking it says so
         return False
     ours = any(map(_OUR_TABLE.fullmatch, names)) or {*_OUR_MODEL} <= {*names}
-    return ours and not _is_artifact(folder)
+    return ours and not holds_artifact(folder)
 
 
 def _cannot_list(error: OSError) -> None:

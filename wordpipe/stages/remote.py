@@ -21,11 +21,12 @@ def fetched(value: Any, report: Report = quiet) -> Any:
     """An argument, or a list of them, with what is at URLs fetched; what is no URL comes back as it is.
 
     Args:
-        value: a path, a URL, a list or a tuple of them, or anything else.
+        value: a path, a URL, a list or a tuple of them, or anything else. A URL where nothing is stays as it is: what wants
+            it says so, as of a path of this machine.
         report: hears how much has been fetched.
 
     Raises:
-        InputError, ArtifactError: nothing is there, or it is damaged.
+        InputError, ArtifactError: it changes, is damaged, or has a name that no file can have.
         StorageError: the store refused, or cannot be reached.
     """
     if isinstance(value, (list, tuple)) and not isinstance(value, str):
@@ -39,9 +40,9 @@ def fetched(value: Any, report: Report = quiet) -> Any:
 
     if is_artifact(as_path(value)):
         fetch_artifact(url, on_bytes)
-        return str(as_path(value)) if isinstance(value, str) else as_path(value)
-    found = fetch_objects(url, on_bytes)
-    return found if isinstance(value, str) else Path(found)
+    elif (found := fetch_objects(url, on_bytes)) is not None:
+        return found if isinstance(value, str) else Path(found)
+    return str(as_path(value)) if isinstance(value, str) else as_path(value)
 
 
 def names_url(value: Any) -> bool:

@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from wordpipe.errors import ConfigError, InputError, StorageError, WordpipeError
 from wordpipe.storage.urls import Url
@@ -37,6 +38,11 @@ _NO_SPACE = ("QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "Entit
              "StorageFull", "InsufficientCapacity")  # fmt: skip
 _TIMED_OUT = re.compile(r"timed? ?out", re.I)
 _REGION = "us-east-1"  # what other stores than Amazon's expect
+_ENDPOINT = re.compile(
+    r"https?://(?:[A-Za-z0-9_-][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?(?:/[A-Za-z0-9._~/%-]*)?"
+)
+_WORD = re.compile(r"[!-~]+")  # what a header can hold, without blanks
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 class Replaced(Exception):  # noqa: N818  (it is an answer, and goes no further than those who asked)
@@ -116,7 +122,7 @@ class Bucket:
                 raise ConnectionError(f"{len(data)} of {end - start} bytes")
             return data
 
-        return self._tried(key, ask)
+        return self._tried(key, ask, conditional=True)
 
     def list(self, folder: str) -> Iterator[StoredObject]:
         """All objects whose keys begin with `folder` and a slash, of the whole bucket where it is empty, by their keys.
@@ -129,7 +135,11 @@ class Bucket:
             chunks = self._obstore.list(self._store, folder or None, chunk_size=1000)
             return [_described(one) for chunk in chunks for one in chunk]
 
-        yield from sorted(self._tried(folder, ask), key=lambda one: one.key)
+        try:
+            found = self._tried(folder, ask)
+        except FileNotFoundError as error:  # of a folder that is not there, a store lists nothing
+            raise StorageError("the store refused to list it", where=str(error), got="404") from None
+        yield from sorted(found, key=lambda one: one.key)
 
     def upload(self, key: str, path: Path) -> None:
         """Write a file as an object, a large one in parts. Raises StorageError: as from `read`, or there is no room."""
@@ -152,8 +162,8 @@ class Bucket:
         """
         mode: Any = "create" if e_tag is None else {"e_tag": e_tag}
         try:
-            put = self._tried(key, lambda: self._obstore.put(self._store, key, data, mode=mode, use_multipart=False))
-            return str(put["e_tag"])
+            put = lambda: self._obstore.put(self._store, key, data, mode=mode, use_multipart=False)  # noqa: E731
+            return str(self._tried(key, put, conditional=True)["e_tag"])
         except (FileNotFoundError, Replaced):
             found = self.read(key)  # an answer that was lost on the way may have been "written"
             if found is None or found[0] != data:
@@ -168,13 +178,18 @@ class Bucket:
             except FileNotFoundError:
                 continue
 
-    def _tried(self, key: str, ask: Callable[[], T]) -> T:
+    def _tried(self, key: str, ask: Callable[[], T], *, conditional: bool = False) -> T:
         """The answer to a request, which is sent again where the store or the way there failed.
+
+        Args:
+            key: of the object.
+            ask: sends it.
+            conditional: whether it has a condition, so that a store may say that it does not hold.
 
         Raises:
             FileNotFoundError: no such object.
             Replaced: its condition does not hold.
-            StorageError: what the store refused, or why it cannot be reached.
+            StorageError: what the store refused, why it cannot be reached, or that the library gave up.
         """
         where = Url(self.name, key)
         for pause in (*PAUSES_S, None):
@@ -189,13 +204,29 @@ class Bucket:
                     raise
                 problem, passes = _problem(error, where)
             except self._errors as error:
-                if type(error).__name__ in ("AlreadyExistsError", "PreconditionError", "NotModifiedError"):
+                if conditional and type(error).__name__ in _OF_CONDITIONS:
                     raise Replaced from None
                 problem, passes = _problem(error, where)
+            except BaseException as error:
+                if not _is_the_librarys(error):
+                    raise
+                hint = f"check {', '.join(_SETTINGS)}, and the name of the object"
+                raise StorageError("the request cannot be made", where=str(where), hint=hint) from None
             if not passes or pause is None:
                 raise problem from None
             time.sleep(pause)
         raise AssertionError(where)
+
+
+_OF_CONDITIONS = ("AlreadyExistsError", "PreconditionError", "NotModifiedError")
+_SETTINGS = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+
+def _is_the_librarys(error: BaseException) -> bool:
+    """Whether it is none of ours, nor a stop signal: a panic of Rust is no Exception; a bad value is a ValueError."""
+    if type(error).__name__ == "PanicException":
+        return True
+    return isinstance(error, Exception) and not isinstance(error, (WordpipeError, MemoryError))
 
 
 def _described(meta: Any) -> StoredObject:
@@ -255,26 +286,52 @@ def has_keys() -> bool:
     return bool(os.environ.get("AWS_ACCESS_KEY_ID") and os.environ.get("AWS_SECRET_ACCESS_KEY"))
 
 
+def _setting(names: Iterable[str], form: re.Pattern[str], expected: str) -> str:
+    """The first of these variables of the environment that says something; "" where none does.
+
+    Raises:
+        ConfigError: it cannot go into a request: a line end, as of a file from elsewhere, or a blank. Its value is not said.
+    """
+    for name in names:
+        if value := os.environ.get(name):
+            if not form.fullmatch(value):
+                strange = not value.isprintable() or value != value.strip()
+                hint = "it has a blank, a line end or another invisible character" if strange else None
+                raise ConfigError(
+                    "this variable of the environment cannot be used", where=name, expected=expected, hint=hint
+                )
+            return value
+    return ""
+
+
+def _endpoint() -> str:
+    """The address of the store; empty for Amazon's. Raises ConfigError: it is none."""
+    expected = "https://HOST[:PORT]"
+    found = _setting(("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), _ENDPOINT, expected)
+    try:
+        parts = urlsplit(found)
+        port = parts.port  # up to 65,535
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ConfigError("not the address of a store", where="AWS_ENDPOINT_URL", expected=expected)
+    return found
+
+
 def open_bucket(name: str) -> Bucket:
     """A bucket of the store that the environment names.
 
     Raises:
-        ConfigError: the extra is not installed; AWS_ENDPOINT_URL is no URL.
+        ConfigError: the extra is not installed; a variable of the environment cannot be what it is for.
     """
     if not _is_installed("obstore"):
         raise ConfigError("obstore is not installed", where=f"s3://{name}", hint="pip install 'wordpipe[s3]'")
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    if endpoint and (not re.match(r"https?://[^/@\s]+", endpoint) or "@" in endpoint):
-        raise ConfigError("not the address of a store", where="AWS_ENDPOINT_URL", expected="https://HOST[:PORT]")
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _REGION
-    options: dict[str, Any] = {"region": region}
+    endpoint = _endpoint()
+    options: dict[str, Any] = {"region": _setting(("AWS_REGION", "AWS_DEFAULT_REGION"), _NAME, "a name") or _REGION}
     if has_keys():
-        options |= {
-            "access_key_id": os.environ["AWS_ACCESS_KEY_ID"],
-            "secret_access_key": os.environ["AWS_SECRET_ACCESS_KEY"],
-        }
-        if token := os.environ.get("AWS_SESSION_TOKEN"):
-            options["session_token"] = token
+        for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            if value := _setting((variable,), _WORD, "letters, digits and signs of ASCII"):
+                options[variable.removeprefix("AWS_").lower()] = value
     else:
         options["skip_signature"] = True
     if endpoint:
@@ -292,8 +349,13 @@ def open_bucket(name: str) -> Bucket:
     module: Any = import_module("obstore.store")
     try:
         store = module.S3Store(name, client_options=client, retry_config=retry, **options)
-    except Exception as error:  # noqa: BLE001  (as above; and its text may hold what it was given)
-        raise ConfigError("the store cannot be opened", where=f"s3://{name}", got=type(error).__name__) from None
+    except BaseException as error:
+        if not _is_the_librarys(error):
+            raise
+        hint = f"check {', '.join(_SETTINGS)}"  # and not what it says, which may hold what it was given
+        raise ConfigError(
+            "the store cannot be opened", where=f"s3://{name}", got=type(error).__name__, hint=hint
+        ) from None
     return Bucket(name, store, endpoint)
 
 
