@@ -298,3 +298,63 @@ def test_a_number_that_is_none_is_null_as_answers_show_it():
     assert asked("len(few) = 2") == [1, 5]
     assert asked("case when meta like '{%' then meta->>'p' end is null") == [2, 3, 4, 5]
     assert asked("case when meta like '{%' then meta->>'of' end = 'NaN'") == [4]
+
+
+WORDS_OF_SQL = ("order", "group", "when", "end", "from", "to", "desc", "table", "limit", "user", "ilike", "left")
+
+
+def of_one(name: str, condition: str) -> list[bool]:
+    table = pa.table({"row": [0, 1, 2], name: pa.array([7, 8, None])})
+    return rows_where(
+        condition.replace("@", name), table.schema, lambda names: table.select(names or ["row"]).to_batches(), 3
+    ).tolist()
+
+
+@pytest.mark.parametrize("name", ["publication year", "a.b", "first-name", "2nd", "C++", "größe", "time (s)", "order"])
+def test_a_column_with_any_name_is_asked_for_without_quotes(name):
+    for condition in (
+        "@ = 7",
+        "7 = @",
+        "@ < 8 and @ >= 7",
+        "not @ in (8, 9)",
+        "@ between 1 and 7",
+        "abs(@) = 7",
+        "@ + 1 = 8",
+    ):
+        assert of_one(name, condition) == [True, False, False], condition
+    assert of_one(name, "@ is not null") == [True, True, False]
+    assert of_one(name, "@ is null or @ = 8") == [False, True, True]
+    assert of_one(name, "row = 0 and @ = 7 and '@' = '@'") == [True, False, False]
+    quoted = '"' + name.replace('"', '""') + '"'
+    assert of_one(name, f"{quoted} = 7 -- @") == [True, False, False]
+
+
+@pytest.mark.slow
+def test_every_word_of_sql_is_a_column():
+    for (name,) in duckdb.sql("select distinct keyword_name from duckdb_keywords()").fetchall():
+        assert of_one(name, "@ = 7") == [True, False, False], name
+
+
+def test_words_of_sql_are_columns_or_the_message_says_how():
+    for name in WORDS_OF_SQL:
+        assert of_one(name, "@ > 6 and @ < 8") == [True, False, False], name
+    assert of_one("ORDER", "order=7") == of_one("1", "@ = 7") == of_one("true", "@ = 7") == [True, False, False]
+    assert of_one("end", "case when end = 7 then true else false end") == [True, False, False]
+    assert of_one("when", "case when when = 7 then row = 0 end") == [True, False, False]
+    assert of_one("and", "and = 7 and row = 0") == [True, False, False]
+    with pytest.raises(ConfigError) as caught:
+        of_one("order", "order by 7")
+    assert 'a column of such a name stands in double quotes: "order" by 7' in caught.value.hint
+
+
+def test_names_that_differ_in_capitals_are_told_apart_or_refused():
+    table = pa.table({"Year": [1, 2], "year": [3, 4], "größe": [5, 6]})
+
+    def asked(condition):
+        return rows_where(condition, table.schema, lambda names: table.select(names).to_batches(), 2).tolist()
+
+    assert asked("Year = 2") == asked("year = 4") == asked("größe > 5") == [False, True]
+    for condition, says in (("YEAR = 2", "no column YEAR"), ("Year = 2 and year = 4", "only in capitals")):
+        with pytest.raises(ConfigError, match=says) as caught:
+            asked(condition)
+    assert "Year" in caught.value.hint

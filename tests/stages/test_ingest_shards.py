@@ -9,6 +9,7 @@ import pytest
 from wordpipe.artifacts import ResumeCache
 from wordpipe.corpus import expand, in_pieces, source_parts
 from wordpipe.corpus.settings import IngestSettings
+from wordpipe.errors import InputError
 from wordpipe.stages.text import ingest, ingest_shards
 
 
@@ -65,3 +66,19 @@ def test_what_rows_do_not_say_is_read_again(tmp_path, name, text):
         0, cache, lambda _: None
     )
     assert not ingest_shards._is_plain(cache.figures("shard-00000"))
+
+
+def test_of_several_broken_lines_the_first_is_named_whichever_shard_fails_first(tmp_path):
+    rows = [f"A line {number}.\t{number}" for number in range(400)]
+    for broken in (150, 290, 390):  # beyond the first hundred, which every piece looks at
+        rows[broken] += "\tmore"
+    (tmp_path / "in.tsv").write_text("\n".join(["text\tn", *rows]))
+    settings = IngestSettings()
+    sources = in_pieces(expand([str(tmp_path / "in.tsv")]), settings, 500)
+    parts = tuple(map(tuple, source_parts(sources, 500)))
+    cache = ResumeCache(tmp_path / "cache", "recipe")
+    work = ingest_shards.IngestShards(parts, Path.cwd(), settings, cache.path, cache.recipe)
+    with pytest.raises(InputError, match="line 392: more cells"):
+        work.make(len(parts) - 1, cache, lambda _: None)
+    with pytest.raises(InputError, match="line 152: more cells"):
+        ingest._raise_first(work, cache)

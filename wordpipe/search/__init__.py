@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         rows_within,
         some_held_out,
     )
-    from wordpipe.search.filters import locked_database, rows_where
+    from wordpipe.search.filters import locked_database, quoted, rows_where
     from wordpipe.search.groups import (
         ClusterTerms,
         all_links,

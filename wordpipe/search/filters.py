@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from functools import cache
 from itertools import accumulate
 from threading import Timer
 from typing import Any
@@ -88,12 +89,9 @@ def rows_where(
 
     with locked_database() as database:
         try:
-            tree = _parsed(database, condition)
-            named, unknown = _named_columns(tree, schema.names)
+            condition, tree, named = _understood(database, condition, schema, batches)
         except RecursionError:
             raise _not_a_condition(condition, "one that is nested too deep") from None
-        if unknown:
-            raise _no_column(condition, unknown[0], tree, schema, batches)
         if len({name.lower() for name in named}) < len(named):
             reason = "columns whose names differ only in capitals, which a condition cannot tell apart"
             raise _misfit(condition, reason, schema)
@@ -187,7 +185,7 @@ def _no_constants(text: str) -> str:
 def _misfit(condition: str, reason: str, schema: pa.Schema, hint: str = "") -> ConfigError:
     """The reason in a line, what to do where that is known, and the columns that there are."""
     typed = len(schema) <= _TYPED  # of more the types hide the names
-    columns = ", ".join(_quoted(field.name) + (f" ({type_name(field)})" if typed else "") for field in schema)
+    columns = ", ".join(quoted(field.name) + (f" ({type_name(field)})" if typed else "") for field in schema)
     what, listed = "the condition does not fit the columns", f"columns: {columns}"
     return ConfigError(what, where=_short(condition), got=_short(reason), hint=f"{hint}; {listed}" if hint else listed)
 
@@ -203,9 +201,9 @@ def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema, batches:
     near = get_close_matches(name, schema.names, n=3, cutoff=0.6)
     near = near or [known for known in schema.names if known.lower() in (name.lower(), last.lower())]
     kind = ":int" if any(_constant(part)[:1].isdigit() for part in _parts(tree)) else ""
-    hint = f"for a field that was not carried: wordpipe ingest … --metadata {_quoted(name)}{kind} makes the column"
+    hint = f"for a field that was not carried: wordpipe ingest … --metadata {quoted(name)}{kind} makes the column"
     if near:
-        hint = f"did you mean {', '.join(map(_quoted, near))}? Else {hint}"
+        hint = f"did you mean {', '.join(map(quoted, near))}? Else {hint}"
     if is_value:
         hint = f"a text stands in single quotes, '{name}'" + (f"; {hint}" if near else "")
     if objects:
@@ -248,13 +246,13 @@ def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches
         for side in sides:
             found = _path(side, known)
             field = known[found[0].lower()] if len(found) == 1 else None
-            name = _quoted(field.name) if field else ""
+            name = quoted(field.name) if field else ""
             if field and is_compared and pa.types.is_list(field.type):
                 return f"{name} is a list: say {beside[0].replace('%', '')} in {name}"
             if field and is_compared and is_json(field):
                 return f"{name} holds objects: a field of one is {name}->>'FIELD'"
             if side.get("function_name") == "->>":
-                name = "->>".join(_constant(one) or ".".join(map(_quoted, _path(one, known))) for one in _sides(side))
+                name = "->>".join(_constant(one) or ".".join(map(quoted, _path(one, known))) for one in _sides(side))
             if name and (field is None or pa.types.is_string(field.type)):
                 texts.append((bool(beside and beside[0][0] != "'"), name))
     if not texts:
@@ -269,7 +267,7 @@ _OF_DATES = ("year", "month", "day", "date_part", "date_trunc")
 
 def _text_hint(text: str, reason: str, constants: Sequence[str], schema: pa.Schema, batches: Batches) -> str:
     """What a column of text, or a field of an object, is compared as; nothing where that is not known."""
-    plain = next((field.name for field in schema if _quoted(field.name) == text), None)
+    plain = next((field.name for field in schema if quoted(field.name) == text), None)
     dates = [] if plain is None else [one for one in _first_values(batches, plain) if _DATE.match(str(one))]
     if dates and ("date field" in reason or "timestamp field" in reason):
         return f"not every value is a date: say TRY_CAST({text} AS DATE), which is null where it is none"
@@ -348,12 +346,79 @@ def _reaching(path: Sequence[str]) -> str:
     """A field of an object as it is written in a condition, by the path to it."""
     plain = len(path) == 2 and re.fullmatch(r"\w+", path[1])
     steps = [step if re.fullmatch(r"\w+", step) else f'"{step}"' for step in path[1:]]
-    return f"{_quoted(path[0])}->>" + _text(path[1] if plain else f"$.{'.'.join(steps)}")
+    return f"{quoted(path[0])}->>" + _text(path[1] if plain else f"$.{'.'.join(steps)}")
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """A column as it is written in a condition."""
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+    is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _keywords()
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
+@cache
+def _keywords() -> frozenset[str]:
+    """The words of SQL that are columns only in double quotes."""
+    kinds = "('reserved', 'type_function')"
+    with locked_database() as database:
+        found = database.execute(f"SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN {kinds}")  # noqa: S608
+        return frozenset(name for (name,) in found.fetchall())
+
+
+_APART = r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/"""
+"""Texts, names in double quotes and comments: they stand for themselves."""
+_COMPARED = re.compile(r"\s*(?:[=<>!~%*/+|-]|::|(?:not\s+)?(?:in|i?like|between|similar|glob)\b|is\b)", re.IGNORECASE)
+_COMPARES = re.compile(r"(?:[=<>!~%*/+|-]|\bin)\s*$", re.IGNORECASE)
+
+
+def _in_quotes(condition: str, names: Iterable[str], *, everywhere: bool = True) -> str:
+    """The condition with these columns in double quotes; a word of SQL only where it is compared, or everywhere."""
+    known = {name.lower(): name for name in names} | {name: name for name in names}
+    listed = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
+
+    def put(found: re.Match[str]) -> str:
+        name = found[1]
+        if name is None:
+            return found[0]
+        before = condition[max(0, found.start() - 40) : found.start()]
+        is_compared = _COMPARED.match(condition, found.end()) or _COMPARES.search(before)
+        is_word = name.lower() in _keywords()
+        return quoted(known.get(name) or known[name.lower()]) if everywhere or is_compared or not is_word else name
+
+    return re.sub(rf"{_APART}|(?<!\w)({listed})(?!\w)", put, condition, flags=re.DOTALL | re.IGNORECASE)
+
+
+def _understood(database: Any, condition: str, schema: pa.Schema, batches: Batches) -> tuple[str, Any, list[str]]:
+    """The condition as DuckDB reads it, its tree, and the columns that it names.
+
+    A column that is called as a word of SQL, or with blanks or signs, may stand without the double quotes that it needs.
+
+    Raises:
+        ConfigError: it is no condition, or on a column that is not there.
+    """
+    special = [name for name in schema.names if name and quoted(name) != name]
+    readings = (
+        [_in_quotes(condition, special, everywhere=everywhere) for everywhere in (False, True)] if special else []
+    )
+    wrong, alone = None, None
+    for reading in dict.fromkeys([condition, *readings]):
+        try:
+            tree = _parsed(database, reading)
+        except ConfigError as error:
+            wrong = wrong or error
+            continue
+        named, unknown = _named_columns(tree, schema.names)
+        if named and not unknown:
+            return reading, tree, named
+        if unknown:
+            wrong = wrong or _no_column(reading, unknown[0], tree, schema, batches)
+        alone = alone or (reading, tree, named)  # true or false of all rows
+    if wrong is None and alone is not None:
+        return alone
+    assert wrong is not None
+    if readings and readings[-1] != condition:
+        hint = f"a column of such a name stands in double quotes: {_short(readings[-1])}"
+        wrong.hint = f"{hint}; {wrong.hint}" if wrong.hint else hint
+    raise wrong
 
 
 def _short(text: str) -> str:
@@ -395,7 +460,10 @@ def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str
     for part in _parts(tree):
         if part.get("class") == "COLUMN_REF":
             if path := _path(part, known):
-                named.add(known.get(path[0]) or known[path[0].lower()])
+                name, same = path[0], [one for one in names if one.lower() == path[0].lower()]
+                if name not in names and len(same) > 1:  # it may be either
+                    unknown.append(name)
+                named.add(known.get(name) or known[name.lower()])
             else:
                 unknown.append(".".join(part["column_names"]))
     return [name for name in names if name in named], unknown

@@ -60,7 +60,8 @@ class OpenModel:
         made_by: the command that made the artifact; empty of a folder of transformers.
         prefix: text that stood before every source text in training, as an artifact says.
         prefix_field: field of the records that said what stood before each; empty where none did.
-        prefixes: what it said, the most frequent first.
+        prefixes: what it said, the most frequent first, a hundred at most.
+        n_prefixes: different texts that it said.
         answers: a decoder that learned to go on from the first text of a pair with the second; `after` ends the first one.
         target_tokenizer: of what an encoder-decoder writes, where its source texts have another one.
     """
@@ -76,6 +77,7 @@ class OpenModel:
     prefix: str = ""
     prefix_field: str = ""
     prefixes: tuple[str, ...] = ()
+    n_prefixes: int = 0
     answers: bool = False
     target_tokenizer: "Tokenizer | None" = None
 
@@ -227,7 +229,8 @@ def prefixes_of(artifact: Artifact) -> dict[str, Any]:
     settings, found = artifact.manifest.settings, artifact.manifest.facts.get("prefixes")
     texts = {name: settings.get(name) for name in ("prefix", "prefix_field")}
     said: dict[str, Any] = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
-    return said | {"prefixes": tuple(map(str, found)) if isinstance(found, dict) else ()}
+    listed = tuple(map(str, found)) if isinstance(found, dict) else ()
+    return said | {"prefixes": listed, "n_prefixes": max(len(listed), artifact.manifest.counts.get("prefixes", 0))}
 
 
 def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str]]":

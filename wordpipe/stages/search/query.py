@@ -313,20 +313,24 @@ class OpenTextIndex(OpenIndex):
         return super().nothing_found(options, asked)
 
     def _values_named(self, condition: str) -> str:
-        """The values of the columns of text that a condition names, of those that have few."""
+        """The values of the columns that a condition names, of those that have few."""
+        from wordpipe.search import quoted
+
         listed = []
         for name, stored in visible_columns(self._columns).items():
             kind = self._columns.field(stored).type
-            if not (re.search(rf"(?<!\w){re.escape(name)}(?!\w)", condition) and pa.types.is_string(kind)):
+            is_listed = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+            if not (re.search(rf"(?<!\w){re.escape(name)}(?!\w)", condition) and is_listed):
                 continue
-            values: set[str] = set()
+            values: set[str | int] = set()
             for batch in read_batches(self.artifact, "index", [stored]):
                 values |= {*batch.column(stored).to_pylist()} - {None}
                 if len(values) > _FEW_VALUES:
                     break
             else:
-                short = [value if len(value) <= _VALUE_CHARS else value[: _VALUE_CHARS - 1] + "…" for value in values]
-                listed += [f"values of {name}: {', '.join(sorted(short))}"] if values else []
+                texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in sorted(values)]
+                short = [value if len(value) <= _VALUE_CHARS else value[: _VALUE_CHARS - 1] + "…" for value in texts]
+                listed += [f"values of {quoted(name)}: {', '.join(short)}"] if values else []
         return "; ".join(listed)
 
     def _mode(self, options: QueryOptions) -> SearchMode:

@@ -38,7 +38,7 @@ from wordpipe.corpus import (
     source_parts,
 )
 from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, WHOLE_PAIRS, IngestSettings
-from wordpipe.errors import ConfigError
+from wordpipe.errors import ConfigError, InputError
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import (
@@ -277,7 +277,11 @@ def _read_apart(
     way = f"{job.recipe} {library_versions(*LIBRARIES)} {__version__} {PART_BYTES} bytes"
     cache = ResumeCache(job.partial, way)
     work = IngestShards(tuple(map(tuple, parts)), Path.cwd(), chosen, cache.path.absolute(), cache.recipe)
-    names = _make(job, work, cache, range(len(parts)))
+    try:
+        names = _make(job, work, cache, range(len(parts)))
+    except InputError:
+        _raise_first(work, cache)
+        raise
     if known := _known_before(cache, names):
         names |= _make(job, replace(work, known=known), cache, known)
     figures = [cache.made_figures(names[number]) for number in range(len(parts))]
@@ -305,6 +309,13 @@ def _make(job: Job, work: IngestShards, cache: ResumeCache, numbers: Iterable[in
     for name in names.values():
         cache.made_figures(name)
     return names
+
+
+def _raise_first(work: IngestShards, cache: ResumeCache) -> None:
+    """Read the shards that were not read yet until one fails: several may, and the first in order is to be told of."""
+    for number in range(len(work.parts)):
+        if cache.figures(work.name_of(number)) is None:
+            work.make(number, cache, lambda done: None)
 
 
 def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str]:

@@ -143,7 +143,8 @@ class TargetWriter:
             self.notes.append(f"max_tokens is {asked:,}, and the model has {self.max_len:,} positions: so many at most")
         if opened.prefix_field and settings.prefix is None:
             known = ", ".join(f'"{text}"' for text in opened.prefixes[:_PREFIXES_SHOWN])
-            more = ", …" if len(opened.prefixes) > _PREFIXES_SHOWN else ""
+            left = opened.n_prefixes - _PREFIXES_SHOWN
+            more = f", and {left:,} more" if left > 0 else ""
             self.notes.append(
                 f"the model knows its tasks by a text before each source: give one as --prefix: {known}{more}"
             )

@@ -45,6 +45,7 @@ class Prefixes:
     Attributes:
         texts: what the field said, and how often.
         missing: rows of which it says nothing.
+        uncounted: rows with a text that came after 10,000 others; they have it before their sources all the same.
 
     Raises:
         ArtifactError: the corpus has no such field.
@@ -55,7 +56,7 @@ class Prefixes:
         self._tokenizer, self._prefix, self._corpus, self.field = tokenizer, prefix, corpus, field
         self._column = "" if corpus is None else _text_column(corpus, field)
         self._ids = lru_cache(maxsize=_REMEMBERED)(self._encoded)
-        self.texts, self.missing = Counter[str](), 0
+        self.texts, self.missing, self.uncounted = Counter[str](), 0, 0
 
     def beside(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Sequence[Ids]]]:
         """The rows of the tokens with doc_id, batch by batch, and the ids before the source of each.
@@ -82,6 +83,8 @@ class Prefixes:
             return ()
         if text in self.texts or len(self.texts) < _COUNTED:
             self.texts[text] += 1
+        else:
+            self.uncounted += 1
         return self._ids(text)
 
     def _encoded(self, text: str) -> Ids:
@@ -102,6 +105,12 @@ class Prefixes:
             )  # fmt: skip
         job.facts["prefixes"] = dict(self.texts.most_common(MOST_LISTED))
         job.counts["prefixes"] = len(self.texts)
+        if self.uncounted:
+            job.counts["pairs_of_further_prefixes"] = self.uncounted
+            job.warn(
+                f"the field {self.field!r} says more than {_COUNTED:,} different texts; {self.uncounted:,} pairs have others, "
+                "which stand before their sources and are not counted apart: of tasks there are few, is it the right field?"
+            )
         if self.missing:
             job.counts["pairs_without_prefix"] = self.missing
             which = "1 pair has" if self.missing == 1 else f"{self.missing:,} pairs have"

@@ -308,6 +308,7 @@ class TrainingRun:
         self._checkpoints = Checkpoints(job.partial, job.recipe)
         self._chance_loss = math.log(2) * (1 + plan.negatives) if plan.loss == "ns" else math.log(max(distinct, 2))
         self._log: list[dict[str, Any]] = []
+        self._distinct = distinct
         self._seconds_before = 0.0
         self._saved_at = time.monotonic()
         self._between = plan.checkpoint_seconds
@@ -354,6 +355,8 @@ class TrainingRun:
         losses = self._losses()
         if self.training.arrays() and "train" not in losses:
             hint = "raise --subsample (0 keeps all words), lower --min-count, or give --context document"
+            if self._distinct < 2:
+                hint = "the words that are learned are one word, again and again: give more text, of different words"
             raise InputError("no word has a neighbour to learn from", hint=hint)
         if last is not None:
             self._job.rates = {"words_per_s": round(self._words_per_second(last), 1)}
