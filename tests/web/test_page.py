@@ -238,3 +238,22 @@ def test_the_files_of_the_page(client):
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|https?://", script
         )
+
+
+def test_an_index_is_kept_by_every_tab_and_never_taken_for_another(serving, built, records):
+    client = serving(f"notes={built / 'index'}", f"records={records}", built / "words", built / "model", page=PAGE)
+    for tab in ({}, {"tab": "words", "word": "water"}, {"tab": "model"}, {"tab": "about", "doctor": "words"}):
+        page = get(client, index="records", **tab)
+        links = [one["href"] for one in page.all("a") if one.get("href", "").startswith("/?tab=")]
+        assert links
+        assert all("index=records" in link for link in links), links
+        for form in page.all("form"):
+            assert page.all("input", name="index", value="records") or page.all("option", value="records"), form
+    strange = get(client, index="<nope>", q="salt")
+    assert "No index is called <nope> here." in strange.text
+    assert not strange.all("li")
+    assert {"/?q=salt&index=notes", "/?q=salt&index=records"} <= {one.get("href") for one in strange.all("a")}
+
+
+def test_a_text_that_goes_on_has_the_direction_of_its_letters(client):
+    assert get(client, tab="model").all("output", id="completion", dir="auto")

@@ -40,7 +40,8 @@ async def home(params: Mapping[str, str], ask: Ask) -> str:
     able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
     wanted = params.get("tab", able[0])
     tab = wanted if wanted in able else able[0]
-    return frame(tab, able, await _VIEWS[tab](params, ask, about), version=about["version"])
+    view = await _VIEWS[tab](params, ask, about)
+    return frame(tab, able, view, version=about["version"], index=params.get("index"))
 
 
 def static(name: str) -> tuple[bytes, str] | None:

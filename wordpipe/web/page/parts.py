@@ -55,6 +55,11 @@ def url(path: str = "/", /, **params: Any) -> str:
     return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
 
+def hidden(**fields: str | None) -> Inner:
+    """Fields of a form that nobody sees; what is empty is left out."""
+    return [tag("input", type="hidden", name=name, value=value) for name, value in fields.items() if value]
+
+
 def options(name: str, choices: Sequence[tuple[str, str]], chosen: str, label: str) -> Markup:
     """A list to choose from.
 
@@ -95,7 +100,7 @@ def text_form(
     text = params.get(ability, "")[:10_000]
     field = tag("textarea", text, id=ability, name=ability, rows=2, spellcheck="false", maxlength=10_000)
     return tag(
-        "form", tag("input", type="hidden", name="tab", value="model"), tag("label", label, for_=ability), field,
+        "form", hidden(tab="model", index=params.get("index")), tag("label", label, for_=ability), field,
         tag("div", artifact_choice(f"{ability}_by", about, [ability], params.get(f"{ability}_by"), "model"), more,
             tag("button", button, type="submit"), class_="options"), action=f"/#{ability}", method="get", data_ability=ability,
     )  # fmt: skip

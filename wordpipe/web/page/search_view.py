@@ -36,7 +36,13 @@ Chosen = list[tuple[str, Any]]
 async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
     """The form, with hits and filters where something is asked."""
     texts = [one for one in about["artifacts"] if "similar" in one["can"]]
-    index = next((one for one in texts if one["name"] == params.get("index")), texts[0])
+    index = next((one for one in texts if one["name"] == (params.get("index") or texts[0]["name"])), None)
+    if index is None:  # never another one's answers
+        served = [
+            [" ", tag("a", tag("bdi", one["name"]), href=url(q=params.get("q"), index=one["name"]))] for one in texts
+        ]
+        said = tag("p", "No index is called ", tag("bdi", params["index"][:200]), " here.")
+        return tag("div", said, tag("p", "Ask", served, class_="hint"), class_="problem", role="alert")
     name = index["name"]
     _, whole = await ask("/about", {"artifact": name})
     facts = whole.get("manifest", {}).get("facts", {})

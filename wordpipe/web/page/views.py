@@ -4,7 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.web.page.looks import attention_section, findings, map_view
-from wordpipe.web.page.parts import Inner, Markup, artifact_choice, definitions, problem, share_bar, tag, text_form, url
+from wordpipe.web.page.parts import (
+    Inner,
+    Markup,
+    artifact_choice,
+    definitions,
+    hidden,
+    problem,
+    share_bar,
+    tag,
+    text_form,
+    url,
+)
 from wordpipe.wording import human_bytes, human_count, human_seconds
 
 _TABS = {"search": "Search", "words": "Words", "model": "Model", "about": "About"}
@@ -12,15 +23,16 @@ _NEIGHBOURS = 20
 _CANDIDATES = 8
 
 
-def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "") -> str:
-    """The whole page around a view."""
+def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "", index: str | None = None) -> str:
+    """The whole page around a view; its tabs keep the index that was asked."""
     title = "wordpipe" if tab == "search" else f"{_TABS[tab]} · wordpipe"
     links = [
         tag(
-            "a", _TABS[one], href=url(tab=one if one != "search" else None), aria_current="page" if one == tab else None
+            "a", _TABS[one], href=url(tab=one if one != "search" else None, index=index),
+            aria_current="page" if one == tab else None,
         )
         for one in able
-    ]
+    ]  # fmt: skip
     head = tag(
         "head", tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"), tag("title", title),
@@ -48,7 +60,7 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     )  # fmt: skip
     label, button = tag("label", "Word", for_="word", class_="unseen"), tag("button", "Show", type="submit")
     form = tag(
-        "form", tag("input", type="hidden", name="tab", value="words"), tag("div", label, field, button, class_="field-row"),
+        "form", hidden(tab="words", index=params.get("index")), tag("div", label, field, button, class_="field-row"),
         tag("div", artifact_choice("words", about, ["neighbours"], name, "of"), class_="options"), action="/", method="get",
     )  # fmt: skip
     mapped = [one["name"] for one in about["artifacts"] if "map" in one["can"]]
@@ -57,14 +69,18 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     if not asked:
         hint = "A word shows the words that stand in like places of your texts. "
         hint += "An analogy adds and takes away: king - man + woman."
-        link = tag("a", "Show the commonest words on a map", href=url(tab="words", map=1, words=name))
+        link = tag(
+            "a",
+            "Show the commonest words on a map",
+            href=url(tab="words", map=1, words=name, index=params.get("index")),
+        )
         empty = tag("div", tag("p", hint, class_="lead"), tag("p", link) if name in mapped else None, class_="empty")
         return tag("div", form, empty)
     status, found = await ask("/search", {"index": str(name), "q": asked, "k": str(_NEIGHBOURS), "format": "json"})
     if status != 200:
         return tag("div", form, problem(found))
-    rows = [_word_row(hit, str(name)) for hit in found["hits"]]
-    unknown = [_unknown(word, near, str(name)) for word, near in found["unknown"].items()]
+    rows = [_word_row(hit, str(name), params.get("index")) for hit in found["hits"]]
+    unknown = [_unknown(word, near, str(name), params.get("index")) for word, near in found["unknown"].items()]
     columns = (("word", None), ("cosine", "n"), ("times", "n"))
     head = tag("thead", tag("tr", [tag("th", text, scope="col", class_=kind) for text, kind in columns]))
     table = tag(
@@ -74,9 +90,10 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     return tag("div", form, unknown, table if rows else tag("div", tag("p", nothing), class_="empty"))
 
 
-def _word_row(hit: Mapping[str, Any], words: str) -> Markup:
+def _word_row(hit: Mapping[str, Any], words: str, index: str | None) -> Markup:
     count = f"{hit['count']:,}" if hit.get("count") else ""
-    link = tag("a", tag("bdi", str(hit["word"])[:200]), href=url(tab="words", word=hit["word"], words=words))
+    to = url(tab="words", word=hit["word"], words=words, index=index)
+    link = tag("a", tag("bdi", str(hit["word"])[:200]), href=to)
     return tag(
         "tr",
         tag("th", link, scope="row"),
@@ -85,9 +102,9 @@ def _word_row(hit: Mapping[str, Any], words: str) -> Markup:
     )
 
 
-def _unknown(word: str, near: Sequence[str], words: str) -> Markup:
+def _unknown(word: str, near: Sequence[str], words: str, index: str | None) -> Markup:
     links: list[Inner] = [
-        [" ", tag("a", tag("bdi", one), href=url(tab="words", word=one, words=words))] for one in near
+        [" ", tag("a", tag("bdi", one), href=url(tab="words", word=one, words=words, index=index))] for one in near
     ]
     return tag(
         "p",
@@ -157,7 +174,11 @@ def _complete(about: Mapping[str, Any]) -> Markup:
     form = text_form(about, "complete", {}, "A text to go on with", "Generate")
     note = tag("noscript", tag("p", "To generate needs JavaScript, or: curl -X POST …/v1/completions", class_="hint"))
     return tag(
-        "section", tag("h2", "Generate"), form, note, tag("output", id="completion", class_="text", aria_live="polite")
+        "section",
+        tag("h2", "Generate"),
+        form,
+        note,
+        tag("output", id="completion", class_="text", aria_live="polite", dir="auto"),
     )
 
 
@@ -177,8 +198,11 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     found = [await ask("/about", {"artifact": one["name"]}) for one in about["artifacts"]]
     examined = params.get("doctor", "")
     health = await findings(ask, examined) if examined in {one["name"] for one in about["artifacts"]} else None
+    index = params.get("index")
     parts = [
-        _artifact(one, reply.get("manifest", {}) if status == 200 else {}, health if one["name"] == examined else None)
+        _artifact(
+            one, reply.get("manifest", {}) if status == 200 else {}, health if one["name"] == examined else None, index
+        )
         for one, (status, reply) in zip(about["artifacts"], found, strict=True)
     ]
     links = [
@@ -188,7 +212,7 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     return tag("div", parts, tag("p", links, class_="links"), class_="artifacts")
 
 
-def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner) -> Markup:
+def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner, index: str | None) -> Markup:
     size = sum(file["bytes"] for file in manifest.get("outputs", ()))
     figures = {
         "made by": f"wordpipe {one['command']}", "rows": f"{one['rows']:,}" if one["rows"] is not None else "",
@@ -208,7 +232,9 @@ def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner
     ]
     if health is None and "examine" in one["can"]:
         label = f"Examine {one['name']}: is it healthy?"
-        health = tag("p", tag("a", tag("bdi", label), href=url(tab="about", doctor=one["name"]) + "#doctor"))
+        health = tag(
+            "p", tag("a", tag("bdi", label), href=url(tab="about", doctor=one["name"], index=index) + "#doctor")
+        )
     return tag(
         "section", tag("h2", tag("bdi", one["name"]), " ", tag("small", one["kind"])),
         tag("ul", [tag("li", tag("bdi", text)) for text in warnings], class_="warnings") if warnings else None,

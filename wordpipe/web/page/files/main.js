@@ -1,5 +1,5 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
-import {get, make, problem, text} from "./dom.js";
+import {get, make, problem, shown, text} from "./dom.js";
 import {drawFilters, VALUES} from "./filters.js";
 import {drawHit, folded, walkByKeys} from "./results.js";
 import {facets, isWord, K, read, replaced, request, url, wordAt} from "./state.js";
@@ -218,7 +218,7 @@ function generate(form) {
     output.replaceChildren("…");
     try {
       const found = await get("/v1/completions", {}, undefined, {method: "POST", body, headers: {"Content-Type": "application/json"}});
-      output.replaceChildren(text(prompt), make("mark", {}, text(found.choices[0].text)));
+      output.replaceChildren(shown(prompt), make("mark", {}, shown(found.choices[0].text)));
     } catch (error) {
       output.replaceChildren(problem(error, () => form.requestSubmit()));
     } finally {
