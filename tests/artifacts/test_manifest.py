@@ -54,6 +54,8 @@ OUTPUTS = st.builds(
     rows=st.none() | COUNTS,
     log=st.booleans(),
 )
+# no file in the place of another, or of its folder
+OUTPUT_LISTS = st.lists(OUTPUTS, max_size=3, unique_by=lambda one: one.path.partition("/")[0])
 MANIFESTS = st.builds(
     Manifest,
     kind=st.sampled_from(KINDS),
@@ -61,7 +63,7 @@ MANIFESTS = st.builds(
     wordpipe=PLAIN,
     settings=SETTINGS,
     inputs=st.lists(INPUTS, max_size=3),
-    outputs=st.lists(OUTPUTS, max_size=3, unique_by=lambda one: one.path.partition("/")[0]),
+    outputs=OUTPUT_LISTS,
     counts=st.dictionaries(PLAIN, COUNTS, max_size=3),
     metrics=st.dictionaries(PLAIN, NUMBERS, max_size=3),
     facts=st.dictionaries(PLAIN, JSON, max_size=3),
@@ -209,7 +211,7 @@ def test_the_recipe_changes_with_all_that_matters(settings, inputs, data):
         assert same == (entry.kind != "source")
 
 
-@given(st.lists(OUTPUTS, max_size=4, unique_by=lambda output: output.path))
+@given(OUTPUT_LISTS)
 def test_the_digest_is_of_all_files_but_logs(outputs):
     digest = digest_of(outputs)
     assert digest == digest_of(reversed(outputs))
@@ -221,7 +223,7 @@ def test_the_digest_is_of_all_files_but_logs(outputs):
         assert (digest == digest_of(rest)) == entry.log
 
 
-@given(st.lists(OUTPUTS, max_size=4))
+@given(OUTPUT_LISTS)
 def test_figures_of_the_run_are_outside_the_digest(outputs):
     one = manifest_for(outputs, seconds=1.0, device="cpu", threads=1)
     other = manifest_for(outputs, seconds=2.0, device="cuda", threads=8)

@@ -10,6 +10,7 @@ document for each block or line), JSON Lines, and TSV, which knows no quotes. "\
 
 import csv
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -155,7 +156,8 @@ def _pieces(source: Source, settings: IngestSettings, least_bytes: int, on_bytes
         yield source
         return
     with source.open() as file:
-        source = replace(source, stamp=(stamp := stamp_of(file)), bytes=stamp[0])
+        stamp = stamp_of(os.fstat(file.fileno()))
+        source = replace(source, stamp=stamp, bytes=stamp.size)
         form = form_of(next(read_blocks(file, source.name, lambda _: None), b""), source, settings, Ledger())
     start, line = 0, 1
     if source.bytes >= 2 * least_bytes and (end := _end_of_record(form, settings)) is not None:

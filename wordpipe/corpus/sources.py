@@ -6,12 +6,12 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from blake3 import blake3
 
@@ -81,7 +81,9 @@ class Source:
     start: int = 0
     stop: int | None = None
     first_line: int = 1
-    stamp: tuple[int, int] | None = None  # of the whole file when its pieces were found; see `stamp_of`
+    stamp: "Stamp | None" = (
+        None  # of the whole file when it was found, before it is hashed: what it must still be when read
+    )
     rows: Any = field(default=None, compare=False, repr=False)  # dicts, a data frame, an Arrow table
     seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
 
@@ -105,7 +107,7 @@ class Source:
 
         Raises:
             InputError: the file is gone, or there is no standard input.
-            StorageError: it may not be read.
+            StorageError: it may not be read, or has changed since it was found.
         """
         if self.path is None:
             if sys.stdin is None:
@@ -123,20 +125,41 @@ class Source:
             self._refuse_changed(file)
             if self.start:  # a pipe cannot seek
                 file.seek(self.start)
-            yield file
+            try:
+                yield file
+            except Exception:  # of a file that somebody writes to, this may be all that is wrong
+                self._refuse_changed(file)
+                raise
             self._refuse_changed(file)
 
     def _refuse_changed(self, file: BinaryIO) -> None:
-        """Refuse a piece of another file than the one whose pieces were found. Raises StorageError."""
-        if self.stamp is not None and self.stamp != stamp_of(file):
-            hint = "ingest a copy, or wait until nothing writes to it"
-            raise StorageError("the file has changed while it was read", where=self.name, hint=hint)
+        """Refuse what is not the file that was found, and hashed. Raises StorageError."""
+        if self.stamp is None or self.path is None:
+            return
+        with suppress(FileNotFoundError):
+            if all(map(self.stamp.is_of, (os.fstat(file.fileno()), self.path.stat()))):
+                return
+        hint = "ingest a copy, or wait until nothing writes to it"
+        raise StorageError("the file has changed while it was read", where=self.name, hint=hint)
 
 
-def stamp_of(file: BinaryIO) -> tuple[int, int]:
-    """The size of an open file, and the nanoseconds of its last change."""
-    found = os.fstat(file.fileno())
-    return found.st_size, found.st_mtime_ns
+class Stamp(NamedTuple):
+    """What tells a file from what it was before: bytes, nanoseconds of its last changes, and how many names it has."""
+
+    size: int
+    modified: int
+    changed: int
+    names: int
+
+    def is_of(self, now: os.stat_result) -> bool:
+        """Whether the file is as it was; another name alone, as copies of objects are given, is no change."""
+        same = (self.size, self.modified) == (now.st_size, now.st_mtime_ns)
+        return same and (self.changed == now.st_ctime_ns or self.names != now.st_nlink)
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """That of a file of which this is known."""
+    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_nlink)
 
 
 @contextmanager
@@ -348,7 +371,7 @@ class _Finder:
         elif form == "parquet" and compression != "none":
             raise InputError("Parquet is read from plain files only", where=path, hint="decompress it first")
         else:
-            source = Source(name, "file", form, compression, path, found.st_size, unnamed)
+            source = Source(name, "file", form, compression, path, found.st_size, unnamed, stamp=stamp_of(found))
         key = os.path.realpath(path)
         if key not in self.found and path.is_absolute() and Path(name).is_absolute():
             self._outer[key] = self._input
