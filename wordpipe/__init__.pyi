@@ -200,7 +200,7 @@ def cluster(
     The artifact holds two tables. `clusters`: cluster (0 is the largest), size, share, label (words), central (the texts
     nearest to the centre, the nearest first), central_rows and vector (the centre). `members`: row (of the sentences),
     record_id where the records had ids, doc_id, title, text, source, line, anchor where there are any, cluster and similarity
-    (cosine with the centre), as the sentences are ordered.
+    (cosine with the centre), as the sentences are ordered. Texts without a vector are in none: their cluster is -1.
 
     Args:
         sentences: a sentences artifact.
@@ -287,7 +287,7 @@ def doctor(
 def duplicates(
     artifact: PathLike, *, threshold: float = 0.95, n: int = 20, run: RunOptions | None = None,
 ) -> dict[str, Any]:
-    """Groups of rows that are linked by cosines of at least the threshold.
+    """Groups of rows that are linked by cosines of at least the threshold; rows without a vector are in none.
 
     Up to 200,000 rows all pairs are compared; of more the index is searched for the 32 nearest of each row.
 
@@ -809,7 +809,7 @@ def ingest(
     bad_records: Literal['fail', 'skip'] = 'fail', text_b: str = '', parallel: bool = False, label_field: str = '',
     tags_field: str = '', spans_field: str = '', bad_bytes: Literal['replace', 'skip', 'fail'] = 'replace',
     deduplicate: bool = True, valid: float = 0.01, test: float = 0.0, max_document_bytes: int = 16777216,
-    max_sentence_chars: int = 2000, max_expand: int = 200, update: bool = False,
+    max_sentence_chars: int = 2000, max_expand: int = 200, update: bool = False, drop_missing: bool = False,
 ) -> Made:
     """Read text into a corpus of documents and sentences.
 
@@ -860,6 +860,7 @@ def ingest(
 
     Settings, update:
         update: copy what comes from sources that have not changed from the corpus at the output; the others are read. Default: False.
+        drop_missing: an update may leave out sources of the corpus that still exist; without it that is an error that names them. Default: False.
     """
 
 def open_model(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         read_blocks,
         refuse_binary,
     )
-    from wordpipe.corpus.docstrings import package_records, see_also_names
+    from wordpipe.corpus.docstrings import find_package, package_records, see_also_names
     from wordpipe.corpus.documents import (
         Digests,
         Ledger,

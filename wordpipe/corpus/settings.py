@@ -128,6 +128,12 @@ class IngestSettings(Settings):
         recipe=False,
         section="Update",
     )
+    drop_missing: bool = setting(
+        False,
+        "an update may leave out sources of the corpus that still exist; without it that is an error that names them",
+        recipe=False,
+        expert=True,
+    )
 
     @property
     def metadata_types(self) -> dict[str, MetadataType | None]:

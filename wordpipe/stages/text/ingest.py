@@ -57,6 +57,7 @@ from wordpipe.stages.text.corpus_parts import (
     adopt_parts,
     write_parts,
 )
+from wordpipe.stages.text.dropped import check_dropped
 from wordpipe.stages.text.ingest_shards import LIBRARIES, IngestShards, files_of, ids_in, keys_in, known_name, part_of
 
 _MANY_SENTENCES = 500  # too many for one document
@@ -117,7 +118,7 @@ def ingest(
         digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
         if chosen.parallel:  # they are one source, which has the name of the first
             digests[found[0].name] = joint_hash(digests.items()) if all(digests.values()) else ""
-        previous = _open_previous(job, chosen, found, digests) if chosen.update and not job.run.fresh else None
+        previous = _open_previous(job, chosen, found, digests, names) if chosen.update and not job.run.fresh else None
 
         def report(done: int) -> None:
             """Bytes read of all on disk, as far as anyone knows how many there are."""
@@ -178,7 +179,7 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
 
 
 def _open_previous(
-    job: Job, settings: IngestSettings, found: Sources, digests: Mapping[str, str]
+    job: Job, settings: IngestSettings, found: Sources, digests: Mapping[str, str], names: list[str]
 ) -> PreviousCorpus | None:
     """The corpus at the job's output, if it was made as this one is; else a note says why it is not used.
 
@@ -187,18 +188,24 @@ def _open_previous(
         settings: how sources are read now.
         found: the sources, large files in pieces.
         digests: content hash of each source by name; empty for a stream.
+        names: what the user called the sources.
+
+    Raises:
+        ConfigError: a source of that corpus still exists and is none of these.
     """
     artifact = job.previous_artifact("all sources are read")
     if artifact is None:
         return None
+    is_known = "sources.parquet" in artifact.names()
+    summaries = [
+        SourceSummary(row["source"], row["rows"], row["told"], row["digest"])
+        for batch in (read_batches(artifact, "sources", expected=SOURCES) if is_known else ())
+        for row in batch.to_pylist()
+    ]
+    check_dropped(job, summaries, found, names, allowed=settings.drop_missing)
     if (reason := _unusable(artifact, settings)) is not None:
         job.note(f"{reason}: all sources are read")
         return None
-    summaries = [
-        SourceSummary(row["source"], row["rows"], row["told"], row["digest"])
-        for batch in read_batches(artifact, "sources", expected=SOURCES)
-        for row in batch.to_pylist()
-    ]
     if sum(summary.rows for summary in summaries) != row_count(artifact, "corpus"):
         job.note("the corpus does not have the rows that it says it has: all sources are read")
         return None
