@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wordpipe.corpus import Decoder, Ledger, refuse_binary
+from wordpipe.corpus import Decoder, Ledger, without_end_marks
 from wordpipe.corpus import decode as decoding
 from wordpipe.errors import InputError
 
@@ -132,25 +132,15 @@ def test_a_bad_value_can_fail():
 
 
 @pytest.mark.parametrize(
-    ("head", "kind"),
+    ("data", "left", "marks"),
     [
-        (b"\x1f\x8b\x08\0\0", "gz"),
-        (b"PAR1 and so on", "Parquet"),
-        (b"%PDF-1.7", "PDF"),
-        (b"\xff\xfeh\0i\0", "UTF-16"),
-        (b"\x7fELF\x02\x01\x01" + bytes(50), None),
-        (b"text" * 10 + bytes(1), None),
+        (b"a\x1a", b"a", 1), (b"a\r\n\x1a\x1a\n", b"a\r\n\n", 2), (b"a\x1ab\x1a", b"a\x1ab", 1), (b"\x1a", b"", 1),
+        (b"a\n", b"a\n", 0),
     ],
-)
-def test_binary_files_are_refused_with_what_they_look_like(head, kind):
-    with pytest.raises(InputError, match="binary") as caught:
-        refuse_binary(head, "f.txt")
-    assert kind is None or kind in str(caught.value)
-    assert "--format" in caught.value.hint or "iconv" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    "head", [b"", b"text\twith\x1b[0m colours\f\r\n", "Grüße 你好".encode(), b"caf\xe9", b"x" * 200 + b"\0"]
-)
-def test_text_is_not_refused(head):
-    refuse_binary(head, "f.txt")
+)  # fmt: skip
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_the_mark_that_ends_a_text_in_dos_is_no_text_and_is_counted(data, left, marks, size):
+    ledger = Ledger()
+    blocks = (data[at : at + size] for at in range(0, len(data), size))
+    assert b"".join(without_end_marks(blocks, ledger)) == left
+    assert ledger["end_marks_removed"] == marks

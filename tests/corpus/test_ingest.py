@@ -285,7 +285,10 @@ def test_skipped_files_are_counted(here):
     (here / "README").write_text("")
     _, ingest = read(".")
     assert ingest.counts["files_skipped"] == 2
-    assert ingest.notes == ["not read: 1 .png, 1 without ending"]
+    assert ingest.notes == [
+        "not read: 1 .png (b.png), 1 without ending (README)",
+        "those of them that are text are read where they are named too, for example README",
+    ]
 
 
 def test_progress_reaches_the_size_of_the_sources(here):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         compression_of,
         decompress_blocks,
         read_blocks,
-        refuse_binary,
+        without_end_marks,
     )
     from wordpipe.corpus.docstrings import find_package, package_records, see_also_names
     from wordpipe.corpus.documents import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wordpipe.corpus.formats import in_pieces, looks_like
     from wordpipe.corpus.ingest import Ingest, source_parts
     from wordpipe.corpus.labelled import labelled_records
+    from wordpipe.corpus.looks.not_text import not_text, way_to_read
     from wordpipe.corpus.markup.sections import markup_records, to_utf8
     from wordpipe.corpus.modules import string_value
     from wordpipe.corpus.parallel import parallel_records

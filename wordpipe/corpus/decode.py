@@ -162,29 +162,21 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _RAW_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _ESCAPED = re.compile(r"[\udc80-\udcff]")  # what surrogateescape makes of bytes that are not UTF-8
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_CONTROL = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
-_SNIFFED_BYTES = 1 << 16
-_SIGNATURES = {b"PAR1": "Parquet", b"%PDF": "PDF", b"PK\x03\x04": "zip", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+_END_MARK = b"\x1a"  # Ctrl-Z, which ended a text in CP/M and DOS, and padded it
+_BLANK_END = b"\x1a\r\n"
 
 
-def refuse_binary(head: bytes, name: str) -> None:
-    """Raise when the beginning of a source is not text: over 1 in 100 bytes are NUL or other control characters.
-
-    Raises:
-        InputError: names what it looks like and how to read it all the same.
-    """
-    packed = compression_of(head)
-    kind = next((kind for magic, kind in _SIGNATURES.items() if head.startswith(magic)), None)
-    kind = kind if packed == "none" else f"{packed} compression"
-    head = head[:_SNIFFED_BYTES]
-    if kind is None and len(head) - len(head.translate(None, _CONTROL)) <= len(head) // 100:
-        return
-    hint = "name its --format to read it all the same"
-    if kind == "UTF-16":
-        hint = f"convert it first: iconv -f UTF-16 -t UTF-8 {name}"
-    elif kind is not None:
-        hint = f"if it is {kind}, let its name end so; or {hint}"
-    raise InputError("looks like a binary file, not text", where=name, got=kind, hint=hint)
+def without_end_marks(blocks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
+    """The blocks of a text without the Ctrl-Z at its end, which is counted."""
+    held = b""
+    for block in blocks:
+        block = held + block
+        end = block[len(block.rstrip(_BLANK_END)) :]
+        held = end if _END_MARK in end and len(end) < BLOCK else b""
+        yield block[: len(block) - len(held)]
+    if held:
+        ledger.add("end_marks_removed", held.count(_END_MARK))
+        yield held.replace(_END_MARK, b"")
 
 
 class Decoder:

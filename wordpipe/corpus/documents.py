@@ -312,6 +312,7 @@ def _digest_of(key: str) -> bytes:
     return blake3(key.encode()).digest(_DIGEST_BYTES)
 
 
+NOT_TEXT = "not_text"  # the kind of warning of files of folders that hold no plain text
 SAME_RECORDS = "same records"  # the kind of warning of records that were dropped as duplicates
 LONGEST_TITLE = 1000  # characters; it stands beside every sentence
 _SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly

@@ -18,11 +18,13 @@ from dataclasses import replace
 from wordpipe.corpus.decode import read_blocks
 from wordpipe.corpus.documents import Ledger
 from wordpipe.corpus.labelled import PREFIX
+from wordpipe.corpus.looks.not_text import NotText, is_page, not_text
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Format, Source, Sources, stamp_of
 
 FORMAT_NAMES: dict[Format, str] = {
     "jsonl": "JSON Lines", "csv": "CSV", "tsv": "TSV", "squad": "SQuAD's JSON", "label-first": "lines of fastText",
+    "html": "HTML",
 }  # fmt: skip
 _LINES = 10  # looked at
 _HEAD_BYTES = 1 << 16  # of a source that has as many the last line may be cut
@@ -40,6 +42,12 @@ def is_structured(form: Format, settings: IngestSettings) -> bool:
     return is_markdown or form in ("html", "rst")
 
 
+def unreadable(first: bytes, source: Source, settings: IngestSettings) -> NotText | None:
+    """What a source looks like, by its first block, that holds no text to read; None where it does."""
+    is_plain = source.format == "txt" and settings.format == "auto"
+    return not_text(first, source.name, is_plain=is_plain, as_it_is=settings.format != "auto")
+
+
 def form_of(first: bytes, source: Source, settings: IngestSettings, ledger: Ledger) -> Format:
     """The format of a source; where its name does not say it, what its first block looks like."""
     if source.format != "txt" or source.start:
@@ -52,6 +60,8 @@ def form_of(first: bytes, source: Source, settings: IngestSettings, ledger: Ledg
         return "label-first"
     if looks_like_json(first):
         ledger.warn("looks", f"{name} looks like JSON Lines, and was read as text: --format jsonl reads records")
+    elif is_page(first):
+        ledger.warn("looks", f"{name} looks like HTML, and was read as text: --format html reads pages")
     return "txt"
 
 
@@ -59,6 +69,8 @@ def looks_like(first: bytes, settings: IngestSettings) -> Format:
     """The format of a source that begins with these bytes."""
     if has_labels_first(first):
         return "label-first"
+    if is_page(first):
+        return "html"
     lines = _first_lines(first)
     if _SQUAD.match(first[:_HEAD_BYTES].decode(errors="replace").removeprefix(_BOM)):
         return "squad"
@@ -147,7 +159,7 @@ def in_pieces(
         on_bytes(done)
 
     found = (piece for source in sources for piece in _pieces(source, settings, least_bytes, note))
-    return Sources(found, sources.skipped, is_sorted=False)
+    return Sources(found, sources.skipped, sources.examples, is_sorted=False)
 
 
 def _pieces(source: Source, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes) -> Iterator[Source]:
@@ -158,8 +170,12 @@ def _pieces(source: Source, settings: IngestSettings, least_bytes: int, on_bytes
     with source.open() as file:
         stamp = stamp_of(os.fstat(file.fileno()))
         source = replace(source, stamp=stamp, bytes=stamp.size)
-        form = form_of(next(read_blocks(file, source.name, lambda _: None), b""), source, settings, Ledger())
+        first = next(read_blocks(file, source.name, lambda _: None), b"")
+        form = form_of(first, source, settings, Ledger())
     start, line = 0, 1
+    if unreadable(first, source, settings) is not None:  # its reader says so, once
+        yield source
+        return
     if source.bytes >= 2 * least_bytes and (end := _end_of_record(form, settings)) is not None:
         for stop, next_line in _ends(source, end, least_bytes, on_bytes):
             yield _piece(source, form, start, stop, line)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from wordpipe.corpus.columns import LONGEST_VALUE, MAX_FIELDS, Columns
 from wordpipe.corpus.documents import (
     BATCH_CHARS,
+    NOT_TEXT,
     SAME_RECORDS,
     Digests,
     Document,
@@ -26,6 +27,7 @@ from wordpipe.corpus.documents import (
     split_record,
 )
 from wordpipe.corpus.fields import near_fields
+from wordpipe.corpus.looks.not_text import left_out
 from wordpipe.corpus.parallel import parallel_records
 from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
 from wordpipe.corpus.readers import read_records
@@ -176,7 +178,9 @@ class Ingest:
         self.bytes_copied = 0
         self.changes, self._change = dict.fromkeys(_CHANGES, 0), ""
         self._done = 0
-        self._skipped = sources.skipped if isinstance(sources, Sources) else {}
+        self._skipped, self._examples = (
+            (sources.skipped, sources.examples) if isinstance(sources, Sources) else ({}, {})
+        )
         self._wanted = {name for _, name in self._named_fields()}
         self._ledger.add("files_skipped", sum(self._skipped.values()))
 
@@ -220,10 +224,7 @@ class Ingest:
                 more = " …" if len(counts) > _SHOWN_NAMES else ""
                 shown = ", ".join(f"{name} {number:,}" for name, number in counts[:_SHOWN_NAMES])
                 found.append(f"{heading}: {shown}{more}")
-        if self._skipped:
-            listed = sorted(self._skipped.items(), key=lambda item: (-item[1], item[0]))
-            found.append(f"not read: {', '.join(f'{number:,} {kind}' for kind, number in listed)}")
-        return found
+        return [*found, *left_out(self._skipped, self._examples)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in batches of at most about 5 MiB, each in the schema as it then is. To be called once.
@@ -371,17 +372,14 @@ class Ingest:
         self._ledger.add("sources", len(names))
         counts, ledger = self.counts, self._ledger
         if not counts.get("documents_kept"):
-            found = ", ".join(f"{name} {number}" for name, number in counts.items())
-            shown = ", ".join(names[:3])
-            where = shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
-            is_dropped = any("dropped" in name or "skipped" in name for name in counts)
-            hint = f"name files that hold text{'; the counts say what was dropped' if is_dropped else ''}"
-            if self.settings.text_b and counts.get("documents_dropped_empty_target"):
-                hint = "plain text has no second text: --format tsv reads columns between tabs, --parallel two files of lines"
-            raise InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
+            raise self._nothing_kept(names)
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
             ledger.warn("skipped", f"records left out: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
+        if first := ledger.warned.get(NOT_TEXT):
+            kinds = ledger.named("files_not_text")
+            listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
+            ledger.warned[NOT_TEXT] = f"passed over, as they hold no plain text: {listed}; the first: {first}"
         if first := ledger.warned.get(SAME_RECORDS):
             ledger.warned[SAME_RECORDS] = (
                 f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to one before it in all "
@@ -408,6 +406,21 @@ class Ingest:
                 ledger.warn(split, message)
 
         self._note_equal_lines()
+
+    def _nothing_kept(self, names: Sequence[str]) -> InputError:
+        counts, ledger = self.counts, self._ledger
+        found = ", ".join(f"{name} {number}" for name, number in counts.items())
+        shown = ", ".join(names[:3])
+        where = shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+        is_dropped = any("dropped" in name or "skipped" in name for name in counts)
+        hint = f"name files that hold text{'; the counts say what was dropped' if is_dropped else ''}"
+        if first := ledger.warned.get(NOT_TEXT):
+            hint = f"what was found holds no plain text: {first}"
+        if self.settings.text_b and counts.get("documents_dropped_empty_target"):
+            hint = (
+                "plain text has no second text: --format tsv reads columns between tabs, --parallel two files of lines"
+            )
+        return InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
 
     def _note_equal_lines(self) -> None:
         """Say where two files of lines may be pairs."""

@@ -15,12 +15,12 @@ from wordpipe.corpus.decode import (
     compression_of,
     decompress_blocks,
     read_blocks,
-    refuse_binary,
+    without_end_marks,
 )
 from wordpipe.corpus.docstrings import package_records
-from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
+from wordpipe.corpus.documents import LONGEST_TITLE, NOT_TEXT, Ledger, Record, split_record
 from wordpipe.corpus.fields import HEAD_CHARS, HEAD_RECORDS, Fields
-from wordpipe.corpus.formats import form_of, is_structured
+from wordpipe.corpus.formats import form_of, is_structured, unreadable
 from wordpipe.corpus.labelled import LabelledFormat, is_labelled, labelled_records
 from wordpipe.corpus.markup.sections import MarkupFormat, markup_records, to_utf8
 from wordpipe.corpus.settings import IngestSettings, Newline
@@ -157,16 +157,26 @@ def first_values(source: Source) -> list[dict[str, Any]]:
 
 
 def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
-    """Decompressed blocks, once the first of them has been seen to be text."""
+    """Decompressed blocks, once the first of them has been seen to be text; none of a file of a folder that is not.
+
+    Raises:
+        InputError: a source that was named is not text, or damaged.
+    """
     compression = source.compression
     if compression == "auto":
         head = next(raw, b"")
         raw, compression = chain([head], raw), compression_of(head)
-    is_first = True
-    for block in decompress_blocks(raw, compression, ExpansionLimit(source.name, settings.max_expand)):
-        if is_first and settings.format == "auto" and not source.start:
-            refuse_binary(block, source.name)
-        is_first = False
+    blocks = decompress_blocks(raw, compression, ExpansionLimit(source.name, settings.max_expand))
+    first = next(blocks, b"")
+    if not source.start and (found := unreadable(first, source, settings)) is not None:
+        if not source.is_found:
+            raise found.error(source.name)
+        ledger.add_named("files_not_text", found.kind)
+        ledger.warn(NOT_TEXT, f"{source.name} ({found.kind}; {found.hint})")
+        ledger.notes[f"not read: {source.name} looks like {found.kind}"] = None
+        return
+    blocks = chain([first], blocks)
+    for block in without_end_marks(blocks, ledger) if source.stop is None else blocks:
         ledger.add("bytes_read", len(block))
         yield block
 

@@ -5,7 +5,7 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -18,6 +18,7 @@ from blake3 import blake3
 from wordpipe.artifacts import holds_artifact
 from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
+from wordpipe.corpus.looks.not_text import BY_ENDING, way_to_read
 from wordpipe.errors import ArtifactError, InputError, StorageError
 from wordpipe.storage import url_of
 
@@ -31,15 +32,7 @@ _FORMATS: dict[str, Format] = {
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index)-\d{5}\.parquet")
 _OUR_MODEL = ("model.safetensors", "steps.parquet", "tokenizer.json")
-_UNPACK = "unpack it and name the folder"
-_MARKUP = "turn it into text first, or read the markup as text with --format txt"
-_NOT_TEXT = {
-    **dict.fromkeys((".tar", ".tgz", ".zip"), _UNPACK),
-    **dict.fromkeys((".xml",), _MARKUP),
-    ".pdf": "turn it into text first: pdftotext FILE",
-    ".docx": "turn it into text first: pandoc FILE -o FILE.txt",
-    ".epub": "turn it into text first: pandoc FILE -o FILE.txt",
-}
+_EXAMPLES = 3  # names of what was skipped, of each kind
 
 
 class _Seen:
@@ -77,6 +70,7 @@ class Source:
     path: Path | None = None  # the file or pipe; None for standard input and packages
     bytes: int = 0  # its size on disk, of a piece that of the piece; 0 for streams
     is_unnamed: bool = False  # no ending of a name says what it holds: its first block is looked at
+    is_found: bool = False  # in a folder, or by a pattern: it is passed over where it is no text
     # of a piece of a large file: its first byte, the byte after its last (None: to the end), the number of its first line
     start: int = 0
     stop: int | None = None
@@ -179,12 +173,21 @@ class Sources(list[Source]):
         sources: in any order.
         skipped: how many files of folders were left out, by name ending (".pdf", "without ending"), or by reason ("hidden",
             "link to a folder", "artifact", "broken artifact", "not a file", "named twice").
+        examples: names of some of them.
         is_sorted: False where they stay as they are: two files of lines.
     """
 
-    def __init__(self, sources: Iterable[Source], skipped: Mapping[str, int], *, is_sorted: bool = True) -> None:
+    def __init__(
+        self,
+        sources: Iterable[Source],
+        skipped: Mapping[str, int],
+        examples: Mapping[str, Sequence[str]] | None = None,
+        *,
+        is_sorted: bool = True,
+    ) -> None:
         super().__init__(sorted(sources, key=lambda source: source.name) if is_sorted else sources)
         self.skipped = dict(sorted(skipped.items()))
+        self.examples = dict(examples or {})
 
     @property
     def bytes(self) -> int:
@@ -213,7 +216,7 @@ def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto", 
     found = finder.named()
     if parallel:
         _require_two_files(texts, found, read_as)
-    return Sources(found, finder.skipped, is_sorted=not parallel)
+    return Sources(found, finder.skipped, finder.examples, is_sorted=not parallel)
 
 
 def _require_two_files(texts: list[str], found: list[Source], read_as: str) -> None:
@@ -263,6 +266,7 @@ class _Finder:
         self.read_as = read_as
         self.found: dict[str, Source] = {}
         self.skipped: Counter[str] = Counter()
+        self.examples: dict[str, list[str]] = {}  # of what was skipped: the first names of each kind
         self._input = Path()  # what the user named, as far as it has no magic
         self._outer: dict[
             str, Path
@@ -304,10 +308,10 @@ class _Finder:
             raise _missing(text) if url_of(text) is not None else InputError("no file matches", where=text)
         else:
             for match in matches:
-                self._add_path(Path(match))
+                self._add_path(Path(match), is_found=len(matches) > 1)
 
-    def _add_path(self, path: Path) -> None:
-        """A file or folder that the user named."""
+    def _add_path(self, path: Path, *, is_found: bool = False) -> None:
+        """A file or folder that the user named, or one of several that a pattern has `found`."""
         self._input = path
         if path.is_dir():
             if _is_broken_artifact(path):
@@ -322,10 +326,14 @@ class _Finder:
             self._add_folder(path)
             return
         known, suffix, _ = _kind(path)
-        if self.read_as == "auto" and known is None and suffix in _NOT_TEXT:
-            raise InputError(f"{suffix} files are not read", where=path, expected=_known(), hint=_NOT_TEXT[suffix])
+        if self.read_as == "auto" and known is None and suffix in BY_ENDING:
+            if is_found:
+                self._skip(suffix, path)
+                return
+            hint = way_to_read(BY_ENDING[suffix], str(path))
+            raise InputError(f"{suffix} files are not read", where=path, expected=_known(), hint=hint)
         # a file that is named is taken for SQuAD's, whose reader says what it is otherwise; folders hold many others
-        self._add_file(path, "squad" if suffix == ".json" else None)
+        self._add_file(path, "squad" if suffix == ".json" else None, is_found=is_found)
 
     def _add_folder(self, folder: Path) -> None:
         for where, folders, files in os.walk(folder, onerror=_cannot_list):
@@ -348,11 +356,17 @@ class _Finder:
                 elif not path.is_file():
                     self.skipped["not a file"] += 1
                 elif known is None and self.read_as == "auto":
-                    self.skipped[suffix or "without ending"] += 1
+                    self._skip(suffix or "without ending", path)
                 else:
-                    self._add_file(path)
+                    self._add_file(path, is_found=True)
 
-    def _add_file(self, path: Path, meant: Format | None = None) -> None:
+    def _skip(self, kind: str, path: Path) -> None:
+        self.skipped[kind] += 1
+        names = self.examples.setdefault(kind, [])
+        if len(names) < _EXAMPLES:
+            names.append(_shown(path))
+
+    def _add_file(self, path: Path, meant: Format | None = None, *, is_found: bool = False) -> None:
         try:
             found = path.stat()
         except FileNotFoundError:
@@ -371,7 +385,9 @@ class _Finder:
         elif form == "parquet" and compression != "none":
             raise InputError("Parquet is read from plain files only", where=path, hint="decompress it first")
         else:
-            source = Source(name, "file", form, compression, path, found.st_size, unnamed, stamp=stamp_of(found))
+            source = Source(
+                name, "file", form, compression, path, found.st_size, unnamed, is_found, stamp=stamp_of(found)
+            )
         key = os.path.realpath(path)
         if key not in self.found and path.is_absolute() and Path(name).is_absolute():
             self._outer[key] = self._input
@@ -383,6 +399,8 @@ class _Finder:
     def _keep(self, key: str, source: Source) -> None:
         if key in self.found:
             self.skipped["named twice"] += 1
+            if not source.is_found:
+                self.found[key] = replace(self.found[key], is_found=False)
         self.found.setdefault(key, source)
 
 

@@ -1,0 +1,1 @@
+"""What bytes look like, whatever their name says."""
