@@ -110,7 +110,7 @@ def test_wide_encodings_are_named_with_and_without_a_mark(encoding, text):
 def test_utf_8_is_never_taken_for_a_wide_encoding(text, at):
     data = text.encode()
     assert not_text(data, "x", as_it_is=True) is None
-    assert not_text(data[:at] + b"\0" + data[at:], "x", as_it_is=True) is None
+    assert not_text(f"{text[:at]}\0{text[at:]}".encode(), "x", as_it_is=True) is None
 
 
 @pytest.mark.skipif(shutil.which("iconv") is None, reason="iconv is not here")
