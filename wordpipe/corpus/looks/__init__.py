@@ -1,1 +1,1 @@
-"""What bytes look like, whatever their name says."""
+"""The looks of bytes, whatever their name says."""

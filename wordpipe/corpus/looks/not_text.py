@@ -1,4 +1,4 @@
-"""What holds no text that can be read: binary files, UTF-16, and what is written in letters for programs, as mail and RTF are.
+"""Sources without text to read: binary files, UTF-16, and what is written in letters for programs, as mail and RTF are.
 
 Each kind is known by its first bytes, with what to do about it. A text may hold some control characters: a Ctrl-Z at its end,
 a NUL, the marks of a printer.
