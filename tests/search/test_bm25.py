@@ -244,12 +244,12 @@ def test_nothing_to_find(corpus):
 @pytest.mark.parametrize(
     ("language", "text", "stems"),
     [
-        ("english", "The bees' Dancing is e-mail2", ["bee", "danc", "mail2"]),
-        ("german", "Die Bienen tanzten", ["die", "bien", "tanzt"]),
-        ("none", "Dancing NAÏVE Ünited", ["dancing", "naïve", "ünited"]),
+        ("english", "The bees' Dancing is e-mail2", ["bee", "danc", "e", "e-mail2", "mail2"]),
+        ("german", "Die Bienen tanzten", ["bien", "tanzt"]),
+        ("none", "Dancing NAÏVE Ünited", ["dancing", "naïve", "naive", "ünited", "united"]),
         ("english", "蜂は踊る bees", ["蜂は", "は踊", "踊る", "bee"]),
         ("none", "蜂 हिन्दी ﬁne", ["蜂", "हिन्दी", "fine"]),
-        ("none", "İstanbul", ["i̇stanbul"]),
+        ("none", "İstanbul", ["i̇stanbul", "istanbul"]),
     ],
 )
 def test_stems(language, text, stems):
@@ -266,11 +266,6 @@ def test_every_language_of_the_settings_can_be_stemmed_and_others_are_refused():
         Analyser(language)
     with pytest.raises(ConfigError, match="klingon"):
         Analyser("klingon")
-
-
-@pytest.mark.parametrize(("text", "language"), [("Wie finden die Bienen den Weg in der Stadt", "none"), ("", "none")])
-def test_other_languages_are_not_stemmed_as_english(text, language):
-    assert LexicalIndex.build([text] * 3, LexicalSettings()).settings.language == language
 
 
 def test_words_of_no_text_are_told_with_what_one_slip_makes_of_them():

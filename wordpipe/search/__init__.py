@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
+    from wordpipe.search.analysis.languages import recognised_language
+    from wordpipe.search.analysis.terms import ANALYSIS, Analyser, stemmer
     from wordpipe.search.beir import LatentSpace, Tfidf, read_collection, relevance_model
     from wordpipe.search.bm25 import LEXICAL, LexicalIndex
     from wordpipe.search.build import (
@@ -64,7 +66,6 @@ if TYPE_CHECKING:
         measure,
     )
     from wordpipe.search.query import VectorIndex
-    from wordpipe.search.stemming import Analyser, looks_english, stemmer
     from wordpipe.search.update import (
         matched_rows,
         read_held_out,

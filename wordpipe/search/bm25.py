@@ -7,10 +7,9 @@ keeps scores; the tests compare the two.
 
 import io
 import json
-import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Any
@@ -21,6 +20,8 @@ import numpy.typing as npt
 from wordpipe.artifacts import damage_named, parse_array, parse_json_object
 from wordpipe.errors import ArtifactError
 from wordpipe.search import postings as plain_loops
+from wordpipe.search.analysis.languages import recognised_language
+from wordpipe.search.analysis.terms import ANALYSIS, Analyser
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.postings import (
@@ -36,8 +37,8 @@ from wordpipe.search.postings import (
     merged,
     read_only,
 )
-from wordpipe.search.settings import Language, LexicalSettings
-from wordpipe.search.stemming import Analyser, looks_english
+from wordpipe.search.settings import LexicalSettings
+from wordpipe.search.suggestions import NearWords
 
 LEXICAL = "lexical/"  # the folder of these files within an index artifact
 _SETTINGS = "lexical.json"
@@ -46,9 +47,8 @@ _BY_TEXT = ("text_starts", "text_terms", "text_counts")
 _KINDS = {"letters": "u", "counts": "u", "text_counts": "u"}  # kinds of numbers; the others are signed
 _SAMPLE = 1_000  # texts that tell the language
 _HINT = "build it again with: wordpipe index"
-_SUGGESTED, _LONGEST_SLIP = 5, 24  # words of a query for which others are looked up, and letters of these
+_SUGGESTED = 5  # words of a query for which others are looked up
 _LOOKED_AT = 4_096  # texts found so far, of which the k-th best is looked for
-_SUGGESTIONS = 4_096  # words whose neighbours an open index remembers: who types asks for the same beginnings again
 _READ_WORDS = 1 << 16  # whose terms an open index remembers
 _ADDED_TERMS = 50
 """Terms that feedback adds to a query. On Cranfield, CISI, NPL and CACM hybrid search gained 3.2 points of nDCG@10 over BM25
@@ -69,12 +69,14 @@ class LexicalIndex:
     terms: Terms  # the terms
     postings: Postings  # where they stand
     _files: Mapping[str, bytes] | None = field(default=None, repr=False, compare=False)  # where it was loaded from
+    stems: bool = True  # whether the endings of words were cut off
+    version: int = ANALYSIS  # of the rules by which words were cut: see `RULES`
 
     @classmethod
-    def build(cls, texts: Iterable[str], settings: LexicalSettings) -> "LexicalIndex":
-        """Index N texts, in the order of their rows, each read once."""
+    def build(cls, texts: Iterable[str], settings: LexicalSettings, *, stems: bool = True) -> "LexicalIndex":
+        """Index N texts, in the order of their rows, each read once; without `stems` words keep their endings."""
         texts, settings = _language_known(texts, settings)
-        return cls(settings, *counted(texts, Analyser(settings.language)))
+        return cls(settings, *counted(texts, Analyser(settings.language, stems=stems)), stems=stems)
 
     def updated(self, old_rows_N: Rows, texts: Iterable[str]) -> "LexicalIndex":
         """The index of N texts of which some are in this one: the same bytes as one built of all of them in this language.
@@ -86,7 +88,8 @@ class LexicalIndex:
         if not _within(self.postings.rows, len(self)):
             raise _strangers()
         new_terms, new = counted(texts, self.analyser)
-        return LexicalIndex(self.settings, *merged(self.terms, self.postings, new_terms, new, old_rows_N))
+        terms, postings = merged(self.terms, self.postings, new_terms, new, old_rows_N)
+        return replace(self, terms=terms, postings=postings, _files=None)
 
     def __len__(self) -> int:
         return len(self.postings.lengths)
@@ -94,7 +97,7 @@ class LexicalIndex:
     @cached_property
     def analyser(self) -> Analyser:
         """Text to stems."""
-        return Analyser(self.settings.language)
+        return Analyser(self.settings.language, stems=self.stems, version=self.version)
 
     def scores(self, query: str) -> Floats:
         """(N,) float32, the score of every text, all postings added up; 0 where no term of the query stands."""
@@ -129,38 +132,13 @@ class LexicalIndex:
 
         Pairs of characters of a script without spaces are no words, and none of these.
         """
-        words = {word: stem for stem, word in self.analyser.with_words(query) if word.isascii() or len(word) > 2}
-        found = [word for word, stem in words.items() if self._number_of(stem) < 0]
-        return {word: self._suggested(word) if number < _SUGGESTED else [] for number, word in enumerate(found)}
-
-    def _suggested(self, word: str) -> list[str]:
-        if (found := self._suggestions.get(word)) is None:
-            if len(self._suggestions) >= _SUGGESTIONS:
-                self._suggestions.clear()
-            self._suggestions[word] = found = self._near(word)
-        return [*found]
+        words = self.analyser.spaced_words(query)
+        found = [word for word, terms in words.items() if all(self._number_of(term) < 0 for term in terms)]
+        return {word: self._near_words.of(word) if number < _SUGGESTED else [] for number, word in enumerate(found)}
 
     @cached_property
-    def _suggestions(self) -> dict[str, list[str]]:
-        return {}
-
-    def _near(self, word: str) -> list[str]:
-        """The words of some text that one slip makes of this one, of each stem one, those of most texts first."""
-        if not 4 <= len(word) <= _LONGEST_SLIP:
-            return []
-        letters = sorted({*string.ascii_lowercase, *word})
-        cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
-        slips = [a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1] + [a + b[1:] for a, b in cuts if b]
-        slips += [a + letter + b[skip:] for a, b in cuts for letter in letters for skip in (1, 0)]
-        near: dict[int, str] = {}
-        stems = [self.analyser.stem(slip) for slip in slips]
-        for slip, number in zip(slips, self.terms.find_all(stems).tolist(), strict=True):
-            if number >= 0:
-                near.setdefault(number, slip)
-        return [near[number] for number in sorted(near, key=self._texts_of, reverse=True)[:2]]
-
-    def _texts_of(self, number: int) -> int:
-        return int(self.postings.starts[number + 1] - self.postings.starts[number])
+    def _near_words(self) -> NearWords:
+        return NearWords(self.analyser, self.terms, self.postings.starts)
 
     def weight_of(self, stem: str) -> float:
         """The idf of a stem; 0 where no text has it."""
@@ -168,18 +146,24 @@ class LexicalIndex:
         return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
 
     def read(self, query: str) -> QueryTerms:
-        """The terms of a query that any text has."""
-        found = [(number, times) for number, times in self._counts_of(self.analyser(query)).items() if number >= 0]
-        numbers, times = zip(*sorted(found), strict=True) if found else ((), ())
+        """The terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word."""
+        weights: dict[int, float] = {}
+        for forms in self.analyser.words(query):
+            known = [(number, share) for term, share in forms if (number := self._number_of(term)) >= 0]
+            scale = sum(share for _, share in forms) / sum(share for _, share in known) if known else 0.0
+            for number, share in known:
+                weights[number] = weights.get(number, 0.0) + share * scale
+        numbers, times = zip(*sorted(weights.items()), strict=True) if weights else ((), ())
         return QueryTerms(np.array(numbers, dtype=np.int64), np.array(times, dtype=np.float32))
 
     def read_text(self, text: str) -> TextCounts:
         """A text that need not be in the index, in the index's terms; others count for its length alone."""
-        stems = self.analyser(text)
-        counts = self._counts_of(stems)
+        forms = [form for run in self.analyser.runs(text) for form in self.analyser.of_run(run)]
+        counts = self._counts_of([form.term for form in forms])
         counts.pop(-1, None)
+        length = sum(form.is_long for form in forms)
         numbers, times = np.array([*counts], np.int64), np.array([*counts.values()], np.float32)
-        return TextCounts(np.zeros(len(numbers), np.int64), numbers, times, np.array([len(stems)]))
+        return TextCounts(np.zeros(len(numbers), np.int64), numbers, times, np.array([length]))
 
     def texts(self, rows_R: Rows) -> TextCounts:
         """R texts of the index."""
@@ -289,7 +273,9 @@ class LexicalIndex:
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Name and content of each file: lexical.json and one .npy per array."""
-        about = {"format": 1, "settings": self.settings.model_dump(mode="json")}
+        about = {
+            "format": 1, "settings": self.settings.model_dump(mode="json"), "analysis": self.version, "stems": self.stems,
+        }  # fmt: skip
         yield _SETTINGS, json.dumps(about, indent=2, sort_keys=True).encode()
         terms, postings = self.terms, self.postings
         arrays: tuple[npt.NDArray[Any], ...] = (
@@ -316,12 +302,19 @@ class LexicalIndex:
             ArtifactError: the files do not belong together.
         """
         with damage_named(f"{LEXICAL}{_SETTINGS}", "not a readable lexical index", _HINT):
-            settings = LexicalSettings.make(parse_json_object(files[_SETTINGS], _SETTINGS)["settings"])
+            about = parse_json_object(files[_SETTINGS], _SETTINGS)
+            settings, version, stems = (
+                LexicalSettings.make(about["settings"]),
+                about.get("analysis", 1),
+                about.get("stems", True),
+            )
+            if type(version) is not int or type(stems) is not bool:
+                raise ValueError(f"analysis {version!r}, stems {stems!r}")
         letters, ends, starts, rows, counts, lengths = (_array(files, name) for name in _ARRAYS)
         terms, postings = Terms(letters, ends), Postings(starts, rows, counts, lengths)
         if not (terms.fits and postings.fits and len(starts) == len(ends) + 1):
             raise _strangers()
-        return cls(settings, terms, postings, files)
+        return cls(settings, terms, postings, files, stems, version)
 
     @cached_property
     def by_text(self) -> TextTerms:
@@ -483,8 +476,8 @@ def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[It
         return texts, LexicalSettings(language=settings.language, k1=settings.k1, b=settings.b)
     iterator = iter(texts)
     first = list(islice(iterator, _SAMPLE))
-    language: Language = "english" if looks_english(first) else "none"
-    return chain(first, iterator), LexicalSettings(language=language, k1=settings.k1, b=settings.b)
+    known = LexicalSettings.make({"language": recognised_language(first), "k1": settings.k1, "b": settings.b})
+    return chain(first, iterator), known
 
 
 def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:

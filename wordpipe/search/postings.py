@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.search.analysis.terms import Analyser
 from wordpipe.search.knn import Rows
 from wordpipe.search.knn import Vectors as Floats
-from wordpipe.search.stemming import Analyser
 
 _HEAD = 8  # bytes of a term that are compared at once
 _BLOCK = 4_096  # texts whose words are counted at a time
+_REMEMBERED, _REMEMBERED_CHARS = 1 << 20, 64  # runs whose terms are remembered, and characters of such a run
 
 Int32s = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.unsignedinteger[Any]]
@@ -97,7 +98,7 @@ class Postings:
     rows: Int32s  # (P,) int32, the text
     # (P,) unsigned, how often the term stands in it; as narrow as the largest count allows
     counts: Counts
-    lengths: Int32s  # (N,) int32, terms of each text
+    lengths: Int32s  # (N,) int32, words of each text: see `Form.is_long`
 
     @classmethod
     def of(cls, texts_V: Rows, keys_P: Rows, counts_P: Int32s, lengths_N: Int32s) -> "Postings":
@@ -189,24 +190,26 @@ class TextCounts:
         return cls(np.concatenate(at), *(np.concatenate(part) for part in parts))
 
 
-class _Numbers(dict[str, int]):
-    """Word as written → the number of its stem, -1 for a stop word; a new stem gets the next number."""
+class _Numbers(dict[str, tuple[int, ...]]):
+    """Run as written → twice the numbers of its terms, and 1 more where they do not make a text longer; see `Form`."""
 
     def __init__(self, analyser: Analyser) -> None:
         super().__init__()
         self.stems: dict[str, int] = {}
         self._analyser = analyser
 
-    def __missing__(self, word: str) -> int:
-        stem = self._analyser.stem(word)
-        self[word] = number = self.stems.setdefault(stem, len(self.stems)) if stem else -1
-        return number
+    def __missing__(self, run: str) -> tuple[int, ...]:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        forms, stems = self._analyser.forms(run), self.stems
+        numbers = tuple(2 * stems.setdefault(term, len(stems)) + (not is_long) for term, is_long in forms)
+        if len(run) <= _REMEMBERED_CHARS:
+            self[run] = numbers
+        return numbers
 
     def of(self, text: str) -> list[int]:
-        """The numbers of a text's words, in order."""
-        if text.isascii():
-            return [self[word] for word in self._analyser.ascii_words(text)]
-        return [self.stems.setdefault(stem, len(self.stems)) for stem in self._analyser(text)]
+        """Those of a text, in order."""
+        return [*chain.from_iterable(map(self.__getitem__, self._analyser.runs(text)))]
 
 
 def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
@@ -216,9 +219,9 @@ def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
     while some := list(islice(iterator, _BLOCK)):
         found = [numbers.of(text) for text in some]
         text_of = np.repeat(np.arange(len(some)), [len(numbered) for numbered in found])
-        number_of = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(text_of))
-        text_of, number_of = text_of[number_of >= 0], number_of[number_of >= 0]
-        lengths.append(np.bincount(text_of, minlength=len(some)).astype(np.int32))
+        coded = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(text_of))
+        number_of, is_long = coded >> 1, coded & 1 == 0
+        lengths.append(np.bincount(text_of[is_long], minlength=len(some)).astype(np.int32))
         block_keys, block_counts = np.unique((text_of + n_texts) << 32 | number_of, return_counts=True)
         keys.append(block_keys)
         counts.append(block_counts.astype(np.int32))

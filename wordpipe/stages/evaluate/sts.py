@@ -28,7 +28,7 @@ from wordpipe.artifacts import Artifact, parse_json
 from wordpipe.errors import ConfigError, InputError, wrong_line
 from wordpipe.metrics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
-from wordpipe.search import LatentSpace, Tfidf, looks_english, stemmer
+from wordpipe.search import LatentSpace, Tfidf, recognised_language, stemmer
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import (
@@ -227,7 +227,7 @@ def _baseline_scores(pairs: ScoredPairs, language: str) -> dict[str, _Scores]:
     part, but 47.7 instead of 49.7 on STS12 and 58.0 instead of 61.2 on SICK (Spearman x 100).
     """
     texts, first_P, second_P = _numbered(pairs)
-    analyse = _analyser("english" if language == "auto" and looks_english(texts) else language)
+    analyse = _analyser(recognised_language(texts) if language == "auto" else language)
     sparse_NV = Tfidf.fit(texts, analyse).vectors(texts)
     latent_NK = LatentSpace.fit(sparse_NV, _LSI_DIM).vectors(sparse_NV)
     products_PV = sparse_NV[first_P].multiply(sparse_NV[second_P])

@@ -39,7 +39,7 @@ from wordpipe.search import (
     assigned,
     choose_k,
     faiss_threads,
-    looks_english,
+    recognised_language,
     simplified_silhouette,
     spherical_centres,
 )
@@ -244,7 +244,7 @@ def _labels(job: Job, source: Artifact, centre_N: Ints, clusters: int, chosen: C
     step = max(1, -(-len(centre_N) // _TEXTS_LABELLED))
     language: str = chosen.language
     if language == "auto":
-        language = "english" if looks_english(text for _, text in _texts(source, step)) else "none"
+        language = recognised_language(text for _, text in _texts(source, step))
     analyser, terms = Analyser(language), ClusterTerms.empty(clusters)
     job.facts |= {"language": language, "texts_labelled": -(-len(centre_N) // step)}
     for row, text in _texts(source, step) if chosen.label_words else ():

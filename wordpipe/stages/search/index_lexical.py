@@ -25,6 +25,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.runtime import Progress, Report
 from wordpipe.search import (
+    ANALYSIS,
     CANDIDATES,
     FEEDBACK,
     LEXICAL,
@@ -91,7 +92,8 @@ def bundle_lexical(
         facts = _measured(_Rows(source), lexical, bundled_encoder(source), timed=True, report=job.run.report)
     for name, data in lexical.files():
         job.write(LEXICAL + name, data)
-    return {"language": lexical.settings.language, "terms": len(lexical.terms), **facts}
+    about = {"language": lexical.settings.language, "stems": lexical.stems, "analysis": lexical.version}
+    return {**about, "terms": len(lexical.terms), **facts}
 
 
 def reads_titles(source: Artifact) -> bool:
@@ -109,7 +111,8 @@ def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalInde
     found = LexicalIndex.load(BundledFiles(previous, LEXICAL))
     language = found.settings.language if settings.language == "auto" else settings.language
     wanted = LexicalSettings(language=language, k1=settings.k1, b=settings.b)
-    return found if found.settings == wanted else None
+    same_words = found.version == ANALYSIS and (found.stems or settings.language == "auto")
+    return found if found.settings == wanted and same_words else None
 
 
 def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report) -> Iterator[str]:

@@ -277,7 +277,11 @@ class OpenTextIndex(OpenIndex):
 
         if "lexical" in self.__dict__:  # it is not read for this alone
             return PassageFinder(query, self.lexical.analyser, self.lexical.weight_of)
-        return PassageFinder(query, Analyser(self._of("lexical").get("language", "none")))
+        known = self._of("lexical")
+        words = Analyser(
+            known.get("language", "none"), stems=known.get("stems", True), version=known.get("analysis", 1)
+        )
+        return PassageFinder(query, words)
 
     def check(self, options: QueryOptions) -> None:
         """Refuse a condition that cannot be read, and a mode that the index does not have, before any query comes."""

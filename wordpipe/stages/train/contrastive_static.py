@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, read_batches, row_count
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.search import Analyser, looks_english
+from wordpipe.search import Analyser, recognised_language
 from wordpipe.sentences import (
     TABLE_FILE,
     TENSOR,
@@ -298,9 +298,8 @@ def _stem(
 
 def _is_english(words: Sequence[str], unit: str, text: PairText) -> bool:
     bounds = zip(text.rows.offsets[:_SAMPLE], text.rows.offsets[1 : _SAMPLE + 1], strict=False)
-    return looks_english(
-        " ".join(_plain(words[number], unit) for number in text.rows.ids[first:last]) for first, last in bounds
-    )
+    texts = (" ".join(_plain(words[number], unit) for number in text.rows.ids[first:last]) for first, last in bounds)
+    return recognised_language(texts) == "english"
 
 
 def _plain(word: str, unit: str) -> str:

@@ -1,0 +1,215 @@
+"""What becomes of words: the table of rules, in several languages; and the language that texts are recognised as."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.search import ANALYSIS, Analyser, LexicalIndex, recognised_language
+from wordpipe.search.settings import LexicalSettings
+
+PLAIN = LexicalSettings(language="none")
+
+
+def found(texts: list[str], asked: str, language: str = "none") -> list[str]:
+    """The texts that are found, the best first."""
+    (hits,) = LexicalIndex.build(texts, LexicalSettings(language=language)).search([asked], len(texts))
+    return [texts[row] for row in hits.rows]
+
+
+FILLER = ["A boat crossed the bay", "Snow lay on the roof", "Two dogs slept"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "first", "other"),
+    [
+        # single letters and digits
+        ("factor V", "factor V in blood", "factor X in blood"),
+        ("gate 4", "at gate 4 now", "at gate 9 now"),
+        ("группа Б", "группа Б", "группа А"),
+        # signs within a word or at its end
+        ("C++", "written in C++ since", "written in C since"),
+        ("c#", "C# and its tools", "C and its tools"),
+        (".NET", "the .NET runtime", "the net runtime"),
+        ("node.js", "run node.js here", "run node and js here"),
+        ("2.10.1", "version 2.10.1 is out", "version 2.1.10 is out"),
+        ("v2.3", "since v2.3 only", "since v2.5 only"),
+        ("B-52", "the B-52 flew", "52 cases of B flew"),
+        ("R&D", "the R&D of it", "the R or D of it"),
+        ("I/O", "slow I/O here", "slow O and I here"),
+        ("1,500", "it has 1,500 seats", "it has 500 seats and 1"),
+        ("ISO-8859-15", "ISO‑8859‑15 is old", "ISO 15 of 8859 is old"),
+        # characters that nobody sees
+        ("Donaudampf", "die Do\u00adnau\u00addampf", "die Donau"),
+        ("keyboard", "a key\u200bboard", "a key"),
+        ("keyboard", "a key\u2060board\ufeff", "a key"),
+        ("name", "na\u202eme\u202c", "nam"),
+        ("東京都", "東\u200b京都", "京都"),
+        ("خواهم", "خواهم", "خواهیم"),
+        # case of all scripts, compatibility forms
+        ("STRASSE", "die Straße", "die Gasse"),
+        ("ΟΔΟΣ", "η οδός", "η πόλη"),
+        ("ꭰꭱꭲ", "ᎠᎡᎢ", "ᎣᎤᎥ"),
+        ("CO2", "the CO₂ of air", "the O₂ of air"),
+        ("file", "a ﬁle", "a pile"),
+        ("ガラス", "ｶﾞﾗｽ", "カラス"),
+        # letters with and without marks
+        ("malaga", "Málaga", "Malagasy"),
+        ("Zürich", "Zürich", "Zurich"),
+        ("zurich", "Zurich", "Zürich"),
+        ("oresund", "Øresund", "sund"),
+        ("lodz", "Łódź", "lotz"),
+        ("ежик", "ёжик", "еж"),
+        ("كتاب", "كِتَاب", "كتب"),
+        ("שלום", "שָׁלוֹם", "שלומי"),
+        # Korean particles
+        ("부산", "부산에서 만나요", "산에서 만나요"),
+        ("도서관", "도서관은 조용하다", "관은 조용하다"),
+    ],
+)  # fmt: skip
+def test_words_are_found_as_they_stand(asked, first, other):
+    assert found([other, first, *FILLER], asked)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("exact", "others"),
+    [
+        ("Zürich liegt am See hier", ["Zurich liegt am See"]),
+        ("부산 항구의 아침 시장", ["부산은 항구"]),
+        ("élève du lycée de la ville", ["eleve du lycee"]),
+    ],
+)
+def test_the_exact_word_comes_first_and_the_other_form_is_found(exact, others):
+    asked = exact.split()[0]
+    assert found([*others, exact, *FILLER], asked) == [exact, *others]
+
+
+def test_nothing_that_parts_found_is_lost_and_clitics_are_no_words():
+    text = "AT&T's node.js isn't l'eau, e-mail x86-64 1,000 a+b c++17"
+    terms = Analyser("none")(text)
+    assert {"at", "node", "js", "isn", "eau", "mail", "x86", "64", "000"} <= {*terms}
+    assert {"at&t", "node.js", "e-mail", "x86-64", "1,000", "c++17"} <= {*terms}
+    assert {"s", "l", "isn't", "a+b", "a+"}.isdisjoint(terms)
+    assert Analyser("english")("a plan, the plan") == ["plan", "plan"]
+
+
+def test_letters_that_tell_words_apart_are_kept_and_both_are_found():
+    assert Analyser("none")("می\u200cروم") == ["می\u200cروم", "میروم"]
+    assert Analyser("none")("pass\u200cword") == ["password"]
+    assert Analyser("none")("हिन्दी мой їжак") == ["हिन्दी", "мой", "їжак"]  # vowels and letters, no marks
+    assert Analyser("none")("❤️ \u3164 \u200d \u0301") == ["́"]
+
+
+def test_turkish_has_two_letters_i():
+    turkish = Analyser("turkish")
+    assert turkish("DİYARBAKIR") == turkish("diyarbakır")
+    assert Analyser("none")("DIYAR") == ["diyar"]
+    assert found(["ISPARTA", *FILLER], "ısparta", "turkish") == ["ISPARTA"]
+    assert found(["ISPARTA", *FILLER], "isparta", "turkish") == ["ISPARTA"]
+
+
+words = st.text("aBé'’-.+#&/, 1\u00ad\u200b\u0301漢字서울은が가İßΣ\x1b_", max_size=40)
+
+
+@given(
+    text=words,
+    language=st.sampled_from(["none", "english", "german", "turkish"]),
+    version=st.sampled_from([1, ANALYSIS]),
+)
+def test_places_are_those_of_the_terms_in_any_text(text, language, version):
+    analyser = Analyser(language, version=version)
+    places = [*analyser.places(text)]
+    assert [term for _, _, term in places] == analyser(text)
+    assert all(0 <= start < end <= len(text) and term for start, end, term in places)
+    assert [start for start, _, _ in places] == sorted(start for start, _, _ in places)
+    index = LexicalIndex.build([text], LexicalSettings(language=language))
+    assert sorted({*Analyser(language)(text)}) == sorted(term.decode() for term in index.terms)
+    if version == ANALYSIS and places:
+        assert len(index.search([text], 1)[0]) == 1
+
+
+@given(text=words)
+def test_a_word_of_a_question_weighs_one_whatever_forms_it_has(text):
+    index = LexicalIndex.build([text, "서울은 café C++"], PLAIN)
+    one = index.read("café").length
+    assert one == pytest.approx(1)
+    assert index.read("cafè").length == pytest.approx(1)
+    assert index.read("서울에서").length == pytest.approx(1)
+    assert index.read("C++").length < 1
+
+
+def test_hostile_words_are_bounded():
+    """A word of a million letters, of signs, of marks: in linear time, and with terms that can be stored."""
+    for text in (
+        "a" * 10**6,
+        "a+" * 10**6,
+        "a.b" * 10**6,
+        "C" + "+" * 10**6,
+        "e" + "\u0301" * 10**5,
+        "\u200b" * 10**6,
+        "가" * 10**5,
+    ):
+        index = LexicalIndex.build([text, "plain words"], PLAIN)
+        assert len(index.search(["plain"], 2)[0]) == 1
+        assert sum(index.postings.counts) <= 3 * len(text)
+
+
+def test_an_index_keeps_the_rules_it_was_built_with():
+    files = dict(LexicalIndex.build(["plan B", "plan C", "naïve"], PLAIN).files())
+    about = json.loads(files["lexical.json"])
+    assert about["analysis"] == ANALYSIS
+    old = LexicalIndex.load(
+        {**files, "lexical.json": json.dumps({"format": 1, "settings": about["settings"]}).encode()}
+    )
+    assert old.analyser("plan C naïve C++ don't") == ["plan", "naïve", "don"]
+    with pytest.raises(ArtifactError, match="not a readable lexical index"):
+        LexicalIndex.load({**files, "lexical.json": json.dumps({**about, "stems": "yes"}).encode()})
+    with pytest.raises(ConfigError, match="later version"):
+        Analyser("none", version=ANALYSIS + 1)
+    updated = old.updated(np.array([0, 1, 2]), [])
+    assert updated.version == 1
+
+
+TEXTS = {
+    "danish": "Hun blev nødt til at se efter noget andet, da de nu skulle ud af huset, og han var ikke selv kommet op",
+    "dutch": "Het is niet duidelijk waarom de deur van het huis open was toen wij er aankwamen met onze vrienden",
+    "english": "The bees find their way home by the sun and by what they have seen on the way to the flowers",
+    "finnish": "Hän ei ole vielä kotona, mutta he ovat jo siellä ja minä olen myös tulossa kun se on mahdollista",
+    "french": "Les abeilles trouvent leur chemin grâce au soleil et à ce qu'elles ont vu sur la route vers les fleurs",
+    "german": "Die Bienen finden den Weg nach Hause mit der Sonne und durch das, was sie auf dem Weg gesehen haben",
+    "greek": "Οι μέλισσες βρίσκουν τον δρόμο για το σπίτι με τον ήλιο και με αυτά που είδαν στον δρόμο προς τα λουλούδια",
+    "hungarian": "A ház ajtaja nyitva volt, amikor megérkeztünk, és nem tudjuk, hogy miért hagyta így az ember, aki ott lakik",
+    "italian": "Le api trovano la strada di casa con il sole e con quello che hanno visto sulla via per i fiori",
+    "norwegian": "Hun ble nødt til å se etter noe annet, men hva som skal bli av ham nå, vet vi ikke fra dem",
+    "portuguese": "As abelhas não encontram o caminho para casa sem o sol e com aquilo que elas viram no caminho das flores",
+    "romanian": "Albinele nu găsesc drumul spre casă fără soare și cu ceea ce au văzut pe drum când sunt la flori în luna mai",
+    "russian": "Пчёлы находят дорогу домой по солнцу и по тому, что они видели на пути, и это не всё, что мы о них знаем",
+    "spanish": "Las abejas encuentran el camino a casa con el sol y con lo que vieron por el camino, pero no siempre es así",
+    "swedish": "Bina hittar vägen hem med solen och med det som de har sett på vägen, men vi vet inte hur det är för dem",
+    "turkish": "Arılar eve giden yolu güneş ile bulur ve bu yol için daha önce gördükleri her şey çok önemli ama kolay değil",
+    "polish": "Pszczoły nie znajdują drogi do domu bez słońca i to jest ważne, ale nie wiemy, czy są przez to mądre",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_languages_are_recognised_by_their_small_words(language):
+    expected = "none" if language == "polish" else language
+    assert recognised_language([TEXTS[language]] * 3) == expected
+    index = LexicalIndex.build([TEXTS[language]] * 3, LexicalSettings())
+    assert index.settings.language == expected
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [[], [""], ["12 34"], ["progress bar", "http client"], ["蜂は踊る"], [TEXTS["german"], TEXTS["english"]], ["el la en"]],
+)  # fmt: skip
+def test_nothing_is_guessed_where_no_language_stands_out(texts):
+    assert recognised_language(texts) == "none"
+
+
+def test_small_words_of_a_language_carry_no_weight():
+    texts = ["Wie man eine Datei löscht", "Ich und ich und wie ich eine Reise plante", "Die Datei ist leer"]
+    assert found(texts, "Wie lösche ich eine Datei?", "german") == [texts[0], texts[2]]

@@ -1,0 +1,1 @@
+"""What becomes of the words of texts and questions: terms, the small words of languages, and which language texts are in."""
