@@ -26,6 +26,7 @@ from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.postings import (
     Int32s,
+    NearWords,
     Postings,
     QueryTerms,
     Terms,
@@ -38,7 +39,6 @@ from wordpipe.search.postings import (
     read_only,
 )
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.search.suggestions import NearWords
 
 LEXICAL = "lexical/"  # the folder of these files within an index artifact
 _SETTINGS = "lexical.json"

@@ -3,9 +3,11 @@
 Shapes: N texts, V terms, P postings.
 """
 
+import string
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
 
@@ -18,6 +20,9 @@ from wordpipe.search.knn import Vectors as Floats
 
 _HEAD = 8  # bytes of a term that are compared at once
 _BLOCK = 4_096  # texts whose words are counted at a time
+_LEAST_LETTERS, _MOST_LETTERS = 4, 24  # of a word for which others are looked up
+_NEAR = 4_096  # words whose neighbours are remembered: who types asks for the same beginnings again
+_SHOWN = 2
 _REMEMBERED, _REMEMBERED_CHARS = 1 << 20, 64  # runs whose terms are remembered, and characters of such a run
 
 Int32s = npt.NDArray[np.int32]
@@ -88,6 +93,41 @@ class Terms:
         letters_MB = self.letters[np.minimum(places_MB, len(self.letters) - 1)]
         letters_MB[places_MB >= self.ends[numbers_M][:, None]] = 0
         return letters_MB.view(">u8")[:, 0]
+
+
+class NearWords:
+    """The words of some texts that one slip makes of another.
+
+    Args:
+        analyser: words to terms.
+        terms: V terms of the texts.
+        starts_V: (V + 1,) where the postings of each begin, which says in how many texts it stands.
+    """
+
+    def __init__(self, analyser: Analyser, terms: Terms, starts_V: Rows) -> None:
+        self._analyser, self._terms, self._starts = analyser, terms, starts_V
+        self._found: Callable[[str], tuple[str, ...]] = lru_cache(_NEAR)(self._near)
+
+    def of(self, word: str) -> list[str]:
+        """The words of some text that one slip makes of this one, of each stem one, those of most texts first."""
+        return [*self._found(word)]
+
+    def _near(self, word: str) -> tuple[str, ...]:
+        if not _LEAST_LETTERS <= len(word) <= _MOST_LETTERS:
+            return ()
+        letters = sorted({*string.ascii_lowercase, *word})
+        cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+        slips = [a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1] + [a + b[1:] for a, b in cuts if b]
+        slips += [a + letter + b[skip:] for a, b in cuts for letter in letters for skip in (1, 0)]
+        near: dict[int, str] = {}
+        stems = [self._analyser.stem(slip) for slip in slips]
+        for slip, number in zip(slips, self._terms.find_all(stems).tolist(), strict=True):
+            if number >= 0:
+                near.setdefault(number, slip)
+        return tuple(near[number] for number in sorted(near, key=self._texts_of, reverse=True)[:_SHOWN])
+
+    def _texts_of(self, number: int) -> int:
+        return int(self._starts[number + 1] - self._starts[number])
 
 
 @dataclass(frozen=True, slots=True)

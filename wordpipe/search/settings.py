@@ -25,7 +25,7 @@ class LexicalSettings(Settings):
     """How texts are found by their words: BM25 over stems, as Lucene scores it."""
 
     language: Language = setting(
-        "auto", "whose endings are cut off words (Snowball); auto: English where the texts look so, else none",
+        "auto", "whose endings are cut off (Snowball) and small words left out; auto: the one that is recognised, or none",
         section="Lexical search",
     )  # fmt: skip
     k1: float = setting(
@@ -47,7 +47,8 @@ class ClusterSettings(Settings):
     central: int = setting(3, "texts nearest to its centre that are kept of each cluster", ge=1, le=20)
     label_words: int = setting(5, "words that each cluster is labelled with", ge=0, le=20)
     language: Language = setting(
-        "auto", "whose endings are cut off words (Snowball); auto: English where the texts look so, else none"
+        "auto",
+        "whose endings are cut off (Snowball) and small words left out; auto: the one that is recognised, or none",
     )
     seed: int = setting(1, "seed of k-means and of the samples", ge=0, lt=2**31, expert=True)
     threads: int = setting(0, "threads, 0 = one per core", ge=0, recipe=False, expert=True)

@@ -53,9 +53,10 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.index_update import IndexVectors, bundled_keys
     from wordpipe.stages.search.open_index import OpenArtifact, OpenIndex, QueryOptions, QueryResult
+    from wordpipe.stages.search.open_words import OpenWords
     from wordpipe.stages.search.opened import OpenClusters, OpenEncoder, OpenSentences, OpenTable
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
-    from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, OpenWords, choose_modes, open_artifact, query
+    from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, choose_modes, open_artifact, query
     from wordpipe.stages.sizes import Size, size_of_artifact, size_of_sources
     from wordpipe.stages.sources import entries_of
     from wordpipe.stages.text.answers import FoundAnswer, ask, best_answers, open_passages

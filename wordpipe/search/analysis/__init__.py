@@ -1,1 +1,1 @@
-"""What becomes of the words of texts and questions: terms, the small words of languages, and which language texts are in."""
+"""Terms of texts and questions: the rules of words, the small words of languages, and the language that texts are in."""

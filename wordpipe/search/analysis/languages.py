@@ -1,4 +1,4 @@
-"""Which language texts are in, by their small words."""
+"""The language of texts, recognised by their small words."""
 
 from collections import Counter
 from collections.abc import Iterable

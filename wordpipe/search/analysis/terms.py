@@ -181,10 +181,10 @@ class Analyser:
             return tuple(self._of_unspaced(run))
         if not self.rules:
             words = _OLD_WORD if run.isascii() else _patterns().old_word
-            found = [(*word.span(), self.stem(word[0])) for word in words.finditer(run)]
+            found = [(word.start(), word.end(), self.stem(word[0])) for word in words.finditer(run)]
             return tuple(Form(*one, 1.0, number, "word") for number, one in enumerate(found) if one[2])
-        parts = [part.span() for part in (_PART if run.isascii() else _patterns().part).finditer(run)]
-        forms = [form for number, part in enumerate(parts) for form in self._of_part(run, *part, number)]
+        parts = [(part.start(), part.end()) for part in (_PART if run.isascii() else _patterns().part).finditer(run)]
+        forms = [form for number, (start, end) in enumerate(parts) for form in self._of_part(run, start, end, number)]
         if len(parts) > 1 or parts[-1:] != [(0, len(run))]:
             forms += self._joined(run, parts)
         return tuple(sorted(forms, key=lambda form: form[:2]))

@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from shutil import copyfileobj
 from typing import Any, BinaryIO
@@ -113,8 +113,9 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         job.facts |= {"built_for": built_for, "changed_since_built": previous.changed if in_place and previous else 0}
         parts = (previous.artifact, previous.old_rows) if previous else (None, None)
         if lexical := bundle_lexical(job, source, chosen, *parts):
-            job.facts["lexical"] = lexical
+            job.facts |= {"lexical": lexical, "language": _language_said(lexical, chosen.language)}
             if previous is None:  # which would have handed its own on
+                job.note(f"language of the words: {job.facts['language']}")
                 _note_lexical(job, lexical)
         _record(job, built, table, previous, in_place=in_place)
     return job.made
@@ -193,6 +194,14 @@ def _query_rates(by_vectors: float, lexical: dict[str, Any] | None) -> dict[str,
         return {"vector_searches_per_s": searches}
     seconds = beside + _SEARCHES[lexical["mode"]] / max(by_vectors, 1e-9)
     return {"queries_per_s": round(1 / max(seconds, 1e-9), 1), "vector_searches_per_s": searches}
+
+
+def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
+    """What language the words of an index are in, and whether it was recognised; `lexical` is what its facts have."""
+    language, stems = lexical.get("language", "none"), lexical.get("stems", True)
+    if language == "none":
+        return "none recognised, --language names one" if asked == "auto" else "none"
+    return f"{language}{' (recognised)' if asked == 'auto' else ''}{'' if stems else ', endings are kept'}"
 
 
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -49,19 +49,18 @@ from wordpipe.stages.search.open_index import (
     QueryResult,
     document_numbers,
 )
+from wordpipe.stages.search.open_words import OpenWordIndex, OpenWords
 from wordpipe.stages.search.opened import (
     Floats,
     OpenClusters,
     OpenEncoder,
     OpenSentences,
     OpenTable,
-    WordLookup,
     encode_texts,
 )
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.passages import PassageFinder
-    from wordpipe.words import WordQuery, WordVectors
 
 _BUILD_AGAIN = "build it again with: wordpipe index"
 _FEW_VALUES, _VALUE_CHARS = 8, 40  # of a column that a condition names which is true of no row
@@ -427,86 +426,3 @@ class OpenTextIndex(OpenIndex):
     def _of(self, name: str) -> dict[str, Any]:
         """A fact that holds others; nothing where there is none."""
         return self.artifact.fact(name, dict, {})
-
-
-class OpenWords(WordLookup):
-    """A words artifact."""
-
-    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
-        """The k best hits for each expression.
-
-        Raises:
-            ConfigError: an expression cannot be read, or the options want what words do not have.
-        """
-        self.check(options)
-        questions = [self.table.understand(printable(text)) for text in texts]
-        hits = []
-        for near in self.table.nearest(questions, k):
-            kept = [one for one in near if options.min_score is None or np.float32(one.score) >= options.min_score]
-            hits.append([
-                {"rank": rank, "score": one.score, "row": one.row, "word": one.word, "count": int(self.table.counts[one.row])}
-                for rank, one in enumerate(kept, start=1)
-            ])  # fmt: skip
-        return _results(texts, questions, hits)
-
-    def check(self, options: QueryOptions) -> None:
-        """Refuse what words do not have, before any query comes."""
-        _refuse(options, "min_score")
-
-
-class OpenWordIndex(OpenIndex):
-    """An index over words: an expression is looked up, and the words in it are not found."""
-
-    @cached_property
-    def table(self) -> "WordVectors":
-        """The words and their vectors, in index order."""
-        from wordpipe.stages.encoders import read_word_vectors
-
-        return read_word_vectors(self.artifact)
-
-    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
-        """The k best hits for each expression.
-
-        Raises:
-            ConfigError: an expression or the condition cannot be read, or the options want what words do not have.
-        """
-        self.check(options)
-        questions = [self.table.understand(printable(text)) for text in texts]
-        queries_QD = np.array([question.query for question in questions]).reshape(len(questions), self.table.dim)
-        deepest = k + max((len(question.rows) for question in questions if question.query.any()), default=0)
-        found = self.vector_index(self.allowed(options)).search(queries_QD, deepest)
-        others = [
-            hits.where(~np.isin(hits.rows, question.rows)).first(k).at_least(options.min_score)
-            for hits, question in zip(found, questions, strict=True)
-        ]
-        return _results(texts, questions, self.rows_of(others))
-
-    def check(self, options: QueryOptions) -> None:
-        """Refuse what words do not have, and a condition that cannot be read, before any query comes."""
-        _refuse(options, "min_score", "where")
-        self.allowed(options)
-
-
-def _results(
-    texts: Sequence[str], questions: "Sequence[WordQuery]", found: Sequence[Sequence[dict[str, Any]]]
-) -> list[QueryResult]:
-    """A hit has no count where that is 0, which means that nobody counted: the words were imported."""
-    kept = [[{name: one for name, one in hit.items() if name != "count" or one} for hit in hits] for hits in found]
-    return [
-        QueryResult(printable(text), hits, dict(question.unknown), [*question.guessed])
-        for text, question, hits in zip(texts, questions, kept, strict=True)
-    ]
-
-
-def _refuse(options: QueryOptions, *known: str) -> None:
-    """Refuse what makes no sense of words.
-
-    Raises:
-        ConfigError: names it.
-    """
-    for part in fields(QueryOptions):
-        if getattr(options, part.name) != part.default and part.name not in known:
-            hint = "index the words first: wordpipe index WORDS" if part.name == "where" else "ask an index over texts"
-            raise ConfigError(
-                "words are not asked this way", where=part.name, got=getattr(options, part.name), hint=hint
-            )
