@@ -92,6 +92,7 @@ def read_records(
                 documents="section" if documents == "auto" else documents,
                 max_bytes=longest,
                 ledger=ledger,
+                carry=lambda values: _front_record(values, fields, is_whole=documents == "file"),
             )
         elif form in ("txt", "md"):
             blocks = _counting_lines(blocks, source)
@@ -154,6 +155,19 @@ def first_values(source: Source) -> list[dict[str, Any]]:
             rows = _csv_rows(lines, fields, longest) if source.format == "csv" else _tsv_rows(lines)
             found = _named_cells(rows, _unique(next(rows, (0, []))[1]), fields, "the header")
         return [values for _, _, values in _head(found)]
+
+
+def _front_record(values: dict[str, Any], fields: Fields, *, is_whole: bool) -> Record | None:
+    """What the fields of front matter say of all records of a file: an id only where the file is one record."""
+    settings, width = fields.settings, len(str(values))
+    taken = {settings.text_field} if is_whole else {settings.text_field, settings.id_field} - {settings.title_field}
+    kept = {name: value for name, value in values.items() if name in taken}
+    record = fields.record({**{n: v for n, v in values.items() if n not in kept}, settings.text_field: ""}, 1, width)
+    if record is not None and not is_whole:
+        record.own.pop("record_id", None)
+    if record is not None and not settings.metadata and not settings.no_metadata:
+        record.metadata |= kept
+    return record
 
 
 def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:

@@ -1,8 +1,8 @@
 """Markdown as an outline: CommonMark with tables and strikethrough, read by pulldown-cmark (pyromark).
 
-Links and emphasis leave their text, images their description, code its lines; HTML in it is read as HTML, comments and the
-block of settings at the head of a file (front matter) are no text. Lines are exact, but for words behind a line end inside a
-code span or the target of a link, which count from the line before.
+Links and emphasis leave their text, images their description, code its lines; HTML in it is read as HTML, comments are
+no text. The front matter at the head of a file gives the outline's fields. Lines are exact, but for words behind a line end
+inside a code span or the target of a link, which count from the line before.
 """
 
 import re
@@ -10,12 +10,11 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Any
 
+from wordpipe.corpus.markup.front_matter import read_front_matter
 from wordpipe.corpus.markup.html_pages import read_html, shown_inline
 from wordpipe.corpus.markup.outline import Outline
 
 _DEEPEST = 60  # quotes and lists in each other
-_FRONT = re.compile(r"\A---[ \t]*\n(?P<front>(?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
-_TITLE = re.compile(r"^title[ \t]*:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]+?)(?P=quote)[ \t]*$", re.MULTILINE)
 _OWN_ANCHOR = re.compile(r"\s*\{#(?P<anchor>[^\s{}]+)\}\s*\Z")  # kramdown, Pandoc, MyST
 _ALERT = re.compile(r"\A\[!(?P<kind>NOTE|TIP|IMPORTANT|WARNING|CAUTION)\]", re.IGNORECASE)
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
@@ -33,11 +32,12 @@ def read_markdown(text: str, line: int, outline: Outline) -> None:
     Raises:
         TooDeepError: over 60 quotes or lists in each other.
     """
-    if line == 1 and (front := _FRONT.match(text)):
-        if title := _TITLE.search(front["front"]):
-            outline.title = title["title"]
-        line += text.count("\n", 0, front.end())
-        text = text[front.end() :]
+    if line == 1:
+        outline.fields, end = read_front_matter(text, outline.ledger)
+        title = outline.fields.get("title")
+        outline.title = title if isinstance(title, str) else None
+        line += text.count("\n", 0, end)
+        text = text[end:]
     _Walk(text, line, outline).over()
 
 

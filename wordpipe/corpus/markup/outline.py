@@ -8,6 +8,7 @@ its cells) and remembers which line of the source each stretch came from.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record
 
@@ -45,12 +46,14 @@ class Outline:
 
     Attributes:
         title: the title of the whole document, where the source says one beside its headings.
+        fields: of the front matter of the source.
         line: the line of the source that the next words come from; newlines in words count it on.
         sections: those that are complete, to be taken away.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self.title: str | None = None
+        self.fields: dict[str, Any] = {}
         self.line = 1
         self.sections: list[Section] = []
         self.ledger = ledger

@@ -10,7 +10,7 @@ import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 from wordpipe.corpus.documents import Ledger, Record
 from wordpipe.corpus.markup.outline import Outline, Section
@@ -44,6 +44,7 @@ def markup_records(
     documents: Literal["section", "file", "block", "line"],
     max_bytes: int,
     ledger: Ledger,
+    carry: Callable[[dict[str, Any]], Record | None] = lambda fields: None,
 ) -> Iterator[Record]:
     """Records of numbered lines, each with its newline, as `Decoder.lines` gives them.
 
@@ -55,7 +56,9 @@ def markup_records(
             or a paragraph or line of a section's text.
         max_bytes: a longer source is parsed in parts.
         ledger: counts headings without text, what is left out, and parts.
+        carry: makes a record of the fields of front matter, whose title and columns all records of the source have.
     """
+    head: Record | None = None
     outline, parse = Outline(ledger), _parser(format)
     for number, (first, text) in enumerate(_parts(lines, _BEGINS[format], min(max_bytes, _PART_BYTES[format]))):
         ledger.add("files_parsed_in_parts", number == 1)
@@ -70,12 +73,17 @@ def markup_records(
             yield Record(text, source, first, newline="space")
             continue
         outline.finish()
+        if number == 0 and outline.fields and (head := carry(outline.fields)) is not None:
+            outline.title = head.title
         sections = list(outline.take())
         ledger.add("sections_read", len(sections))
         if documents == "file":
             sections = _joined_sections(sections)
         for section in sections:
             record = section.record(source, outline.title)
+            if head is not None:
+                record.metadata, record.own = dict(head.metadata), {**record.own, **head.own}
+                record.width, record.beside = head.width, head.beside
             yield from [record] if documents in ("section", "file") else _pieces(record, documents)
 
 
@@ -213,6 +221,6 @@ def _pieces(record: Record, documents: Literal["section", "file", "block", "line
             places = [(max(at - offset, 0), where) for at, where in record.places if at < offset + len(part)]
             yield Record(
                 part, record.source, line, title=record.title, newline="space", lines_follow=False,
-                own=record.own, places=places,
+                own=record.own, places=places, metadata=dict(record.metadata), width=record.width, beside=record.beside,
             )  # fmt: skip
         offset += len(part)
