@@ -101,7 +101,7 @@ def test_fields_are_columns_of_every_section_and_files_may_differ(tmp_path, monk
     (tmp_path / "b.md").write_text("---\nyear: late\n---\nThird.\n")
     (tmp_path / "c.md").write_text("---\n\nFourth.\n\n---\n\nFifth.\n")
     rows, ingest = read(".")
-    found = {row["text"]: (row["title"], row[TAGS], row["year"]) for row in rows}
+    found = {row["text"].strip(): (row["title"], row[TAGS], row["year"]) for row in rows}
     assert found["First."] == ("Rye", ["a", "b"], "2024")
     assert found["Second."] == ("Rye › More", ["a", "b"], "2024")
     assert found["Third."] == (None, None, "late")
