@@ -355,3 +355,21 @@ def test_a_field_that_is_of_one_type_again(tmp_path, monkeypatch, reads, kind):
     assert pq.read_table("corpus/corpus-00000.parquet")["at"].to_pylist()[:2] == values.to_pylist()
     is_copied = pa.types.is_timestamp(kind) or pa.types.is_binary(kind)  # of the others no text can be read back
     assert reads[: len(reads) - 2] == (["in/b.jsonl"] if is_copied else ["in/a.parquet", "in/b.jsonl"])
+
+
+@pytest.mark.parametrize("texts", [["One."], ["One.", "Two."], ["One.", "Two.", "Three."], ["Same.", "Same."]])
+def test_all_documents_are_never_held_out(tmp_path, monkeypatch, texts):
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    for number, text in enumerate(texts):
+        Path(f"in/{number}.txt").write_text(text)
+    few = {"valid": 0.5, "test": 0.4999}
+    made = wordpipe.ingest("in", output="out", **few)
+    with wordpipe.open("out") as corpus:
+        splits = corpus.batches().read_all()["split"].to_pylist()
+    assert made.counts["documents_train"] == splits.count("train") == len({*texts})
+    assert not {"documents_valid", "documents_test"} & made.counts.keys()
+    Path("in/more.txt").write_text("A last one.")
+    for settings in (few, {"valid": 0.5}):  # what was to be held out is, where something is left
+        updated = wordpipe.ingest("in", output="out", update=True, **settings)
+        assert updated.digest == wordpipe.ingest("in", output="fresh", **settings).digest

@@ -154,6 +154,7 @@ class Ingest:
         ids: the ids of their records.
         changes: with a previous corpus, how many sources were copied, read again, are new, and are gone.
         bytes_copied: bytes of sources that were not read, as `counts` has them among `bytes_read`.
+        all_train: no document fell to the texts to train on, so all are: `converted` moves them there.
         missing: messages about fields that settings name and no record has; they are among the warnings too.
     """
 
@@ -173,7 +174,7 @@ class Ingest:
         self._columns = Columns(settings, see_also=any(source.kind == "package" for source in self.sources))
         self._ledger = Ledger()
         self._on_bytes, self._on_source, self._previous = on_bytes, on_source, previous
-        self._is_first = is_first
+        self._is_first, self.all_train = is_first, False
         self.seen, self.ids = Digests(), RecordIds()
         self.bytes_copied = 0
         self.changes, self._change = dict.fromkeys(_CHANGES, 0), ""
@@ -194,7 +195,11 @@ class Ingest:
 
     def converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch that came before the schema was what it is now, in this schema."""
-        return self._columns.converted(batch)
+        batch = self._columns.converted(batch)
+        if not self.all_train:
+            return batch
+        place = batch.schema.get_field_index("split")
+        return batch.set_column(place, batch.schema.field(place), pa.array(["train"] * len(batch), pa.string()))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -373,18 +378,10 @@ class Ingest:
         counts, ledger = self.counts, self._ledger
         if not counts.get("documents_kept"):
             raise self._nothing_kept(names)
-        if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
-            more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
-            ledger.warn("skipped", f"records left out: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
-        if first := ledger.warned.get(NOT_TEXT):
-            kinds = ledger.named("files_not_text")
-            listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
-            ledger.warned[NOT_TEXT] = f"passed over, as they hold no plain text: {listed}; the first: {first}"
-        if first := ledger.warned.get(SAME_RECORDS):
-            ledger.warned[SAME_RECORDS] = (
-                f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to one before it in all "
-                f"fields that are carried, {first}; --no-deduplicate keeps them"
-            )
+        if not counts.get("documents_train"):
+            self._hold_none_out(counts["documents_kept"])
+            counts = self.counts
+        self._say_of_records(counts)
         for option, name in self._named_fields():
             if name not in ledger.fields_seen:
                 self.missing.append(self._missing(option, name))
@@ -421,6 +418,31 @@ class Ingest:
                 "plain text has no second text: --format tsv reads columns between tabs, --parallel two files of lines"
             )
         return InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
+
+    def _hold_none_out(self, kept: int) -> None:
+        """Train on all documents: all of these few fell to what is held out, and nothing would be left."""
+        self.all_train = True
+        for split in ("valid", "test"):
+            self._ledger.add(f"documents_{split}", -self._ledger[f"documents_{split}"])
+        self._ledger.add("documents_train", kept)
+        which = "the only document is" if kept == 1 else f"all {kept:,} documents are"
+        self._ledger.notes[f"{which} to train on: none is held out, as nothing else would be left"] = None
+
+    def _say_of_records(self, counts: dict[str, int]) -> None:
+        """Warn of records that were left out, and of duplicates."""
+        ledger = self._ledger
+        if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
+            more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
+            ledger.warn("skipped", f"records left out: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
+        if first := ledger.warned.get(NOT_TEXT):
+            kinds = ledger.named("files_not_text")
+            listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
+            ledger.warned[NOT_TEXT] = f"passed over, as they hold no plain text: {listed}; the first: {first}"
+        if first := ledger.warned.get(SAME_RECORDS):
+            ledger.warned[SAME_RECORDS] = (
+                f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to one before it in all "
+                f"fields that are carried, {first}; --no-deduplicate keeps them"
+            )
 
     def _note_equal_lines(self) -> None:
         """Say where two files of lines may be pairs."""

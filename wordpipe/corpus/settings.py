@@ -22,6 +22,8 @@ ALL_EQUAL = "equal in all fields"
 """What a manifest says of a corpus whose records are duplicates by this rule; an update takes no rows of another."""
 WHOLE_PAIRS = "one row each"
 """What a manifest says of a corpus of pairs; in those made before, a pair's first text was parted into sentences."""
+NOTHING = "nothing"
+"""What a manifest says that was held out, where all documents would have been."""
 _NOT_OF_LINES = (
     "text_b", "documents", "first_line_title", "newline", "text_field", "title_field", "id_field", "metadata", "no_metadata",
     "label_field", "tags_field", "spans_field",

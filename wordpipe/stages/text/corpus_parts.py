@@ -131,7 +131,7 @@ def write_parts(
 
 def adopt_parts(
     parts: Iterable[Part], writer: ArtifactWriter, schema: pa.Schema, convert: Convert, scratch: Callable[[], Path],
-    on_rows: Callable[[int], object],
+    on_rows: Callable[[int], object], *, again: bool = False,
 ) -> None:  # fmt: skip
     """Make the parts files of an artifact, all in these columns.
 
@@ -142,13 +142,14 @@ def adopt_parts(
         convert: gives a batch these columns.
         scratch: gives a folder for what is written once more.
         on_rows: called with how many rows have been written once more.
+        again: all are written once more.
     """
     names, done = (f"corpus-{number:05d}.parquet" for number in count()), 0
     for number, stretches in enumerate(parts):
         (first, files), *others = stretches
-        if others or not first.equals(schema, check_metadata=True):
-            files = again = ScratchFiles(scratch() / f"again-{number}")
-            with TableWriter(again, "corpus", schema) as table:
+        if again or others or not first.equals(schema, check_metadata=True):
+            files = ScratchFiles(scratch() / f"again-{number}")
+            with TableWriter(files, "corpus", schema) as table:
                 for _, stretch in stretches:
                     for batch in stretch.batches():
                         table.write(convert(batch))

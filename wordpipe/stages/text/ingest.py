@@ -37,7 +37,7 @@ from wordpipe.corpus import (
     in_pieces,
     source_parts,
 )
-from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, WHOLE_PAIRS, IngestSettings
+from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, NOTHING, WHOLE_PAIRS, IngestSettings
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
@@ -161,6 +161,7 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
         "fields": ALL_FIELDS,
         "duplicates": ALL_EQUAL,
         **({"not_read": found.skipped} if found.skipped else {}),
+        **({"held_out": NOTHING} if reader.all_train else {}),
     }
     if chosen.is_pairs or job.counts.get("pairs"):  # of some formats all records are
         job.facts["pairs"] = WHOLE_PAIRS
@@ -230,6 +231,8 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
         return "the corpus was made before the fields of records were carried as they are"
     if settings.is_pairs and artifact.manifest.facts.get("pairs") != WHOLE_PAIRS:
         return "the corpus was made before a pair was one row"
+    if artifact.manifest.facts.get("held_out") == NOTHING:
+        return "of the corpus nothing was held out, as it had few documents"
     if artifact.manifest.facts.get("duplicates") != ALL_EQUAL:
         return "the corpus was made before records that differ in a field were kept"
     return None
@@ -261,7 +264,7 @@ def _adopt(job: Job, reader: Ingest, parts: Iterable[Part]) -> None:
     """Make what was written of each part files of the artifact, in the columns that all have in the end."""
     adopt_parts(
         parts, job.writer, reader.schema, reader.converted, lambda: job.scratch,
-        lambda done: job.report("writing", done, None, "sentences"),
+        lambda done: job.report("writing", done, None, "sentences"), again=reader.all_train,
     )  # fmt: skip
 
 

@@ -146,6 +146,36 @@ class _WholeTexts:
         )
 
 
+_NO_SCORES = {
+    "",
+    "-",
+    "?",
+    "na",
+    "n/a",
+    "nan",
+    "nat",
+    "null",
+    "none",
+    "<na>",
+    "#n/a",
+    "inf",
+    "infinity",
+    "missing",
+    "unknown",
+}
+"""What stands among scores where there is none: such records are left out, and make no classes of the others."""
+_FEW_WORDS, _FEW_NUMBERS = (
+    0.25,
+    5,
+)  # words for each number, and different numbers, up to which these may be names of classes
+
+
+def _is_no_score(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    return value is None or (isinstance(value, str) and value.strip().lower().lstrip("+-") in _NO_SCORES)
+
+
 class ClassifierTask(_WholeTexts):
     """Labels of texts: one, several, or a score.
 
@@ -158,13 +188,20 @@ class ClassifierTask(_WholeTexts):
     def __init__(self, settings: ClassifierSettings) -> None:
         super().__init__()
         self._settings = settings
-        self._looks = {"list": False, "words": False, "fraction": False}
+        self._looks = {"list": False, "fraction": False}
+        self._numbers, self._words, self._word, self._different = 0, 0, "", set[float]()
 
     @property
     def _kind(self) -> str:
         if self._settings.problem != "auto":
             return self._settings.problem
-        is_score = self._looks["fraction"] and not self._looks["words"]
+        is_score = self._looks["fraction"] and self._words <= _FEW_WORDS * self._numbers
+        is_score = is_score and (not self._words or len(self._different) > _FEW_NUMBERS)
+        if is_score and self._words:
+            raise InputError(
+                f"the labels are numbers, but for {self._words:,} of {self._words + self._numbers:,}", got=repr(self._word),
+                expected="scores, or names", hint="take those records out, or say --problem single if the numbers are names",
+            )  # fmt: skip
         return "several" if self._looks["list"] else "score" if is_score else "single"
 
     @property
@@ -181,8 +218,13 @@ class ClassifierTask(_WholeTexts):
                 number = float(value)
             except ValueError:
                 number = math.nan
-            self._looks["words"] |= not math.isfinite(number)
-            self._looks["fraction"] |= number % 1 != 0
+            if math.isfinite(number):
+                self._numbers += 1
+                self._looks["fraction"] |= number % 1 != 0
+                if len(self._different) <= _FEW_NUMBERS:
+                    self._different.add(number)
+            elif not _is_no_score(value):
+                self._words, self._word = self._words + 1, self._word or str(value)
 
     def read(self, value: Any, text: str, where: str) -> Any:
         """A name, a tuple of names, or a number."""
@@ -193,7 +235,7 @@ class ClassifierTask(_WholeTexts):
         if isinstance(value, list):
             value = value[0] if len(value) == 1 else tuple(value)
         if self._kind == "score":
-            return self._number(value, where)
+            return None if _is_no_score(value) else self._number(value, where)
         if value is None or isinstance(value, tuple) or not str(value).strip():
             raise InputError(
                 "a record has no single label", where=where, got=repr(value), expected="one label",

@@ -77,6 +77,7 @@ class Labelled:
         n_train: records to learn from.
         n_held_out: records that are held out.
         n_without: records without a label, which are left out.
+        first_without: source and line of the first of them.
         unknown: held-out records with a label that no record to learn from has.
     """
 
@@ -89,6 +90,7 @@ class Labelled:
     n_train: int = 0
     n_held_out: int = 0
     n_without: int = 0
+    first_without: str = ""
     unknown: int = 0
     scores: list[float] = field(default_factory=lambda: [0.0, 0.0])  # their sum and number
 
@@ -115,6 +117,7 @@ class Labelled:
         label = self.task.read(row[self.task.column], texts[0], where)
         if label is None:
             self.n_without += 1
+            self.first_without = self.first_without or where
             return
         held_out = row["split"] == "valid" or is_held_out(texts[:1] if self.task.by_passage else texts, self.share)
         yield Record(texts, label, where, held_out)
@@ -180,7 +183,7 @@ def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float
     _check(job, labelled, seen, row_count(source, "corpus"))
     if without := labelled.n_without:
         job.counts["texts_without_label"] = without
-        job.warn(f"{without:,} records have no {task.column}, and are left out")
+        job.warn(f"{without:,} records have no {task.column}, and are left out, first {labelled.first_without}")
     job.counts |= {"texts_train": labelled.n_train, "texts_held_out": labelled.n_held_out, "texts_test": splits["test"]}
     return labelled
 
