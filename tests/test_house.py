@@ -255,6 +255,7 @@ SMALL_FILES: dict[str, str] = {}
 
 LARGE_FILES = {
     "wordpipe/search/bm25.py": "BM25 over an inverted index: scores, feedback, suggestions and what explains a score",
+    "wordpipe/search/filters.py": "a condition on rows: what it may say, what is wrong with it, what would be right",
     "wordpipe/stages/search/query.py": "an opened index that answers: modes, feedback, what is not known, why a hit was found",
 }
 """File of more than 500 lines → its one idea, which parts of it would not tell."""

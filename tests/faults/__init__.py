@@ -26,5 +26,5 @@ def all_cases(world: "World") -> list["Case"]:
 
 GROUPS = (
     "crash", "storage", "limits", "signals", "streams", "texts", "search", "artifacts", "forged", "native", "security",
-    "determinism", "memory",
+    "determinism", "memory", "serving",
 )  # fmt: skip

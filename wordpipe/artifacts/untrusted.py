@@ -43,6 +43,7 @@ def parse_json(
     what: str = "not JSON",
     error: type[WordpipeError] = ArtifactError,
     hint: str | None = None,
+    once: bool = False,
 ) -> Any:
     """The value that JSON says.
 
@@ -52,12 +53,13 @@ def parse_json(
         what: the error's sentence.
         error: its class.
         hint: its next step.
+        once: refuse an object that has a name twice, of which the last value would count.
 
     Raises:
         WordpipeError: not JSON, not UTF-8, a number of thousands of digits, or nested more than 200 deep; of class `error`.
     """
     try:
-        value = json.loads(data)
+        value = json.loads(data, object_pairs_hook=_without_repeats if once else None)
         # counting costs nothing; few texts have so many brackets that they could be nested so
         brackets = data.count(b"[") + data.count(b"{") if isinstance(data, bytes) else data.count("[") + data.count("{")
         if brackets > _MAX_DEPTH:
@@ -69,11 +71,22 @@ def parse_json(
     return value
 
 
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(
+            f"the name {next(name for name in found if names.count(name) > 1)[:100]!r} twice in one object"
+        )
+    return found
+
+
 def parse_json_object(
-    data: bytes | str, where: str | Path, *, error: type[WordpipeError] = ArtifactError, hint: str | None = None
-) -> dict[str, Any]:
+    data: bytes | str, where: str | Path, *, error: type[WordpipeError] = ArtifactError, hint: str | None = None,
+    once: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """The same where an object has to stand. Raises WordpipeError of class `error`: see `parse_json`; another value."""
-    value = parse_json(data, where, error=error, hint=hint)
+    value = parse_json(data, where, error=error, hint=hint, once=once)
     if not isinstance(value, dict):
         raise error("not a JSON object", where=where, got=type(value).__name__, hint=hint)
     return value

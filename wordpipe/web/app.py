@@ -176,6 +176,7 @@ class Application:
     async def home(self, request: Request) -> Response:
         """The page. Where its address has several conditions, it is sent to the one that has them in one."""
         assert self._page is not None
+        Params(request)  # what cannot be read is refused
         given = request.query_params
         if len(conditions := given.getlist("where")) > 1:
             others = [(name, value) for name, value in given.multi_items() if name != "where"]

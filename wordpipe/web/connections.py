@@ -5,7 +5,14 @@ twice a second ends those; the guard ends slow bodies and slow answers.
 """
 
 import asyncio
+import errno
+import math
+import os
+import socket
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -19,6 +26,9 @@ _HEADER_SECONDS = 10.0  # that the headers of a request may take to come, from i
 _CLOSE_SECONDS = 5.0  # that a client has to read the rest of an answer when its connection is being closed
 _KEEP_ALIVE_S = 15  # that a connection may wait for its next request
 _MAX_HEADERS = 32 << 10  # bytes of a request's headers
+_NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_NO_MORE_S = 0.05  # to wait where not even a connection that is refused can be taken
+_SAID_S = 60.0  # between two lines of the log about that
 _TICKS = 5  # of uvicorn, 0.1 s each, between two looks
 
 
@@ -55,7 +65,10 @@ class _Connection(H11Protocol):
         try:
             super().data_received(data)
         except (h11.ProtocolError, UnicodeError, ValueError):
-            self.end("malformed")
+            if self._is_idle() and not self.transport.is_closing():
+                self.send_400_response("")
+            else:
+                self.end("malformed")
         if not self._is_idle():
             self.waits_since = None
 
@@ -69,6 +82,12 @@ class _Connection(H11Protocol):
         elif self.waits_since is not None and now - self.waits_since > _HEADER_SECONDS:
             self.end("slow headers")
 
+    def send_400_response(self, msg: str) -> None:
+        """Say, in our words, that this is no request, and close."""
+        self.metrics.cut["malformed"] += 1
+        self.transport.write(_written(Refused(400, "not a request that can be read", hint="see RFC 9112, HTTP/1.1")))
+        self.transport.close()
+
     def end(self, reason: str) -> None:
         """Close it now, whatever has not been sent."""
         self.metrics.cut[reason] += 1
@@ -81,9 +100,74 @@ class _Connection(H11Protocol):
 
 def _full() -> bytes:
     """The answer to one connection too many."""
-    reply = error_reply(Refused(503, "too many connections", hint="ask again"))
-    head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {reply.media_type}\r\nRetry-After: {RETRY_AFTER_S}\r\n"
-    return f"{head}Content-Length: {len(reply.body)}\r\nConnection: close\r\n\r\n".encode() + bytes(reply.body)
+    return _written(Refused(503, "too many connections", hint="ask again"))
+
+
+def _written(refused: Refused) -> bytes:
+    """An answer without a request, as it is sent."""
+    reply = error_reply(refused)
+    head = [f"HTTP/1.1 {refused.status} {HTTPStatus(refused.status).phrase}", f"Content-Type: {reply.media_type}"]
+    head += [f"Retry-After: {RETRY_AFTER_S}"] if refused.status == 503 else []
+    head += [f"Content-Length: {len(reply.body)}", "Connection: close", "", ""]
+    return "\r\n".join(head).encode() + bytes(reply.body)
+
+
+class ListeningSocket(socket.socket):
+    """A socket that listens, and keeps a descriptor in reserve for when there are no more.
+
+    asyncio tries to accept 2,048 times a second then, each with a traceback. Here the descriptor in reserve takes the
+    connection, which is told to come again.
+
+    Attributes:
+        report: takes a line, once a minute, that connections were refused.
+    """
+
+    report: Callable[[str], None] = staticmethod(lambda _: None)
+    _reserve = -1
+    _refused, _said_at = 0, -math.inf
+
+    def keep_reserve(self) -> None:
+        """Take the descriptor in reserve. Raises OSError: there is none."""
+        self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """A connection. Raises BlockingIOError: there is none, or it was refused, as the system has no more."""
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno not in _NO_MORE:
+                raise
+            self._refuse_one(error)
+            raise BlockingIOError from None
+
+    def close(self) -> None:
+        """Close it, and what is in reserve."""
+        self._release()
+        super().close()
+
+    def _release(self) -> None:
+        if self._reserve >= 0:
+            os.close(self._reserve)
+            self._reserve = -1
+
+    def _refuse_one(self, why: OSError) -> None:
+        self._release()
+        try:
+            one, _ = super().accept()
+            with one, suppress(OSError):
+                one.setblocking(False)
+                one.send(_full())
+        except OSError:
+            time.sleep(_NO_MORE_S)  # or this loop would do nothing but ask
+        with suppress(OSError):
+            self.keep_reserve()
+        self._refused += 1
+        if time.monotonic() - self._said_at > _SAID_S:
+            what = f"{self._refused:,} connection{'s were' if self._refused > 1 else ' was'} refused"
+            self._said_at, self._refused = time.monotonic(), 0
+            self.report(
+                f"{what}: {os.strerror(why.errno or 0).lower()}; raise the limit before it starts: ulimit -n 4096"
+            )
 
 
 class Listener(uvicorn.Server):

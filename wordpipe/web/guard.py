@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,6 +38,7 @@ _HEADERS = {
 _OPEN = ("/health",)  # asked without a token, by what watches the server; it says nothing of artifacts then
 _UNCOUNTED = ("/health", "/metrics")  # answered however many requests wait
 _BODY_SECONDS = 10.0  # that a body may take to come
+_THROWN_AWAY = 64 << 20  # bytes of a body that is too large, which are read so that its client sees the answer
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="wordpipe", Basic realm="wordpipe"'}
 _LOGGED_CHARS = 200  # of a path
 
@@ -80,7 +81,10 @@ class Guard:
             self._metrics.at_work -= 1
             self._metrics.add_request(self._route_of(scope["path"]), call.status, time.monotonic() - call.began)
             if self._log is not None:
-                self._log(call.line(log_queries=self._settings.log_queries))
+                try:
+                    self._log(call.line(log_queries=self._settings.log_queries))
+                except Exception:  # noqa: BLE001  (a log that cannot be written ends no request)
+                    self._metrics.lost_lines += 1
 
     async def _answer(self, call: "_Call", receive: Receive) -> None:
         try:
@@ -93,7 +97,11 @@ class Guard:
         except TimeoutError:
             most = f"{self._settings.timeout:g} s"
             await self._refuse(call, busy(503, f"the answer was not ready within {most}"))
-        except (asyncio.CancelledError, ClientGone):
+        except asyncio.CancelledError:
+            if self.draining and not call.started:  # its time to end is over
+                await self._send_error(call, busy(503, "the server is stopping"))
+            raise
+        except ClientGone:
             raise
         except Exception as error:  # noqa: BLE001  (a bug ends one request)
             self._report("".join(traceback.format_exception(error)))
@@ -117,6 +125,10 @@ class Guard:
         if (origin and not _same_origin(origin, host)) or (site in ("cross-site", "same-site") and not navigates):
             raise Refused(403, "asked by a page of another server", hint="open this server's own page")
         path = call.scope["path"]
+        try:
+            unquote_to_bytes(call.scope.get("raw_path") or b"").decode()
+        except UnicodeDecodeError:
+            raise Refused(400, "the path is not UTF-8", hint="see /openapi.json") from None
         authorised = self._token is None or is_token(call.header(b"authorization"), self._token)
         if not authorised and path not in _OPEN:
             raise Refused(401, "no token, or a wrong one", hint="send Authorization: Bearer TOKEN", headers=_CHALLENGE)
@@ -146,6 +158,8 @@ class Guard:
         too_large = Refused(413, f"the body is larger than {most:,} bytes", hint="send fewer texts at a time")
         length = call.header(b"content-length")
         if length.isascii() and length.isdecimal() and (len(length) > 15 or int(length) > most):
+            waits = call.header(b"expect").lower() == "100-continue"  # it has not begun to send
+            await _throw_away(receive, 0 if waits or len(length) > 15 or int(length) > _THROWN_AWAY else int(length))
             raise too_large
         parts, size = list[bytes](), 0
         try:
@@ -157,6 +171,7 @@ class Guard:
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > most:
+                        await _throw_away(receive, _THROWN_AWAY if message.get("more_body", False) else 0)
                         raise too_large
                     if not message.get("more_body", False):
                         return b"".join(parts)
@@ -225,6 +240,18 @@ class _Call:
         if log_queries:
             found["query"] = self.scope.get("query_string", b"").decode("latin-1")
         return json.dumps(found)
+
+
+async def _throw_away(receive: Receive, most: int) -> None:
+    """Read the rest of a body that is not wanted, up to so many bytes: a client that still sends sees no answer."""
+    size = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_BODY_SECONDS):
+            while size < most:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
 
 
 async def _nothing() -> Message:

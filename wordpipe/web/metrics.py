@@ -39,6 +39,7 @@ class Metrics:
         self.started = time.time()
         self.at_work = 0  # requests
         self.connections = 0
+        self.lost_lines = 0  # of the log, which could not be written
         self.cut: dict[str, int] = defaultdict(int)  # reason → connections that were closed
         self._requests: dict[tuple[str, int], int] = defaultdict(int)
         self._seconds: dict[str, _Histogram] = defaultdict(lambda: _Histogram(_SECONDS))
@@ -71,6 +72,7 @@ class Metrics:
         found.add("wordpipe_connections_cut_total", "counter", "Connections closed on a client.", [
             f'{{reason="{_label(reason)}"}} {count}' for reason, count in sorted(self.cut.items())
         ])  # fmt: skip
+        found.add("wordpipe_log_lines_lost_total", "counter", "Lines of the log not written.", [f" {self.lost_lines}"])
         served = artifacts.by_name.values()
         found.add("wordpipe_artifact_swaps_total", "counter", "New generations taken.", [
             f'{{artifact="{_label(one.name)}"}} {one.swaps}' for one in served

@@ -3,6 +3,8 @@
 from typing import Any
 
 from wordpipe import __version__
+from wordpipe.web.endpoints.models import MAX_CANDIDATES, MAX_PROMPTS, MAX_STOPS, MAX_TOKENS
+from wordpipe.web.endpoints.search import FACET_VALUES, MAX_ROOM
 from wordpipe.web.settings import ServeSettings
 
 Schema = dict[str, Any]
@@ -177,34 +179,39 @@ def _paths(settings: ServeSettings) -> list[tuple[Any, ...]]:
     index, where, least = ("index", _TEXT), ("where", _list(_TEXT)), ("min_score", _NUMBER)
     form = ("format", {"enum": ["lines", "json"], "default": "lines"})
     chosen = ("f", {**_TEXT, "description": 'chosen values of columns: [["lang", "de"], ["lang", "en"]]'})
-    texts = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": settings.max_texts}]}
-    one_or_more = {"anyOf": [_TEXT, _list(_TEXT)]}
-    completion = _object({"prompt": one_or_more}, {
-        "model": _TEXT, "max_tokens": _WHOLE, "temperature": _NUMBER, "top_p": _NUMBER, "n": _WHOLE, "seed": _WHOLE,
-        "stop": one_or_more, "stream": _FLAG, "stream_options": _object({}, {"include_usage": _FLAG}, closed=False),
+    said = {"type": "string", "minLength": 1, "maxLength": settings.max_chars, "pattern": r"\S"}
+    texts = {"anyOf": [said, {"type": "array", "items": said, "minItems": 1, "maxItems": settings.max_texts}]}
+    prompt = {"type": "string", "maxLength": settings.max_chars}
+    stop = {"type": "string", "minLength": 1}
+    dimensions = {"type": "integer", "minimum": 1}
+    completion = _object({"prompt": _one_or_more(prompt, MAX_PROMPTS)}, {
+        "model": _TEXT, "max_tokens": _between(1, MAX_TOKENS), "temperature": {"type": "number", "minimum": 0},
+        "top_p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}, "n": _between(1, MAX_PROMPTS), "seed": _WHOLE,
+        "stop": {"anyOf": [stop, {"type": "array", "items": stop, "maxItems": MAX_STOPS}]},
+        "stream": _FLAG, "stream_options": _object({}, {"include_usage": _FLAG}, closed=False),
     }, closed=False)  # fmt: skip
-    search = _object({"query": one_or_more}, {
-        "max_num_results": _WHOLE, "filters": _MAP, "ranking_options": _MAP, "rewrite_query": _FLAG,
+    search = _object({"query": _one_or_more(said, None)}, {
+        "max_num_results": _between(1, settings.max_k), "filters": _MAP, "ranking_options": _MAP, "rewrite_query": _FLAG,
     }, closed=False)  # fmt: skip
     options = [
         ("mode", {"enum": ["auto", "dense", "lexical", "hybrid"], "default": "auto"}),
-        ("weight", {"type": "number", "minimum": 0, "maximum": 1}), ("feedback", {"type": "integer", "minimum": 0}),
-        ("per_document", _FLAG), ("explain", _FLAG), ("passage", {"type": "integer", "minimum": 0}),
+        ("weight", {"type": "number", "minimum": 0, "maximum": 1}), ("feedback", _between(0, 1_000)),
+        ("per_document", _FLAG), ("explain", _FLAG), ("passage", _between(0, MAX_ROOM)),
     ]  # fmt: skip
     return [
         ("/search", "get", "The hits of a query.", "Result",
-         [("q", _TEXT, True), k, index, where, chosen, least, form, *options]),
+         [("q", said, True), k, index, where, chosen, least, form, *options]),
         ("/similar", "get", "The rows nearest to a row.", "Result",
-         [("row", _WHOLE), ("id", _TEXT), k, index, where, chosen, least, form]),
-        ("/neighbours", "get", "The words nearest to a word.", "Neighbours", [("word", _TEXT, True), k, ("words", _TEXT)]),
+         [("row", {"type": "integer", "minimum": 0}), ("id", _TEXT), k, index, where, chosen, least, form]),
+        ("/neighbours", "get", "The words nearest to a word.", "Neighbours", [("word", said, True), k, ("words", _TEXT)]),
         ("/facets", "get", "The fields of the rows, with counts of values.", "Facets",
-         [("q", _TEXT), index, where, chosen, ("values", _WHOLE)]),
+         [("q", _TEXT), index, where, chosen, ("values", _between(1, FACET_VALUES))]),
         ("/fill", "get", "Candidates for masked positions.", "Filled",
-         [("text", _TEXT, True), ("top_k", _WHOLE), ("model", _TEXT)]),
+         [("text", said, True), ("top_k", _between(1, MAX_CANDIDATES)), ("model", _TEXT)]),
         ("/predict", "get", "What a model says of a text.", "Predicted",
-         [("text", _TEXT, True), ("second", _TEXT), ("model", _TEXT)]),
+         [("text", said, True), ("second", _TEXT), ("model", _TEXT)]),
         ("/attention", "get", "Which tokens of a text attend to which.", "Attention",
-         [("text", _TEXT, True), ("second", _TEXT), ("model", _TEXT), ("kind", {"enum": ["encoder", "decoder", "cross"]}),
+         [("text", said, True), ("second", _TEXT), ("model", _TEXT), ("kind", {"enum": ["encoder", "decoder", "cross"]}),
           ("layer", {"type": "integer", "minimum": 1}), ("head", {"type": "integer", "minimum": 1})]),
         ("/map", "get", "The commonest words on a plane.", "WordMap",
          [("words", _TEXT), ("layout", {"enum": ["auto", "umap", "pca"], "default": "auto"})]),
@@ -217,14 +224,23 @@ def _paths(settings: ServeSettings) -> list[tuple[Any, ...]]:
         ("/v1/models/{name}", "get", "One of them.", "Model", [("name", _TEXT, True)]),
         ("/v1/embeddings", "post", "Vectors of texts.", "Embeddings", [],
          _object({"input": texts}, {
-             "model": _TEXT, "dimensions": _WHOLE, "encoding_format": {"enum": ["float", "base64"]}, "user": _TEXT,
+             "model": _TEXT, "dimensions": dimensions, "encoding_format": {"enum": ["float", "base64"]}, "user": _TEXT,
          }, closed=False)),
         ("/v1/vector_stores/{index}/search", "post", "The hits of a query.", "Found", [("index", _TEXT, True)], search),
         ("/v1/completions", "post", "Texts that go on with others.", "Completion", [], completion),
         ("/embed", "post", "Vectors of texts.", "Vectors", [("model", _TEXT)],
-         _object({"inputs": texts}, {"normalize": _FLAG, "truncate": _FLAG, "dimensions": _WHOLE}, closed=False)),
+         _object({"inputs": texts}, {"normalize": _FLAG, "truncate": _FLAG, "dimensions": dimensions}, closed=False)),
         ("/info", "get", "The encoder.", "Info", [("model", _TEXT)]),
     ]  # fmt: skip
+
+
+def _between(least: int, most: int) -> Schema:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+def _one_or_more(text: Schema, most: int | None) -> Schema:
+    several = {"type": "array", "items": text, "minItems": 1} | ({} if most is None else {"maxItems": most})
+    return {"anyOf": [text, several]}
 
 
 def _operation(

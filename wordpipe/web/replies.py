@@ -10,6 +10,7 @@ import math
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -186,13 +187,22 @@ class Params:
     """
 
     def __init__(self, request: Request) -> None:
-        self._given = request.query_params
+        self._given: dict[str, list[str]] = {}
+        for part in request.scope.get("query_string", b"").split(b"&"):
+            if part:
+                name, _, value = part.partition(b"=")
+                shown = _decoded(name, "the URL")
+                self._given.setdefault(shown, []).append(_decoded(value, shown[:60]))
         self._known: list[str] = []
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text; required where there is no default. Given twice, the last one counts."""
+        """A text; required where there is no default."""
         self._known.append(name)
-        found = self._given.get(name, default)
+        if len(given := self._given.get(name, [])) > 1:
+            raise ConfigError(
+                "the parameter comes more than once", where=name, got=f"{len(given)} times", expected="once"
+            )
+        found = given[0] if given else default
         if found is None:
             raise ConfigError(f"the parameter {name} is missing", where=name, hint=f"…?{name}=…")
         return found
@@ -204,7 +214,7 @@ class Params:
     def every(self, name: str) -> list[str]:
         """All texts of a parameter that may be repeated."""
         self._known.append(name)
-        return [text for text in self._given.getlist(name) if text]
+        return [text for text in self._given.get(name, []) if text]
 
     def whole(self, name: str, default: int | None, low: int, high: int) -> int | None:
         """A whole number from `low` to `high`; the default where it is not given."""
@@ -237,6 +247,18 @@ class Params:
             raise ConfigError("unknown parameter", where="the URL", got=repr(unknown[0][:60]), expected=expected)
 
 
+def _decoded(part: bytes, where: str) -> str:
+    """A name or a value of a URL. Raises ConfigError: not UTF-8, or with a NUL."""
+    try:
+        text = unquote_to_bytes(part.replace(b"+", b" ")).decode()
+    except UnicodeDecodeError:
+        got, expected = repr(part[:60].decode("latin-1")), "UTF-8, percent-encoded"
+        raise ConfigError("not a text", where=where, got=got, expected=expected) from None
+    if "\0" in text:
+        raise ConfigError("a text with a NUL", where=where, hint="leave it out")
+    return text
+
+
 N = TypeVar("N", int, float)
 
 
@@ -259,8 +281,30 @@ def bounded(name: str, value: int, low: int, high: int) -> int:
 
 
 async def json_body(request: Request) -> dict[str, Any]:
-    """The JSON object in a request's body. Raises ConfigError: there is none."""
-    return parse_json_object(await request.body(), _BODY, error=ConfigError, hint="send a JSON object")
+    """The JSON object in a request's body. Raises ConfigError: there is none, a name or a text in it cannot be read."""
+    found = parse_json_object(await request.body(), _BODY, error=ConfigError, hint="send a JSON object", once=True)
+    for name, value in found.items():
+        _refuse_unreadable(name, _BODY)
+        _refuse_unreadable(value, name[:60])
+    return found
+
+
+def _refuse_unreadable(value: Any, where: str) -> None:
+    """Refuse texts with half a letter of UTF-16, or a NUL. Raises ConfigError: names the field."""
+    if isinstance(value, str):
+        try:
+            got = "a NUL" if b"\0" in value.encode() else None
+        except UnicodeEncodeError:
+            got = "half of a pair of surrogates"
+        if got is not None:
+            raise ConfigError("not a text", where=where, got=got, expected="letters that UTF-8 has")
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            _refuse_unreadable(name, where)
+            _refuse_unreadable(one, where)
+    elif isinstance(value, list):
+        for number, one in enumerate(value, start=1):
+            _refuse_unreadable(one, f"{where}, item {number:,}" if isinstance(one, str) else where)
 
 
 def field(body: Mapping[str, Any], name: str, kind: type[T], default: T | None = None, *, needed: bool = False) -> Any:

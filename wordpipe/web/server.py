@@ -3,12 +3,14 @@
 import asyncio
 import errno
 import os
+import resource
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from wordpipe.artifacts import read_regular_file
 from wordpipe.errors import ConfigError, StorageError, WordpipeError
@@ -16,9 +18,14 @@ from wordpipe.runtime import stop_signal
 from wordpipe.stages import PathLike, public
 from wordpipe.web.settings import LOCAL_HOSTS, ServeSettings
 
+if TYPE_CHECKING:
+    from wordpipe.web.connections import ListeningSocket
+
 _MIN_TOKEN = 16  # characters
 _MAX_TOKEN = 4_096  # bytes of its file
 _BACKLOG = 512
+_SPARE_FILES = 32  # for what is opened for a moment, and for connections that are told to come again
+_FEWEST = 8  # connections of a server
 _INSTALL = "pip install 'wordpipe[serve]'"
 
 Report = Callable[[str], None]
@@ -43,33 +50,64 @@ class Server:
     ) -> None:
         token = None if settings.token_file is None else read_token(settings.token_file)
         need_libraries()
-        from wordpipe.web.app import Application, found_page
-        from wordpipe.web.connections import Listener
         from wordpipe.web.metrics import Metrics
         from wordpipe.web.served import ServedArtifacts
 
-        self._socket = listening_socket(settings.host, settings.port)
+        def said(line: str) -> None:
+            with suppress(Exception):  # a log that cannot be written ends no server
+                report(line)
+
+        self._failure: BaseException | None = None
+        self._socket, self.artifacts = listening_socket(settings.host, settings.port), ServedArtifacts({})
         try:
-            metrics = Metrics()
-            self.artifacts = ServedArtifacts.open(artifacts, verify=verify, report=report, on_batch=metrics.add_batch)
+            metrics, before = Metrics(), _open_files()
+            self.artifacts = ServedArtifacts.open(artifacts, verify=verify, report=said, on_batch=metrics.add_batch)
+            n_connections = fitting_connections(settings.max_connections, before, said)
+            self._socket.report = said
+            self._begin(settings, metrics, n_connections, token, said, log)
+        except OSError as error:
+            self._give_up()
+            got = error.strerror or str(error)
+            raise StorageError("the server cannot start", where=error.filename, got=got) from error
         except BaseException:
-            self._socket.close()
+            self._give_up()
             raise
+
+    def _give_up(self) -> None:
+        self._socket.close()
+        self.artifacts.close()
+
+    def _begin(
+        self, settings: ServeSettings, metrics: Any, n_connections: int, token: bytes | None, report: Report,
+        log: Report | None,
+    ) -> None:  # fmt: skip
+        """Answer from now on, in a thread. Raises StorageError: it cannot."""
+        from wordpipe.web.app import Application, found_page
+        from wordpipe.web.connections import Listener
+
         self._app = Application(
             self.artifacts, settings, metrics, token=token, log=log, report=report, page=found_page()
         )
         self._begun, self._settings = threading.Event(), settings
         self._listener = Listener(
-            self._app, metrics, max_connections=settings.max_connections, drain=settings.drain, begun=self._begun.set
+            self._app, metrics, max_connections=n_connections, drain=settings.drain, begun=self._begun.set
         )
         self.url = url_of_socket(self._socket, settings.host)
         self._thread = threading.Thread(target=self._run, name="wordpipe-serve", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise StorageError("the server cannot start", got=str(error)) from None
         while not self._begun.wait(0.05) and self._thread.is_alive():
             pass
+        if not self._begun.is_set():
+            raise StorageError("the server cannot start", got=_why(self._failure)) from self._failure
 
     def _run(self) -> None:
-        asyncio.run(self._listener.serve(sockets=[self._socket]))
+        try:
+            asyncio.run(self._listener.serve(sockets=[self._socket]))
+        except BaseException as error:  # noqa: BLE001  (said by who waits for it: a thread would end in silence)
+            self._failure = error
 
     def __enter__(self) -> Self:
         return self
@@ -81,12 +119,19 @@ class Server:
         return f"<{'server at' if self._thread.is_alive() else 'closed server of'} {self.url}>"
 
     def wait(self) -> None:
-        """Answer until a stop signal comes, then let what has begun end. Raises Stopped: by that signal."""
+        """Answer until a stop signal comes, then let what has begun end.
+
+        Raises:
+            Stopped: by that signal.
+            StorageError: it has ended without one.
+        """
         with stop_signal() as flag:
             while flag.signum is None and self._thread.is_alive():
                 self._thread.join(0.2)
             self.close()
         flag.raise_if_set()
+        if self._failure is not None:
+            raise StorageError("the server has ended by itself", got=_why(self._failure)) from self._failure
 
     def close(self) -> None:
         """Take no more requests, let those at work end, and release the artifacts."""
@@ -143,7 +188,8 @@ def serve(
 def need_libraries() -> None:
     """Refuse to go on without starlette and uvicorn. Raises ConfigError: names the extra."""
     try:
-        import starlette  # noqa: F401
+        import h11  # noqa: F401
+        import starlette.applications  # noqa: F401  (with anyio)
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise ConfigError("a library of the server is not installed", got=error.name, hint=_INSTALL) from None
@@ -164,31 +210,74 @@ def read_token(path: Path) -> bytes:
         raise ConfigError("the token cannot be read", where=path, got=got, hint=hint) from None
     if mode & 0o007:
         raise ConfigError("everyone may read the token", where=path, hint=f"chmod 600 {path}")
-    if len(token) < _MIN_TOKEN or not token.isascii() or len(token.split()) != 1:
+    if len(token) < _MIN_TOKEN or any(not 0x20 < sign < 0x7F for sign in token):
         expected = f"one word of at least {_MIN_TOKEN} ASCII characters"
         raise ConfigError("not a token", where=path, got=f"{len(token)} bytes", expected=expected, hint=hint)
     return token
 
 
-def listening_socket(host: str, port: int) -> socket.socket:
+def _why(error: BaseException | None) -> str:
+    return "it ended before it listened" if error is None else f"{type(error).__name__}: {error}"
+
+
+def _open_files() -> int:
+    """How many descriptors this process has open; 0 where the system does not say."""
+    try:
+        return len(os.listdir("/dev/fd"))  # noqa: PTH208
+    except OSError:
+        return 0
+
+
+def fitting_connections(wanted: int, before: int, report: Report) -> int:
+    """So many connections as the descriptors of this process leave, which is said where they are fewer than wanted.
+
+    Args:
+        wanted: connections.
+        before: descriptors that were open before the artifacts were: for a generation that takes another one's place there
+            must be as many again as these have.
+        report: takes a line.
+
+    Raises:
+        StorageError: there is no room for a server.
+    """
+    most, now = resource.getrlimit(resource.RLIMIT_NOFILE)[0], _open_files()
+    if most == resource.RLIM_INFINITY:
+        return wanted
+    room = most - now - max(0, now - before) - _SPARE_FILES
+    if room < _FEWEST:
+        hint = f"ulimit -n {max(1024, 2 * (now + _SPARE_FILES))}, then start it again"
+        raise StorageError(
+            "too few files may be open", where="ulimit -n", got=f"{most:,}, of which {now:,} are", hint=hint
+        )
+    if room < wanted:
+        report(
+            f"{room:,} connections in place of {wanted:,}: {most:,} files may be open; for more: ulimit -n {2 * wanted:,}"
+        )
+    return min(wanted, room)
+
+
+def listening_socket(host: str, port: int) -> "ListeningSocket":
     """A socket that listens.
 
     Raises:
         StorageError: the port is taken, or this user may not listen there.
         ConfigError: the host is no address of this machine.
     """
+    from wordpipe.web.connections import ListeningSocket
+
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:
         got = getattr(error, "strerror", None)
         raise ConfigError(
             "no such address", where=f"host {host}", got=got, hint="--host 0.0.0.0 is all of them"
         ) from None
-    made = socket.socket(family, kind, protocol)
+    made = ListeningSocket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # or the port would be taken for a minute after a stop
     try:
         made.bind(address)
         made.listen(_BACKLOG)
+        made.keep_reserve()
     except OSError as error:
         made.close()
         raise _not_listening(error, host, port) from None

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ _IDS = (
     "token ids are not taken, as the vocabulary is another: send texts (LangChain's OpenAIEmbeddings does with "
     "check_embedding_ctx_length=False)"
 )
+_NAMED = 20  # inputs without a vector
 _TEI_KINDS = {413: "Validation", 422: "Validation", 424: "Backend", 429: "Overloaded", 503: "Unhealthy"}
 
 
@@ -45,9 +46,9 @@ class EmbeddingsApi:
         form = field(body, "encoding_format", str, "float")
         if form not in ("float", "base64"):
             raise ConfigError("no such format", where="encoding_format", got=repr(form[:60]), expected="float, base64")
-        served = self._artifacts.pick(field(body, "model", str), "embed")
+        Params(request)
+        served, dimensions = self._artifacts.pick(field(body, "model", str), "embed"), field(body, "dimensions", int)
         with served.lease() as generation:
-            dimensions = self._dimensions(body, generation)
             rows, n_tokens = await _encoded(served, generation, texts, dimensions, as_base64=form == "base64")
         data = ",".join(
             f'{{"object":"embedding","index":{number},"embedding":{row}}}' for number, row in enumerate(rows)
@@ -71,9 +72,10 @@ class EmbeddingsApi:
                     "there are no prompts here", where="prompt_name", hint="put the prompt before the text"
                 )
             field(body, "truncate", bool)  # a long text is read as `wordpipe embed` reads it, whatever this says
-            served = self._artifacts.pick(request.query_params.get("model"), "embed")
+            params = Params(request)
+            served, dimensions = self._artifacts.pick(params.optional("model"), "embed"), field(body, "dimensions", int)
+            params.end()
             with served.lease() as generation:
-                dimensions = self._dimensions(body, generation)
                 rows, _ = await _encoded(served, generation, texts, dimensions, as_base64=False)
         except (WordpipeError, Refused) as error:
             return _tei_error(error)
@@ -84,13 +86,18 @@ class EmbeddingsApi:
         params = Params(request)
         served = self._artifacts.pick(params.optional("model"), "embed")
         params.end()
-        with served.lease() as generation:
+
+        def answer(items: Sequence[None]) -> list[tuple[str, int]]:  # it may have to be read
             encoder: Any = generation.opened.encoder  # type: ignore[attr-defined]
+            return [(encoder.pooling, encoder.dim)] * len(items)
+
+        with served.lease() as generation:
+            pooling, dim = await served.ask(generation, answer, None, key="info")
             about = {
                 "model_id": served.name,
                 "model_sha": generation.digest,
                 "model_dtype": "float32",
-                "model_type": {"embedding": {"pooling": encoder.pooling}},
+                "model_type": {"embedding": {"pooling": pooling}},
                 "max_concurrent_requests": self._settings.max_waiting,
                 "max_input_length": self._settings.max_chars,
                 "max_batch_tokens": self._settings.max_texts * self._settings.max_chars,
@@ -98,7 +105,7 @@ class EmbeddingsApi:
                 "auto_truncate": True,
                 "tokenization_workers": 1,
                 "version": __version__,
-                "dim": encoder.dim,
+                "dim": dim,
             }
         return json_reply(about)
 
@@ -120,34 +127,50 @@ class EmbeddingsApi:
             bounded("characters of a text", len(text), 1, self._settings.max_chars)
         return texts
 
-    def _dimensions(self, body: Mapping[str, Any], generation: Generation) -> int:
-        dim: int = generation.opened.dim
-        found: int = bounded("dimensions", field(body, "dimensions", int, dim), 1, dim)
-        return found
-
 
 async def _encoded(
-    served: Served, generation: Generation, texts: list[str], dimensions: int, *, as_base64: bool
+    served: Served, generation: Generation, texts: list[str], dimensions: int | None, *, as_base64: bool
 ) -> tuple[list[str], int]:
-    """The vector of each text as JSON, a list of numbers or base64 of little-endian float32; and how many tokens were read."""
+    """The vector of each text as JSON, a list of numbers or base64 of little-endian float32; and how many tokens were read.
 
-    def answer(items: Sequence[list[str]]) -> list[tuple[list[str], int]]:
+    Raises:
+        Refused: 422, texts have no vector, with their numbers: zeros would be taken for one.
+        ConfigError: no such number of dimensions.
+    """
+
+    def answer(items: Sequence[list[str]]) -> list[tuple[list[str], int, list[int]]]:
         encoder: Any = generation.opened.encoder  # type: ignore[attr-defined]
         # half letters have no UTF-8
         printed = [text.encode("utf-8", "replace").decode() for item in items for text in item]
+        if dimensions is not None:
+            bounded("dimensions", dimensions, 1, encoder.dim)
         vectors_ND: Floats = encoder.encode(printed).vectors  # of a text without a vector zeros
         check_finite(vectors_ND, printed, "encoder", "train it again")
-        if dimensions < vectors_ND.shape[1]:
+        if dimensions is not None and dimensions < vectors_ND.shape[1]:
             vectors_ND = shortened(vectors_ND, dimensions)
+        empty_N = np.logical_not(vectors_ND.any(axis=1))
         rows = [_as_base64(row) if as_base64 else json.dumps(row.tolist()) for row in vectors_ND]
         lengths_N = encoder.lengths(printed)
         ends = np.cumsum([len(item) for item in items]).tolist()
         parts = [slice(end - len(item), end) for item, end in zip(items, ends, strict=True)]
-        return [(rows[part], int(lengths_N[part].sum())) for part in parts]
+        return [
+            (rows[part], int(lengths_N[part].sum()), (np.flatnonzero(empty_N[part]) + 1).tolist()) for part in parts
+        ]
 
     key = ("embed", dimensions, as_base64)
-    found: tuple[list[str], int] = await served.ask(generation, answer, texts, key=key, weight=len(texts))
-    return found
+    rows, n_tokens, without = await served.ask(generation, answer, texts, key=key, weight=len(texts))
+    if without:
+        raise _no_vector(texts, without)
+    return rows, n_tokens
+
+
+def _no_vector(texts: Sequence[str], without: Sequence[int]) -> Refused:
+    """The refusal of texts without a vector, by their numbers, from 1."""
+    if len(texts) == 1:
+        return Refused(422, "the text has no vector: none of its words is known", hint="ask with other words")
+    some = ", ".join(f"{number:,}" for number in without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
+    what = f"{len(without):,} of {len(texts):,} texts have no vector, as none of their words is known: input {some}"
+    return Refused(422, f"{what} (counted from 1)", hint="send the others again without them")
 
 
 def shortened(vectors_ND: Floats, dimensions: int) -> Floats:

@@ -18,10 +18,10 @@ from wordpipe.web.replies import EventReply, Params, bounded, busy, field, json_
 from wordpipe.web.served import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 
-_MAX_CANDIDATES = 100  # of a mask
-_MAX_TOKENS = 4_096  # of a completion
-_MAX_PROMPTS = 32  # and completions of each
-_MAX_STOPS = 16
+MAX_CANDIDATES = 100  # of a mask
+MAX_TOKENS = 4_096  # of a completion
+MAX_PROMPTS = 32  # and completions of each
+MAX_STOPS = 16
 _OF_CHANCE = ("temperature", "top_p")
 _NOT_OURS = ("echo", "logprobs", "suffix", "best_of", "logit_bias", "presence_penalty", "frequency_penalty")
 _LEFT_TO_SAY = 0.95  # of the seconds of a request: a stream then says that it ends, before the guard cuts it
@@ -46,7 +46,7 @@ class ModelsApi:
         """The candidates for the masked positions of a text, as `wordpipe fill --json` has them."""
         params = Params(request)
         text, served = self._text(params.text("text")), self._artifacts.pick(params.optional("model"), "fill")
-        top_k = params.whole("top_k", 5, 1, _MAX_CANDIDATES) or 1
+        top_k = params.whole("top_k", 5, 1, MAX_CANDIDATES) or 1
         params.end()
 
         def answer(items: Sequence[str]) -> list[dict[str, Any]]:
@@ -79,6 +79,7 @@ class ModelsApi:
 
         With `stream` they come as server-sent events while they are written.
         """
+        Params(request)
         body = await json_body(request)
         prompts, settings, n = self._asked(body)
         served = self._artifacts.pick(field(body, "model", str), "complete")
@@ -135,21 +136,21 @@ class ModelsApi:
         prompts = [given] if isinstance(given, str) else given
         if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) for one in prompts):
             raise ConfigError("not a text, nor a list of texts", where="prompt", hint=TEXTS_NOT_IDS)
-        bounded("prompt", len(prompts), 1, _MAX_PROMPTS)
+        bounded("prompt", len(prompts), 1, MAX_PROMPTS)
         for prompt in prompts:
             bounded("characters of a prompt", len(prompt), 0, self._settings.max_chars)
-        n = bounded("n", field(body, "n", int, 1), 1, _MAX_PROMPTS)
+        n = bounded("n", field(body, "n", int, 1), 1, MAX_PROMPTS)
         stop = body.get("stop") or []
         stops = [stop] if isinstance(stop, str) else stop
         if (
             not isinstance(stops, list)
             or not all(isinstance(one, str) and one for one in stops)
-            or len(stops) > _MAX_STOPS
+            or len(stops) > MAX_STOPS
         ):
-            raise ConfigError("not a text, nor a list of texts", where="stop", expected=f"at most {_MAX_STOPS}")
+            raise ConfigError("not a text, nor a list of texts", where="stop", expected=f"at most {MAX_STOPS}")
         values: dict[str, Any] = {name: field(body, name, float) for name in _OF_CHANCE if body.get(name) is not None}
         if body.get("max_tokens") is not None:
-            values["max_tokens"] = bounded("max_tokens", field(body, "max_tokens", int), 1, _MAX_TOKENS)
+            values["max_tokens"] = bounded("max_tokens", field(body, "max_tokens", int), 1, MAX_TOKENS)
         seed = field(body, "seed", int)
         values["seed"] = secrets.randbits(31) if seed is None else seed % (1 << 32)
         return prompts, GenerateSettings.make({"stop": tuple(stops), **values}), n

@@ -21,8 +21,8 @@ FORMATS = ("lines", "json")
 _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
 _MARKED_WORDS = 5
 _MAX_EXPLAINED = 100  # hits
-_MAX_ROOM = 5_000  # characters of a passage
-_FACET_VALUES = 1_000
+MAX_ROOM = 5_000  # characters of a passage
+FACET_VALUES = 1_000
 MAX_CONDITION = 10_000  # characters
 
 
@@ -44,7 +44,7 @@ class SearchApi:
         text, k = self._text(params.text("q")), self._k(params)
         served = self._artifacts.pick(params.optional("index"), "search")
         options, chosen = query_options(params), chosen_values(params.optional("f"))
-        form, room = params.choice("format", *FORMATS), params.whole("passage", 0, 0, _MAX_ROOM) or 0
+        form, room = params.choice("format", *FORMATS), params.whole("passage", 0, 0, MAX_ROOM) or 0
         params.end()
         if options.explain:  # 10 ms a hit
             bounded("k with explain", k, 1, _MAX_EXPLAINED)
@@ -107,7 +107,7 @@ class SearchApi:
         params = Params(request)
         served = self._artifacts.pick(params.optional("index"), "search")
         where, chosen = joined_conditions(params.every("where")), chosen_values(params.optional("f"))
-        question, values = params.optional("q"), params.whole("values", 20, 1, _FACET_VALUES) or 1
+        question, values = params.optional("q"), params.whole("values", 20, 1, FACET_VALUES) or 1
         params.end()
         question = self._text(question) if question and question.strip() else None
 

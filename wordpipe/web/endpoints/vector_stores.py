@@ -17,7 +17,7 @@ from wordpipe.artifacts import read_schema, visible_columns
 from wordpipe.errors import ConfigError
 from wordpipe.stages import OpenArtifact, OpenIndex, QueryOptions
 from wordpipe.web.endpoints.search import ask, checked_text
-from wordpipe.web.replies import bounded, field, json_body, json_reply, to_json
+from wordpipe.web.replies import Params, bounded, field, json_body, json_reply, to_json
 from wordpipe.web.served import ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 
@@ -40,6 +40,7 @@ class VectorStoresApi:
 
     async def search(self, request: Request) -> Response:
         """The hits of a query, as clients of OpenAI read them."""
+        Params(request)
         body = await json_body(request)
         served = self._artifacts.pick(request.path_params["index"], "search")
         text = self._query(body)
