@@ -11,6 +11,7 @@ import wordpipe
 from tests.support.canaries import lay_canaries, ran
 from tests.support.shard_work import NumberShards
 from wordpipe.engines import EngineOptions, ShardProgress, open_engine
+from wordpipe.errors import ConfigError
 from wordpipe.lazy import import_path
 from wordpipe.runtime import quiet
 
@@ -66,3 +67,35 @@ def test_a_path_without_the_working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert import_path() == [str(tmp_path), str(link), "/elsewhere/a.zip"]
+
+
+def test_an_address_where_nobody_listens_is_refused_at_once(capfd):
+    pytest.importorskip("ray")
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "[::1]:1", "127.0.0.1:99999"):
+        with (
+            pytest.raises(ConfigError, match="no Ray cluster answers") as caught,
+            open_engine(EngineOptions("ray", address=address), quiet),
+        ):
+            pass
+        assert (caught.value.exit_code, address in str(caught.value.where)) == (2, True)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_a_ray_of_ones_own_imports_nothing_listens_on_the_loopback_and_leaves_nothing(tmp_path):
+    """A process of its own, as a Ray that is at work already would be used here."""
+    pytest.importorskip("ray")
+    (tmp_path / "t").mkdir()
+    lay_canaries(tmp_path / "t", tmp_path / "log")
+    script = (
+        "import sys; sys.path[:0] = [sys.argv[1]]\n"
+        "from pathlib import Path\n"
+        "from tests.support.ray_alone import main\n"
+        "main(Path(sys.argv[2]))\n"
+    )
+    before = {*Path("/tmp/ray").glob("session_2*")}
+    done = subprocess.run([sys.executable, "-P", "-c", script, str(ROOT), str(tmp_path)], cwd=tmp_path / "t",
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert (done.returncode, done.stdout, ran(tmp_path / "log")) == (0, "on the loopback alone\n", []), done.stderr
+    assert sorted(path.name for path in tmp_path.glob("[0-9].txt")) == ["0.txt", "1.txt", "2.txt"]
+    assert {*Path("/tmp/ray").glob("session_2*")} <= before

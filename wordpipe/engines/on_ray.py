@@ -6,14 +6,20 @@ met, if it met one. Ray's own retries are off, as they would be silent.
 """
 
 import os
+import re
+import shutil
 import signal
+import site
+import socket
+import sysconfig
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from wordpipe.engines.work import TRIES, ShardProgress, ShardWork, error_of_parts, parts_of
@@ -181,22 +187,37 @@ def ray_engine(address: str | None, workers: int | None, report: Report) -> Iter
         yield RayEngine(workers)
         return
     with _quiet_prints():
-        _start(ray, address, workers, report)
+        session: Path | None = None
         try:
+            session = _start(ray, address, workers, report)
             yield RayEngine(workers)
+        except ray.exceptions.RayError as error:
+            hint = "`ray status` says whether the cluster runs; `ray logs` has what it wrote last"
+            raise PeerError("the Ray cluster failed", got=type(error).__name__, hint=hint) from None
         finally:
+            session = session or (_marked_session() if address is None else None)  # stopped while it started
             ray.shutdown()
+            if session is not None:
+                _remove_session(session)
 
 
-def _start(ray: Any, address: str | None, workers: int | None, report: Report) -> None:
+def _start(ray: Any, address: str | None, workers: int | None, report: Report) -> Path | None:
+    """Connect, or start a cluster here; the folder of one that was started. Raises ConfigError: see `ray_engine`."""
     own: dict[str, Any] = {}
     if address is None:
-        own = {"num_cpus": workers or cpu_count(), "include_dashboard": False}
+        own = {"num_cpus": workers or cpu_count(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         report(Progress("note", note="starting Ray on this machine"))
+    elif found := _HOST_AND_PORT.fullmatch(address):
+        _refuse_silent(address, found[1].strip("[]"), int(found[2]))
     before = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", namespace="wordpipe", **own)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+        with _alone() if address is None else nullcontext():
+            ray.init(
+                address=address or "local", log_to_driver=False, logging_level="ERROR", namespace="wordpipe",
+                job_config=_job_config(), **own,
+            )  # fmt: skip
+        return _marked_session() if address is None else None
+    except Exception as error:  # noqa: BLE001  (Ray raises bare ones, too)
         said = str(error).strip().partition("\n")[0]
         if address is None:
             raise ConfigError("Ray cannot be started here", where="--engine", got=said) from None
@@ -205,6 +226,74 @@ def _start(ray: Any, address: str | None, workers: int | None, report: Report) -
     finally:
         if threading.current_thread() is threading.main_thread():  # Ray would end the process without a word
             signal.signal(signal.SIGTERM, before)
+
+
+_HOST_AND_PORT = re.compile(r"(?:ray://)?([^/:\s]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
+_ANSWER_S = 10.0  # that a cluster may take to take a connection
+_MARK = "of-wordpipe"  # in the folder of a session that we have started
+
+
+def _refuse_silent(address: str, host: str, port: int) -> None:
+    """Refuse an address where nobody listens: Ray would try for minutes. Raises ConfigError."""
+    try:
+        socket.create_connection((host, port), _ANSWER_S).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        hint = "`ray status` says whether a cluster runs; `ray start --head` starts one"
+        said = getattr(error, "strerror", None) or str(error)
+        what, where = "no Ray cluster answers", f"--address {address}"
+        raise ConfigError(what, where=where, got=said.lower(), hint=hint) from None
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """A start of a cluster that listens on the loopback alone, and whose processes import nothing of the working folder."""
+    constants: Any = import_module("ray._private.ray_constants")
+    names = {
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "PYTHONSAFEPATH": "1",
+    }  # without clusters, every address is the loopback
+    before, had = {name: os.environ.get(name) for name in names}, constants.ENABLE_RAY_CLUSTER
+    os.environ.update(names)
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = had
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _job_config() -> Any:
+    """What the processes of a job import from: Ray would add the working folder, where the texts of others may lie."""
+    config = import_module("ray.job_config").JobConfig()
+    config._runtime_env_has_working_dir = lambda: True  # in which case it adds none
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    if root not in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}:
+        config._py_driver_sys_path.append(root)  # where this process has found wordpipe
+    return config
+
+
+def _marked_session() -> Path | None:
+    """The folder of the cluster that was just started, marked as ours; those that killed runs of ours left are removed."""
+    node = import_module("ray._private.worker")._global_node
+    if node is None:
+        return None
+    session = Path(node.get_session_dir_path())
+    with suppress(OSError):
+        (session / _MARK).touch()
+        for other in session.parent.glob(f"session_*/{_MARK}"):
+            pid = other.parent.name.rpartition("_")[2]  # of the process that started it
+            if other.parent != session and pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+                _remove_session(other.parent)
+    return session
+
+
+def _remove_session(session: Path) -> None:
+    shutil.rmtree(session, ignore_errors=True)
+    latest = session.parent / "session_latest"
+    with suppress(OSError):
+        if latest.is_symlink() and not latest.exists():
+            latest.unlink()
 
 
 @contextmanager
