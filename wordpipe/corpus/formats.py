@@ -30,6 +30,9 @@ _LINES = 10  # looked at
 _HEAD_BYTES = 1 << 16  # of a source that has as many the last line may be cut
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _BOM = "\ufeff"
+_SAID = re.compile(
+    rb'(?:\xef\xbb\xbf)?"?sep=(?:\\t|[^\w\s"]|\t)"?[ \t]*[\r\n]', re.IGNORECASE
+)  # a table that says what parts its cells
 _SQUAD = re.compile(r'\s*\{.*"data"\s*:\s*\[.*"paragraphs"\s*:', re.DOTALL)
 _RECORD_LINE, _RECORD_BLOCK = re.compile(rb"\n"), re.compile(rb"\n\r?\n")  # what a line, and what a block, ends with
 OnBytes = Callable[[int], object]
@@ -74,6 +77,8 @@ def looks_like(first: bytes, settings: IngestSettings) -> Format:
     lines = _first_lines(first)
     if _SQUAD.match(first[:_HEAD_BYTES].decode(errors="replace").removeprefix(_BOM)):
         return "squad"
+    if _SAID.match(first):
+        return "csv"
     good = sum(map(_is_object, lines))
     if lines and (good == len(lines) or (settings.bad_records == "skip" and 2 * good > len(lines))):
         return "jsonl"
@@ -173,7 +178,7 @@ def _pieces(source: Source, settings: IngestSettings, least_bytes: int, on_bytes
         first = next(read_blocks(file, source.name, lambda _: None), b"")
         form = form_of(first, source, settings, Ledger())
     start, line = 0, 1
-    if unreadable(first, source, settings) is not None:  # its reader says so, once
+    if _SAID.match(first) or unreadable(first, source, settings) is not None:  # its reader says so, once
         yield source
         return
     if source.bytes >= 2 * least_bytes and (end := _end_of_record(form, settings)) is not None:

@@ -29,6 +29,9 @@ from wordpipe.corpus.tables import memory_records, parquet_records
 from wordpipe.errors import InputError
 
 _JSON = json.JSONDecoder(object_pairs_hook=without_repeats)
+_SAID_DELIMITER = re.compile(
+    r'"?sep=(\\t|[^\w\s"]|\t)"?[ \t]*\n?\Z', re.IGNORECASE
+)  # a first line that Excel reads and writes
 _LINE_FACTOR = 4  # a line of JSON may be this much longer than its text: escapes, other fields
 
 
@@ -385,17 +388,24 @@ def tsv_records(
 
 
 def _tsv_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
-    return ((number, line.rstrip("\n").split("\t")) for number, line in lines if not line.isspace())
+    delimiter = "\t"
+    for place, (number, line) in enumerate(lines):
+        if place == 0 and (said := _SAID_DELIMITER.match(line)) is not None:
+            delimiter = said[1].replace("\\t", "\t")
+        elif not line.isspace():
+            yield number, line.rstrip("\n").split(delimiter)
 
 
 def _csv_rows(lines: Iterable[tuple[int, str]], fields: Fields, longest: int) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of each row that is not blank; after bad quotes it goes on with the next line."""
     all_texts = (line for _, line in lines)
-    header = next(all_texts, "")
-    delimiter, texts = csv_delimiter(header), chain([header], all_texts)
+    header, before = next(all_texts, ""), 0
+    if (said := _SAID_DELIMITER.match(header)) is not None:
+        header, before = next(all_texts, ""), 1
+    delimiter = csv_delimiter(header) if said is None else said[1].replace("\\t", "\t")
+    texts = chain([header], all_texts)
     # the csv module has one bound for the whole process, 128 KiB unless raised
     csv.field_size_limit(max(csv.field_size_limit(), longest))
-    before = 0
     rows = csv.reader(texts, delimiter=delimiter, strict=True)
     while True:
         line = before + rows.line_num + 1
