@@ -71,13 +71,26 @@ def automatic(_: Progress) -> None:
 class Stopped(BaseException):
     """The user asked to stop; what could be saved has been saved. Carries the signal number.
 
-    It is a request and no error, so no `except Exception` of a library that is at work just then swallows it.
+    It is a request and no error, so no `except Exception` of a library that is at work just then swallows it. By SIGINT it is
+    a `KeyboardInterrupt` too, as programs and notebooks expect it of Ctrl-C.
     """
+
+    def __new__(cls, signum: int, saved: str | None = None) -> "Stopped":
+        """The class that the signal asks for."""
+        return super().__new__(_StoppedByKey if cls is Stopped and signum == signal.SIGINT else cls)
 
     def __init__(self, signum: int, saved: str | None = None) -> None:
         self.signum = signum
         self.saved = saved
         super().__init__(f"stopped by {signal.Signals(signum).name}")
+
+
+class _StoppedByKey(Stopped, KeyboardInterrupt):
+    """By Ctrl-C."""
+
+
+class StopRequest(Stopped):
+    """One of the command line, never a `KeyboardInterrupt`: click, and loops of others, answer that themselves."""
 
 
 class StopFlag:
@@ -107,9 +120,10 @@ _RAISED: int | None = None  # the signal for which `Stopped` was raised wherever
 
 @contextmanager
 def stop_signal(on_first: Callable[[int], None] | None = None) -> Iterator[StopFlag]:
-    """Turn the first stop signal into a flag, so that a loop can save and leave; the second one kills at once.
+    """Turn the first stop signal into a flag, so that a loop can save and leave.
 
-    Only the main thread can own signal handlers; elsewhere the flag simply never rises.
+    The second one kills the command line at once, and is answered in a program as it was before (Python's own raises
+    `KeyboardInterrupt`). Only the main thread can own signal handlers; elsewhere the flag simply never rises.
     """
     global _SAVERS  # signals belong to the process
     flag = StopFlag()
@@ -120,14 +134,15 @@ def stop_signal(on_first: Callable[[int], None] | None = None) -> Iterator[StopF
     def remember(signum: int, _: FrameType | None) -> None:
         _ANSWERED.set()
         flag.signum = signum
-        signal.signal(signum, signal.SIG_DFL)
+        signal.signal(signum, signal.SIG_DFL if before[signum] is _raise_stopped else before[signum])
         if on_first is not None:
             on_first(signum)
 
-    before = {number: signal.getsignal(number) for number in _STOPS}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # nohup ignores SIGHUP on purpose
-            signal.signal(number, remember)
+    # nohup ignores SIGHUP on purpose; a handler that is not of Python's cannot be put back
+    found = {number: signal.getsignal(number) for number in _STOPS}
+    before = {number: handler for number, handler in found.items() if handler not in (None, signal.SIG_IGN)}
+    for number in before:
+        signal.signal(number, remember)
     _SAVERS += 1
     try:
         yield flag
@@ -143,19 +158,20 @@ def raise_on_stop_signals() -> None:
     _RAISED = None
     _ANSWERED.clear()
 
-    def stop(signum: int, frame: FrameType | None) -> None:
-        global _RAISED
-        _RAISED = signum
-        _ANSWERED.set()
-        signal.signal(signum, signal.SIG_DFL)  # a second one kills at once
-        if frame is not None and frame.f_code.co_name in _UNHEARD and frame.f_back is not None:
-            _raise_in(frame.f_back, Stopped(signum))
-        else:
-            raise Stopped(signum)
-
     for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, stop)
+            signal.signal(number, _raise_stopped)
+
+
+def _raise_stopped(signum: int, frame: FrameType | None) -> None:
+    global _RAISED
+    _RAISED = signum
+    _ANSWERED.set()
+    signal.signal(signum, signal.SIG_DFL)  # a second one kills at once
+    if frame is not None and frame.f_code.co_name in _UNHEARD and frame.f_back is not None:
+        _raise_in(frame.f_back, StopRequest(signum))
+    else:
+        raise StopRequest(signum)
 
 
 def _raise_in(frame: FrameType, error: BaseException) -> None:

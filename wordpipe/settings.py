@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
+from wordpipe.elsewhere import did_you_mean
 from wordpipe.errors import ConfigError
 from wordpipe.removed import recipe_before, why_no_option, why_no_value
 
@@ -210,13 +211,9 @@ def _explain(error: ValidationError, cls: type[Settings], flags: Mapping[str, st
 
 
 def _hint(error: ValidationError, cls: type[Settings]) -> str | None:
-    """For an unknown key, the settings that are spelled most like it."""
-    from difflib import get_close_matches
-
+    """For an unknown key, the setting that is meant, else all."""
     for item in error.errors(include_url=False):
         name = str(item["loc"][-1]) if item["loc"] else ""
         if item["type"] == "extra_forbidden" and why_no_option(cls.command, name) is None:
-            near = get_close_matches(name, list(cls.model_fields), n=3, cutoff=0.5)
-            known = near or sorted(cls.model_fields)
-            return f"{'did you mean' if near else 'known settings:'} {', '.join(known)}{'?' if near else ''}"
+            return did_you_mean(name, cls.model_fields) or f"known settings: {', '.join(sorted(cls.model_fields))}"
     return None

@@ -86,6 +86,7 @@ def naive(tokenizer: Tokenizer, rows: list[str]) -> dict[str, int]:
         found["characters"] += len(text)
         found["tokens"] += len(ids)
         found["unknown_tokens"] += ids.count(unknown)
+        text, back = text.rstrip("\r\n"), back.rstrip("\r\n")
         found["round_trip_failures"] += not same(text, back)
         found["text_failures"] += not same(text, back) and not same("".join(text.split()), "".join(back.split()))
         at = 0
@@ -167,7 +168,22 @@ def test_what_does_not_come_back_is_counted_and_shown():
     assert failed == {"fine": 0, "spaces": 1, "lost": 1, "dots": 9}
     assert lost == {"fine": 0, "spaces": 0, "lost": 1, "dots": 0}
     assert len(evaluation.failures) == 5
-    assert evaluation.failures[0] == {"text": "the  mud", "decoded": "the mud", "group": "spaces"}
+    assert evaluation.failures[0] == {
+        "text": "the  mud",
+        "decoded": "the mud",
+        "group": "spaces",
+        "was": "' '",
+        "became": "''",
+    }
+
+
+def test_the_end_of_a_line_is_no_difference():
+    evaluation = TokenizerEvaluation(MADE["wordpiece"])
+    evaluation.add(pa.array(["the mud\n", "the mud\r\n", "the\nmud\n"]))
+    counts = evaluation.total.counts
+    assert (counts["round_trip_failures"], counts["text_failures"]) == (1, 0)
+    (failure,) = evaluation.failures
+    assert (failure["was"], failure["became"]) == (repr("\n"), repr(" "))
 
 
 def test_the_prefix_space_of_a_sentencepiece_tokenizer_is_no_failure():

@@ -156,13 +156,9 @@ def _show(error: "WordpipeError") -> int:
     return error.exit_code
 
 
-_NUMBER = ("--limit", "--top", "--top-k", "--count", "--number")  # of answers, in other programs
-
-
 def _usage_error(error: "click.ClickException") -> "WordpipeError":
     """Click's error as one of ours: what, where, and the help page that says more."""
     import re
-    from difflib import SequenceMatcher
 
     import click
 
@@ -178,15 +174,26 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
     hint = f"{page} --help"
     if isinstance(error, click.NoSuchOption):
         what = f"no such option {error.option_name}"
-        near = ["-k"] if error.option_name in _NUMBER and page == "wordpipe query" else []
-        near = near or sorted(
-            error.possibilities or (), key=lambda name: -SequenceMatcher(None, name, error.option_name).ratio()
-        )
-        if near:
-            hint = f"did you mean {near[0]}? All options: {hint}"
+        if meant := _meant_option(error):
+            hint = f"{meant} All options: {hint}"
         elif error.option_name in ("-o", "--output"):
             hint = "what it finds goes to standard output: say > FILE"
     return UsageError(what, hint=hint)
+
+
+def _meant_option(error: "click.NoSuchOption") -> str:
+    """The question that names the option that is meant; one by --set where it has none of its own."""
+    from wordpipe.elsewhere import did_you_mean
+
+    if error.ctx is None:
+        return ""
+    command = error.ctx.command
+    flags = {
+        param.name or "": param.opts[-1] for param in command.get_params(error.ctx) if param.opts[0].startswith("-")
+    }
+    names = {*flags, *getattr(command, "no_option", ())}
+    asked = error.option_name.lstrip("-").replace("-", "_")
+    return did_you_mean(asked, names, lambda name: flags.get(name, f"--set {name}=VALUE"))
 
 
 def _unforeseen(error: BaseException) -> int:
@@ -195,14 +202,14 @@ def _unforeseen(error: BaseException) -> int:
     from wordpipe.errors import BudgetError
     from wordpipe.runtime import Stopped, is_out_of_memory, stopped_by
 
+    if isinstance(error, Stopped):
+        _say_stopped(error.signum, error.saved or "")
+        return _die(error.signum)
     if isinstance(error, KeyboardInterrupt):
         _say_stopped(_signal.SIGINT)
         return _die(_signal.SIGINT)
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    if isinstance(error, Stopped):
-        _say_stopped(error.signum, error.saved or "")
-        return _die(error.signum)
     if (stopped := stopped_by()) is not None:
         _say_stopped(stopped)
         return _die(stopped)

@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from wordpipe import __version__
+from wordpipe.elsewhere import COMMANDS as MEANT
 from wordpipe.removed import why_no_command
-from wordpipe.runtime import Stopped
+from wordpipe.runtime import Stopped, StopRequest
 from wordpipe.stages import COMMANDS, load_named
 
 _MEASURE = "Measure how good something is"
@@ -48,12 +49,6 @@ _PROJECT = {
 }
 
 
-_MEANT = {
-    "search": "query", "ask": "query", "find": "query", "dedupe": "duplicates", "inspect": "show", "info": "show",
-}  # fmt: skip
-"""What other programs call a command → ours."""
-
-
 class LazyGroup(click.Group):
     """A group whose commands are known by name and help, and imported when called.
 
@@ -70,12 +65,12 @@ class LazyGroup(click.Group):
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Parse; the reader of a help page may go away."""
-        with _dying_by_sigpipe():
+        with _stopping():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; the reader of its output may go away."""
-        with _dying_by_sigpipe():
+        with _stopping():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -104,8 +99,8 @@ class LazyGroup(click.Group):
                 raise click.UsageError(f"{said}.", ctx) from None
             from difflib import get_close_matches
 
-            meant = {name: _MEANT[name] for name in get_close_matches(args[0], _MEANT, n=1, cutoff=0.8)}
-            near = [*meant.values()] if {*meant.values()} <= {*self._where} else []
+            meant = [MEANT[name] for name in get_close_matches(args[0], MEANT, n=1, cutoff=0.8)]
+            near = meant if {*meant} <= {*self._where} else []
             near = near or get_close_matches(args[0], self._where, n=2)
             hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(self._where)}."
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from error
@@ -124,12 +119,14 @@ class LazyGroup(click.Group):
 
 
 @contextmanager
-def _dying_by_sigpipe() -> Iterator[None]:
-    """Take a closed pipe for what it is before click turns it into exit code 1."""
+def _stopping() -> Iterator[None]:
+    """Take a closed pipe, and a stop that has saved something, for what they are before click ends the process by them."""
     try:
         yield
     except BrokenPipeError:
-        raise Stopped(signal.SIGPIPE) from None
+        raise StopRequest(signal.SIGPIPE) from None
+    except Stopped as stopped:
+        raise StopRequest(stopped.signum, stopped.saved) from stopped
 
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}

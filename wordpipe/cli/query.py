@@ -161,10 +161,8 @@ def _results(
     from wordpipe.errors import ConfigError, InputError
     from wordpipe.stages import QueryResult
 
-    asked = [text for text in texts if text or strict]
     try:
-        found = iter(opened.query_all(asked, k, options) if asked else ())
-        return [next(found) if text or strict else QueryResult(text, []) for text in texts]
+        return opened.query_all(texts, k, options)
     except (ConfigError, InputError) as error:
         if strict:
             raise

@@ -8,6 +8,8 @@ vocabulary and the number of groups, not on the length of the text.
 """
 
 from dataclasses import dataclass
+from itertools import takewhile
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -161,13 +163,15 @@ class TokenizerEvaluation:
         decoded = self.tokenizer.decode_batch(rows, skip_special_tokens=False)
         failed, lost = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         for row, (text, back) in enumerate(zip(texts.to_pylist(), decoded, strict=True)):
+            text, back = text.rstrip("\r\n"), back.rstrip("\r\n")  # a line's end is no part of it
             if self._same(text, back):
                 continue
             failed[row] = True
             lost[row] = not self._same("".join(text.split()), "".join(back.split()))
             if len(self.failures) < _EXAMPLES:
                 example = {"text": text[:_EXAMPLE_CHARS], "decoded": back[:_EXAMPLE_CHARS], "group": group_of_row[row]}
-                self.failures.append(example)
+                was, became = difference(text, back)
+                self.failures.append(example | {"was": was, "became": became})
         return failed, lost
 
     def _same(self, text: str, back: str) -> bool:
@@ -176,6 +180,24 @@ class TokenizerEvaluation:
             return text == back
         expected = normalizer.normalize_str(text)
         return bool(back == expected or normalizer.normalize_str(back) == expected)
+
+
+def difference(text: str, back: str) -> tuple[str, str]:
+    r"""The part in which two texts differ, of each: as a literal of Python, in ASCII where they would look alike.
+
+    >>> difference("a\u00a0b", "a b"), difference("caf\u00e9", "cafe\u0301")
+    (("'\\xa0'", "' '"), ("'\\xe9'", "'e\\u0301'"))
+    """
+    begin = _alike(text, back)
+    end = _alike(text[begin:][::-1], back[begin:][::-1])
+    parts = [one[begin : len(one) - end][:_EXAMPLE_CHARS] for one in (text, back)]
+    as_shown = repr if normalize("NFKC", parts[0]) != normalize("NFKC", parts[1]) else ascii
+    return as_shown(parts[0]), as_shown(parts[1])
+
+
+def _alike(text: str, other: str) -> int:
+    """Characters at the begin of two texts that are the same."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))
 
 
 class WordFertility:

@@ -153,6 +153,7 @@ def _tokenizer_remarks(found: dict[str, Any]) -> list[str]:
             name = short_name(one["name"], _NAME_WIDTH)
             lines.append(f"{name}: {count:,} texts do not come back as they were; the first:")
             lines += [f"  text     {_start(first['text'])}", f"  decoded  {_start(first['decoded'])}"]
+            lines.append(f"  differs  {_start(first['was'])} → {_start(first['became'])}")
     return lines
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, get_args
@@ -27,8 +26,10 @@ from wordpipe.artifacts import (
     rows_with_vector,
     visible_columns,
 )
+from wordpipe.elsewhere import did_you_mean
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import Hits, SearchMode
+from wordpipe.settings import shown_value
 from wordpipe.stages.calls import public
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ class QueryOptions:
         """The options that were given by name. Raises ConfigError: there is no such option, with those spelled like it."""
         known = [one.name for one in fields(cls)]
         if unknown := [name for name in given if name not in known]:
-            near = get_close_matches(unknown[0].lower(), ["k", *known], cutoff=0.5)
-            hint = f"did you mean {', '.join(near)}?" if near else f"known options: {', '.join(['k', *known])}"
+            hint = did_you_mean(unknown[0], ["k", *known]) or f"known options: {', '.join(['k', *known])}"
             raise ConfigError(f"unknown option {unknown[0]!r}", hint=hint)
         return cls(**given)
 
@@ -102,6 +102,12 @@ _TO_AN_INDEX = {
     "model": "wordpipe embed MODEL CORPUS, then wordpipe index",
     "sentences": "wordpipe index SENTENCES",
 }
+
+
+def _check_number(k: Any) -> None:
+    """Raises ConfigError: no number of hits."""
+    if not hasattr(k, "__index__") or k < 1:
+        raise ConfigError("no such number of hits", where="k", got=repr(k), expected="1 or more")
 
 
 @dataclass(frozen=True)
@@ -190,12 +196,48 @@ class OpenArtifact:
         if not isinstance(text, str):
             hint = "query_all asks several"
             raise ConfigError("one query is one text", where="text", got=type(text).__name__, expected="str", hint=hint)
-        if not hasattr(k, "__index__") or k < 1:
-            raise ConfigError("no such number of hits", where="k", got=repr(k), expected="1 or more")
-        return self.query_all([text], k, QueryOptions.make(options))[0].hits
+        _check_number(k)
+        chosen = QueryOptions.make(options)
+        self.check(chosen)
+        return self._answers([text], k, chosen)[0].hits
 
-    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
-        """The k best hits for each of several queries. Raises ArtifactError: it is neither an index nor words."""
+    @public(QueryOptions)
+    def query_all(
+        self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS, **given: Unpack[QueryKeywords]
+    ) -> list[QueryResult]:
+        """The k best hits for each of several queries, in their order; a blank one has none.
+
+        Args:
+            texts: the queries.
+            k: hits wanted for each.
+            options: all options at once.
+            given: fields of `QueryOptions`; each goes before what `options` says.
+
+        Raises:
+            ConfigError: no texts, no number of hits, no such option, or one that cannot be.
+            ArtifactError: it is neither an index nor words.
+
+        Example:
+            >>> with wordpipe.open("run/index", "index") as index:
+            ...     found = index.query_all(["why does the sea have tides", "bees"], k=3, mode="lexical")
+            >>> [result.query for result in found], [hit["rank"] for hit in found[1].hits]
+            (['why does the sea have tides', 'bees'], [1, 2, 3])
+        """
+        texts = texts if isinstance(texts, str) else [*texts]
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            got, hint = shown_value(texts), "query asks one text"
+            raise ConfigError("not a list of texts", where="texts", got=got, expected='["…", "…"]', hint=hint)
+        _check_number(k)
+        if given:
+            own = {part.name: getattr(options, part.name) for part in fields(options)}
+            options = QueryOptions.make(own | given)
+        self.check(options)
+        asked = [text for text in texts if text.strip()]
+        found = iter(self._answers(asked, k, options) if asked else ())
+        return [next(found) if text.strip() else QueryResult(text, []) for text in texts]
+
+    def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
+        """See `query_all`: of texts that are not blank, and options that have been checked."""
         raise self._no_answers()
 
     def _no_answers(self) -> ArtifactError:

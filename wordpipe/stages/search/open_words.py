@@ -9,7 +9,7 @@ import numpy as np
 
 from wordpipe.errors import ConfigError
 from wordpipe.stages.calls import printable
-from wordpipe.stages.search.open_index import DEFAULTS, OpenIndex, QueryOptions, QueryResult
+from wordpipe.stages.search.open_index import OpenIndex, QueryOptions, QueryResult
 from wordpipe.stages.search.opened import WordLookup
 
 if TYPE_CHECKING:
@@ -19,13 +19,8 @@ if TYPE_CHECKING:
 class OpenWords(WordLookup):
     """A words artifact."""
 
-    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
-        """The k best hits for each expression.
-
-        Raises:
-            ConfigError: an expression cannot be read, or the options want what words do not have.
-        """
-        self.check(options)
+    def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
+        """The k best hits for each expression. Raises ConfigError: one cannot be read."""
         questions = [self.table.understand(printable(text)) for text in texts]
         hits = []
         for near in self.table.nearest(questions, k):
@@ -51,13 +46,8 @@ class OpenWordIndex(OpenIndex):
 
         return read_word_vectors(self.artifact)
 
-    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
-        """The k best hits for each expression.
-
-        Raises:
-            ConfigError: an expression or the condition cannot be read, or the options want what words do not have.
-        """
-        self.check(options)
+    def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
+        """The k best hits for each expression. Raises ConfigError: one cannot be read."""
         questions = [self.table.understand(printable(text)) for text in texts]
         queries_QD = np.array([question.query for question in questions]).reshape(len(questions), self.table.dim)
         deepest = k + max((len(question.rows) for question in questions if question.query.any()), default=0)

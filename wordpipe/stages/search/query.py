@@ -41,7 +41,6 @@ from wordpipe.search import (
 from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.search.open_index import (
-    DEFAULTS,
     OpenArtifact,
     OpenIndex,
     QueryKeywords,
@@ -219,7 +218,7 @@ class OpenTextIndex(OpenIndex):
         """See `OpenIndex.holding`."""
         return self.lexical.holding(printable(text)) if self._has_lexical else None
 
-    def query_all(self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS) -> list[QueryResult]:
+    def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
         """The k best hits for each query: encoded, searched for, and fetched with their rows.
 
         A query without a vector finds nothing by vectors, one without a known word nothing by words.
