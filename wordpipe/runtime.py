@@ -140,7 +140,7 @@ def stop_signal(on_first: Callable[[int], None] | None = None) -> Iterator[StopF
 
     # nohup ignores SIGHUP on purpose; a handler that is not of Python's cannot be put back
     found = {number: signal.getsignal(number) for number in _STOPS}
-    before = {number: handler for number, handler in found.items() if handler not in (None, signal.SIG_IGN)}
+    before: dict[int, Any] = {one: handler for one, handler in found.items() if handler not in (None, signal.SIG_IGN)}
     for number in before:
         signal.signal(number, remember)
     _SAVERS += 1
