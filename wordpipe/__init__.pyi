@@ -211,7 +211,7 @@ def cluster(
         k: how many clusters; auto: the number that stands out most from chance, by its silhouette. Default: 'auto'.
         central: texts nearest to its centre that are kept of each cluster (1 to 20). Default: 3.
         label_words: words that each cluster is labelled with (0 to 20). Default: 5.
-        language: whose endings are cut off words (Snowball); auto: English where the texts look so, else none. Default: 'auto'.
+        language: whose endings are cut off (Snowball) and small words left out; auto: the one that is recognised, or none. Default: 'auto'.
         seed: seed of k-means and of the samples. Default: 1.
         threads: threads, 0 = one per core. Default: 0.
     """
@@ -775,7 +775,7 @@ def index(
         run: progress, fresh start, verification.
 
     Settings, lexical search:
-        language: whose endings are cut off words (Snowball); auto: English where the texts look so, else none. Default: 'auto'.
+        language: whose endings are cut off (Snowball) and small words left out; auto: the one that is recognised, or none. Default: 'auto'.
         k1: BM25: how soon a word that comes again in a text stops counting (0 to 10). Default: 1.2.
         b: BM25: how much a long text pays for its length; 0 = nothing (0 to 1). Default: 0.75.
 
