@@ -965,7 +965,7 @@ def query(
         feedback: first hybrid hits that a query's vector is moved towards before a second search; 0: there is none; None for the number that was found best. Default: None.
         where: a condition on the fields, an SQL expression such as year > 2000. Default: None.
         per_document: of every document its best row alone. Default: False.
-        min_score: leave out hits below it: a cosine, a BM25 score or a share, as the mode has it. Default: None.
+        min_score: leave out hits below it: a cosine by vectors, a BM25 score by words; by both relative to the best hit. Default: None.
         explain: say of every hit which words carried its score. Default: False.
     """
 

@@ -1,5 +1,7 @@
 """Bytes to lines: Python's own decoder is the oracle for what is valid and what is not."""
 
+import re
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ MESSY = st.lists(
         ),
     ),
     max_size=30,
-).map(b"".join)
+).map(lambda parts: re.sub(rb"[\x1b\b\x9b\x9d]", b"", b"".join(parts)))  # what drives a terminal has a test of its own
 
 
 def lines_of(data, bad_bytes="replace", size=7, longest=1 << 20, ledger=None):
@@ -144,3 +146,20 @@ def test_the_mark_that_ends_a_text_in_dos_is_no_text_and_is_counted(data, left, 
     blocks = (data[at : at + size] for at in range(0, len(data), size))
     assert b"".join(without_end_marks(blocks, ledger)) == left
     assert ledger["end_marks_removed"] == marks
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "removed"),
+    [
+        ("\x1b[1;31mFATAL\x1b[0m: disk", "FATAL: disk", 2),
+        ("\x9b4mlow\x9bm \x1b(B\x1b[mwater", "low water", 4),
+        ("\x1b]0;title\x07ready \x1b]8;;file:///x\x1b\\log\x1b]8;;\x1b\\", "ready log", 3),
+        ("N\bNA\bAM\bM\bME\bE _\bl_\bs", "NAME ls", 6),
+        ("\x1b]never ended", "never ended", 1),
+        ("a\b plain", "a\b plain", 0),
+    ],
+)
+def test_what_drives_a_terminal_is_no_text(raw, text, removed):
+    ledger = Ledger()
+    assert "".join(line for _, line in lines_of(f"{raw}\nnext".encode(), ledger=ledger)) == f"{text}\nnext"
+    assert ledger["terminal_sequences_removed"] == removed

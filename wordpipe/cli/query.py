@@ -38,6 +38,10 @@ wordpipe query run/index --where "opened >= '2024-01-31'"
 wordpipe query run/words water - salt + sugar"""
 _MODE = "By vectors, by words (BM25), or both mixed; auto: what found best when the index was built.  [default: auto]"
 _WEIGHT = "Share of the vectors in a hybrid score, 0 to 1.  [default: measured; more for long queries]"
+_MIN_SCORE = (
+    "Leave out answers that score less: relative to the best answer in hybrid mode, a cosine by vectors (--mode dense), "
+    "BM25 by words."
+)
 _FEEDBACK = (
     "In a hybrid search, ask again with the first N answers, by vectors and by words; 0 asks once.  [default: 10]"
 )
@@ -63,7 +67,7 @@ _WHERE = (
 @click.option("--feedback", type=click.IntRange(min=0), metavar="N", help=_FEEDBACK)
 @click.option("--where", metavar="SQL", multiple=True, help=_WHERE)
 @click.option("--per-document", is_flag=True, help="Of every document its best row alone.")
-@click.option("--min-score", type=float, metavar="SCORE", help="Leave out answers that score less.")
+@click.option("--min-score", type=float, metavar="SCORE", help=_MIN_SCORE)
 @click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help=_FORMAT)
 def query(

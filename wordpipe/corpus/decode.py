@@ -161,6 +161,12 @@ _BOM = b"\xef\xbb\xbf"
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _RAW_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _ESCAPED = re.compile(r"[\udc80-\udcff]")  # what surrogateescape makes of bytes that are not UTF-8
+_TERMINAL = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, the cursor (ECMA-48: control sequences)
+    r"|(?:\x1b[\]PX^_]|\x9d)[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # titles and links: strings, at most a line
+    r"|\x1b[ -/]*[0-~]"
+)
+_OVERSTRIKE = re.compile(r"_\x08(.)|(.)\x08_|(.)(?:\x08\3)+")  # underlined and bold, as man prints
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _END_MARK = b"\x1a"  # Ctrl-Z, which ended a text in CP/M and DOS, and padded it
 _BLANK_END = b"\x1a\r\n"
@@ -274,7 +280,7 @@ class Decoder:
         return data.decode(errors="replace")
 
     def _tidy(self, text: str) -> str:
-        r"""`text` with "\n" for CRLF and CR, and U+FFFD for NUL, all counted."""
+        r"""`text` with "\n" for CRLF and CR, U+FFFD for NUL, and without what drives a terminal, all counted."""
         if "\r" in text:
             crlf = text.count("\r\n")
             self.ledger.add("crlf_line_ends", crlf)
@@ -283,6 +289,10 @@ class Decoder:
         if "\0" in text:
             self.ledger.add("nul_replaced", text.count("\0"))
             text = text.replace("\0", "\ufffd")
+        if any(sign in text for sign in "\x1b\x9b\x9d\b"):
+            text, sequences = _TERMINAL.subn("", text)
+            text, struck = _OVERSTRIKE.subn(lambda found: found[1] or found[2] or found[3], text)
+            self.ledger.add("terminal_sequences_removed", sequences + struck)
         return text
 
 

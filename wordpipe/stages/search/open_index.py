@@ -62,7 +62,8 @@ class QueryOptions:
     where: str | None = _option(None, "a condition on the fields, an SQL expression such as year > 2000")
     per_document: bool = _option(False, "of every document its best row alone")
     min_score: float | None = _option(
-        None, "leave out hits below it: a cosine, a BM25 score or a share, as the mode has it"
+        None,
+        "leave out hits below it: a cosine by vectors, a BM25 score by words; by both relative to the best hit",
     )
     explain: bool = _option(False, "say of every hit which words carried its score")
 
