@@ -1,5 +1,6 @@
 """Shards of `ingest` that are made once more: what sifting leaves is what another reading would give."""
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wordpipe.artifacts import ResumeCache
-from wordpipe.corpus import expand, in_pieces, source_parts
+from wordpipe.corpus import Ingest, expand, in_pieces, source_parts
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError
 from wordpipe.stages.text import ingest, ingest_shards
@@ -82,3 +83,30 @@ def test_of_several_broken_lines_the_first_is_named_whichever_shard_fails_first(
         work.make(len(parts) - 1, cache, lambda _: None)
     with pytest.raises(InputError, match="line 152: more cells"):
         ingest._raise_first(work, cache)
+
+
+def test_texts_that_came_before_under_other_ids_are_counted_as_in_one_reading(tmp_path):
+    draw = random.Random()
+    for file in range(4):
+        rows = [{"id": f"{file}-{n}", "text": f"Text {draw.randrange(30)}."} for n in range(20)]
+        (tmp_path / f"{file}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings, sources = IngestSettings(), expand([str(tmp_path)])
+    parts = tuple(map(tuple, source_parts(sources, 1)))
+    cache = ResumeCache(tmp_path / "cache", "recipe")
+    work = ingest_shards.IngestShards(parts, Path.cwd(), settings, cache.path, cache.recipe)
+    names = {number: work.name_of(number) for number in range(len(parts))}
+    for number in names:
+        work.make(number, cache, lambda _: None)
+    again = replace(work, known=ingest._known_before(cache, names))
+    for number in again.known:
+        again.make(number, cache, lambda _: None)
+    given = [cache.figures(again.name_of(number))["sources"][0]["ledger"] for number in names]
+    alone = Ingest(sources, settings)
+    assert len([*alone.batches()]) > 0
+    found = sum(json.loads(ledger)["counts"].get("documents_repeated", 0) for ledger in given)
+    assert found == alone.counts["documents_repeated"] == 80 - len({*texts_of(tmp_path)})
+    assert any("text that came before: kept, as their ids differ" in note for note in alone.notes)
+
+
+def texts_of(folder):
+    return [json.loads(line)["text"] for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]

@@ -313,6 +313,7 @@ def _digest_of(key: str) -> bytes:
 
 
 NOT_TEXT = "not_text"  # the kind of warning of files of folders that hold no plain text
+REPEATS = "documents_repeated"  # records whose text came before, kept as their ids differ
 SAME_RECORDS = "same records"  # the kind of warning of records that were dropped as duplicates
 LONGEST_TITLE = 1000  # characters; it stands beside every sentence
 _SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly
@@ -403,6 +404,7 @@ def document_of(
         ledger.add("documents_read", -1)
         raise SameIdError(place)
     if settings.deduplicate:
+        ledger.add(REPEATS, own_id is not None and digest in seen)
         seen.add(key)
         seen.add(digest)
     ledger.add("documents_kept")

@@ -16,6 +16,7 @@ from wordpipe.corpus.columns import LONGEST_VALUE, MAX_FIELDS, Columns
 from wordpipe.corpus.documents import (
     BATCH_CHARS,
     NOT_TEXT,
+    REPEATS,
     SAME_RECORDS,
     Digests,
     Document,
@@ -429,8 +430,11 @@ class Ingest:
         self._ledger.notes[f"{which} to train on: none is held out, as nothing else would be left"] = None
 
     def _say_of_records(self, counts: dict[str, int]) -> None:
-        """Warn of records that were left out, and of duplicates."""
+        """Say how many records were left out, and how many came before."""
         ledger = self._ledger
+        if repeats := counts.get(REPEATS):
+            text = "1 record has a text" if repeats == 1 else f"{repeats:,} records have a text"
+            ledger.notes[f"{text} that came before: kept, as their ids differ"] = None
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
             ledger.warn("skipped", f"records left out: {skipped:,}; {'; '.join(ledger.skipped)}{more}")

@@ -1,13 +1,13 @@
 """The corpus that an update begins from: what each source gave, and the rows of those that have not changed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.corpus.documents import Digests, Ledger, RecordIds, record_key
+from wordpipe.corpus.documents import REPEATS, Digests, Ledger, RecordIds, record_key
 from wordpipe.corpus.sources import Source
 
 
@@ -93,12 +93,17 @@ class PreviousCorpus:
                 return None
             if seen is not None and any(digest in seen for digest, own_id, _ in documents if own_id is None):
                 return None
+            repeats = 0  # which depends on the sources before it
             for digest, own_id, line in documents:
+                repeats += seen is not None and own_id is not None and digest in seen
                 if own_id is not None:
                     ids.claim(own_id, name, line)
                 if seen is not None:
                     seen.add(digest)
                     seen.add(digest if own_id is None else record_key(own_id, digest))
+            if repeats != ledger[REPEATS]:
+                ledger.add(REPEATS, repeats - ledger[REPEATS])
+                summary = replace(summary, ledger=ledger.to_json())
         return summary, self._rows.take(start, start + summary.rows)
 
     def is_known(self, name: str) -> bool:

@@ -332,14 +332,15 @@ def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str
     """Write what some documents of a shard are known by, which sources before it have: number of the shard → hash of that."""
     seen, found = Digests(), dict[int, str]()
     for number, name in names.items():
-        double = []
+        double, own = [], Digests()
         for key, digest in keys_in(cache, name):
             if key in seen:
                 double.append(key)
             else:
                 seen.add(key)
-                if digest != key:
-                    seen.add(digest)
+                if digest != key and not seen.add(digest) and digest not in own:
+                    double.append(digest)  # of a text that sources before have under another id, which is counted
+                own.add(digest)
         if double:
             cache.put(known_name(number), known := b"".join(double))
             found[number] = hash_bytes(known)
