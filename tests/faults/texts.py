@@ -130,6 +130,9 @@ def _nested(kind: str, depth: int) -> bytes:
 
 _MALFORMED: dict[str, tuple[str, bytes, Collection[int]]] = {
     "empty": ("a.txt", b"", _INPUT),
+    "key-twice": ("a.jsonl", b'{"text": "One."}\n{"text": "Two.", "of": {"k": 1, "k": 2}}\n', _INPUT),
+    "column-twice": ("a.csv", b"text,id,text\nOne.,1,Two.\n", _INPUT),
+    "not-a-number": ("a.jsonl", b'{"text": "One.", "n": NaN}\n{"text": NaN}\n{"text": "Two.", "n": [1e999]}\n', {0}),
     "blanks": ("a.txt", b" \n\t\r\n \n" * 50, _INPUT),
     "marks-only": ("a.txt", "\ufeff".encode(), _INPUT),
     "nul": ("a.txt", _TEXT.encode().replace(b" ", b"\0"), _EITHER),
