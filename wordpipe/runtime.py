@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -58,6 +59,24 @@ _SPACE_OF_A_CORE = 30
 
 Report = Callable[[Progress], None]
 """What stages call to say how far they are; the command line draws it."""
+
+
+_SEEN_FROM: ContextVar[Path | None] = ContextVar("_SEEN_FROM", default=None)
+
+
+def working_folder() -> Path:
+    """The folder from which names of sources are seen: of a pipeline its config's, else that of the process."""
+    return _SEEN_FROM.get() or Path.cwd()
+
+
+@contextmanager
+def seen_from(folder: Path) -> Iterator[None]:
+    """Let names of sources be seen from a folder; the process, which other threads share, stays where it is."""
+    before = _SEEN_FROM.set(folder)
+    try:
+        yield
+    finally:
+        _SEEN_FROM.reset(before)
 
 
 def quiet(_: Progress) -> None:

@@ -3,9 +3,12 @@
 import json
 import os
 import shutil
+import threading
+from pathlib import Path
 
 import pytest
 
+import wordpipe
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact
 from wordpipe.errors import ArtifactError, ConfigError, InputError
@@ -345,3 +348,64 @@ def test_an_artifact_that_a_setting_names_anew_makes_a_kept_stage(kept):
             '[stage.words2]\ncommand = "train word2vec"\ninputs = ["tokens"]\ndim = 8\nepochs = 1\nmin_count = 1\n'
         )
     assert reasons(kept)["words"]
+
+
+def test_two_pipelines_of_the_same_names_run_in_two_threads(tmp_path, monkeypatch):
+    """The process stays where it is, whatever other threads do with its working folder."""
+    for name, text in (("one", "The sea is salt."), ("two", "Bees find home. They dance.")):
+        (tmp_path / name / "texts").mkdir(parents=True)
+        (tmp_path / name / "texts" / "a.txt").write_text(text * 3)
+        (tmp_path / f"{name}.txt").write_text(f"{text} Beside it.")
+        toml = (
+            f'workdir = "run"\n[stage.corpus]\ncommand = "ingest"\ninputs = ["texts", "../{name}.txt", "texts/*.md"]\n'
+        )
+        (tmp_path / name / "texts" / "b.md").write_text("# Head\n\nBody.")
+        (tmp_path / name / "wordpipe.toml").write_text(toml)
+    monkeypatch.chdir(tmp_path)
+    here, wandered = Path.cwd(), []
+    stop = threading.Event()
+
+    def wander():
+        while not stop.is_set():
+            wandered.append(Path.cwd())
+            os.chdir(tmp_path / "one")
+            os.chdir(here)
+
+    def make(name, errors):
+        try:
+            wordpipe.run(place[name])
+        except Exception as error:  # noqa: BLE001  (told in the other thread)
+            errors.append(error)
+
+    place = {name: tmp_path / name / "wordpipe.toml" for name in ("one", "two")}
+    errors, wanderer = [], threading.Thread(target=wander)
+    workers = [threading.Thread(target=make, args=(name, errors)) for name in place]
+    for thread in (wanderer, *workers):
+        thread.start()
+    for thread in workers:
+        thread.join()
+    stop.set()
+    wanderer.join()
+    assert errors == []
+    assert {*wandered} <= {here, tmp_path / "one"}
+    for name, word in (("one", "salt"), ("two", "Bees")):
+        with wordpipe.open(tmp_path / name / "run" / "corpus") as corpus:
+            rows = corpus.batches(["source", "text"]).read_all().to_pylist()
+        assert {row["source"] for row in rows} == {"texts/a.txt", f"../{name}.txt", "texts/b.md"}
+        assert word in rows[0]["text"]
+    assert [one.fresh for one in wordpipe.status(place["one"])] == [True]
+
+
+def test_a_pipeline_keeps_its_place_when_the_program_goes_elsewhere(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(f"Of {name}.")
+        toml = '[stage.corpus]\ncommand = "ingest"\ninputs = ["a.txt"]\n'
+        (tmp_path / name / "wordpipe.toml").write_text(toml)
+    monkeypatch.chdir(tmp_path / "one")
+    pipeline = Pipeline()
+    monkeypatch.chdir(tmp_path / "two")
+    assert len(list(pipeline.run(RunOptions()))) == 2
+    assert not (tmp_path / "two" / "run").exists()
+    assert [state.fresh for state in pipeline.states()] == [True]
+    assert [state.fresh for state in Pipeline().states()] == [False]

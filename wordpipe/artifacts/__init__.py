@@ -111,6 +111,7 @@ if TYPE_CHECKING:
         bounded_lines,
         damage_named,
         holds_artifact,
+        is_broken_artifact,
         open_regular_file,
         parse_array,
         parse_json,

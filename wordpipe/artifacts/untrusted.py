@@ -26,6 +26,8 @@ T = TypeVar("T")
 MANIFEST = "manifest.json"
 MAX_MANIFEST = 64 << 20  # bytes
 MAX_LINE = 64 << 20  # bytes of a line; `ingest` takes none that is longer either
+_OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index|clusters|predictions)-\d{5}\.parquet")
+_OUR_MODEL = {"model.safetensors", "steps.parquet", "tokenizer.json"}
 _MAX_DEPTH = 200  # lists and objects in each other: who prints or copies them recurses, and Python allows about 1,000
 _MAX_HEADER = 10_000  # bytes of the header of an array, as NumPy has it
 _AGAIN = "make the artifact again"
@@ -247,6 +249,15 @@ def holds_artifact(folder: Path) -> bool:
         return is_ours(read_regular_file(folder / MANIFEST, MAX_MANIFEST))
     except (InputError, StorageError, OSError):
         return False
+
+
+def is_broken_artifact(folder: Path) -> bool:
+    """Whether a folder has tables, or the files of a model, that are called as ours are, and no manifest of ours."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return False
+    return (any(map(_OUR_TABLE.fullmatch, names)) or {*names} >= _OUR_MODEL) and not holds_artifact(folder)
 
 
 def is_ours(manifest: bytes) -> bool:

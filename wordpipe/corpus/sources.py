@@ -1,7 +1,6 @@
 """The sources of text: files, folders, globs, standard input and the docstrings of installed packages."""
 
 import os
-import re
 import stat
 import sys
 from collections import Counter
@@ -15,11 +14,12 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 from blake3 import blake3
 
-from wordpipe.artifacts import holds_artifact
+from wordpipe.artifacts import holds_artifact, is_broken_artifact
 from wordpipe.corpus.decode import Compression
 from wordpipe.corpus.docstrings import find_package
 from wordpipe.corpus.looks.not_text import BY_ENDING, way_to_read
 from wordpipe.errors import ArtifactError, InputError, StorageError
+from wordpipe.runtime import working_folder
 from wordpipe.storage import url_of
 
 Format = Literal["txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet", "conll", "squad", "label-first"]
@@ -30,8 +30,6 @@ _FORMATS: dict[str, Format] = {
     ".conll": "conll", ".bio": "conll", ".iob": "conll",
 }  # fmt: skip
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
-_OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index)-\d{5}\.parquet")
-_OUR_MODEL = ("model.safetensors", "steps.parquet", "tokenizer.json")
 _EXAMPLES = 3  # names of what was skipped, of each kind
 
 
@@ -314,7 +312,7 @@ class _Finder:
         """A file or folder that the user named, or one of several that a pattern has `found`."""
         self._input = path
         if path.is_dir():
-            if _is_broken_artifact(path):
+            if is_broken_artifact(path):
                 what, hint = (
                     "this folder holds tables of wordpipe, and no manifest",
                     f"name its files: {path}/*.parquet",
@@ -345,7 +343,7 @@ class _Finder:
                     self.skipped["link to a folder"] += 1
                 elif holds_artifact(Path(where, name)):
                     self.skipped["artifact"] += 1
-                elif _is_broken_artifact(Path(where, name)):
+                elif is_broken_artifact(Path(where, name)):
                     self.skipped["broken artifact"] += 1
                 else:
                     folders.append(name)
@@ -417,12 +415,12 @@ def _known() -> str:
 
 
 def _shown(path: Path) -> str:
-    """The path below the working folder, else as it was given, or the URL that it is a copy of; as text, whatever it holds."""
+    """The path as seen from the working folder, else as given, or the URL that it is a copy of; as text, whatever it holds."""
     if (url := url_of(path)) is not None:
         return os.fsencode(str(url)).decode(errors="replace")
-    here = Path.cwd()
+    here = working_folder()
     whole = Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would follow links, and show another name)
-    name = whole.relative_to(here) if whole.is_relative_to(here) else path
+    name = next((one.relative_to(here) for one in (whole, path) if one.is_relative_to(here)), path)  # ../texts stays so
     return os.fsencode(name.as_posix()).decode(errors="replace")
 
 
@@ -440,16 +438,6 @@ def _missing(text: str) -> InputError:
     if not near and len(text.split()) > 1:
         hint += '; in Python a text is {"text": …}'
     return InputError("no such file or folder", where=text if len(text) <= 200 else f"{text[:199]}…", hint=hint)
-
-
-def _is_broken_artifact(folder: Path) -> bool:
-    """Whether a folder has tables that are called as ours are, and nothing that says what they are."""
-    try:
-        names = os.listdir(folder)  # noqa: PTH208
-    except OSError:  # walking it says so
-        return False
-    ours = any(map(_OUR_TABLE.fullmatch, names)) or {*_OUR_MODEL} <= {*names}
-    return ours and not holds_artifact(folder)
 
 
 def _cannot_list(error: OSError) -> None:

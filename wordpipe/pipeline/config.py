@@ -52,7 +52,7 @@ class Stage:
     command: Command
     inputs: tuple[str, ...]  # as written: stage names or sources
     settings: dict[str, Any]
-    output: Path  # seen from the config's folder
+    output: Path  # seen from the config's folder; in a pipeline a place that is valid everywhere
     keep: bool = False  # once made, it is not made again because its inputs changed
 
     @property
@@ -359,37 +359,44 @@ def _refuse_circle(path: Iterable[str], again: str, config: Path) -> NoReturn:
     raise ConfigError("stages need each other in a circle", where=config, got=" → ".join((*path, again)))
 
 
-def check_sources(given: list[str], names: set[str], read_as: str, *, parallel: bool) -> None:
+def check_sources(given: list[str], places: list[str], names: set[str], read_as: str, *, parallel: bool) -> None:
     """Sources of text are there and can be read; a name that is nearly a stage's is taken for a slip.
+
+    Args:
+        given: as written.
+        places: where each is, wherever the program works.
+        names: of the stages.
+        read_as: the format.
+        parallel: whether two files of lines are wanted.
 
     Raises:
         WordpipeError: they are not.
     """
-    for name in given:
-        if is_artifact(Path(name)):
+    for name, place in zip(given, places, strict=True):
+        if is_artifact(Path(place)):
             hint = "name files or folders, or a stage that makes a corpus"
             raise ArtifactError("this is an artifact, not a source of text", where=name, hint=hint)
         if (
-            not os.path.lexists(name)
+            not os.path.lexists(place)
             and url_of(name) is None
             and (hint := nearest(name, names)).startswith("did you mean")
         ):
             raise ConfigError("neither a stage nor a file", where=name, hint=hint)
-    for source in expand(fetched(given), read_as=read_as, parallel=parallel):  # type: ignore[arg-type]
+    for source in expand(fetched(places), read_as=read_as, parallel=parallel):  # type: ignore[arg-type]
         if source.kind == "stream":
             hint = "write it to a file first: what was read once cannot be compared again"
             raise ConfigError("a pipeline cannot read a pipe", where=source.name, hint=hint)
 
 
-def check_artifact(setting: str, name: str, kinds: tuple[str, ...], names: set[str]) -> None:
-    """What a setting names is there and, where it is an artifact, of a kind that it takes.
+def check_artifact(setting: str, name: str, place: str, kinds: tuple[str, ...], names: set[str]) -> None:
+    """What a setting names is there, at `place`, and, where it is an artifact, of a kind that it takes.
 
     Raises:
         WordpipeError: it is not.
     """
-    if is_artifact(Path(name)):
+    if is_artifact(Path(place)):
         if "file" not in kinds:
-            manifest_at(name, kinds)  # type: ignore[arg-type]
-    elif not Path(fetched(name)).exists():
+            manifest_at(place, kinds)  # type: ignore[arg-type]
+    elif not Path(fetched(place)).exists():
         hint = nearest(name, names)
         raise ConfigError(f"{setting} names neither a stage nor a file", got=name, hint=hint)

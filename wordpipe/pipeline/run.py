@@ -6,10 +6,10 @@ A stage that says `keep = true` is made again for its own settings alone, and so
 Before anything is said or made, the inputs of all stages are looked for.
 """
 
-import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from glob import escape, has_magic
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from wordpipe.pipeline.config import (
     text_in_keys,
 )
 from wordpipe.pipeline.config import read_toml as _read_toml
-from wordpipe.runtime import Progress
+from wordpipe.runtime import Progress, seen_from
 from wordpipe.settings import Settings, declared
 from wordpipe.stages import (
     Estimate,
@@ -147,7 +147,8 @@ class Pipeline:
 
     def __init__(self, config: PathLike = CONFIG) -> None:
         self.config = Path(config)
-        self.stages = read_stages(self.config)
+        self.home = home_of(self.config)
+        self.stages = [replace(stage, output=self._at(stage.output)) for stage in read_stages(self.config)]
 
     def states(self, *, first: str | None = None, last: str | None = None, fresh: bool = False) -> list[State]:
         """What would be made of the stages from `first` to `last`, and why; `fresh` means all of them.
@@ -155,7 +156,7 @@ class Pipeline:
         Raises:
             WordpipeError: an input of one of them is missing or of a wrong kind; all such together.
         """
-        with self._at_home():
+        with seen_from(self.home):
             self._check_inputs(chosen := self._chosen(first, last))
             states: dict[str, State] = {}
             for stage in chosen:
@@ -172,7 +173,7 @@ class Pipeline:
         if all(state.fresh for state in states):
             return states
         stale = {state.stage.name for state in states if not state.fresh}
-        with self._at_home():
+        with seen_from(self.home):
             estimator, found = Estimator(), {}
             for stage in self.stages:
                 try:
@@ -194,10 +195,10 @@ class Pipeline:
         """
         chosen = self._chosen(first, last)
         EngineOptions(run.engine, run.address, run.workers)  # before the first stage is made
-        with self._at_home():
+        with seen_from(self.home):
             self._check_inputs(chosen)
         for stage in chosen:
-            with self._at_home():
+            with seen_from(self.home):
                 state = self._state(stage, {})
             yield state, None
             if state.fresh and not run.fresh:
@@ -217,7 +218,7 @@ class Pipeline:
             settings: instead of the stage's; the artifacts that they name are paths that are valid everywhere.
         """
         target = stage.output if output is None else as_path(output.absolute())
-        with self._at_home():
+        with seen_from(self.home):
             arguments = stage.by_argument([self._resolve(name) for name in stage.inputs])
             chosen = self._settings(stage) if settings is None else dict(settings)
             if not (stage.command.is_parted(chosen) or stage.command.joined):
@@ -246,8 +247,8 @@ class Pipeline:
 
     def from_here(self, path: Path) -> Path:
         """A path of the config as seen from the current folder."""
-        whole = home_of(self.config) / path
-        return as_path(whole) if url_of(whole) is not None else Path(os.path.relpath(whole))
+        whole = self._at(path)
+        return whole if url_of(whole) is not None else Path(os.path.relpath(whole))
 
     def inputs_from_here(self, stage: Stage) -> list[str]:
         """The stage's inputs as seen from the current folder; python:PACKAGE stays as it is."""
@@ -256,13 +257,11 @@ class Pipeline:
 
     def settings_from_here(self, stage: Stage) -> dict[str, Any]:
         """The stage's settings, the artifacts that they name by paths that are valid everywhere."""
-        home = home_of(self.config)
-        folders = {name: str(as_path(home / self._resolve(value))) for name, value in stage.artifacts.items()}
-        return stage.settings | folders
+        return self._settings(stage)
 
-    def _at_home(self) -> contextlib.AbstractContextManager[None]:
-        """Work in the config's folder: inputs, outputs and the names of sources are seen from there."""
-        return contextlib.chdir(home_of(self.config))
+    def _at(self, path: str | Path) -> Path:
+        """The place of a path of the config, wherever the program works."""
+        return as_path(self.home / path)
 
     def _chosen(self, first: str | None, last: str | None) -> list[Stage]:
         names = [stage.name for stage in self.stages]
@@ -306,17 +305,19 @@ class Pipeline:
                 for argument, given in checks:
                     if not given:
                         continue
-                    if argument.kinds and len(given) == 1 and is_artifact(Path(given[0])):
-                        manifest_at(given[0], argument.kinds)  # type: ignore[arg-type]
+                    places = [self._resolve(name) for name in given]
+                    if argument.kinds and len(given) == 1 and is_artifact(Path(places[0])):
+                        manifest_at(places[0], argument.kinds)  # type: ignore[arg-type]
                     elif argument.sources:
-                        check_sources(given, names, read_as, parallel=parallel)
-                    elif argument.entry and not Path(fetched(given[0])).exists():
+                        check_sources(given, places, names, read_as, parallel=parallel)
+                    elif argument.entry and not Path(fetched(places[0])).exists():
                         raise InputError("no such file", where=given[0])
                 for setting, name in stage.artifacts.items():
                     if name not in names:
-                        check_artifact(setting, name, kinds_of[setting], names)
+                        check_artifact(setting, name, self._resolve(name), kinds_of[setting], names)
             except WordpipeError as error:
-                where = place_of(stage, self.config) + (f" {error.where}" if error.where else "")
+                inside = str(error.where or "").replace(f"{self.home}/", "")
+                where = place_of(stage, self.config) + (f" {inside}" if inside else "")
                 again = type(error)(error.what, where=where, got=error.got, expected=error.expected, hint=error.hint)
                 problems.append(in_keys(again, [stage], self.config))
         raise_together(problems, self.config)
@@ -375,22 +376,23 @@ class Pipeline:
         inputs = []
         settings = self._checked_settings(stage)
         for argument, given in stage.given:
-            one = given[0]
-            if one in estimator.sizes:
-                inputs.append(estimator.sizes[one])
-            elif argument.kinds and is_artifact(Path(one)):
-                inputs.append(size_of_artifact(Path(one)))
+            places = [self._resolve(name) for name in given]
+            one = Path(places[0])
+            if given[0] in estimator.sizes:
+                inputs.append(estimator.sizes[given[0]])
+            elif argument.kinds and is_artifact(one):
+                inputs.append(size_of_artifact(one))
             elif argument.sources and sources is not None:
                 inputs.append(sources)
             elif argument.sources:
-                inputs.append(size_of_sources(_sources(given, settings)))
+                inputs.append(size_of_sources(_sources(places, settings)))
             else:
-                inputs.append(size_of_sources(Path(fetched(one))))
+                inputs.append(size_of_sources(Path(fetched(places[0]))))
         for name in stage.artifacts.values():
             if name in estimator.sizes:
                 inputs.append(estimator.sizes[name])
-            elif is_artifact(Path(name)):
-                inputs.append(size_of_artifact(Path(name)))
+            elif is_artifact(place := Path(self._resolve(name))):
+                inputs.append(size_of_artifact(place))
         return estimator.estimate(stage.name, settings, inputs, stage.output)
 
     def _planned_inputs(self, stage: Stage, settings: Settings) -> list[InputEntry]:
@@ -421,7 +423,16 @@ class Pipeline:
         return stage.command.load_settings().make(self._settings(stage), where=place_of(stage, self.config))
 
     def _resolve(self, name: str) -> str:
-        return next((str(stage.output) for stage in self.stages if stage.name == name), name)
+        """Where a stage's artifact, a file or a folder is; a pattern of files below the config's folder; python:PACKAGE."""
+        for stage in self.stages:
+            if stage.name == name:
+                return str(stage.output)
+        if name == "-" or name.startswith("python:"):
+            return name
+        place = str(self._at(name))
+        if has_magic(name) and not os.path.lexists(place) and url_of(name) is None:  # of these the folder is none
+            return os.path.join(escape(str(self.home)), name)  # noqa: PTH118
+        return place
 
 
 def stage_from_file(where: str, command: str) -> tuple[Pipeline, Stage] | dict[str, Any]:

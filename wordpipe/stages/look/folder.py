@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import KINDS, Artifact, Manifest, is_artifact, parse_json_object, read_regular_file
+from wordpipe.artifacts import (
+    KINDS,
+    Artifact,
+    Manifest,
+    is_artifact,
+    is_broken_artifact,
+    parse_json_object,
+    read_regular_file,
+)
 from wordpipe.errors import InputError, WordpipeError
 from wordpipe.runtime import Report
 from wordpipe.settings import Settings
@@ -105,7 +113,7 @@ def _places(folder: Path, depth: int) -> Iterator[Path]:
             unfinished = folder / entry.name.removesuffix(".partial")[1:]
             if entry.name.endswith(".partial") and (place / "LATEST.json").is_file() and not is_artifact(unfinished):
                 yield unfinished
-        elif is_artifact(place):
+        elif is_artifact(place) or is_broken_artifact(place):
             yield place
         elif not entry.is_symlink():
             inner.append(place)
@@ -119,6 +127,8 @@ def _places(folder: Path, depth: int) -> Iterator[Path]:
 
 def _read(place: Path, name: str, run: RunOptions) -> FoundArtifact:
     """One artifact; of a damaged one its manifest where that can be read."""
+    if is_broken_artifact(place):
+        return FoundArtifact(name, place, damage="its manifest is gone, or not one of wordpipe")
     if not is_artifact(place):
         one = FoundArtifact(name, place, damage="not finished: its training goes on, or was stopped")
         return replace(one, logs=tuple(_logs(place, run.report)))

@@ -8,6 +8,7 @@ from typing import Literal
 from wordpipe.artifacts import HashCache
 from wordpipe.corpus import Source, SourceSummary, find_package
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.runtime import working_folder
 from wordpipe.stages.job import Job
 from wordpipe.storage import url_of
 
@@ -80,7 +81,7 @@ def _is_below(name: str, one: str) -> bool:
 
 def _places(name: str, job: Job, names: Sequence[str]) -> Iterator[tuple[Path, bool]]:
     """Where a source may lie, whose name is the end of its path; and whether what lies there is it for sure."""
-    folder, depth = Path.cwd(), len(Path(name).parts)
+    folder, depth = working_folder(), len(Path(name).parts)
     yield folder / name, True
     for one in names:
         above = Path(os.path.abspath(one)).parents  # noqa: PTH100  (links stay as they are named)

@@ -7,7 +7,6 @@ with the same bytes.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +38,7 @@ from wordpipe.corpus import (
 )
 from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, NOTHING, WHOLE_PAIRS, IngestSettings
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.runtime import working_folder
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import (
@@ -286,7 +286,7 @@ def _read_apart(
     reader = Ingest(found, chosen, on_source=summaries.append)
     way = f"{job.recipe} {library_versions(*LIBRARIES)} {__version__} {PART_BYTES} bytes"
     cache = ResumeCache(job.partial, way)
-    work = IngestShards(tuple(map(tuple, parts)), Path.cwd(), chosen, cache.path.absolute(), cache.recipe)
+    work = IngestShards(tuple(map(tuple, parts)), working_folder(), chosen, cache.path.absolute(), cache.recipe)
     try:
         names = _make(job, work, cache, range(len(parts)))
     except InputError:
