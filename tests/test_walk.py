@@ -60,16 +60,16 @@ def test_the_walk_of_a_command(built):
     out = done.stdout
     assert "\n  wordpipe.stages.search.query\n" in out
     assert "\n\ncli.query.query\n" in out
-    assert "\n  stages.search.open_words.OpenWords._answers\n" in out
+    assert "  stages.search.open_words.OpenWords._answers\n" in out
     assert "\ncalls upwards: 0\n" in out
 
 
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 70),
-        ("query {built}/words water", 55),
-        ("query {built}/index water", 67),
+        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 71),
+        ("query {built}/words water", 59),
+        ("query {built}/index water", 71),
     ],
     ids=["train", "words", "index"],
 )

@@ -78,7 +78,7 @@ def test_places_are_those_of_the_stems(text, language):
     analyser = Analyser(language)
     places = list(analyser.places(text))
     assert [stem for _, _, stem in places] == analyser(text)
-    assert all(analyser(text[start:stop]) == [stem] for start, stop, stem in places if text[start:stop].isascii())
+    assert all(stem in analyser(text[start:stop]) for start, stop, stem in places if text[start:stop].isascii())
 
 
 def test_an_index_gives_the_passages_of_its_hits(built):
