@@ -33,7 +33,7 @@ from benchmarks.house import (
 FLOORS = {
     "errors": 0, "lazy": 0, "wording": 0, "removed": 0, "elsewhere": 0,
     "storage": 1,
-    "settings": 2, "runtime": 2, "compiled": 2, "artifacts": 2, "metrics": 2,
+    "settings": 2, "runtime": 2, "pace": 2, "compiled": 2, "artifacts": 2, "metrics": 2,
     "engines": 3,
     "corpus": 3, "tokens": 3, "words": 3, "model": 3, "search": 3,
     "sentences": 4,

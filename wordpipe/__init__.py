@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         evaluate_words,
         export,
         fill,
+        finish,
         generate,
         import_words,
         index,

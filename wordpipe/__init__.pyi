@@ -693,6 +693,20 @@ def fill(
         threads: CPU threads, 0 = one per core (0 to 1024). Default: 0.
     """
 
+def finish(
+    trained: PathLike, *, cool_down: bool = False, run: RunOptions | None = None,
+) -> Made:
+    """Make the artifact of a stopped training, as far as it has come.
+
+    The checkpoint stays: the command that began the training goes on from it, and replaces what was made here.
+
+    Args:
+        trained: what the training was to make, as its `output` named it.
+        cool_down: train a tenth of the steps more, in which the learning rate falls to nothing; else the weights are those of
+            the checkpoint.
+        run: progress, verification.
+    """
+
 def generate(
     model: PathLike | OpenModel, prompt: str, *, verify: bool = True, max_tokens: int | None = None,
     min_tokens: int = 0, beams: int | None = None, n_best: int = 1, length_penalty: float = 1.0,
@@ -981,7 +995,8 @@ def show(
 
     Returns:
         path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows; with
-        `params` path, architecture, class, parameters (how many) and parts, each with the shapes of its weights.
+        `params` path, architecture, class, parameters (how many) and parts, each with the shapes of its weights. Of a
+        training that was stopped, or goes on, the manifest is None, and `stopped` says where it stands.
     """
 
 def tokenize(
@@ -1024,10 +1039,10 @@ def tokenize(
 
 def train_classifier(
     corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
-    epochs: float | None = None, lr: float | None = None, batch_size: int = 32, seeds: int = 1, freeze: int = 0,
-    seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1,
-    layer_decay: float = 0.8, warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0,
-    evaluations: int = 10, seq_len: int | None = None,
+    epochs: float | None = None, minutes: float | None = None, lr: float | None = None, batch_size: int = 32,
+    seeds: int = 1, freeze: int = 0, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    held_out: float = 0.1, layer_decay: float = 0.8, warmup: float = 0.1, weight_decay: float = 0.01,
+    dropout: float = 0.1, patience: int = 0, evaluations: int = 10, seq_len: int | None = None,
     dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0, checkpoint_seconds: float = 60,
     checkpoint_steps: int = 0, report_every: int = 10, problem: Literal['auto', 'single', 'several', 'score'] = 'auto',
     class_weights: Literal['none', 'balanced'] = 'none',
@@ -1044,6 +1059,7 @@ def train_classifier(
     Settings:
         init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
@@ -1072,8 +1088,8 @@ def train_classifier(
 def train_clm(
     tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
-    style: Literal['modern', 'classic'] = 'modern', dim: int | None = None, n_layers: int | None = None,
-    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
+    minutes: float | None = None, style: Literal['modern', 'classic'] = 'modern', dim: int | None = None,
+    n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
     attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
     linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
@@ -1106,6 +1122,7 @@ def train_clm(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
 
     Settings, the model:
         style: parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2. Default: 'modern'.
@@ -1175,10 +1192,10 @@ def train_clm(
 def train_contrastive(
     tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
     encoder: Literal['static', 'transformer'] = 'static', goal: Literal['similarity', 'search'] = 'similarity',
-    steps: int | None = None, epochs: float | None = None, batch_size: int | None = None, pairs: PathLike | None = None,
-    pair_dropout: float | None = None, pair_neighbour: float | None = None, pair_crop: float | None = None,
-    pair_title: float | None = None, pair_deletion: float | None = None, pair_file: float | None = None,
-    deletion_rate: float = 0.2, max_words: int = 256, temperature: float = 0.05,
+    steps: int | None = None, epochs: float | None = None, minutes: float | None = None, batch_size: int | None = None,
+    pairs: PathLike | None = None, pair_dropout: float | None = None, pair_neighbour: float | None = None,
+    pair_crop: float | None = None, pair_title: float | None = None, pair_deletion: float | None = None,
+    pair_file: float | None = None, deletion_rate: float = 0.2, max_words: int = 256, temperature: float = 0.05,
     false_negatives: Literal['keep', 'drop'] = 'drop', max_similarity: float = 1.0,
     unit: Literal['word', 'token'] = 'word', words: PathLike | None = None, words_weight: float | None = None,
     lexical_weight: float | None = None, lexical_dim: int = 512, lsi_weight: float | None = None, lsi_dim: int = 300,
@@ -1209,6 +1226,7 @@ def train_contrastive(
         goal: similarity: texts that say the same are near; search: a question is near the text that answers it. Default: 'similarity'.
         steps: optimiser steps. Default: None.
         epochs: passes over the sentences, instead of steps; with neither: 1, and at least 200 steps (> 0). Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
         batch_size: pairs per step, each the negative of all others; else 1024 for static, 128 for a transformer, or one for each sentence where there are fewer (2 to 65536). Default: None.
 
     Settings, the pairs (shares; with none given they follow the goal):
@@ -1282,8 +1300,8 @@ def train_contrastive(
 def train_denoising(
     tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
-    style: Literal['t5', 'bart'] = 't5', dim: int | None = None, n_layers: int | None = None,
-    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
+    minutes: float | None = None, style: Literal['t5', 'bart'] = 't5', dim: int | None = None,
+    n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
     attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
     linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
@@ -1317,6 +1335,7 @@ def train_denoising(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
         style: what is damaged, and the model: t5 (spans are written), bart (the whole text is). Default: 't5'.
         dim: width of the model, else the preset's (2 to 16384). Default: None.
         n_layers: blocks, else the preset's (1 to 256). Default: None.
@@ -1386,8 +1405,8 @@ def train_denoising(
 def train_electra(
     tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
-    style: Literal['modern', 'classic'] = 'classic', dim: int | None = None, n_layers: int | None = None,
-    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
+    minutes: float | None = None, style: Literal['modern', 'classic'] = 'classic', dim: int | None = None,
+    n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
     attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
     linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
@@ -1422,6 +1441,7 @@ def train_electra(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
 
     Settings, the model:
         style: parts of the model: classic as BERT, for a folder of ELECTRA; modern as ModernBERT, in our own format. Default: 'classic'.
@@ -1499,8 +1519,8 @@ def train_electra(
 def train_mlm(
     tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
-    style: Literal['modern', 'classic'] = 'modern', dim: int | None = None, n_layers: int | None = None,
-    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
+    minutes: float | None = None, style: Literal['modern', 'classic'] = 'modern', dim: int | None = None,
+    n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
     attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
     linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
@@ -1535,6 +1555,7 @@ def train_mlm(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
 
     Settings, the model:
         style: parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2. Default: 'modern'.
@@ -1613,10 +1634,10 @@ def train_mlm(
 def train_permutation(
     tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
-    style: Literal['modern', 'classic'] = 'classic', dim: int | None = None, n_layers: int | None = None,
-    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None, positions: None = None,
-    attention: Literal['relative'] = 'relative', mixers: str = '', linformer_dim: int = 64, state_dim: int = 32,
-    mem_len: int = 0, window: Literal[0] = 0, global_every: int = 3, global_tokens: int = 0,
+    minutes: float | None = None, style: Literal['modern', 'classic'] = 'classic', dim: int | None = None,
+    n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
+    positions: None = None, attention: Literal['relative'] = 'relative', mixers: str = '', linformer_dim: int = 64,
+    state_dim: int = 32, mem_len: int = 0, window: Literal[0] = 0, global_every: int = 3, global_tokens: int = 0,
     norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
     tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
@@ -1647,6 +1668,7 @@ def train_permutation(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
 
     Settings, the model:
         style: parts of the model: classic as XLNet; modern as ModernBERT, in our own format. Default: 'classic'.
@@ -1725,10 +1747,10 @@ def train_permutation(
 
 def train_reader(
     corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
-    epochs: float | None = None, lr: float | None = None, batch_size: int = 32, seeds: int = 1, freeze: int = 0,
-    seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1,
-    layer_decay: float = 0.8, warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0,
-    evaluations: int = 10, seq_len: int | None = None,
+    epochs: float | None = None, minutes: float | None = None, lr: float | None = None, batch_size: int = 32,
+    seeds: int = 1, freeze: int = 0, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    held_out: float = 0.1, layer_decay: float = 0.8, warmup: float = 0.1, weight_decay: float = 0.01,
+    dropout: float = 0.1, patience: int = 0, evaluations: int = 10, seq_len: int | None = None,
     dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0, checkpoint_seconds: float = 60,
     checkpoint_steps: int = 0, report_every: int = 10, max_query: int = 64, max_answer: int = 30, stride: int = 128,
     n_best: int = 20,
@@ -1746,6 +1768,7 @@ def train_reader(
     Settings:
         init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
@@ -1778,8 +1801,8 @@ def train_reader(
 def train_seq2seq(
     tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
-    style: Literal['t5', 'bart', 'vaswani'] = 'vaswani', dim: int | None = None, n_layers: int | None = None,
-    n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
+    minutes: float | None = None, style: Literal['t5', 'bart', 'vaswani'] = 'vaswani', dim: int | None = None,
+    n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
     positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
     attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
     linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
@@ -1813,6 +1836,7 @@ def train_seq2seq(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
         style: parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian). Default: 'vaswani'.
         dim: width of the model, else the preset's (2 to 16384). Default: None.
         n_layers: blocks, else the preset's (1 to 256). Default: None.
@@ -1883,10 +1907,10 @@ def train_seq2seq(
 
 def train_tagger(
     corpus: PathLike | Iterable[Any], *, output: Any, run: RunOptions | None = None, init: PathLike | None = None,
-    epochs: float | None = None, lr: float | None = None, batch_size: int = 32, seeds: int = 1, freeze: int = 0,
-    seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', held_out: float = 0.1,
-    layer_decay: float = 0.8, warmup: float = 0.1, weight_decay: float = 0.01, dropout: float = 0.1, patience: int = 0,
-    evaluations: int = 10, seq_len: int | None = None,
+    epochs: float | None = None, minutes: float | None = None, lr: float | None = None, batch_size: int = 32,
+    seeds: int = 1, freeze: int = 0, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    held_out: float = 0.1, layer_decay: float = 0.8, warmup: float = 0.1, weight_decay: float = 0.01,
+    dropout: float = 0.1, patience: int = 0, evaluations: int = 10, seq_len: int | None = None,
     dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0, checkpoint_seconds: float = 60,
     checkpoint_steps: int = 0, report_every: int = 10,
 ) -> Made:
@@ -1902,6 +1926,7 @@ def train_tagger(
     Settings:
         init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
@@ -1930,8 +1955,8 @@ def train_word2vec(
     architecture: Literal['skipgram', 'cbow'] = 'skipgram', loss: Literal['ns', 'hs', 'softmax'] = 'ns',
     unit: Literal['word', 'token'] = 'word', context: Literal['sentence', 'document'] = 'document', dim: int = 100,
     window: int | None = None, dynamic_window: bool = True, negatives: int = 5, ns_exponent: float = 0.75,
-    epochs: int | None = None, min_count: int | None = None, subsample: float = 0.001, min_n: int = 3, max_n: int = 0,
-    max_ngrams: int = 2000000, lr: float | None = None, min_lr: float = 0.0001,
+    epochs: int | None = None, minutes: float | None = None, min_count: int | None = None, subsample: float = 0.001,
+    min_n: int = 3, max_n: int = 0, max_ngrams: int = 2000000, lr: float | None = None, min_lr: float = 0.0001,
     vectors: Literal['inputs', 'outputs', 'sum'] = 'inputs', remove_components: int = 0, keep_outputs: bool = True,
     init: PathLike | None = None, seed: int = 1, deterministic: bool = False, threads: int = 0,
     backend: Literal['auto', 'native', 'gensim'] = 'auto', checkpoint_seconds: float = 60,
@@ -1958,6 +1983,7 @@ def train_word2vec(
 
     Settings, how much of the text:
         epochs: passes over the text, else by its size. Default: None.
+        minutes: minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured pace; what says how much to learn is then the most (> 0). Default: None.
         min_count: rarer words get no vector, else by the size of the text. Default: None.
         subsample: words with a larger share of the text are skipped at random; 0 keeps all (0 to 1). Default: 0.001.
 

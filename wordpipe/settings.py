@@ -80,6 +80,18 @@ def setting(
     return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 
+def minutes_setting() -> Any:
+    """The setting of every training that says how long it may take."""
+    return setting(
+        None,
+        "minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured "
+        "pace; what says how much to learn is then the most",
+        gt=0,
+        le=10**6,
+        later=True,
+    )
+
+
 class Settings(BaseModel):
     """Frozen, complete and checked settings of one stage. Unknown keys are refused."""
 

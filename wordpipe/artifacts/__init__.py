@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         shard_vectors,
         vectors_there,
     )
+    from wordpipe.artifacts.stopped import StoppedRun, stopped_runs, why_unfinished
     from wordpipe.artifacts.tables import (
         PartFiles,
         Shard,

@@ -37,7 +37,7 @@ from wordpipe.artifacts.hashing import hash_bytes, hash_fd
 from wordpipe.artifacts.manifest import OutputEntry
 from wordpipe.artifacts.publish import failpoint
 from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, sync_folder
-from wordpipe.errors import StorageError
+from wordpipe.errors import ArtifactError, StorageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,6 +119,7 @@ class Checkpoints:
     # folder beside that one, `PATH-KEY`
     path: Path
     run_key: str  # what is trained, with which settings, on which data
+    about: dict[str, Any] = field(default_factory=dict)  # what the pointer says of the run beside its checkpoints
     notes: list[str] = field(default_factory=list)  # what was found on restoring that the user should know
     # whether `restore` began to load anything, so that arrays it fills may hold anything
     tried: bool = field(default=False, init=False)
@@ -185,6 +186,16 @@ class Checkpoints:
         self.notes.append("no checkpoint can be used: starting from the first step")
         return None
 
+    def nothing_to_finish(self) -> ArtifactError:
+        """Why a stopped run cannot be ended here, after `restore` has found no checkpoint of it."""
+        if self.path.exists() and self.tried:
+            what, hint = "no checkpoint of the stopped run can be used", "train it again: the same command begins anew"
+            return ArtifactError(what, where=self.path, got="; ".join(self.notes), hint=hint)
+        what = "the stopped run is of other inputs, or of other settings: what it was made from has changed since"
+        return ArtifactError(
+            what, where=self.path, hint="put its inputs back as they were, or train anew with the same command"
+        )
+
     def _step_aside(self, load: Callable[[Checkpoint], T]) -> T | None:
         """Leave the checkpoints of another run where they are, and keep those of this one beside them."""
         first, key = self.path, hash_bytes(self.run_key.encode())[:12]
@@ -215,7 +226,8 @@ class Checkpoints:
     def _point(self, known: list[dict[str, Any]]) -> None:
         part = self.path / f"{_POINTER}.part"
         part.unlink(missing_ok=True)
-        text = json.dumps({"run": self.run_key, "checkpoints": known}, indent=1, sort_keys=True)
+        named = {"run": self.run_key, "checkpoints": known, "about": self.about}
+        text = json.dumps(named, indent=1, sort_keys=True)
         _write(part, [f"{text}\n".encode()])
         os.replace(part, self.path / _POINTER)  # noqa: PTH105
         self._known = known

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from wordpipe.artifacts.hashing import HashCache, hash_fd
 from wordpipe.artifacts.manifest import InputEntry, Kind, Manifest, OutputEntry
 from wordpipe.artifacts.publish import OutputLock, asides, files_under, recover
+from wordpipe.artifacts.stopped import why_unfinished
 from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, damage_named, holds_artifact, parse_array, read_fact
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
 from wordpipe.storage import as_path, name_beside, other_scheme, standing, url_of
@@ -361,6 +362,8 @@ class Artifact:
         try:
             fd = open_regular(self._folder, MANIFEST, where)
         except FileNotFoundError:
+            if (unfinished := why_unfinished(self.path)) is not None:
+                raise unfinished from None
             hint = "if the stage that makes it was stopped, run that stage again"
             what = "the folder has no manifest, so it is no artifact"
             raise ArtifactError(what, where=self.path, hint=hint) from None
@@ -468,6 +471,8 @@ def _open_folder(path: Path) -> int:
             missed = 0 if asides(path) and _complete(path) else missed + 1
         if missed == 2:  # once may mean that a writer finished between the look at the path and the one beside it
             break
+    if (unfinished := why_unfinished(path)) is not None:
+        raise unfinished
     hint = "check the path, or run the stage that makes it"
     hint += ": wordpipe run" if Path("wordpipe.toml").is_file() else ""
     raise ArtifactError("no such artifact", where=path, hint=hint)

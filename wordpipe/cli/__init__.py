@@ -258,6 +258,8 @@ def _say_stopped(signum: int, saved: str | None = None) -> None:
         kept, again = "what was asked before is answered", "the same command serves again"
     elif saved:
         kept, again = "", f"run the same command again to continue from {saved}"
+        if command == "train" and (folder := _partial_of(saved)):
+            again += f", or make a model of it: wordpipe finish {folder}"
     elif saved is None and command in _SAVING:
         again = "the same command goes on from what is saved, or begins again"
     elif command in _STAGES:
@@ -274,6 +276,17 @@ def _say_stopped(signum: int, saved: str | None = None) -> None:
         say(json.dumps(error, ensure_ascii=False), as_it_is=True)
     else:
         _say_below_key(f"{what}; {again}")
+
+
+def _partial_of(saved: str) -> str:
+    """The output of the training that saved a checkpoint there, as it is named on a command line; empty: of none."""
+    import shlex
+    from pathlib import Path
+
+    from wordpipe.artifacts import stopped_runs
+
+    found = stopped_runs(Path(saved).parent)
+    return shlex.quote(str(found[0].output)) if found else ""
 
 
 _SAID_BELOW = False

@@ -25,6 +25,7 @@ _USE = {
     "generate": ("wordpipe.cli.generate:generate", "Continue a text, or write the target of a source text."),
     "fill": ("wordpipe.cli.generate:fill", "Guess the missing words of a text."),
     "predict": ("wordpipe.cli.predict:predict", "Label texts, or find names in them, with a trained head."),
+    "finish": ("wordpipe.cli.stage:finish", "Make a model of a training that was stopped."),
     "plot": ("wordpipe.cli.look:plot", "Draw loss and learning rate of trainings, side by side."),
     "diff": ("wordpipe.cli.look:diff", "Show which words moved between two tables of word vectors."),
     "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),

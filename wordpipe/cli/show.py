@@ -93,6 +93,9 @@ def _print_artifact(artifact: Path, rows: int, *, as_json: bool) -> None:
         found = show_artifact(artifact, rows=rows)
     example: dict[str, Any] = next(iter(found["rows"]), {})
     found["rows"] = found["rows"][:rows]
+    if found["manifest"] is None:
+        _print_stopped(found["stopped"])
+        return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for title, lines in _sections(found, example):
         click.echo(emphasised(title))
@@ -174,6 +177,18 @@ def _print_members(path: Path, cluster: int, n: int | None, *, as_json: bool) ->
                 click.echo(piped_line({**member, "score": member["similarity"]}, room))
 
 
+def _print_stopped(run: dict[str, Any]) -> None:
+    """Where a training stands that was stopped, or goes on."""
+    click.echo(emphasised(f"{run['output']}: a training that was stopped, or goes on; no artifact yet"))
+    lines = [("made by", f"wordpipe {run['command']}" if run["command"] else ""), ("stands at", run["stands_at"])]
+    lines += [(name, run[name]) for name in ("loss", "valid_loss") if run[name] is not None]
+    lines += [("time", human_seconds(run["seconds"]))] if run["seconds"] else []
+    lines += [("checkpoints", run["folder"]), ("make a model of it", f"wordpipe finish {shlex.quote(run['output'])}")]
+    for name, value in lines:
+        for line in _name_and_value(name, value, None):
+            click.echo(line)
+
+
 def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:
     """What is shown of an artifact: its columns first, each with the value of its first row; no hashes, nothing nested."""
     manifest = found["manifest"]
@@ -184,6 +199,9 @@ def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str,
         ("time, memory", f"{human_seconds(manifest['seconds'])}, {human_bytes(manifest['peak_memory_bytes'])}"),
         ("device, threads", f"{manifest['device']}, {manifest['threads']}"),
     ]
+    if isinstance(within := manifest["facts"].get("within"), dict):
+        planned = f"{within.get('made'):,} made, {within.get('planned'):,} planned first"
+        head.append((f"within {within.get('minutes'):g} minutes", planned))
     columns = [(f"{name} ({kind})", _example(example, name)) for name, kind in found["columns"].items()]
     files = [
         (f["path"], human_bytes(f["bytes"]) + (f", {counted(f['rows'], 'rows')}" if f["rows"] is not None else ""))

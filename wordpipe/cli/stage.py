@@ -96,8 +96,10 @@ def _argument(argument: Argument) -> click.Argument:
 
 def make(command: Command, given: dict[str, Any]) -> None:
     """Make the artifact of a command, from what the command line gives."""
+    from wordpipe.pace import now
     from wordpipe.stages import RunOptions
 
+    called = now()
     settings_class, from_file = command.load_settings(), {}
     pipeline, stage, where = None, None, given["config"]
     if given["config"]:
@@ -126,7 +128,9 @@ def make(command: Command, given: dict[str, Any]) -> None:
             origin = "flag" if name in flags else given["config"] if name in values else "default"
             say(f"  {name} = {value}  ({origin})")
     with ProgressDrawer(quiet=given["quiet"]) as draw:
-        run = RunOptions(report=draw, fresh=given["fresh"], verify=given["verify"], **_chosen_engine(given))
+        run = RunOptions(
+            report=draw, fresh=given["fresh"], verify=given["verify"], called=called, **_chosen_engine(given)
+        )
         if pipeline and stage and of_stage:  # as `run` makes it, so that it is fresh for `run` and `status`
             named = {
                 name: str(Path(values[name]).absolute())
@@ -194,6 +198,36 @@ def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, h
         where = {"output": shlex.quote(made.path), "parent": shlex.quote(parent_of(made.path))}
         for word, line in zip(("next", "then"), following.splitlines(), strict=False):
             say(f"{word}: {line.format(**where)}")
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe finish run/model\nwordpipe finish run/model --cool-down",
+    json="Print one JSON object on stdout.",
+    quiet="Print nothing but errors.",
+    verify="inputs'",
+)
+@click.argument("trained", metavar="MODEL", type=PATH)
+@click.option(
+    "--cool-down", is_flag=True,
+    help="Train a tenth of its steps more first, in which the learning rate falls to nothing: a better model.",
+)  # fmt: skip
+def finish(trained: Path, cool_down: bool, verify: bool, as_json: bool, quiet: bool) -> None:
+    """Make the artifact of a training that was stopped, or killed, as far as it has come.
+
+    MODEL: what the training was to make. Its last checkpoint becomes the artifact, whole, and its manifest says so. The
+    checkpoint stays: the command that began the training goes on from it.
+    """
+    from wordpipe.artifacts import manifest_at
+    from wordpipe.stages import COMMANDS, RunOptions
+    from wordpipe.stages import finish as end
+
+    with ProgressDrawer(quiet=quiet) as draw:
+        made = end(trained, cool_down=cool_down, run=RunOptions(report=draw, verify=verify))
+    command = manifest_at(made.path).command
+    _print_made(COMMANDS[command], made, as_json=as_json, quiet=quiet)
+    if not (quiet or as_json):
+        say(f"to train on: the same wordpipe {command} as before, which goes on from the checkpoint and replaces this")
 
 
 _CLUSTERS_SHOWN = 20
@@ -320,6 +354,7 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
             elif not quiet:
                 why = ", ".join(state.reasons) or ("--fresh" if fresh else "")
                 why = why or (f"kept, though {', '.join(state.kept)}" if state.kept else "up to date")
+                why = ", ".join([why, *state.notes])
                 say(f"── {state.stage.name}: {why}")
     if not quiet:
         seconds = human_seconds(clock.seconds)
@@ -372,6 +407,7 @@ def _state_lines(state: "State", width: int | None) -> str:
     """A state in one line; on a terminal where it has no room, the reasons stand below, a line each."""
     name, command = state.stage.name, state.stage.command.name
     word, reasons = ("kept ", state.kept) if state.kept else ("fresh" if state.fresh else "stale", state.reasons)
+    reasons = (*reasons, *state.notes)
     line = f"{word}  {name:<14} {command:<16} {', '.join(reasons)}".rstrip()
     if width is None or len(line) <= width:
         return line

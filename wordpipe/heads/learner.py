@@ -17,6 +17,8 @@ from wordpipe.heads.examples import LabelledExamples
 from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum, loss_of_scores, scores_of
 from wordpipe.model import HeadedModel
 from wordpipe.training import (
+    UNTIL_DONE,
+    Ending,
     Execution,
     LanguageLearner,
     Measured,
@@ -253,12 +255,14 @@ def head_plan(settings: "HeadSettings", n_examples: int, seed: int) -> Plan:
         steps=steps, batch_size=size, lr=settings.lr, warmup=warmup_steps(settings.warmup, steps), min_lr_frac=0.0,
         schedule="linear", decay=1.0, report_every=settings.report_every,
         eval_every=max(1, math.ceil(steps / settings.evaluations)), clip=1.0, seed=seed, micro_batch=size,
+        warmup_share=settings.warmup, evaluations=settings.evaluations,
     )  # fmt: skip
 
 
 def head_trainer(
     settings: "HeadSettings", model: HeadedModel, objective: HeadObjective, examples: LabelledExamples,
     held_out: LabelledExamples, *, figures: Figures, execution: Execution, seed: int, state_dir: Path, run_key: str,
+    ending: Ending = UNTIL_DONE,
 ) -> Trainer[HeadLearner]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
@@ -273,6 +277,7 @@ def head_trainer(
         seed: of order and dropout.
         state_dir: the folder of checkpoints; need not exist.
         run_key: what is trained, on what.
+        ending: when it ends.
     """
     plan = head_plan(settings, len(examples), seed)
     seen = SeenRows(model.embedding, (examples, held_out))
@@ -281,12 +286,12 @@ def head_trainer(
     optimiser = layered_optimiser(
         model, lr=plan.lr, layer_decay=settings.layer_decay, weight_decay=settings.weight_decay, freeze=settings.freeze
     )
-    state = Checkpoints(state_dir, run_key)
+    state = Checkpoints(state_dir, run_key, about={**ending.about})
     learner = HeadLearner(
         model, optimiser, objective, examples, plan, execution, held_out=held_out, figures=figures,
         patience=settings.patience, seen=seen,
     )  # fmt: skip
     return Trainer(
         learner, plan, state=state, found=state.restore(load_snapshot), checkpoint_seconds=settings.checkpoint_seconds,
-        checkpoint_steps=settings.checkpoint_steps,
+        checkpoint_steps=settings.checkpoint_steps, ending=ending.wanting(plan, plan.steps),
     )  # fmt: skip

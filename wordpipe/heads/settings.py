@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, minutes_setting, setting
 
 _LR, _WORD_LR = 5e-4, 0.01
 _STEPS, _WORD_STEPS = 200, 600
@@ -22,6 +22,7 @@ class HeadSettings(Settings):
         gt=0,
         le=10**4,
     )
+    minutes: float | None = minutes_setting()
     lr: float | None = setting(
         None, "peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it", gt=0,
         le=1,

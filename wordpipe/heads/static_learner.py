@@ -22,7 +22,7 @@ from wordpipe.heads.static_model import REACH, StaticHeadConfig, divisors, pair_
 from wordpipe.heads.static_units import WORD_UNITS, Split, UnitRows, bags_of, windows_of
 from wordpipe.heads.targets import HeadObjective, HeadTargets, loss_of_rows
 from wordpipe.model import HeadConfig, seed_of
-from wordpipe.training import Execution, Gradients, Plan, Trainer, load_snapshot
+from wordpipe.training import UNTIL_DONE, Ending, Execution, Gradients, Plan, Trainer, load_snapshot
 from wordpipe.training.contrastive import RowAdam
 
 if TYPE_CHECKING:
@@ -267,6 +267,7 @@ def _words(given: Rows) -> npt.NDArray[np.int64]:
 def static_trainer(
     settings: "HeadSettings", model: StaticModel, table_VD: Floats, used: npt.NDArray[np.bool_], objective: HeadObjective,
     examples: LabelledExamples, held_out: LabelledExamples, *, figures: Figures, seed: int, state_dir: Path, run_key: str,
+    ending: Ending = UNTIL_DONE,
 ) -> Trainer[HeadLearner]:  # fmt: skip
     """A training of a static head that is ready to run, resumed if `state_dir` holds its checkpoints; see `head_trainer`.
 
@@ -282,6 +283,7 @@ def static_trainer(
         seed: of order and dropout.
         state_dir: the folder of checkpoints; need not exist.
         run_key: what is trained, on what.
+        ending: when it ends.
 
     Raises:
         ConfigError: more layers are frozen than there are.
@@ -299,14 +301,14 @@ def static_trainer(
         [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": offsets, "weight_decay": 0.0}],
         lr=plan.lr, betas=(_BETA1, _BETA2), eps=1e-8, fused=True,
     )  # fmt: skip
-    state = Checkpoints(state_dir, run_key)
+    state = Checkpoints(state_dir, run_key, about={**ending.about})
     learner = StaticHeadLearner(
         model, table_VD, used, 0.0 if settings.freeze else settings.layer_decay, optimiser, objective, examples, plan,
         execution, held_out=held_out, figures=figures, patience=settings.patience,
     )  # fmt: skip
     return Trainer(
         learner, plan, state=state, found=state.restore(load_snapshot), checkpoint_seconds=settings.checkpoint_seconds,
-        checkpoint_steps=settings.checkpoint_steps,
+        checkpoint_steps=settings.checkpoint_steps, ending=ending.wanting(plan, plan.steps),
     )  # fmt: skip
 
 

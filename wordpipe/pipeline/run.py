@@ -62,6 +62,7 @@ class State:
     reasons: tuple[str, ...]
     estimate: Estimate | None = None  # of making it; None where it is fresh
     kept: tuple[str, ...] = ()  # why it would be stale, were it not kept
+    notes: tuple[str, ...] = ()  # what is to be known of what is there
 
     @property
     def fresh(self) -> bool:
@@ -80,11 +81,21 @@ class StageStatus:
     reasons: tuple[str, ...]  # why it would be made; empty where it is fresh
     kept: tuple[str, ...]  # why it would be stale, were it not kept by `keep = true`
     estimate: Estimate | None  # of making it; None where it is fresh
+    notes: tuple[str, ...] = ()  # what is to be known of what is there, such as that its training was ended early
 
     def to_json(self) -> dict[str, Any]:
         """One JSON object."""
-        body = asdict(self) | {"reasons": list(self.reasons), "kept": list(self.kept)}
+        body = asdict(self) | {"reasons": list(self.reasons), "kept": list(self.kept), "notes": list(self.notes)}
         return body | {"estimate": self.estimate.to_json() if self.estimate else None}
+
+
+def _notes(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a fresh artifact has to say for itself: that its training was ended before its last step."""
+    try:
+        ended = facts["finished_early"]
+        return (f"finished early at step {int(ended['at']):,} of {int(ended['of']):,}",)
+    except (KeyError, TypeError, ValueError):
+        return ()
 
 
 @public(name="run")
@@ -242,7 +253,7 @@ class Pipeline:
         stage = state.stage
         output = str(self.from_here(stage.output))
         return StageStatus(
-            stage.name, stage.command.name, output, state.fresh, state.reasons, state.kept, state.estimate
+            stage.name, stage.command.name, output, state.fresh, state.reasons, state.kept, state.estimate, state.notes
         )
 
     def from_here(self, path: Path) -> Path:
@@ -365,7 +376,7 @@ class Pipeline:
         if recipe_of(stage.command.makes, settings.recipe_body(), inputs) == manifest.recipe:
             sources = [entry.path or "" for entry in manifest.inputs if entry.kind == "source"]
             outdated = settings.outdated(manifest.facts, sources)
-            return State(stage, (outdated,) if outdated else ())
+            return State(stage, (outdated,) if outdated else (), notes=_notes(manifest.facts))
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 
     def _estimate(self, stage: Stage, stale: bool, estimator: Estimator, sources: Size | None) -> Estimate | None:

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.train.contrastive import train_contrastive
+    from wordpipe.stages.train.finish import finish
     from wordpipe.stages.train.heads import train_classifier, train_reader, train_tagger
     from wordpipe.stages.train.language_model import train_clm, train_electra, train_mlm, train_permutation
     from wordpipe.stages.train.seq2seq import train_denoising, train_seq2seq

@@ -100,11 +100,22 @@ class Estimator:
         disk = rule.disk * ratios.get("disk", 1.0)
         self.sizes[name] = replace(rule.size, **known, disk=disk)
         memory = rule.memory * ratios.get("memory", 1.0)
-        return Estimate((likely / spread, likely * spread), round(memory), round(disk), basis)
+        return Estimate(_within(settings, likely / spread, likely * spread), round(memory), round(disk), basis)
 
     def save(self) -> None:
         """Keep what was measured of the machine."""
         self._rates.save()
+
+
+def _within(settings: "Settings", low: float, high: float) -> tuple[float, float]:
+    """Seconds from, to, of a stage that may have a limit of time."""
+    if (minutes := getattr(settings, "minutes", None)) is None:
+        return low, high
+    most = 60.0 * minutes
+    given = settings.model_dump(include={"steps", "epochs"})
+    if "steps" in given and set(given.values()) == {None}:  # it takes all of it
+        return 0.9 * most, most
+    return min(low, most), min(high, most)
 
 
 def total(estimates: Sequence[Estimate]) -> Estimate:

@@ -38,6 +38,7 @@ from wordpipe.artifacts import (
     refuse_inside_artifact,
 )
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, StorageError
+from wordpipe.pace import Finish, TimeLimit, now
 from wordpipe.runtime import (
     Progress,
     Report,
@@ -75,6 +76,12 @@ class RunOptions:
     engine: "EngineName" = "local"  # what makes the shards of stages that have some: this process, or a Ray cluster
     address: str | None = None  # of a running Ray cluster; None: one is started on this machine, and ends with the work
     workers: int | None = None  # threads, or processes of Ray; None: one for each processor
+    called: float | None = (
+        None  # by `pace.now`, when the command was called, of which a limit of time counts; None: now
+    )
+    finish: Finish | None = (
+        None  # of a training: make the artifact of a stopped run's last checkpoint; None: go on with it
+    )
 
 
 @dataclass(repr=False)
@@ -146,6 +153,11 @@ class Job:
         self.bitwise, self.device, self.threads = True, "cpu", 1
         self.libraries: tuple[str, ...] = ("pyarrow",)
         self.is_usual = True  # its seconds say how long such work takes: it began anew, and compiled nothing
+        self.arguments: list[
+            Any
+        ] = []  # what the stage was called with beside its settings, of a stage that can be stopped
+        self._begun = now() if run.called is None else run.called
+        self._keeps_state = False
         self._artifacts: list[Manifest] = []  # of its inputs
         forget_peak_memory()
         self.clock = Stopwatch()
@@ -225,6 +237,34 @@ class Job:
         return self.output.parent / f".{self.output.name}.partial"
 
     @cached_property
+    def limit(self) -> TimeLimit | None:
+        """The time that a training may take, if it has such a setting and that is given."""
+        minutes = getattr(self.settings, "minutes", None)
+        return None if minutes is None else TimeLimit(60 * minutes, self._begun)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint says of how it came about, by which `finish` ends the work."""
+        paths = self.settings.artifact_fields()
+        dumped = self.settings.model_dump(mode="json", include=self.settings.model_fields_set)
+        settings = {name: self._named(value) if name in paths else {"is": value} for name, value in dumped.items()}
+        return {
+            "command": self.settings.command,
+            "arguments": [*map(self._named, self.arguments)],
+            "settings": settings,
+        }
+
+    def _named(self, value: Any) -> Any:
+        """A path as seen from beside the output, so that the folder can be moved; other words as they are, else null."""
+        if isinstance(value, (list, tuple)):
+            return {"list": [*map(self._named, value)]}
+        if not isinstance(value, (str, os.PathLike)):
+            return None if value is not None else {"is": None}
+        if os.path.exists(text := os.fspath(value)):  # noqa: PTH110
+            return {"path": os.path.relpath(text, self.output.parent)}
+        return {"is": text}
+
+    @cached_property
     def scratch(self) -> Path:
         """A folder for intermediate files, gone when the job ends, however it ends."""
         path = self.output.parent / f".{self.output.name}.{secrets.token_hex(8)}.scratch.tmp"
@@ -271,6 +311,20 @@ class Job:
     def write(self, name: str, data: bytes, *, log: bool = False) -> None:
         """A file of the artifact; a log is outside its digest."""
         self.writer.write(name, data, log=log)
+
+    def end_early(self, done: int, planned: int, more: int) -> None:
+        """Record that a stopped run was ended early. What it has saved stays: the command that began it goes on from there.
+
+        Args:
+            done: steps (or words) of its checkpoint.
+            planned: that it was to have.
+            more: that were added, in which the learning rate fell.
+        """
+        self.facts["finished_early"] = {"at": done, "of": planned, "cool_down": more}
+        unit = "word" if self.kind == "words" else "step"
+        how = f"cooled down over {more:,} more" if more else "as it is"
+        self.warnings.append(f"finished early at {unit} {done:,} of {planned:,}, {how}")
+        self._keeps_state = True
 
     def forget_state(self) -> None:
         """Remove what stopped runs of this output left, whatever their settings."""
@@ -325,8 +379,9 @@ class Job:
             recipe=self.recipe, digest=digest_of(outputs),
         )  # fmt: skip
         self.writer.publish(manifest)
-        self.forget_state()
-        if self.is_usual and not getattr(self.settings, "update", False):
+        if not self._keeps_state:
+            self.forget_state()
+        if self.is_usual and self.limit is None and not getattr(self.settings, "update", False):
             remember(self.settings, self.inputs, self._artifacts, manifest)
         self.made = Made(
             self.kind, str(self.target), manifest.recipe, manifest.digest, manifest.seconds, peak,

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from wordpipe.artifacts import MANIFEST, HashCache, InputEntry, hash_bytes, is_artifact
+from wordpipe.artifacts import MANIFEST, HashCache, InputEntry, hash_bytes, is_artifact, why_unfinished
 from wordpipe.corpus import Source, Sources, fingerprint
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.stages.job import PathLike
@@ -107,6 +107,8 @@ def refuse_headless(folder: Path) -> None:
         names = sorted(one.name for one in folder.iterdir())
     except OSError:
         return
+    if MANIFEST not in names and (unfinished := why_unfinished(folder)) is not None:
+        raise unfinished
     if MANIFEST not in names and (ours := next(filter(_OURS.fullmatch, names), None)):
         unchecked = f"to read it unchecked, as a folder of transformers, remove {ours}"
         hint = f"copy the whole folder again, or make it again; {unchecked}"

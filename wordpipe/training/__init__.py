@@ -94,7 +94,7 @@ if TYPE_CHECKING:
         unigram_entropy,
         write_streams,
     )
-    from wordpipe.training.trainer import Gradients, Measured, Step, Trainer
+    from wordpipe.training.trainer import UNTIL_DONE, Ending, Gradients, Measured, Step, Trainer
     from wordpipe.training.validation import Scorer, Total, Validation, bits_per_byte, perplexity
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -22,7 +22,7 @@ from wordpipe.training.precision import Execution, LossScaler
 from wordpipe.training.sequences import Blocks
 from wordpipe.training.settings import ElectraSettings, MaskedSettings, PermutationSettings, PretrainSettings
 from wordpipe.training.token_stream import Flags, Ids
-from wordpipe.training.trainer import Gradients, L, Measured, Trainer
+from wordpipe.training.trainer import UNTIL_DONE, Ending, Gradients, L, Measured, Trainer
 from wordpipe.training.validation import Validation
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ class ModelLearner(Generic[M]):
     def is_done(self) -> bool:
         """See `Learner.is_done`."""
         return False
+
+    def replan(self, plan: Plan) -> None:
+        """See `Learner.replan`."""
 
     @property
     def skipped(self) -> int:
@@ -176,6 +179,10 @@ class LanguageLearner(ModelLearner["Transformer"]):
         if self._plan.averages(step + 1):
             self._add_to_mean()
         return found
+
+    def replan(self, plan: Plan) -> None:
+        """See `Learner.replan`."""
+        self._plan = plan
 
     @torch.no_grad()
     def _add_to_mean(self) -> None:
@@ -325,6 +332,7 @@ def assemble_learner(
     objective: Objective, valid_objective: Objective, execution: Execution, state_dir: Path, run_key: str,
     world: World | None = None, begin: Snapshot | None = None, unigram_entropy: float | None = None,
     seed: int | None = None, also: "Callable[[Transformer], dict[str, float]] | None" = None,
+    ending: Ending = UNTIL_DONE,
 ) -> Trainer[LanguageLearner]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
@@ -345,6 +353,7 @@ def assemble_learner(
         unigram_entropy: of the labels, smoothed as they are, in nats: what the loss should fall below.
         seed: of order, masks and dropout; None: that of the settings.
         also: what else a validation measures of the model, by name.
+        ending: when it ends.
 
     Raises:
         ConfigError: a batch that cannot be cut as asked; fewer steps than `begin` has.
@@ -362,7 +371,7 @@ def assemble_learner(
         beta2=settings.beta2, momentum=settings.momentum,
     )  # fmt: skip
     # what a stopped run left, the same in all processes
-    state = Checkpoints(state_dir, run_key)
+    state = Checkpoints(state_dir, run_key, about={**ending.about})
     found = state.restore(load_snapshot)
     identity = [run_key, None if found is None else found.step]
     if identity != (first := world.share(identity)):
@@ -385,19 +394,21 @@ def assemble_learner(
     return Trainer(
         learner, plan, state=state, found=found, begin=begin, world=world,
         checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
-        unigram_entropy=unigram_entropy,
-        patience=settings.patience,
+        unigram_entropy=unigram_entropy, patience=settings.patience,
+        ending=ending.wanting(plan, settings.steps, settings.epochs, begin=begin),
     )  # fmt: skip
 
 
 def pair_trainer(
-    learner: L, settings: "ContrastiveSettings", n_pairs: int, *, state_dir: Path, run_key: str
-) -> Trainer[L]:
+    learner: L, settings: "ContrastiveSettings", n_pairs: int, *, state_dir: Path, run_key: str,
+    ending: Ending = UNTIL_DONE,
+) -> Trainer[L]:  # fmt: skip
     """A contrastive training of either encoder, resumed if `state_dir` holds its checkpoints; see `assemble`."""
-    state = Checkpoints(state_dir, run_key)
+    state, plan = Checkpoints(state_dir, run_key, about={**ending.about}), pair_plan(settings, n_pairs)
     return Trainer(
-        learner, pair_plan(settings, n_pairs), state=state, found=state.restore(load_snapshot),
+        learner, plan, state=state, found=state.restore(load_snapshot),
         checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
+        ending=ending.wanting(plan, settings.steps, settings.epochs),
     )  # fmt: skip
 
 

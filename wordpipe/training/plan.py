@@ -46,6 +46,7 @@ _TOKEN_NAMES = {
 }
 _GATED = ("geglu", "swiglu")
 _EPOCHS = 3
+_EVALUATIONS = 5
 _AVERAGED = 10  # sets of weights
 _LEAST_STEPS = 200
 # beyond that a GPU is busy enough, and larger matrices are no faster; one that has not the memory halves it (see learner.py)
@@ -170,6 +171,10 @@ class Plan:
         micro_batch: sequences computed at once, to begin with.
         label_smoothing: share of each target spread over all tokens; in training only.
         average: share of the steps, at the end, whose weights are averaged (Vaswani et al. 2017, section 6.1).
+        warmup_share: what `warmup` was made of: a share of the steps below 1, a number of them from 1 on.
+        evaluations: validations over the run, which `eval_every` was made of; 0: it was given.
+        cooled_from: of a training that is ended early, the step from which the rate falls along a line to nothing; or None.
+        scheduled: steps of the schedule that is followed until then; 0: all steps.
     """
 
     steps: int
@@ -187,6 +192,21 @@ class Plan:
     micro_batch: int = 0
     label_smoothing: float = 0.0
     average: float = 0.0
+    warmup_share: float = 0.0
+    evaluations: int = 0
+    cooled_from: int | None = None
+    scheduled: int = 0
+
+    def lasting(self, steps: int) -> "Plan":
+        """The same for another number of steps."""
+        every = max(1, math.ceil(steps / self.evaluations)) if self.evaluations else self.eval_every
+        return replace(self, steps=steps, warmup=warmup_steps(self.warmup_share, steps), eval_every=every)
+
+    def ending(self, step: int, more: int) -> "Plan":
+        """Ended after this step, or after so many more in which the rate falls to nothing."""
+        return replace(
+            self, steps=step + more, cooled_from=step if more else None, scheduled=self.scheduled or self.steps
+        )
 
     def averages(self, step: int) -> bool:
         """Whether the weights after this many steps are among those averaged at the end: about ten, the last included."""
@@ -196,9 +216,16 @@ class Plan:
 
     def lr_at(self, step: int) -> float:
         """Learning rate of a step, from 0."""
+        if self.cooled_from is not None and step >= self.cooled_from:
+            begin = self.cooled_from
+            left = (self.steps - step) / (self.steps - begin + 1)  # the last step is to teach something, too
+            return left * self._scheduled_lr(max(0, begin - 1))
+        return self._scheduled_lr(step)
+
+    def _scheduled_lr(self, step: int) -> float:
         return learning_rate(
-            step, steps=self.steps, peak=self.lr, warmup=self.warmup, min_frac=self.min_lr_frac, schedule=self.schedule,
-            decay=self.decay,
+            step, steps=self.scheduled or self.steps, peak=self.lr, warmup=self.warmup, min_frac=self.min_lr_frac,
+            schedule=self.schedule, decay=self.decay,
         )  # fmt: skip
 
     @property
@@ -211,8 +238,9 @@ def _schedule(settings: "PretrainSettings | ContrastiveSettings", steps: int) ->
     """The fields of a `Plan` that every training's settings have."""
     same = ("min_lr_frac", "schedule", "decay", "clip", "report_every")
     return {name: getattr(settings, name) for name in same} | {
-        "steps": steps, "warmup": warmup_steps(settings.warmup, steps),
-        "eval_every": settings.eval_every or max(1, math.ceil(steps / 5)),
+        "steps": steps, "warmup": warmup_steps(settings.warmup, steps), "warmup_share": settings.warmup,
+        "eval_every": settings.eval_every or max(1, math.ceil(steps / _EVALUATIONS)),
+        "evaluations": 0 if settings.eval_every else _EVALUATIONS,
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from wordpipe.model import (
     PresetName,
     Style,
 )
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, minutes_setting, setting
 
 STEPS_OR_EPOCHS: dict[str, tuple[str, ...]] = {"steps": ("epochs",), "epochs": ("steps",)}
 """For `Settings.displaces`: a flag of the one takes the place of the other in a file."""
@@ -32,7 +32,7 @@ LEARNING_RATE_SETTINGS = ("lr", "min_lr_frac", "warmup", "schedule", "decay")
 """The settings that decide the learning rate of each step."""
 
 EXTENSION_SETTINGS = (
-    *LEARNING_RATE_SETTINGS, "steps", "epochs", "keep_state", "device", "dtype", "threads", "compile", "recompute",
+    *LEARNING_RATE_SETTINGS, "steps", "epochs", "minutes", "keep_state", "device", "dtype", "threads", "compile", "recompute",
     "deterministic", "micro_batch",
 )  # fmt: skip
 """The settings that an extended training may have otherwise than the one it extends: how long, how fast, and where."""
@@ -61,6 +61,7 @@ class PretrainSettings(Settings):
     epochs: float | None = setting(
         None, "passes over the training text, instead of steps; with neither: 3, and at least 200 steps", gt=0, le=10**6
     )
+    minutes: float | None = minutes_setting()
 
     style: Style = setting(
         "modern", "parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2",
@@ -228,8 +229,8 @@ class PretrainSettings(Settings):
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:
-        if self.extend is not None and self.steps is None and self.epochs is None:
-            raise ValueError("extend needs steps (or epochs): how long the training is to be in all")
+        if self.extend is not None and self.steps is None and self.epochs is None and self.minutes is None:
+            raise ValueError("extend needs steps (or epochs, or minutes): how long the training is to be in all")
         given = [name for name in ("init", "extend", "init_embeddings") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} both say what to start from: give one")

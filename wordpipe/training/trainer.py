@@ -4,8 +4,10 @@ What is trained is a `Learner`: the transformer of `train mlm` and `train clm`, 
 `train contrastive`. It makes the gradients of a step, takes the step, and knows its own state.
 """
 
+import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import astuple, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, PeerError
+from wordpipe.pace import COOL_DOWN, Finish, TimeLimit
 from wordpipe.runtime import StopFlag, Stopped, stop_signal, torch_threads
 from wordpipe.training.checkpoint import (
     Snapshot,
@@ -28,6 +31,7 @@ from wordpipe.training.distributed import World
 from wordpipe.training.plan import Plan
 from wordpipe.training.precision import Execution
 
+_BYTES_A_SECOND = 2e8  # that a disk writes, until a checkpoint has shown it
 _PROGRESS = 0.05  # nats below the unigram entropy; less could be chance
 
 
@@ -107,6 +111,10 @@ class Learner(Protocol):
         """Look at held-out text, always the same; None: there is none."""
         ...
 
+    def replan(self, plan: Plan) -> None:
+        """Go on by another plan from the next step on."""
+        ...
+
     @property
     def is_done(self) -> bool:
         """Whether it has learned enough, by what its validations found: the training ends before its last step."""
@@ -124,6 +132,31 @@ class Learner(Protocol):
 L = TypeVar("L", bound=Learner)
 
 
+@dataclass(frozen=True)
+class Ending:
+    """When a training ends, if not by its settings alone.
+
+    Attributes:
+        limit: the time that it may take; None: any.
+        finish: end a stopped run where its last checkpoint is; None: go on with it.
+        about: what its checkpoints say of it beside what they hold.
+    """
+
+    limit: TimeLimit | None = None
+    finish: Finish | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def wanting(self, plan: Plan, *lengths: float | None, begin: Snapshot | None = None) -> "Ending":
+        """The same, whose time is for this plan's steps at most where any of the `lengths` was given."""
+        if self.limit is not None:
+            asked = any(length is not None for length in lengths)
+            self.limit.wanting(plan.steps if asked else math.inf, start=0 if begin is None else begin.step)
+        return self
+
+
+UNTIL_DONE = Ending()
+
+
 class Trainer(Generic[L]):
     """One training, from its first step, from its last checkpoint, or from the end of a finished one.
 
@@ -138,6 +171,7 @@ class Trainer(Generic[L]):
         checkpoint_steps: also one every this many steps; 0: by time only.
         unigram_entropy: loss of a model that knows only how frequent each token is, in nats; None: not compared.
         patience: steps after which a loss that is no better is worth a note, 0 = half of all; never within the warm-up.
+        ending: when it ends.
 
     Attributes:
         step: steps done.
@@ -147,6 +181,9 @@ class Trainer(Generic[L]):
         metrics: further figures of the last validation.
         resumed_from: the step of the checkpoint that was continued, or None.
         extended_from: the step that the finished training ended with, or None.
+        finished_from: the step of the checkpoint at which a stopped run was ended, or None.
+        planned: the steps that it then had been planned for.
+        limit: the time that it may take, or None.
         notes: what the user should know: of what was found, and that a loss does not fall.
         threads: CPU threads that it runs on; those of the run before where one is continued.
         bitwise: whether an undisturbed run on the same kind of machine would give the same bytes.
@@ -155,7 +192,7 @@ class Trainer(Generic[L]):
     def __init__(
         self, learner: L, plan: Plan, *, state: Checkpoints, found: Snapshot | None = None,
         begin: Snapshot | None = None, world: World | None = None, checkpoint_seconds: float = 60.0,
-        checkpoint_steps: int = 0, unigram_entropy: float | None = None, patience: int = 0,
+        checkpoint_steps: int = 0, unigram_entropy: float | None = None, patience: int = 0, ending: Ending = UNTIL_DONE,
     ) -> None:  # fmt: skip
         self.learner, self.plan, self.execution = learner, plan, (execution := learner.execution)
         self.world = world or World(execution.device)
@@ -164,22 +201,37 @@ class Trainer(Generic[L]):
         self.metrics: dict[str, float] = {}
         self.resumed_from: int | None = None
         self.extended_from: int | None = None
+        self.finished_from: int | None = None
+        self.planned = plan.steps
+        self.limit, self._finishing = ending.limit if ending.finish is None else None, ending.finish is not None
         self.notes, self.threads, self.bitwise = state.notes, execution.threads, execution.bitwise
         self._state, self._checkpoint_seconds, self._checkpoint_steps = state, checkpoint_seconds, checkpoint_steps
         self._sums = torch.zeros(3, device=execution.device)  # loss, targets, gradients' lengths since the last report
         self._entropy = unigram_entropy
-        self._patience = max(patience or plan.steps // 2, plan.warmup, 1)
+        self._patience_given = patience
         self._seconds_before, self._begun = 0.0, time.monotonic()
         self._saved = self._begun  # when the last checkpoint was written
         self._mark, self._marked = self._begun, 0  # when the last report was, and the positions then
-        self._flag, self._end = StopFlag(), plan.steps
         self._signum: int | None = None  # what the processes agreed on in this step
         self._summing = False  # after they have agreed, the others expect gradients and no words
+        self._flag, self._end = StopFlag(), plan.steps
+        self._bytes: int | None = None  # of a checkpoint, before there was one
         if found is not None:
             self._continue(found)
             self.resumed_from = found.step
+            self._take_plan(found.log)
         elif begin is not None:
             self._extend(begin)
+        if ending.finish is not None:
+            self._end_early(ending.finish)
+
+    def length(self, what: str) -> str:
+        """How long it takes, in words: its steps, or its minutes; `what` is in each step."""
+        if self.limit is None or self.limit.planned:
+            return f"{self.plan.steps:,} steps of {what}"
+        if self.limit.most < math.inf:
+            return f"{self.plan.steps:,} steps of {what}, or what fits into {self.limit.shown}"
+        return f"as many steps of {what} as fit into {self.limit.shown}"
 
     @property
     def seconds(self) -> float:
@@ -227,14 +279,20 @@ class Trainer(Generic[L]):
         log = {
             "step": self.step, "history": [astuple(report) for report in self.history], "sums": self._sums.tolist(),
             "seconds": self.seconds, "machine": self._machine(), "bitwise": self.bitwise, "positions": self.positions,
-            "cut": self.cut, "metrics": self.metrics, "extended_from": self.extended_from,
+            "cut": self.cut, "metrics": self.metrics, "extended_from": self.extended_from, "steps": self.plan.steps,
+            **({} if self.limit is None else {"limit": self.limit.log()}),
         }  # fmt: skip
         return Snapshot(self.step, tensors, log | learned)
 
     def _loop(self) -> Iterator[Step | None]:
         self._mark, self._marked = time.monotonic(), self.positions
+        if self.limit is not None and self.world.leads:
+            self.limit.refuse_past()
+        if self._finishing and self.step == self._end and self.world.leads:
+            yield from self._reports_at_the_end()
         while self.step < self._end and not self.learner.is_done:
             self._advance()
+            self._follow_pace()
             yield None
             if self.world.leads:
                 yield from self._reports_due()
@@ -244,13 +302,61 @@ class Trainer(Generic[L]):
                 self._signum = self._flag.signum
             if self.world.leads and (self.step == self._end or self._signum is not None or self._is_checkpoint_due()):
                 self._refuse_divergence()
-                self._state.save(self.step, snapshot_files(self.snapshot()))
-                self._saved = time.monotonic()
+                if not self._finishing:  # the stopped run stays where it was
+                    self._save()
             if self._signum is not None:
                 self.world.agree(self._signum)  # the first process has saved
                 newest = self._state.newest if self.world.leads else None
                 raise Stopped(self._signum, saved=None if newest is None else str(newest))
         self.world.agree(None)
+
+    def _save(self) -> None:
+        self._state.about["steps"] = self.plan.steps
+        with self._beside("saving"):
+            self._state.save(self.step, snapshot_files(self.snapshot()))
+        self._saved = time.monotonic()
+
+    def _beside(self, kind: str) -> AbstractContextManager[None]:
+        """A block of work beside the training, which is no part of its pace."""
+        return nullcontext() if self.limit is None else self.limit.beside(kind)
+
+    def _follow_pace(self) -> None:
+        """Where there is a limit of time: plan the steps that fit, as soon as the pace is known, and when it has changed."""
+        if self.limit is None:
+            return
+        device = self.execution.device
+        settle = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+        total = None
+        if self.world.is_alone:
+            total = self.limit.replanned(self.step, closing=self._closing(), settle=settle)
+        else:
+            self._summing = True  # where the first process refuses, the others hear it here
+            with self.world.first_goes_ahead():
+                if self.world.leads:
+                    total = self.limit.replanned(self.step, closing=self._closing(), settle=settle)
+            total = self.world.share(total)
+            self._summing = False
+        if total is not None:
+            self._replan(self.plan.lasting(total))
+
+    def _replan(self, plan: Plan) -> None:
+        self.plan, self._end = plan, plan.steps
+        self.learner.replan(plan)
+
+    def _closing(self) -> float:
+        """Seconds of other work until the end: validations, checkpoints, and the model's folder."""
+        assert self.limit is not None
+        apart, plan = self.limit.apart, self.plan
+        if "saving" not in apart:
+            if self._bytes is None:
+                tensors, _ = self.learner.state()
+                self._bytes = sum(one.nbytes for file in tensors.values() for one in file.values())
+            saving = self._bytes / _BYTES_A_SECOND
+        else:
+            saving = apart["saving"]
+        validations = max(1, plan.steps // plan.eval_every - self.step // plan.eval_every)
+        left = max(0.0, self.limit.seconds - self.limit.spent)
+        return validations * apart.get("validation", 0.0) + saving * (2 + left / self._checkpoint_seconds)
 
     def _is_checkpoint_due(self) -> bool:
         by_steps = self._checkpoint_steps > 0 and self.step % self._checkpoint_steps == 0
@@ -275,6 +381,14 @@ class Trainer(Generic[L]):
         if (last or self.step % self.plan.eval_every == 0) and (report := self._validate()) is not None:
             yield report
 
+    def _reports_at_the_end(self) -> Iterator[Step]:
+        """Of a stopped run that is ended where it is."""
+        if float(self._sums[1]) > 0:
+            yield self._report()
+        last = next((report.step for report in reversed(self.history) if report.split == "valid"), None)
+        if last != self.step and (report := self._validate()) is not None:
+            yield report
+
     def _report(self) -> Step:
         self._refuse_divergence()
         # mean over the targets; not a number if every float16 step since the last report overflowed
@@ -288,7 +402,8 @@ class Trainer(Generic[L]):
     def _validate(self) -> Step | None:
         self._refuse_divergence()
         begun = time.monotonic()
-        found = self.learner.validate()
+        with self._beside("validation"):
+            found = self.learner.validate()
         if found is None:
             return None
         self.metrics = dict(found.metrics)
@@ -303,7 +418,8 @@ class Trainer(Generic[L]):
 
     def _note_without_progress(self, loss: float) -> None:
         before = next((report.step for report in reversed(self.history) if report.split == "train"), 0)
-        if self._entropy is None or not before < self._patience <= self.step:
+        patience = max(self._patience_given or (self.plan.scheduled or self.plan.steps) // 2, self.plan.warmup, 1)
+        if self._entropy is None or not before < patience <= self.step:
             return
         if not loss < self._entropy - _PROGRESS:
             self.notes.append(
@@ -334,8 +450,32 @@ class Trainer(Generic[L]):
             self.bitwise = False
             self.notes.append(note)
 
+    def _take_plan(self, log: Mapping[str, Any]) -> None:
+        """Of a training within a time the plan is that of the run before."""
+        if "limit" in log:
+            if self.limit is not None:
+                self.limit.go_on(log["limit"])
+            self._replan(self.plan.lasting(log["steps"]))
+
+    def _end_early(self, finish: Finish) -> None:
+        """End a stopped run where its checkpoint is, or a tenth of its steps later.
+
+        Raises:
+            ArtifactError: it has no checkpoint that can be used.
+        """
+        if self.resumed_from is None:
+            raise self._state.nothing_to_finish()
+        planned = self.plan.steps
+        more = min(max(1, round(COOL_DOWN * self.step)), planned - self.step) if finish == "cool-down" else 0
+        if self.step < planned:
+            self.finished_from, self.planned = self.step, planned
+            self._replan(self.plan.ending(self.step, more))
+            self.bitwise = False
+
     def _extend(self, begin: Snapshot) -> None:
         """Go on from a finished training, whose learning rate had come to its end."""
+        if self.limit is not None and begin.step >= self.plan.steps and self.limit.most == math.inf:
+            self._replan(self.plan.lasting(2 * begin.step))  # until the pace is known
         if begin.step >= self.plan.steps:
             raise ConfigError(
                 "the model has been trained for that long already", where="steps", got=self.plan.steps,
@@ -350,7 +490,8 @@ class Trainer(Generic[L]):
             if as_longer
             else f"the learning rate goes from {before:.2e} to {now:.2e}; what was learned so far followed another schedule"
         )
-        self.notes.append(f"going on after step {begin.step:,} of now {self.plan.steps:,}: {rates}")
+        far = f"of now {self.plan.steps:,}" if self.limit is None else f"for {self.limit.shown}"
+        self.notes.append(f"going on after step {begin.step:,} {far}: {rates}")
 
     def _machine(self) -> dict[str, Any]:
         """What the last bits of the result depend on."""

@@ -38,7 +38,12 @@ def require_gensim() -> None:
 
 
 class GensimTraining:
-    """One training: a fresh model, and the steps that train it, as `NativeTraining` offers them."""
+    """One training: a fresh model, and the steps that train it, as `NativeTraining` offers them.
+
+    Attributes:
+        total: words that will have been trained at the end; may be changed on the way.
+        stretch: words that gensim is given at once, an epoch at most; a text that goes on beyond them is cut.
+    """
 
     def __init__(
         self, text: TrainingText, vocabulary: Vocabulary, settings: Word2VecPlan, held_out: HeldOutLoss | None = None
@@ -48,6 +53,8 @@ class GensimTraining:
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
         self.progress: dict[str, float] = {}
+        self.total = text.words * settings.epochs
+        self.stretch = text.words
         self._text, self._settings, self._held_out = text, settings, held_out
         self._read = 0  # words that gensim was given
         self._problem: OSError | None = None  # with the text; raised in gensim's thread it would leave others waiting
@@ -77,49 +84,53 @@ class GensimTraining:
         return {}
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
-        """Train; a report before each epoch, and at its end with the held-out loss. It never rests.
+        """Train; a report before each stretch, and at the end of an epoch with the held-out loss. It never rests.
 
         Raises:
             Stopped: the flag rose; the vectors are then unfinished.
             DivergedError: the vectors are no longer finite.
         """
-        start, total = time.monotonic(), self._text.words * self._settings.epochs
+        start, done, words = time.monotonic(), 0, self._text.words
 
         def step(epoch: int, split: str = "train", loss: float | None = None) -> Step:
-            return Step(epoch, self._read, total, split, loss, self._lr(self._read / total), time.monotonic() - start)
+            lr = self._lr(min(1.0, self._read / self.total))
+            return Step(epoch, self._read, self.total, split, loss, lr, time.monotonic() - start)
 
-        for epoch in range(1, self._settings.epochs + 1):
+        while done < self.total:
+            epoch, begin = done // words + 1, done % words
             yield step(epoch)
-            first, last = (self._lr(done / self._settings.epochs) for done in (epoch - 1, epoch))
+            end = min(words, begin + self.stretch, begin + self.total - done)
+            first, last = (self._lr(at / self.total) for at in (done, done + end - begin))
             self._model.train(
-                self._lists(flag), total_words=self._text.words, epochs=1, start_alpha=first, end_alpha=last
+                self._lists(flag, begin, end), total_words=end - begin, epochs=1, start_alpha=first, end_alpha=last
             )
             flag.raise_if_set()
             if self._problem is not None:
                 raise self._problem
             if not (np.isfinite(self.vectors).all() and np.isfinite(self.outputs).all()):
                 raise not_finite(epoch, self._settings)
-            if self._held_out is None:
+            done += end - begin
+            if self._held_out is None or (end < words and done < self.total):
                 yield step(epoch)
             else:
                 yield step(epoch, self._held_out.split, self._held_out.loss(self.vectors, self.outputs))
 
-    def _lists(self, flag: StopFlag) -> Iterator[list[str]]:
-        """The text as gensim's words, a list for each text; it ends where the flag rises."""
+    def _lists(self, flag: StopFlag, begin: int, end: int) -> Iterator[list[str]]:
+        """A stretch as gensim's words, a list for each text; it ends where the flag rises."""
         names = self._model.wv.index_to_key
-        for at in range(0, self._text.words, _AT_ONCE):
+        for at in range(begin, end, _AT_ONCE):
             try:
-                rows = self._text.read(at, at + _AT_ONCE)
+                rows = self._text.read(at, min(end, at + _AT_ONCE))
             except OSError as error:
                 self._problem = error
                 return
             bounds = np.unique(np.concatenate([[0], np.flatnonzero(rows < 0), [len(rows)]])).tolist()
             whole = np.where(rows < 0, ~rows, rows).tolist()
-            for begin, end in pairwise(bounds):
-                for first in range(begin, end, _LONGEST):
+            for this, after in pairwise(bounds):
+                for first in range(this, after, _LONGEST):
                     if flag.signum is not None:
                         return
-                    some = [names[row] for row in whole[first : min(first + _LONGEST, end)]]
+                    some = [names[row] for row in whole[first : min(first + _LONGEST, after)]]
                     self._read += len(some)
                     yield some
 

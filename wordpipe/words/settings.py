@@ -61,7 +61,7 @@ from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, minutes_setting, setting
 
 Format = Literal["auto", "word2vec-text", "word2vec-binary", "glove", "numpy"]
 
@@ -105,6 +105,7 @@ class Word2VecSettings(Settings):
     epochs: int | None = setting(
         None, "passes over the text, else by its size", ge=1, le=100_000, section="How much of the text"
     )
+    minutes: float | None = minutes_setting()
     min_count: int | None = setting(None, "rarer words get no vector, else by the size of the text", ge=1)
     subsample: float = setting(
         1e-3, "words with a larger share of the text are skipped at random; 0 keeps all", ge=0, le=1, expert=True

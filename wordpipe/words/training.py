@@ -165,6 +165,7 @@ class NativeTraining:
         progress: words trained over all epochs, and of this epoch's predictions so far the sum of losses in nats and how many
             there were, as JSON values; set together with `arrays`, before `steps`, to go on from there.
         weights: what is trained; may be filled with others before `steps`.
+        total: words that will have been trained at the end; may be changed on the way, as may be how the learning rate falls.
     """
 
     def __init__(
@@ -174,6 +175,8 @@ class NativeTraining:
         self.threads = 1 if settings.deterministic else settings.threads or cpu_count()
         self.bitwise = self.threads == 1
         self.progress: dict[str, float] = {"words": 0, "loss": 0.0, "predictions": 0.0}
+        self.total = text.words * settings.epochs
+        self._falls_from = 0, settings.lr  # words, and the learning rate there
         self._text, self._settings, self._held_out, self._parts = text, settings, held_out, parts
         assert len(parts.starts) in (0, len(vocabulary) + 1), "parts of other words"  # kernels check no bounds
         assert parts.numbers.max(initial=-1) < parts.total, "a part that is not there"
@@ -214,10 +217,10 @@ class NativeTraining:
     def _done(self) -> int:
         return int(self.progress["words"])
 
-    @property
-    def total(self) -> int:
-        """Words that will have been trained at the end."""
-        return self._text.words * self._settings.epochs
+    def end_early(self, more: int) -> None:
+        """End after so many more words, in which the learning rate falls from where it is."""
+        self._falls_from = self._done, self._lr(self._done)
+        self.total = self._done + more
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
         """Train, until the flag rises; a report now and then, and at the end of each epoch the mean losses.
@@ -229,20 +232,26 @@ class NativeTraining:
             DivergedError: the loss or the vectors are no longer finite.
         """
         start = shown = time.monotonic()
+        if self._done and self._done == self.total:  # ended early: what the epoch so far came to
+            yield from self._epoch_end(start)
         while self._done < self.total:
             epoch = self._done // self._text.words
             before = epoch * self._text.words
-            begins = range(self._done - before, self._text.words, self._chunk)
-            jobs = done_in_order(self._work_of(epoch), begins, self.threads, lambda: flag.signum is None and not due())
+            stop = min(self._text.words, self.total - before)
+            begins = range(self._done - before, stop, self._chunk)
+            jobs = done_in_order(
+                self._work_of(epoch, stop), begins, self.threads, lambda: flag.signum is None and not due()
+            )
             for begin, (loss, predictions) in jobs:
-                more = {"words": min(self._chunk, self._text.words - begin), "loss": loss, "predictions": predictions}
+                more = {"words": min(self._chunk, stop - begin), "loss": loss, "predictions": predictions}
                 self.progress = {name: done + more[name] for name, done in self.progress.items()}
                 if time.monotonic() - shown > _SHOW_SECONDS:
                     shown = time.monotonic()
                     yield self._step(start)
             if not (np.isfinite(self.progress["loss"]) and self.weights.finite()):
                 raise not_finite(epoch + 1, self._settings)
-            if self._done == before + self._text.words:
+            self.total = max(self.total, self._done)  # which may have been lowered meanwhile
+            if self._done in (before + self._text.words, self.total):
                 yield from self._epoch_end(start)
             stopping = flag.signum is not None
             yield self._step(start, resting=True)
@@ -263,8 +272,8 @@ class NativeTraining:
         epoch = max(1, -(-words // self._text.words))
         return Step(epoch, words, self.total, split, loss, self._lr(words), time.monotonic() - start, resting)
 
-    def _work_of(self, epoch: int) -> Callable[[int], tuple[float, float]]:
-        """What trains a chunk of an epoch, given where it begins; returns the sum of losses and how many there were."""
+    def _work_of(self, epoch: int, stop: int) -> Callable[[int], tuple[float, float]]:
+        """What trains a chunk of an epoch up to `stop`, given where it begins; returns the sum of losses and their number."""
         s, weights = self._settings, self.weights
         keys = np.array([key_of(s.seed, epoch, use) for use in (_SKIPPING, _REACH, _NOISE)], dtype=np.uint64)
         windows = Windows(s.architecture == "skipgram", s.window, s.dynamic_window, self._keep, keys)
@@ -281,7 +290,7 @@ class NativeTraining:
         done = epoch * self._text.words
 
         def work(begin: int) -> tuple[float, float]:
-            end = min(begin + self._chunk, self._text.words)
+            end = min(begin + self._chunk, stop)
             first = max(begin - self._margin, 0)
             chunk = self._text.read(first, end + self._margin)
             lr = (self._lr(done + begin), self._lr(done + end))
@@ -293,8 +302,9 @@ class NativeTraining:
         return work
 
     def _lr(self, words: int) -> float:
-        """Linear decay from `lr` to `min_lr` over the whole training."""
-        return self._settings.lr - (self._settings.lr - self._settings.min_lr) * words / self.total
+        """Linear decay from `lr` to `min_lr` over the whole training, or what is left of it."""
+        (begin, lr), done = self._falls_from, min(words, self.total)
+        return lr - (lr - self._settings.min_lr) * (done - begin) / max(1, self.total - begin)
 
 
 def not_finite(epoch: int, settings: Word2VecPlan) -> DivergedError:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import Artifact, Checkpoint, atomic_file, check_output, is_artifact, read_batches
+from wordpipe.artifacts import Artifact, Checkpoint, atomic_file, check_output, is_artifact, read_batches, stopped_runs
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pages import draw_curves
 from wordpipe.runtime import Progress
@@ -88,6 +88,10 @@ def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]
     """The run that made an artifact, and the one beside it that is not finished."""
     partial = path.absolute().parent / f".{path.name}.partial"
     there = is_artifact(path)
+    if not there and path.name.startswith(".") and (stopped := stopped_runs(path)):  # the folder of an unfinished run
+        if found := _unfinished(stopped[0].state, name):
+            yield found
+        return
     if there or not partial.is_dir():  # an artifact that is missing says so best itself
         with Artifact(path, ["model", "words"], verify=verify) as artifact:
             if "steps.parquet" not in artifact.names():
@@ -100,7 +104,8 @@ def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]
             entropy = artifact.fact("unigram_entropy", float) if known else None
             yield run_figures(name, artifact.kind, rows, entropy, finished=True)
     if partial.is_dir():
-        if found := _unfinished(partial, f"{name}, new run" if there else name):
+        stopped = stopped_runs(partial)
+        if found := _unfinished(stopped[0].state if stopped else partial, f"{name}, new run" if there else name):
             yield found
         elif not there:
             what = "this training has not kept a checkpoint yet, and its log is kept there"

@@ -9,12 +9,14 @@ from wordpipe.artifacts import (
     TOKENIZER,
     TOKENIZER_B,
     Artifact,
+    StoppedRun,
     is_artifact,
     manifest_at,
     open_part,
     read_batches,
     read_schema,
     row_shower,
+    stopped_runs,
     type_name,
     visible_columns,
 )
@@ -41,7 +43,8 @@ def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, An
 
     Returns:
         path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows; with
-        `params` path, architecture, class, parameters (how many) and parts, each with the shapes of its weights.
+        `params` path, architecture, class, parameters (how many) and parts, each with the shapes of its weights. Of a
+        training that was stopped, or goes on, the manifest is None, and `stopped` says where it stands.
 
     Raises:
         ArtifactError: not an artifact.
@@ -53,6 +56,14 @@ def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, An
     """
     if params:
         return parameters(path)
+    if url_of(path) is None and not is_artifact(Path(path)) and (stopped := stopped_runs(Path(path))):
+        return {
+            "path": str(path),
+            "manifest": None,
+            "columns": {},
+            "rows": [],
+            "stopped": _where_it_stands(stopped[-1]),
+        }
     with Artifact(path, verify=False) as artifact:
         found: list[dict[str, Any]] = []
         columns: dict[str, str] = {}
@@ -73,6 +84,18 @@ def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, An
             "columns": columns,
             "rows": found,
         }
+
+
+def _where_it_stands(run: StoppedRun) -> dict[str, Any]:
+    """What is known of a training that is not finished."""
+    from wordpipe.stages.look.plot import logged_runs
+
+    known = next(iter(logged_runs(run.folder, run.output.name, verify=False)), {})
+    figures = {name: known.get(name) for name in ("loss", "valid_loss", "tokens", "seconds")}
+    return {
+        "output": str(run.output), "command": run.command, "at": run.step, "of": run.steps, "stands_at": run.stands_at,
+        "folder": str(run.folder), **figures,
+    }  # fmt: skip
 
 
 def _columns(artifact: Artifact, schema: Any) -> dict[str, str]:

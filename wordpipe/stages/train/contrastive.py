@@ -17,7 +17,7 @@ from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.contrastive_inputs import check_contrast_inputs, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.initial_weights import given_model, vectors_of_words
-from wordpipe.stages.train.run import fresh_model, special_ids, train_on_pairs, with_special_ids
+from wordpipe.stages.train.run import ending_of, fresh_model, special_ids, train_on_pairs, with_special_ids
 from wordpipe.tokens import FRAMES, framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import SpecialIds, model_config
 from wordpipe.training.contrastive import (
@@ -58,7 +58,7 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
     """
     chosen = ContrastiveSettings.make(settings)
     with open_job("model", output, chosen, run) as job:
-        job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
+        job.libraries, job.arguments = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow"), [tokens]
         source = job.open_input(tokens, ["tokens"])
         job.note_first_texts(source)
         check_contrast_inputs(chosen)
@@ -89,15 +89,15 @@ def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings
     training = assemble_encoder(
         settings, start.model, pairs, special=start.special, weights=start.weights, teacher=teacher,
         held_out=held_out_pairs(settings, text), state_dir=job.partial, run_key=job.recipe,
-        seed=seed_of(settings.seed, "contrast"),
+        seed=seed_of(settings.seed, "contrast"), ending=ending_of(job),
     )  # fmt: skip
     # what is said of it before the first step
     config, plan, weights = start.model.config, training.plan, sum(one.numel() for one in start.model.parameters())
     job.device, job.facts["dtype"] = str(training.execution.device), training.execution.facts()["dtype"]
     job.facts |= {"lr": plan.lr, "batch_size": plan.batch_size}
     job.note(
-        f"encoder of {config.n_layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights: {plan.steps:,} steps of "
-        f"{plan.batch_size:,} pairs on {job.device} in {job.facts['dtype']}"
+        f"encoder of {config.n_layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights: "
+        f"{training.length(f'{plan.batch_size:,} pairs')} on {job.device} in {job.facts['dtype']}"
     )
     job.counts["parameters"] = weights
     train_on_pairs(job, training, pairs)

@@ -22,7 +22,7 @@ from wordpipe.sentences import (
 )
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.contrastive_inputs import IdsOf, contrast_text, pair_kinds, token_ids
-from wordpipe.stages.train.run import train_on_pairs
+from wordpipe.stages.train.run import ending_of, train_on_pairs
 from wordpipe.tokens import WordSplitter, is_byte_level, number_of_ids, open_tokenizer, run_splitter, vocabulary_of
 from wordpipe.training.contrastive import (
     Finish,
@@ -90,15 +90,19 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
     pairs = Pairs(text, settings, given=given)
     with job.announce_compilation():
         learner = StaticLearner(pairs, table_VD, settings, held_out=held_out_pairs(settings, text))
-        training = pair_trainer(learner, settings, pairs.n_pairs, state_dir=job.partial, run_key=job.recipe)
+        training = pair_trainer(
+            learner, settings, pairs.n_pairs, state_dir=job.partial, run_key=job.recipe, ending=ending_of(job)
+        )
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
         steps, at_once = training.plan.steps, training.plan.batch_size
-        why = (
-            "" if settings.steps or settings.epochs or steps > LEAST_STEPS else f" ({LEAST_STEPS} steps are the least)"
-        )
+        passes = f", which is {steps * at_once / pairs.n_pairs:,.3g} times the {pairs.n_pairs:,} sentences"
+        if training.limit is not None:
+            passes = f" out of {pairs.n_pairs:,} sentences"
+        elif not (settings.steps or settings.epochs or steps > LEAST_STEPS):
+            passes += f" ({LEAST_STEPS} steps are the least)"
         job.note(
-            f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: {steps:,} steps of {at_once:,} "
-            f"pairs, which is {steps * at_once / pairs.n_pairs:,.3g} times the {pairs.n_pairs:,} sentences{why}"
+            f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: "
+            f"{training.length(f'{at_once:,} pairs')}{passes}"
         )
         train_on_pairs(job, training, pairs)
     if settings.goal == "similarity":

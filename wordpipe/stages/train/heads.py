@@ -27,7 +27,7 @@ from wordpipe.stages.train.head_tasks import ClassifierTask, HeadTask, TaggerTas
 from wordpipe.stages.train.initial_weights import open_given
 from wordpipe.stages.train.labelled import Labelled, check_contradictions, read_labelled
 from wordpipe.stages.train.reader_task import ReaderTask
-from wordpipe.stages.train.run import train_to_end, write_log
+from wordpipe.stages.train.run import ending_of, train_to_end, write_log
 from wordpipe.stages.train.static_heads import StaticStart, names_word_vectors
 from wordpipe.tokens import transformers_files
 from wordpipe.training import Step, Trainer, make_execution
@@ -291,16 +291,23 @@ class _Training:
     def train_all(self, examples: LabelledExamples, held_out: LabelledExamples) -> Trainer[HeadLearner]:
         """A model for each seed; the best one."""
         best: Trainer[HeadLearner] | None = None
-        scores = []
+        scores: list[float] = []
+        limit = self.job.limit
         for number in range(self.settings.seeds):
             seed = self.settings.seed + number
+            if best is not None and self.job.run.finish and not (self.job.partial / f"seed-{seed}").exists():
+                self.job.note(f"the stopped run had not come to seed {seed}")
+                break
             if self.settings.seeds > 1:
                 self.job.note(f"model {number + 1} of {self.settings.seeds}, seed {seed}")
             trainer = self.start.trainer(
                 self.settings, self.head, self.task, self.labelled, examples, held_out,
                 figures=lambda found, wanted: self.task.figures(found, wanted, self.labelled), seed=seed,
                 state_dir=self.job.partial / f"seed-{seed}", run_key=f"{self.job.recipe}-{seed}",
+                ending=ending_of(self.job, None if limit is None else limit.share(self.settings.seeds - number)),
             )  # fmt: skip
+            if limit is not None and trainer.limit is not None:
+                limit.follow(trainer.limit)
             if not number:
                 self._announce(trainer)
             train_to_end(self.job, trainer, _note_figures)
@@ -356,15 +363,15 @@ class _Training:
         }  # fmt: skip
         frozen = "" if trained == weights else f", {weights - trained:,} of them frozen"
         job.note(
-            f"{self.start.shown(learner)}, {weights / 1e6:.1f}M weights{frozen}: {plan.steps:,} steps of "
-            f"{plan.batch_size:,} texts on {job.device} in {job.facts['dtype']}"
+            f"{self.start.shown(learner)}, {weights / 1e6:.1f}M weights{frozen}: "
+            f"{trainer.length(f'{plan.batch_size:,} texts')} on {job.device} in {job.facts['dtype']}"
         )
 
 
 def _train(corpus: SourceLike, output: Any, settings: HeadSettings, run: RunOptions | None, task: HeadTask) -> Made:
     keep_torch_cache()
     with open_job("model", output, settings, run) as job:
-        job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
+        job.libraries, job.arguments = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow"), [corpus]
         if settings.init is None:
             raise ConfigError(
                 "a head needs a trained model to start from", where="init",

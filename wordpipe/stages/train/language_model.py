@@ -144,7 +144,7 @@ def train_permutation(tokens: PathLike, *, output: PathLike, run: RunOptions | N
 
 
 def _train(path: PathLike, output: PathLike, settings: PretrainSettings, run: RunOptions | None) -> Made:
-    return train_together(output, settings, run, lambda job: _prepare(job, path, settings))
+    return train_together(output, settings, run, path, lambda job: _prepare(job, path, settings))
 
 
 @dataclass(frozen=True)
@@ -363,7 +363,7 @@ def _note_shape(job: Job, training: Trainer[LanguageLearner], step: str) -> None
     several = "" if training.world.is_alone else f", {training.world.size} processes"
     job.note(
         f"{config.architecture} of {config.n_layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights: "
-        f"{plan.steps:,} steps of {step} on {job.device} in {job.facts['dtype']}{several}"
+        f"{training.length(step)} on {job.device} in {job.facts['dtype']}{several}"
     )
     if transformers_class(config) is None:
         job.warn(why_no_class(config))
@@ -399,7 +399,7 @@ def _warn_of_the_plan(job: Job, seq_len: int, text: int, training: Trainer[Langu
         job.warn(
             f"a batch of {plan.batch_size:,} takes each of the {len(blocks):,} sequences several times in one step"
         )
-    if plan.warmup >= plan.steps > 1:
+    if plan.warmup >= plan.steps > 1 and training.limit is None:
         job.warn(f"the warm-up of {plan.warmup:,} steps is the whole training: the learning rate never falls")
 
 

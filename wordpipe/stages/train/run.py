@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -18,10 +19,12 @@ from tokenizers import Tokenizer
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
 from wordpipe.errors import BudgetError
 from wordpipe.model import Architecture, LanguageModel, ModelConfig, new_model, save_hf, transformers_class
+from wordpipe.pace import TimeLimit, now
 from wordpipe.runtime import Report, stop_signal, without_memory
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job, refuse_url
 from wordpipe.tokens import special_names
 from wordpipe.training import (
+    Ending,
     Execution,
     LanguageLearner,
     Snapshot,
@@ -45,6 +48,7 @@ SPLITS = ("train", "valid")
 _LIBRARIES = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
 OPTIMISER, STATE = "optimiser.safetensors", "training.json"  # the state of a finished training, beside its model
 _ENOUGH_PAIRS = 50  # held-out ones, of which a share says something
+_MANY_PASSES = 40  # beyond them repeated text is worth nothing (Muennighoff et al. 2023, arXiv 2305.16264)
 _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
 
 
@@ -132,6 +136,11 @@ def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBat
         job.report("preparing", done, total, "sentences")
 
 
+def ending_of(job: Job, limit: TimeLimit | None = None) -> Ending:
+    """When a training of this job ends, if not by its settings alone; with a `limit` of its own where it is one of several."""
+    return Ending(limit or job.limit, job.run.finish, job.about)
+
+
 def run_training(job: Job, trainer: Trainer[Any]) -> None:
     """Train to the end, and write the log of all runs it took; see `train_to_end`."""
     train_to_end(job, trainer, _note_validation)
@@ -147,13 +156,18 @@ def train_to_end(job: Job, trainer: Trainer[Any], note: Callable[[Job, Trainer[A
         note: says what a validation found.
     """
     figures: dict[str, str] = {}
-    warned = _warn(job, trainer, 0)
-    if trainer.resumed_from is not None:
+    warned, planned = _warn(job, trainer, 0), 0 if trainer.limit is None else len(trainer.limit.planned)
+    if trainer.finished_from is not None:
+        more = trainer.plan.steps - trainer.finished_from
+        cooled = f", and {more:,} more in which the learning rate falls to nothing" if more else ""
+        job.note(f"ending a stopped run after step {trainer.finished_from:,} of {trainer.planned:,}{cooled}")
+    elif trainer.resumed_from is not None:
         job.note(f"continuing a stopped run at step {trainer.resumed_from:,}")
     with stop_signal(lambda _: job.note("stopping after this step, saving (press again to stop now)")) as flag:
         job.report("training", trainer.step, trainer.plan.steps, "steps")
         for report in trainer.every_step(flag):
             warned = _warn(job, trainer, warned)
+            planned = _note_plan(job, trainer, planned)
             if report is not None and report.split == "valid":
                 note(job, trainer, report)
                 continue
@@ -164,6 +178,7 @@ def train_to_end(job: Job, trainer: Trainer[Any], note: Callable[[Job, Trainer[A
 def write_log(job: Job, trainer: Trainer[Any]) -> None:
     """Write the steps of a training that is done, and take its figures as those of the job."""
     job.bitwise, job.threads = trainer.bitwise, trainer.threads
+    note_ending(job, trainer)
     with job.table("steps", STEPS, single=True, log=True) as log:
         rows = [{name: getattr(step, name) for name in STEPS.names} for step in trainer.history]
         log.write(pa.RecordBatch.from_pylist(rows, schema=STEPS))
@@ -176,6 +191,37 @@ def write_log(job: Job, trainer: Trainer[Any]) -> None:
     job.note(trend("loss", [step.loss for step in trainer.history if step.split == "train"], width=40))
     last = trainer.history[-1]
     job.rates = {"tokens_per_s": round(last.tokens / max(last.seconds, 1e-9), 1)}
+
+
+def note_ending(job: Job, trainer: Trainer[Any]) -> None:
+    """Record how many steps there were, where the settings alone do not say it."""
+    if trainer.limit is not None:
+        job.facts["within"] = trainer.limit.facts(trainer.step) | {"minutes": job.settings.model_dump()["minutes"]}
+        job.bitwise = job.bitwise and trainer.plan.steps == trainer.limit.most
+    if trainer.finished_from is not None:
+        job.end_early(trainer.finished_from, trainer.planned, trainer.plan.steps - trainer.finished_from)
+    if trainer.limit is not None or trainer.finished_from is not None:
+        job.counts["steps"] = trainer.plan.steps
+
+
+def _note_plan(job: Job, trainer: Trainer[Any], said: int) -> int:
+    """Say how many steps are planned for the time, where that is new; how many plans there were."""
+    if trainer.limit is None or len(trainer.limit.planned) == said:
+        return said
+    total, limit = trainer.plan.steps, trainer.limit
+    if total == trainer.step:
+        job.note(f"the time is up: ending after step {total:,}")
+    elif said:
+        job.note(f"the pace has changed: {total:,} steps fit into {limit.shown}")
+    elif total < limit.most:
+        job.note(f"{total:,} steps fit into {limit.shown}")
+    blocks = getattr(trainer.learner, "blocks", None)
+    if not said and blocks is not None and (passes := total * trainer.plan.batch_size / len(blocks)) > _MANY_PASSES:
+        job.warn(
+            f"{total:,} steps are {passes:,.0f} passes over the text; beyond some {_MANY_PASSES} little is learned: give it "
+            "more text, a larger --preset, or fewer --minutes"
+        )
+    return len(limit.planned)
 
 
 def _warn(job: Job, trainer: Trainer[Any], warned: int) -> int:
@@ -247,18 +293,20 @@ class Start(Protocol):
 
 
 def train_together(
-    output: PathLike, settings: PretrainSettings, run: RunOptions | None, prepare: Callable[[Job], Start]
-) -> Made:
+    output: PathLike, settings: PretrainSettings, run: RunOptions | None, tokens: PathLike,
+    prepare: Callable[[Job], Start],
+) -> Made:  # fmt: skip
     """Train as the one process, or with others: every one prepares and trains, the first alone writes and reports.
 
     Args:
         output: folder of the model artifact.
         settings: how to train.
         run: progress, fresh start, verification.
+        tokens: what it is trained on.
         prepare: opens the inputs and makes the model.
     """
     if run is not None and run.engine == "ray":
-        return _train_on_ray(output, settings, run, prepare)
+        return _train_on_ray(output, settings, run, tokens, prepare)
     with join_world(settings.device) as world:
         with ExitStack() as stack:
             with world.first_goes_ahead():  # what goes wrong there ends the other processes too
@@ -266,15 +314,16 @@ def train_together(
                     job = stack.enter_context(open_job("model", output, settings, run))
                 else:  # it opens the same inputs and publishes nothing
                     job = Job("model", Path(output), settings, RunOptions(verify=False), stack)
-                job.libraries = _LIBRARIES
+                job.libraries, job.arguments = _LIBRARIES, [tokens]
                 start = prepare(job)
                 if world.leads:
                     start.write_inputs(job)
             # the same training in every process: the first one's inputs, and its weights are sent to all
             folder = Path(world.share(str(job.scratch) if world.leads else None))
             trainer = start.trainer(
-                folder, make_execution(settings, world), state_dir=job.partial, run_key=job.recipe, world=world
-            )
+                folder, make_execution(settings, world), state_dir=job.partial, run_key=job.recipe, world=world,
+                ending=ending_of(job),
+            )  # fmt: skip
             if world.leads:
                 tokenizer_files = start.tokenizer_files()  # what cannot be written is better known now
                 start.announce(job, trainer)
@@ -287,16 +336,19 @@ def train_together(
 
 
 def _train_on_ray(
-    output: PathLike, settings: PretrainSettings, run: RunOptions, prepare: Callable[[Job], Start]
+    output: PathLike, settings: PretrainSettings, run: RunOptions, tokens: PathLike, prepare: Callable[[Job], Start]
 ) -> Made:
     """The same in processes that Ray starts."""
     from wordpipe.engines import EngineOptions, work_together
 
     refuse_url(output)
     fresh, verify = run.fresh, run.verify  # without the report, which may hold what cannot be sent
+    called = time.time()  # the clock that machines share
 
     def train(report: Report) -> Made:
-        return train_together(output, settings, RunOptions(report=report, fresh=fresh, verify=verify), prepare)
+        begun = now() - max(0.0, time.time() - called)
+        options = RunOptions(report=report, fresh=fresh, verify=verify, called=begun)
+        return train_together(output, settings, options, tokens, prepare)
 
     options = EngineOptions(run.engine, run.address, run.workers)
     needs_gpu = {"auto": None, "cuda": True}.get(settings.device, False)

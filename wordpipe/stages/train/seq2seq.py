@@ -96,7 +96,7 @@ def train_seq2seq(tokens: PathLike, *, output: PathLike, run: RunOptions | None 
         ('model', 2)
     """
     chosen = Seq2SeqSettings.make(settings)
-    return train_together(output, chosen, run, lambda job: _prepare(job, tokens, chosen))
+    return train_together(output, chosen, run, tokens, lambda job: _prepare(job, tokens, chosen))
 
 
 @public(DenoisingSettings)
@@ -120,7 +120,7 @@ def train_denoising(tokens: PathLike, *, output: PathLike, run: RunOptions | Non
         ('model', 2)
     """
     chosen = DenoisingSettings.make(settings)
-    return train_together(output, chosen, run, lambda job: _prepare_denoising(job, tokens, chosen))
+    return train_together(output, chosen, run, tokens, lambda job: _prepare_denoising(job, tokens, chosen))
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class _Start:
         several = "" if trainer.world.is_alone else f", {trainer.world.size} processes"
         job.note(
             f"encoder-decoder of {config.n_layers} + {config.n_decoder_layers} layers, width {config.dim}, "
-            f"{weights / 1e6:.1f}M weights: {plan.steps:,} steps of {plan.batch_size:,} {what}, on {job.device} in "
+            f"{weights / 1e6:.1f}M weights: {trainer.length(f'{plan.batch_size:,} {what}')}, on {job.device} in "
             f"{job.facts['dtype']}{several}"
         )
         if transformers_class(config) is None:

@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -30,6 +31,7 @@ from wordpipe.artifacts import (
     words_schema,
 )
 from wordpipe.errors import ArtifactError, DivergedError, InputError
+from wordpipe.pace import COOL_DOWN
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
@@ -59,6 +61,8 @@ Floats = npt.NDArray[np.float32]
 
 _LIBRARIES = {"native": "numba", "gensim": "gensim"}
 _STATE = "state.json"
+_STRETCH = 200_000  # words after which gensim is asked for its pace
+_BYTES_A_SECOND = 2e8  # that a disk writes, until a checkpoint has shown it
 _SECONDS_PER_SAVING = 20  # a checkpoint that takes longer than a second may cost a twentieth of the time
 
 
@@ -133,6 +137,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
         require_gensim()
     with open_job("words", output, chosen, run) as job, job.announce_compilation():
         job.libraries = (_LIBRARIES[backend], "numpy", "pyarrow")
+        job.arguments = [tokens]
         source = job.open_input(tokens, ["tokens"])
         job.note_first_texts(source)
         before = None if chosen.init is None else job.open_input(chosen.init, ["words"])
@@ -305,7 +310,14 @@ class TrainingRun:
     def __init__(self, job: Job, begin: Callable[[], Training], plan: Word2VecPlan, distinct: int) -> None:
         self.training = begin()
         self._job, self._begin, self._plan = job, begin, plan
-        self._checkpoints = Checkpoints(job.partial, job.recipe)
+        self._checkpoints = Checkpoints(job.partial, job.recipe, about=job.about)
+        self._limit = job.limit if job.run.finish is None else None
+        self._replanned = False
+        if self._limit is not None:
+            passes = self.training.total // plan.epochs
+            self._limit.wanting(self.training.total, passes)  # words that were never read would be as they began
+            if not self.training.arrays():  # gensim, which is asked after each stretch
+                self.training.stretch = min(passes, _STRETCH)  # type: ignore[union-attr]
         self._chance_loss = math.log(2) * (1 + plan.negatives) if plan.loss == "ns" else math.log(max(distinct, 2))
         self._log: list[dict[str, Any]] = []
         self._distinct = distinct
@@ -319,6 +331,8 @@ class TrainingRun:
         for note in self._checkpoints.notes:
             self._job.warn(note)
         if state is None:
+            if self._job.run.finish is not None:
+                raise self._checkpoints.nothing_to_finish()
             if self._checkpoints.tried:  # a refused checkpoint may have left anything in the arrays
                 del self.training  # before there is another as large
                 self.training = self._begin()
@@ -326,7 +340,25 @@ class TrainingRun:
         self.training.progress = state["progress"]
         self._log, self._seconds_before = state["log"], state["seconds"]
         self.training.bitwise &= state["bitwise"] and state["threads"] == self.training.threads
+        self.training.total = state.get("total", self.training.total)
+        if self._job.run.finish is not None:
+            self._end_early(int(state["progress"]["words"]))
+            return
+        if self._limit is not None:
+            self._limit.go_on(state["limit"])
         self._job.note(f"continuing a stopped run at {int(state['progress']['words']):,} words")
+
+    def _end_early(self, done: int) -> None:
+        """End a stopped run where it is, or after a tenth more of its words."""
+        planned = self.training.total
+        assert isinstance(self.training, NativeTraining), "the other backend keeps no checkpoints"
+        if done < planned:
+            more = min(round(COOL_DOWN * done), planned - done) if self._job.run.finish == "cool-down" else 0
+            self.training.end_early(more)
+            cooled = f", and {more:,} more in which the learning rate falls" if more else ""
+            self._job.note(f"ending a stopped run after {done:,} of {planned:,} words{cooled}")
+            self._job.end_early(done, planned, more)
+            self.training.bitwise = False
 
     def run(self) -> None:
         """Train.
@@ -340,11 +372,15 @@ class TrainingRun:
         note = "stopping, saving (press again to stop now)"
         if not self.training.arrays():
             note = "stopping: this backend cannot go on later, so nothing is kept"
+        if self._limit is not None:
+            self._limit.refuse_past()
         with stop_signal(lambda _: self._job.note(note)) as flag:
             for step in self.training.steps(flag, self._due):
+                self._follow_pace(step)
                 if step.loss is not None:
                     self._add_to_log(step, step.loss)
-                if step.resting and (flag.signum is not None or (self._due() and step.tokens < step.total)):
+                saving = flag.signum is not None or (self._is_save_due() and step.tokens < step.total)
+                if step.resting and saving:
                     self._save(step)
                     flag.raise_if_set(saved=self._saved)
                 self._report(step)
@@ -361,6 +397,9 @@ class TrainingRun:
         if last is not None:
             self._job.rates = {"words_per_s": round(self._words_per_second(last), 1)}
         names = {"train": "loss", "valid": "valid_loss"}
+        if self._limit is not None:
+            self._job.facts["within"] = self._limit.facts(self.training.total)
+            self._job.bitwise &= self.training.total == self._limit.most
         self._job.metrics = {names[split]: round(loss, 6) for split, loss in losses.items()}
         with self._job.table("steps", STEPS, single=True, log=True) as log:
             log.write(pa.RecordBatch.from_pylist(self._log, schema=STEPS))
@@ -371,17 +410,45 @@ class TrainingRun:
         return None if self._checkpoints.newest is None else str(self._checkpoints.newest)
 
     def _due(self) -> bool:
+        """Whether the threads are to come to rest."""
+        return self._replanned or self._is_save_due()
+
+    def _is_save_due(self) -> bool:
         return time.monotonic() - self._saved_at >= self._between
+
+    def _follow_pace(self, step: Step) -> None:
+        """Where there is a limit of time: plan the words that fit, as soon as the pace is known, and when it has changed."""
+        self._replanned = self._replanned and not step.resting
+        if self._limit is None or step.tokens >= self.training.total:
+            return
+        closing = self._limit.apart.get("saving", self._bytes / _BYTES_A_SECOND)
+        total = self._limit.replanned(step.tokens, closing=2 * closing)
+        if total is not None:
+            self.training.total, self._replanned = total, True
+            words = f"{total:,} words, {total / self._limit.fewest:.3g} passes over the text,"
+            changed = "the pace has changed: " if len(self._limit.planned) > 1 else ""
+            if changed or total < self._limit.most:
+                self._job.note(f"{changed}{words} fit into {self._limit.shown}")
+
+    @property
+    def _bytes(self) -> int:
+        """Of the vectors."""
+        return sum(one.nbytes for one in (self.training.arrays() or {"vectors": self.training.vectors}).values())
 
     def _save(self, step: Step) -> None:
         """Save the state; how long that takes decides when it is worth doing again."""
+        if self._job.run.finish is not None:  # the stopped run stays where it was
+            return
         start = time.monotonic()
         state = {
+            "total": self.training.total, **({} if self._limit is None else {"limit": self._limit.log()}),
             "progress": self.training.progress, "log": self._log, "threads": self.training.threads,
             "bitwise": self.training.bitwise, "seconds": self._seconds_before + step.seconds,
         }  # fmt: skip
         files = [(f"{name}.f32", array_blocks(array)) for name, array in self.training.arrays().items()]
-        self._checkpoints.save(step.tokens, [*files, (_STATE, [json.dumps(state).encode()])])
+        self._checkpoints.about["steps"] = self.training.total
+        with nullcontext() if self._limit is None else self._limit.beside("saving"):
+            self._checkpoints.save(step.tokens, [*files, (_STATE, [json.dumps(state).encode()])])
         self._saved_at = time.monotonic()
         took = self._saved_at - start
         self._between = max(self._plan.checkpoint_seconds, _SECONDS_PER_SAVING * took if took > 1 else 0)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import model_validator
 
 from wordpipe.model import PresetName
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, minutes_setting, setting
 from wordpipe.training.settings import STEPS_OR_EPOCHS, refuse_two_lengths
 
 Goal = Literal["similarity", "search"]
@@ -82,6 +82,7 @@ class ContrastiveSettings(Settings):
     epochs: float | None = setting(
         None, "passes over the sentences, instead of steps; with neither: 1, and at least 200 steps", gt=0, le=10**6
     )
+    minutes: float | None = minutes_setting()
     batch_size: int | None = setting(
         None, "pairs per step, each the negative of all others; else 1024 for static, 128 for a transformer, or one for each "
         "sentence where there are fewer", ge=2, le=65_536,

@@ -26,6 +26,7 @@ from wordpipe.training.checkpoint import Tensors
 from wordpipe.training.contrastive.info_nce import measured, pair_loss
 from wordpipe.training.contrastive.pairs import Pairs
 from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.training.plan import Plan
 from wordpipe.training.precision import Execution
 from wordpipe.training.trainer import Gradients, Measured
 
@@ -97,6 +98,9 @@ class StaticLearner:
     def is_done(self) -> bool:
         """See `Learner.is_done`."""
         return False
+
+    def replan(self, plan: Plan) -> None:
+        """See `Learner.replan`."""
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """See `Learner.state`."""

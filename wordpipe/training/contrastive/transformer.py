@@ -25,7 +25,7 @@ from wordpipe.training.learner import ModelLearner, pair_trainer
 from wordpipe.training.optimisers import make_optimiser
 from wordpipe.training.plan import SpecialIds
 from wordpipe.training.precision import Execution, make_execution
-from wordpipe.training.trainer import Gradients, Measured, Trainer
+from wordpipe.training.trainer import UNTIL_DONE, Ending, Gradients, Measured, Trainer
 
 _POSITIONS_AT_ONCE = {"cpu": 1 << 15, "mps": 1 << 16, "cuda": 1 << 18}
 """Positions whose graph is held: of `mini` 0.6 GB per 16,384 of them in float32; a constant, as it shows in the last bits."""
@@ -209,7 +209,7 @@ class ContrastLearner(ModelLearner[LanguageModel]):
 def assemble_encoder(
     settings: ContrastiveSettings, model: LanguageModel, pairs: Pairs, *, special: SpecialIds,
     weights: npt.NDArray[np.float32] | None, held_out: Pairs | None = None, teacher: TeacherVectors | None = None,
-    state_dir: Path, run_key: str, seed: int | None = None,
+    state_dir: Path, run_key: str, seed: int | None = None, ending: Ending = UNTIL_DONE,
 ) -> Trainer[ContrastLearner]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
@@ -223,6 +223,7 @@ def assemble_encoder(
         teacher: another encoder that is also learned from.
         state_dir: the folder of checkpoints; need not exist.
         run_key: what is trained, with which settings, on which data.
+        ending: when it ends.
         seed: of dropout; None: the settings'.
 
     Raises:
@@ -245,4 +246,4 @@ def assemble_encoder(
         positions_at_once=_POSITIONS_AT_ONCE[execution.device.type], teacher=teacher,
         held_out=None if held_out is None else held_out.batch(0),
     )  # fmt: skip
-    return pair_trainer(learner, settings, pairs.n_pairs, state_dir=state_dir, run_key=run_key)
+    return pair_trainer(learner, settings, pairs.n_pairs, state_dir=state_dir, run_key=run_key, ending=ending)

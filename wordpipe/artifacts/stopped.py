@@ -1,0 +1,118 @@
+"""Trainings that were stopped: where they stand, and what to do with them.
+
+`run/model` is being made beside `run/.model.partial`, whose LATEST.json says which checkpoints there are and what made them.
+Of a model of several seeds each has a folder in there. Where settings were changed on the way there are several such folders,
+`run/.model.partial-KEY`.
+"""
+
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from wordpipe.artifacts.manifest import MANIFEST
+from wordpipe.artifacts.untrusted import read_regular_file
+from wordpipe.errors import ArtifactError, WordpipeError
+
+_POINTER, _LARGEST = "LATEST.json", 1 << 20  # bytes of it that are read
+_PARTIAL = ".partial"
+
+
+@dataclass(frozen=True)
+class StoppedRun:
+    """A training that has kept a checkpoint, and is not finished; it may be going on.
+
+    Attributes:
+        folder: where its checkpoints are, or those of its seeds.
+        state: the folder of the checkpoints that were saved last.
+        output: what it makes.
+        step: steps (of word vectors: words) that are done.
+        steps: that are planned; None: not known.
+        about: what made it: `command`, `arguments`, `settings`, as `Job.about` has them; empty of an earlier version.
+    """
+
+    folder: Path
+    state: Path
+    output: Path
+    step: int
+    steps: int | None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """As in "train mlm"; empty where it is not known."""
+        command = self.about.get("command")
+        return command if isinstance(command, str) else ""
+
+    @property
+    def stands_at(self) -> str:
+        """How far it is, in words."""
+        unit = "word" if self.command == "train word2vec" else "step"
+        far = f"{self.step:,}" if self.steps is None else f"{self.step:,} of {self.steps:,}"
+        return f"{unit} {far}"
+
+    def error(self) -> ArtifactError:
+        """That it is no artifact yet, and what to do."""
+        name = shlex.quote(str(self.output))
+        command = f"wordpipe {self.command} … -o {name}" if self.command else "the same command"
+        hint = f"go on with: {command} (as before); or make a model of what is there: wordpipe finish {name}"
+        return ArtifactError(
+            f"no artifact yet: a training that was stopped at {self.stands_at}, or goes on",
+            where=self.output,
+            hint=hint,
+        )
+
+
+def stopped_runs(path: Path) -> list[StoppedRun]:
+    """The trainings that have begun to make an artifact, the first folder first; of a path that has none: an empty list.
+
+    Args:
+        path: what they make, the folder of one of them, or one of its checkpoints.
+    """
+    place = Path(os.path.abspath(path))  # noqa: PTH100  (which follows no links)
+    for above, folder in enumerate((place, *place.parents[:2])):
+        name, mark, _ = folder.name.rpartition(_PARTIAL)
+        if mark and name.startswith(".") and len(name) > 1:
+            return [run for run in [_run_in(folder, _above(path, above))] if run is not None]
+    beside = sorted(place.parent.glob(f"{escape(f'.{place.name}{_PARTIAL}')}*")) if place.parent.is_dir() else []
+    mine = [one for one in beside if one.name.removeprefix(f".{place.name}{_PARTIAL}")[:1] in ("", "-")]
+    return [run for one in mine if (run := _run_in(one, path.parent)) is not None]
+
+
+def _above(path: Path, n: int) -> Path | None:
+    """The folder that holds the n-th one above a path, as the path names it; None where it does not."""
+    return path.parents[n] if n < len(path.parents) else None
+
+
+def why_unfinished(path: Path) -> ArtifactError | None:
+    """The error for a path where an artifact was expected and a stopped training is; None where there is none."""
+    runs = stopped_runs(path)
+    if not runs or ((runs[0].output / MANIFEST).is_file() and runs[0].output.absolute() == path.absolute()):
+        return None
+    return runs[-1].error()
+
+
+def _run_in(folder: Path, beside: Path | None) -> StoppedRun | None:
+    """The run whose checkpoints are in a folder; of several seeds the last that has begun."""
+    for place in (folder, *sorted(_inner(folder), key=lambda one: (len(one.name), one.name), reverse=True)):
+        try:
+            pointer = json.loads(read_regular_file(place / _POINTER, _LARGEST))
+            about = dict(pointer.get("about") or {})
+            step, steps = int(pointer["checkpoints"][0]["step"]), about.get("steps")
+        except (WordpipeError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+            continue
+        name = folder.name[1:].rpartition(_PARTIAL)[0]
+        output = (folder.parent if beside is None else beside) / name
+        return StoppedRun(folder, place, output, step, steps if isinstance(steps, int) else None, about)
+    return None
+
+
+def _inner(folder: Path) -> Iterator[Path]:
+    try:
+        yield from folder.glob("seed-*")
+    except OSError:
+        return

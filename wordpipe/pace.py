@@ -1,0 +1,207 @@
+"""A training within a time: how much work fits, by the pace that is measured, and what is corrected when the pace changes.
+
+The first pieces of work are not counted, since loops are compiled in them; the next ones are timed, and the work that fits
+is planned. From then on the pace is looked at some fifty times. The plan is changed only where it no longer fits, or where
+much time would be left over, so that a schedule of learning rates comes to its end. Where time runs out all the same, the
+work ends.
+Work is whatever its owner counts: optimiser steps, words.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from wordpipe.errors import ConfigError
+
+_UNCOUNTED = 2  # pieces of work before the pace is measured; 1 where that took a fiftieth of the time
+_MEASURED, _MEASURED_SHARE = 3, 0.01  # pieces that are timed at least, unless they take a twentieth of the time
+_LOOKS = 50  # at the pace, over the whole time
+_MARGIN = 0.01  # of the time, which the plan leaves
+_SHORTER, _LONGER = 0.95, 1.2  # shares of the planned rest of the work; what lies between changes nothing
+_LATE = 0.7  # share of the work after which no more is added: the learning rate would rise again
+_FEWEST = 20  # optimiser steps that teach anything
+
+Finish = Literal["as it is", "cool-down"]
+"""How a stopped run is ended: where it is, or after some more steps in which the learning rate falls to nothing."""
+
+COOL_DOWN = 0.1  # of the steps that were made: how many more a cool-down takes
+
+
+def now() -> float:
+    """Seconds by the clock that trainings within a time go by."""
+    return time.monotonic()
+
+
+def shown_minutes(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> shown_minutes(45), shown_minutes(90), shown_minutes(3600)
+    ('45 seconds', '1.5 minutes', '60 minutes')
+    """
+    if seconds < 60:
+        return f"{max(1, round(seconds))} second{'s' if round(seconds) > 1 else ''}"
+    minutes = f"{seconds / 60:.1f}".removesuffix(".0")
+    return f"{minutes} minute{'' if minutes == '1' else 's'}"
+
+
+@dataclass
+class TimeLimit:
+    """The time of one training, and what is planned for it.
+
+    Attributes:
+        seconds: that it may take, all that is done before and after it included.
+        begun: when the command began, by `now`.
+        most: work that is wanted at most; infinite: as much as fits.
+        fewest: work that is worth anything.
+        start: work that was done before the training began, by one that it extends.
+        planned: the plans so far: work done when each was made, and the work in all.
+        apart: the last length of each kind of work beside the training (validation, saving), in seconds.
+    """
+
+    seconds: float
+    begun: float
+    most: float = math.inf
+    fewest: float = _FEWEST
+    start: int = 0
+    planned: list[tuple[int, int]] = field(default_factory=list)
+    apart: dict[str, float] = field(default_factory=dict)
+    _before: float = 0.0  # seconds that runs before this one took
+    _pieces: int = 0
+    _mark: float = 0.0  # when the stretch that is timed began
+    _done: float = 0.0  # the work then
+    _apart: float = 0.0  # seconds of other work since then
+    _looked: float = 0.0
+    _pace: float = 0.0  # seconds of a unit of work
+
+    @property
+    def spent(self) -> float:
+        """Seconds so far, over all runs."""
+        return self._before + now() - self.begun
+
+    @property
+    def shown(self) -> str:
+        """The time in words."""
+        return shown_minutes(self.seconds)
+
+    @property
+    def total(self) -> int | None:
+        """The work that is planned; None before anything is."""
+        return self.planned[-1][1] if self.planned else None
+
+    def share(self, parts: int) -> "TimeLimit":
+        """The time of the first of so many trainings that share what is left."""
+        left = max(0.0, self.seconds - self.spent)
+        return TimeLimit(self.spent + left / parts, self.begun, _before=self._before)
+
+    def follow(self, part: "TimeLimit") -> None:
+        """Count the time of runs that were before this one, as a part of it has found them."""
+        self.begun, self._before = part.begun, part._before
+
+    def wanting(self, most: float, fewest: float = _FEWEST, start: int = 0) -> None:
+        """Say what work there is: at most, at least, and what was done before."""
+        self.most, self.fewest, self.start = most, min(fewest, most - start), start
+
+    def go_on(self, log: Mapping[str, Any]) -> None:
+        """Be where a run that was stopped was: its plan stands, and only its time and that from now on counts."""
+        self.planned = [(int(done), int(total)) for done, total in log["planned"]]
+        self._before, self.begun = float(log["spent"]), now()
+
+    def log(self) -> dict[str, Any]:
+        """What a run that goes on needs to know, as JSON values."""
+        return {"spent": self.spent, "planned": self.planned}
+
+    def facts(self, done: int) -> dict[str, Any]:
+        """For the manifest: minutes asked for, the work that was planned first, and what was done."""
+        first = self.planned[0][1] if self.planned else done
+        return {
+            "minutes": self.seconds / 60,
+            "planned": first,
+            "made": done,
+            "corrections": max(0, len(self.planned) - 1),
+        }
+
+    def refuse_past(self) -> None:
+        """Before the first piece of work. Raises ConfigError: the time is up already."""
+        if not self.planned and self.spent >= self.seconds:
+            raise self._too_little(
+                f"{shown_minutes(self.spent)} went by before the training could begin", self.spent * 2
+            )
+
+    @contextmanager
+    def beside(self, kind: str) -> Iterator[None]:
+        """Work beside the training, which takes time and says nothing of the pace."""
+        begun = now()
+        try:
+            yield
+        finally:
+            self.apart[kind] = now() - begun
+            self._apart += self.apart[kind]
+
+    def replanned(self, done: int, *, closing: float = 0.0, settle: Callable[[], None] = lambda: None) -> int | None:
+        """The work in all, where it is planned now, or planned otherwise than before; else None. To be asked after each piece.
+
+        Args:
+            done: work so far.
+            closing: seconds that are needed for other work until the end and after it, roughly.
+            settle: waits until what was begun is done, where a device runs behind.
+
+        Raises:
+            ConfigError: there is no time for anything that would be worth it.
+        """
+        clock = now()
+        self._pieces += 1
+        if self._mark == 0.0:
+            if self._pieces >= _UNCOUNTED or clock - self.begun > self.seconds / 50:
+                settle()
+                self._mark, self._done, self._apart = now(), done, 0.0
+                self._looked = self._mark
+            return None
+        if self.planned and self.spent >= self.seconds - closing:  # time is up
+            return self._plan(done, done) if self.planned[-1][1] > done else None
+        if not self._is_due(clock, done):
+            return None
+        settle()
+        clock = now()
+        pace = max(clock - self._mark - self._apart, 1e-9) / max(done - self._done, 1e-9)
+        self._pace = (self._pace + pace) / 2 if self._pace else pace
+        self._mark, self._done, self._apart, self._looked = clock, done, 0.0, clock
+        left = self.seconds * (1 - _MARGIN) - closing - self.spent
+        fits = max(0.0, left / self._pace)
+        if not self.planned:
+            return self._first_plan(done, fits, closing)
+        planned = self.planned[-1][1] - done
+        if fits < planned * _SHORTER or (fits > planned * _LONGER and done < _LATE * self.planned[-1][1] < self.most):
+            total = min(self.most, done + max(1.0, fits))
+            return self._plan(done, int(total)) if int(total) != self.planned[-1][1] else None
+        return None
+
+    def _is_due(self, clock: float, done: float) -> bool:
+        """Whether the pace is looked at now."""
+        since = clock - self._mark - self._apart
+        if not self.planned:
+            enough = self._pieces - _UNCOUNTED >= _MEASURED and since >= self.seconds * _MEASURED_SHARE
+            return done > self._done and (enough or since >= self.seconds / 20)
+        between = min(self.seconds / _LOOKS, max(0.25, (self.seconds - self.spent) / 4))
+        return done > self._done and clock - self._looked >= between
+
+    def _first_plan(self, done: int, fits: float, closing: float) -> int:
+        total = min(self.most, done + fits)
+        if total - self.start < self.fewest:
+            needed = self.spent + closing + (self.fewest + self.start - done) * self._pace
+            raise self._too_little(f"{self.shown}: {int(total - self.start):,} of {int(self.fewest):,}", needed)
+        return self._plan(done, int(total))
+
+    def _plan(self, done: int, total: int) -> int:
+        self.planned.append((done, total))
+        return total
+
+    def _too_little(self, got: str, needed: float) -> ConfigError:
+        least = math.ceil(needed * 1.1 / 6) / 10
+        return ConfigError(
+            "that is too little time for this training here", where="minutes", got=got,
+            expected=f"at least about {least:,g} minutes",
+            hint=f"--minutes {max(least, 2 * self.seconds / 60):.3g}, or a smaller model, or less text",
+        )  # fmt: skip

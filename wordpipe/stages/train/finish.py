@@ -1,0 +1,120 @@
+"""`wordpipe finish`: the last checkpoint of a stopped training → its artifact.
+
+The stage that was stopped is called again, with the settings and the inputs that its checkpoint names: it opens and checks
+them as always, finds its checkpoint, and ends there. So there is one way in which a model is made, and nothing of it is known
+here.
+"""
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wordpipe.artifacts import StoppedRun, is_artifact, stopped_runs
+from wordpipe.errors import ArtifactError
+from wordpipe.stages.calls import public
+from wordpipe.stages.job import Made, PathLike, RunOptions
+from wordpipe.stages.registry import COMMANDS, load_named
+from wordpipe.storage import as_path
+
+_NOT_HERE = object()
+
+
+@public()
+def finish(trained: PathLike, *, cool_down: bool = False, run: RunOptions | None = None) -> Made:
+    """Make the artifact of a stopped training, as far as it has come.
+
+    The checkpoint stays: the command that began the training goes on from it, and replaces what was made here.
+
+    Args:
+        trained: what the training was to make, as its `output` named it.
+        cool_down: train a tenth of the steps more, in which the learning rate falls to nothing; else the weights are those of
+            the checkpoint.
+        run: progress, verification.
+
+    Raises:
+        WordpipeError: there is no stopped training, it goes on, or its inputs have changed; the hint says what to do.
+
+    Example:
+        >>> try:
+        ...     wordpipe.finish("run/model")
+        ... except wordpipe.ArtifactError as error:
+        ...     print(error.what)
+        no stopped training is there: it is finished
+    """
+    stopped = _the_one(as_path(trained))
+    command, settings, arguments = _call_of(stopped)
+    function = load_named(COMMANDS[command].function)
+    run = replace(run or RunOptions(), fresh=False, finish="cool-down" if cool_down else "as it is")
+    made: Made = function(*arguments, output=stopped.output, run=run, **settings)
+    return made
+
+
+def _the_one(path: Path) -> StoppedRun:
+    """The stopped run that is meant.
+
+    Raises:
+        ArtifactError: there is none, or several.
+    """
+    runs = stopped_runs(path)
+    if len(runs) > 1:
+        shown = "; ".join(f"{one.folder}: {one.stands_at}" for one in runs)
+        hint = f"name the one: wordpipe finish {shlex.quote(str(runs[-1].folder))}"
+        raise ArtifactError("several trainings of it were stopped", where=path, got=shown, hint=hint)
+    if runs:
+        return runs[0]
+    if is_artifact(path):
+        from wordpipe.artifacts import manifest_at
+
+        what = "no stopped training is there: it is finished"
+        hint = f"wordpipe {manifest_at(path).command} … -o {path} --fresh trains it anew"
+        raise ArtifactError(what, where=path, hint=hint)
+    what = "no stopped training is there"
+    hint = "a training keeps its first checkpoint after a minute, or when it is stopped (Ctrl-C)"
+    raise ArtifactError(what, where=path, hint=hint)
+
+
+def _call_of(stopped: StoppedRun) -> tuple[str, dict[str, Any], list[Any]]:
+    """Command, settings and arguments of a stopped run.
+
+    Raises:
+        ArtifactError: its checkpoint does not name them: it is of an earlier version, or damaged, or its texts were in memory.
+    """
+    command, about, beside = stopped.command, stopped.about, stopped.folder.parent
+    again = f"run the command that began it again, with -o {shlex.quote(str(stopped.output))}: it goes on"
+    known = COMMANDS.get(command)
+    if known is None or not command.startswith("train "):
+        raise ArtifactError("the checkpoint does not say what made it", where=stopped.folder, hint=again)
+    try:
+        settings = {str(name): _value(value, beside) for name, value in dict(about["settings"]).items()}
+        arguments = [_value(value, beside) for value in list(about["arguments"])]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ArtifactError("what the checkpoint says of itself is damaged", where=stopped.folder, hint=again) from None
+    if any(value is _NOT_HERE for value in (*arguments, *settings.values())):
+        raise ArtifactError(
+            "the training reads what a program had in memory", where=stopped.folder,
+            hint="ingest it into a corpus first, and train on that",
+        )  # fmt: skip
+    unknown = set(settings) - set(load_named(known.settings).model_fields)
+    n_given = len(known.arguments)
+    if unknown or len(arguments) != n_given:
+        raise ArtifactError(
+            "what the checkpoint says of itself is of another version", where=stopped.folder, hint=again
+        )
+    return command, settings, arguments
+
+
+def _value(value: Any, beside: Path) -> Any:
+    """What `Job.about` wrote, as it was given; paths are seen from this process's folder."""
+    if value is None:
+        return _NOT_HERE
+    if not isinstance(value, Mapping):
+        raise TypeError(value)
+    if "path" in value:
+        return os.path.relpath(str(beside / str(value["path"])))
+    if "list" in value:
+        found = [_value(one, beside) for one in value["list"]]
+        return _NOT_HERE if any(one is _NOT_HERE for one in found) else found
+    return value["is"]
