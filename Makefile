@@ -40,6 +40,7 @@ check: setup
 	$(BIN)/mypy
 
 docs: setup
+	$(BIN)/python -m tests.support.pages --generated README.md docs/*.md docs/*/*.md
 	$(BIN)/python -m sphinx -W -n -q docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 

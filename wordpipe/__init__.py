@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         ingest,
         open_model,
         open_predictor,
+        plan,
         plot,
         predict,
         predict_corpus,

@@ -898,6 +898,24 @@ def open_predictor(
         verify: check an artifact's hashes first.
     """
 
+def plan(
+    time: str | float, text: Any = None, *, command: str = 'train mlm', device: str = 'auto',
+) -> dict[str, Any]:
+    """Which preset to train in a time, and what comes of each, on this machine.
+
+    Args:
+        time: such as "30m", "1h30m" or "90s"; a number means minutes.
+        text: a tokens or corpus artifact, or files of text; None: enough of it, with a vocabulary of 16,000.
+        command: a training that has presets, as in "train mlm".
+        device: auto, cpu or cuda; of a GPU that is not here, a stored figure says the pace.
+
+    Returns:
+        seconds, command, device, basis (where the pace comes from), recommended (a preset, or None: too little time for any),
+        and presets: a list of preset, steps, batch_size, seq_len, tokens (positions read), passes (over the text; None: not
+        known), tokens_per_s, parameters, memory_bytes, disk_bytes, spread (likely factor of the pace to either side), and loss
+        (held out, where one was measured at about so many tokens, else None).
+    """
+
 def plot(
     trained: PathLike | Iterable[PathLike], output: PathLike | None = None, *, axis: str = 'tokens', log: bool = False,
     start: float = 0, replace: bool = True, run: RunOptions | None = None,

@@ -2,6 +2,8 @@
 
 A line `<!-- generate: NAME ARGUMENTS -->` of a page is replaced by what `generated(NAME, ARGUMENTS)` gives: the reference from
 the settings classes and the commands themselves, tables from the files under benchmarks/results. So neither can be stale.
+What stands between that line and `<!-- generated -->` is what it gave when it was written last, for readers of the Markdown
+itself: `written` brings it up to date, and a test keeps it so.
 """
 
 import re
@@ -18,7 +20,11 @@ from wordpipe_docs.reference import REFERENCE
 from wordpipe_docs.relative_figures import RELATIVE_FIGURES
 from wordpipe_docs.scale_figures import SCALE_FIGURES
 
-MARK = re.compile(r"^<!-- generate: (?P<name>[\w-]+)(?: (?P<args>.+?))? -->$", re.MULTILINE)
+MARK = re.compile(
+    r"^(?P<mark><!-- generate: (?P<name>[\w-]+)(?: (?P<args>.+?))? -->)$"
+    r"(?P<written>\n(?:(?!<!-- generate: ).*\n)*?<!-- generated -->$)?",
+    re.MULTILINE,
+)
 DATA = re.compile(r"^<!-- data: (?P<name>.+?) -->$", re.MULTILINE)
 FIGURES = {**figures.FIGURES, **PAIR_FIGURES, **HEAD_FIGURES, **SCALE_FIGURES, **RELATIVE_FIGURES}
 
@@ -36,6 +42,17 @@ def filled_in(page: str) -> str:
     """The Markdown of a page with its generated parts; what data a block needs is told to readers, too."""
     told = DATA.sub(r"*For this you bring* `\g<name>`:\n", page)
     return MARK.sub(lambda found: generated(found["name"], found["args"] or ""), told)
+
+
+def written(page: str) -> str:
+    """The Markdown of a page whose generated parts, where they stand in it, are up to date."""
+
+    def put(found: re.Match[str]) -> str:
+        if not found["written"]:
+            return found[0]
+        return f"{found['mark']}\n{generated(found['name'], found['args'] or '').strip()}\n<!-- generated -->"
+
+    return MARK.sub(put, page)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

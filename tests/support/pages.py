@@ -2,6 +2,7 @@
 
     python -m tests.support.pages README.md docs/tour.md             run, and print what differs
     python -m tests.support.pages README.md --write                  put what commands print now into the page
+    python -m tests.support.pages docs/*.md docs/*/*.md --generated  put the generated tables into the pages
 
 A block is a fence of `console` (lines behind `$ ` are commands, the others what they print on a terminal of 100 columns; a
 lone `?` waits for --write), `sh`, or `python` (one namespace for the page). All others are shown and not run. A comment before
@@ -33,11 +34,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MARKS = {"file", "output", "exit", "data", "needs", "generate"}
+MARKS = {"file", "output", "exit", "data", "needs", "generate", "generated"}
 RUN = {"console", "sh", "python"}
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<language>[\w{}-]*)$")
 _MARK = re.compile(r"^<!-- (?P<name>\w+)(?:: (?P<value>.+?))? -->$")
-_GENERATED = re.compile(r"^(?P<mark><!-- generate: (?P<name>[\w-]+) -->)\n(?:.+\n)+", re.MULTILINE)
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PROGRESS = re.compile(r"\[\d\d:\d\d:\d\d\] ")
 _COLUMNS = 100
@@ -268,12 +268,12 @@ def _updated(path: Path, without: frozenset[str]) -> Iterator[str]:
 
 
 def refreshed(page: str) -> str:
-    """The page with the generated parts that stand in it: those whose text follows the mark without a blank line."""
+    """The page with the generated parts that stand in it."""
     if str(ROOT / "docs") not in sys.path:
         sys.path.insert(0, str(ROOT / "docs"))
-    from wordpipe_docs import generated
+    from wordpipe_docs import written
 
-    return _GENERATED.sub(lambda found: f"{found['mark']}\n{generated(found['name'])}\n", page)
+    return written(page)
 
 
 def main() -> int:
@@ -281,11 +281,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", type=Path, nargs="+")
     parser.add_argument("--write", action="store_true", help="put what is printed now into the page")
+    parser.add_argument(
+        "--generated", action="store_true", help="put the generated parts into the page, and run nothing"
+    )
     parser.add_argument("--without", default="", help="needs that are not there, with commas")
     arguments = parser.parse_args()
     wrong, without = [], frozenset(filter(None, arguments.without.split(",")))
     for path in arguments.pages:
-        if arguments.write:
+        if arguments.generated:
+            page = path.read_text(encoding="utf-8")
+            if (now := refreshed(page)) != page:
+                path.write_text(now, encoding="utf-8")
+        elif arguments.write:
             wrong += _updated(path, without)
         else:
             with tempfile.TemporaryDirectory() as name:

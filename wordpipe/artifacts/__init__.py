@@ -90,7 +90,15 @@ if TYPE_CHECKING:
         shard_vectors,
         vectors_there,
     )
-    from wordpipe.artifacts.stopped import StoppedRun, stopped_runs, why_unfinished
+    from wordpipe.artifacts.stopped import (
+        IN_MEMORY,
+        StoppedRun,
+        as_given,
+        notes_of,
+        stopped_runs,
+        why_unfinished,
+        written,
+    )
     from wordpipe.artifacts.tables import (
         PartFiles,
         Shard,

@@ -116,3 +116,46 @@ def _inner(folder: Path) -> Iterator[Path]:
         yield from folder.glob("seed-*")
     except OSError:
         return
+
+
+IN_MEMORY = object()
+"""What stands for an argument that a program had in memory."""
+
+
+def written(value: Any, beside: Path) -> Any:
+    """An argument as a checkpoint keeps it, a path as seen from beside the output, which may move; null: in memory."""
+    if value is None:
+        return {"is": None}
+    if isinstance(value, (list, tuple)):
+        return {"list": [written(one, beside) for one in value]}
+    if not isinstance(value, (str, os.PathLike)):
+        return None
+    text = os.fspath(value)
+    return {"path": os.path.relpath(text, beside)} if os.path.exists(text) else {"is": text}  # noqa: PTH110
+
+
+def as_given(value: Any, beside: Path) -> Any:
+    """What `written` made of an argument, as it was given; paths are seen from the current folder.
+
+    Raises:
+        TypeError, KeyError: `written` has not made it.
+    """
+    if value is None:
+        return IN_MEMORY
+    if not isinstance(value, Mapping):
+        raise TypeError(value)
+    if "path" in value:
+        return os.path.relpath(str(beside / str(value["path"])))
+    if "list" in value:
+        found = [as_given(one, beside) for one in value["list"]]
+        return IN_MEMORY if any(one is IN_MEMORY for one in found) else found
+    return value["is"]
+
+
+def notes_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """What an artifact has to say for itself: that its training was ended before its last step."""
+    try:
+        ended = facts["finished_early"]
+        return (f"finished early at step {int(ended['at']):,} of {int(ended['of']):,}",)
+    except (KeyError, TypeError, ValueError):
+        return ()

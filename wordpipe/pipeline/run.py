@@ -13,7 +13,7 @@ from glob import escape, has_magic
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import InputEntry, Manifest, is_artifact, manifest_at, recipe_of
+from wordpipe.artifacts import InputEntry, Manifest, is_artifact, manifest_at, notes_of, recipe_of
 from wordpipe.corpus import Sources, expand
 from wordpipe.engines import EngineOptions
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
@@ -87,15 +87,6 @@ class StageStatus:
         """One JSON object."""
         body = asdict(self) | {"reasons": list(self.reasons), "kept": list(self.kept), "notes": list(self.notes)}
         return body | {"estimate": self.estimate.to_json() if self.estimate else None}
-
-
-def _notes(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a fresh artifact has to say for itself: that its training was ended before its last step."""
-    try:
-        ended = facts["finished_early"]
-        return (f"finished early at step {int(ended['at']):,} of {int(ended['of']):,}",)
-    except (KeyError, TypeError, ValueError):
-        return ()
 
 
 @public(name="run")
@@ -376,7 +367,7 @@ class Pipeline:
         if recipe_of(stage.command.makes, settings.recipe_body(), inputs) == manifest.recipe:
             sources = [entry.path or "" for entry in manifest.inputs if entry.kind == "source"]
             outdated = settings.outdated(manifest.facts, sources)
-            return State(stage, (outdated,) if outdated else (), notes=_notes(manifest.facts))
+            return State(stage, (outdated,) if outdated else (), notes=notes_of(manifest.facts))
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 
     def _estimate(self, stage: Stage, stale: bool, estimator: Estimator, sources: Size | None) -> Estimate | None:

@@ -36,6 +36,7 @@ from wordpipe.artifacts import (
     library_versions,
     recipe_of,
     refuse_inside_artifact,
+    written,
 )
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, StorageError
 from wordpipe.pace import Finish, TimeLimit, now
@@ -247,22 +248,10 @@ class Job:
         """What a checkpoint says of how it came about, by which `finish` ends the work."""
         paths = self.settings.artifact_fields()
         dumped = self.settings.model_dump(mode="json", include=self.settings.model_fields_set)
-        settings = {name: self._named(value) if name in paths else {"is": value} for name, value in dumped.items()}
-        return {
-            "command": self.settings.command,
-            "arguments": [*map(self._named, self.arguments)],
-            "settings": settings,
-        }
-
-    def _named(self, value: Any) -> Any:
-        """A path as seen from beside the output, so that the folder can be moved; other words as they are, else null."""
-        if isinstance(value, (list, tuple)):
-            return {"list": [*map(self._named, value)]}
-        if not isinstance(value, (str, os.PathLike)):
-            return None if value is not None else {"is": None}
-        if os.path.exists(text := os.fspath(value)):  # noqa: PTH110
-            return {"path": os.path.relpath(text, self.output.parent)}
-        return {"is": text}
+        beside = self.output.parent
+        settings = {name: written(value, beside) if name in paths else {"is": value} for name, value in dumped.items()}
+        arguments = [written(value, beside) for value in self.arguments]
+        return {"command": self.settings.command, "arguments": arguments, "settings": settings}
 
     @cached_property
     def scratch(self) -> Path:

@@ -5,21 +5,17 @@ them as always, finds its checkpoint, and ends there. So there is one way in whi
 here.
 """
 
-import os
 import shlex
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import StoppedRun, is_artifact, stopped_runs
+from wordpipe.artifacts import IN_MEMORY, StoppedRun, as_given, is_artifact, stopped_runs
 from wordpipe.errors import ArtifactError
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Made, PathLike, RunOptions
 from wordpipe.stages.registry import COMMANDS, load_named
 from wordpipe.storage import as_path
-
-_NOT_HERE = object()
 
 
 @public()
@@ -88,11 +84,11 @@ def _call_of(stopped: StoppedRun) -> tuple[str, dict[str, Any], list[Any]]:
     if known is None or not command.startswith("train "):
         raise ArtifactError("the checkpoint does not say what made it", where=stopped.folder, hint=again)
     try:
-        settings = {str(name): _value(value, beside) for name, value in dict(about["settings"]).items()}
-        arguments = [_value(value, beside) for value in list(about["arguments"])]
+        settings = {str(name): as_given(value, beside) for name, value in dict(about["settings"]).items()}
+        arguments = [as_given(value, beside) for value in list(about["arguments"])]
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ArtifactError("what the checkpoint says of itself is damaged", where=stopped.folder, hint=again) from None
-    if any(value is _NOT_HERE for value in (*arguments, *settings.values())):
+    if any(value is IN_MEMORY for value in (*arguments, *settings.values())):
         raise ArtifactError(
             "the training reads what a program had in memory", where=stopped.folder,
             hint="ingest it into a corpus first, and train on that",
@@ -104,17 +100,3 @@ def _call_of(stopped: StoppedRun) -> tuple[str, dict[str, Any], list[Any]]:
             "what the checkpoint says of itself is of another version", where=stopped.folder, hint=again
         )
     return command, settings, arguments
-
-
-def _value(value: Any, beside: Path) -> Any:
-    """What `Job.about` wrote, as it was given; paths are seen from this process's folder."""
-    if value is None:
-        return _NOT_HERE
-    if not isinstance(value, Mapping):
-        raise TypeError(value)
-    if "path" in value:
-        return os.path.relpath(str(beside / str(value["path"])))
-    if "list" in value:
-        found = [_value(one, beside) for one in value["list"]]
-        return _NOT_HERE if any(one is _NOT_HERE for one in found) else found
-    return value["is"]

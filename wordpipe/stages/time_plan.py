@@ -1,0 +1,186 @@
+"""`wordpipe plan`: which model fits into a time, with how many steps, how much memory and disk.
+
+The pace is that of `estimate`: of earlier runs of this machine, else of a measurement of half a second. For a GPU that this
+machine has not, one stored figure says what there is to say. The loss is named where one was measured, and nowhere else.
+"""
+
+import re
+from collections.abc import Sequence
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+from wordpipe.artifacts import is_artifact
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.model import PRESETS
+from wordpipe.stages.calls import public
+from wordpipe.stages.estimate import Estimate, Estimator
+from wordpipe.stages.registry import COMMANDS
+from wordpipe.stages.sizes import Size, size_of_artifact, size_of_files
+
+_SPAN = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d+(?:\.\d+)?)s)?")
+_ENOUGH_STEPS = (
+    700  # a mini model has left the loss of frequencies far behind after 732 (benchmarks/results/model_recipes.json)
+)
+_VOCAB = 16_000.0  # tokens, where nobody says
+# positions a second of `base` on one H200, compiled, Muon (benchmarks/results/model_gpu.json); smaller ones are not slower
+_STORED_PACE, _STORED_DEVICE = 518_520.0, "NVIDIA H200"
+# mini, 3.0 million positions of Wikipedia: held-out loss 4.07, two seeds 0.01 apart, where frequencies alone have 7.07
+_LOSS, _LOSS_POSITIONS, _LOSS_FREQUENCIES = 4.07, 2_998_272, 7.07
+
+
+@public()
+def plan(time: str | float, text: Any = None, *, command: str = "train mlm", device: str = "auto") -> dict[str, Any]:
+    """Which preset to train in a time, and what comes of each, on this machine.
+
+    Args:
+        time: such as "30m", "1h30m" or "90s"; a number means minutes.
+        text: a tokens or corpus artifact, or files of text; None: enough of it, with a vocabulary of 16,000.
+        command: a training that has presets, as in "train mlm".
+        device: auto, cpu or cuda; of a GPU that is not here, a stored figure says the pace.
+
+    Returns:
+        seconds, command, device, basis (where the pace comes from), recommended (a preset, or None: too little time for any),
+        and presets: a list of preset, steps, batch_size, seq_len, tokens (positions read), passes (over the text; None: not
+        known), tokens_per_s, parameters, memory_bytes, disk_bytes, spread (likely factor of the pace to either side), and loss
+        (held out, where one was measured at about so many tokens, else None).
+
+    Raises:
+        ConfigError: no time, or no such training.
+        InputError: no such text.
+
+    Example:
+        >>> found = wordpipe.plan("30m", "run/tokens")
+        >>> [row["preset"] for row in found["presets"]]
+        ['tiny', 'mini', 'small', 'base']
+    """
+    seconds = seconds_of(time)
+    known = COMMANDS.get(command)
+    settings_class: Any = None if known is None else known.load_settings()
+    if known is None or "preset" not in settings_class.model_fields or not known.joined:
+        able = [name for name, one in COMMANDS.items() if one.joined]
+        hint = "word vectors and heads end by themselves: --minutes bounds them, and wordpipe status says how long they take"
+        raise ConfigError("no plan for this command", where="command", got=command, expected=", ".join(able), hint=hint)
+    if device not in ("auto", "cpu", "cuda"):
+        raise ConfigError("no such device", where="device", got=device, expected="auto, cpu, cuda")
+    size = _size_of(text)
+    stored = device == "cuda" and not _has_gpu()
+    rows = [_row(settings_class, preset, size, seconds, device, stored=stored) for preset in PRESETS]
+    fitting = [row["preset"] for row in rows if row["steps"] >= _ENOUGH_STEPS]
+    worth = [row["preset"] for row in rows if row["steps"] >= 20]
+    basis = (
+        f"a stored figure: base on one {_STORED_DEVICE}, and smaller ones are at least as fast"
+        if stored
+        else rows[0].pop("basis")
+    )
+    for row in rows:
+        row.pop("basis", None)
+    recommended = fitting[-1] if fitting else worth[0] if worth else None
+    return {
+        "seconds": seconds, "command": command, "device": device, "basis": basis, "recommended": recommended,
+        "presets": rows,
+    }  # fmt: skip
+
+
+def seconds_of(time: str | float) -> float:
+    """A time in seconds.
+
+    Raises:
+        ConfigError: it is none.
+
+    >>> seconds_of("1h30m"), seconds_of("90s"), seconds_of("30"), seconds_of(0.5)
+    (5400.0, 90.0, 1800.0, 30.0)
+    """
+    text = str(time).strip().lower().replace(" ", "")
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        seconds = 60.0 * float(text)
+    else:
+        found = _SPAN.fullmatch(text)
+        parts = found.groups() if found else (None,)
+        seconds = sum(float(part) * unit for part, unit in zip(parts, (3600, 60, 1), strict=False) if part)
+    if not 0 < seconds < 1e9:
+        raise ConfigError(
+            "no time", where="time", got=time, expected="such as 30m, 1h30m or 90s; a number means minutes"
+        )
+    return seconds
+
+
+def _has_gpu() -> bool:
+    return Path("/dev/nvidia0").exists()
+
+
+def _size_of(text: Any) -> Size:
+    """The size of the text: of an artifact, or of files."""
+    if text is None:
+        return Size(vocab=_VOCAB)
+    path = Path(text)
+    if is_artifact(path):
+        found = size_of_artifact(path)
+    elif path.exists():
+        files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
+        given = size_of_files([(one.name, one.stat().st_size) for one in files])
+        found = Size(tokens=given.bytes / 3.9, words=given.bytes / 6.3)
+    else:
+        raise InputError("no such text", where=path, expected="a tokens or corpus artifact, a file or a folder")
+    return found if found.vocab else Size(tokens=found.tokens, words=found.words, vocab=_VOCAB)
+
+
+def _row(settings_class: Any, preset: Any, size: Size, seconds: float, device: str, *, stored: bool) -> dict[str, Any]:
+    """What comes of a preset in the time."""
+    shape = PRESETS[preset]
+    where = "cpu" if stored else device
+    positions = shape.batch_size * shape.max_len
+    few, many = (_estimate(settings_class, preset, steps, size, where) for steps in (1, 1001))
+    start, spread = _likely(few), sqrt(many.seconds[1] / many.seconds[0])
+    a_step = positions / _STORED_PACE if stored else (_likely(many) - start) / 1000
+    # the time of one step and of what is around them is the estimate's; a long run is nearer to what was remembered
+    steps = max(0, int((seconds - (0.0 if stored else max(0.0, start - a_step))) / a_step))
+    if steps and not stored:
+        whole = _estimate(settings_class, preset, steps, size, where)
+        steps, spread = int(steps * seconds / _likely(whole)), sqrt(whole.seconds[1] / whole.seconds[0])
+    read = steps * positions
+    near = preset == "mini" and settings_class.command == "train mlm" and 0.7 < read / _LOSS_POSITIONS < 1.5
+    return {
+        "preset": preset, "steps": steps, "batch_size": shape.batch_size, "seq_len": shape.max_len, "tokens": read,
+        "passes": round(read / size.tokens, 2) if size.tokens else None, "tokens_per_s": round(positions / a_step),
+        "parameters": _weights(shape, size), "memory_bytes": None if stored else many.memory_bytes,
+        "disk_bytes": many.disk_bytes, "spread": 1.5 if stored else round(spread, 2),
+        "loss": {"measured": _LOSS, "frequencies": _LOSS_FREQUENCIES} if near else None, "basis": many.basis,
+    }  # fmt: skip
+
+
+def _estimate(settings_class: Any, preset: Any, steps: int, size: Size, device: str) -> Estimate:
+    settings = settings_class.make({"preset": preset, "steps": steps, "device": device})
+    return Estimator().estimate("plan", settings, [size], Path("-"))
+
+
+def _likely(estimate: Estimate) -> float:
+    return sqrt(estimate.seconds[0] * estimate.seconds[1])
+
+
+def _weights(shape: Any, size: Size) -> int:
+    body = shape.n_layers * (4 * shape.dim**2 + 3 * shape.dim * shape.ffn_dim)
+    return int(body + size.vocab * shape.dim)
+
+
+def plan_lines(found: dict[str, Any]) -> Sequence[str]:
+    """What is to be said below the table."""
+    lines = [
+        f"the pace: {found['basis']}; likely within a factor of {max(one['spread'] for one in found['presets']):g}"
+    ]
+    if any(row["loss"] for row in found["presets"]):
+        lines.append(
+            f"a held-out loss of {_LOSS} was measured for mini after {_LOSS_POSITIONS / 1e6:.1f}M tokens of Wikipedia "
+            f"(frequencies alone: {_LOSS_FREQUENCIES}); other text differs"
+        )
+    else:
+        lines.append("no loss was measured at such lengths: it shows in the training itself")
+    if (name := found["recommended"]) is None:
+        lines.append("too little time for any of them")
+    else:
+        row = next(one for one in found["presets"] if one["preset"] == name)
+        few = "" if row["steps"] >= _ENOUGH_STEPS else f", though {row['steps']:,} steps are few"
+        lines.append(
+            f"take {name}{few}: the largest that makes {_ENOUGH_STEPS} steps" if not few else f"take {name}{few}"
+        )
+    return lines
