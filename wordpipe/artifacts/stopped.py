@@ -14,8 +14,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.manifest import MANIFEST
-from wordpipe.artifacts.untrusted import read_regular_file
+from wordpipe.artifacts.untrusted import MANIFEST, read_regular_file
 from wordpipe.errors import ArtifactError, WordpipeError
 
 _POINTER, _LARGEST = "LATEST.json", 1 << 20  # bytes of it that are read

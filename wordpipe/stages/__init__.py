@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.text.predict_corpus import predict_corpus
     from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.text.tokenize import tokenize
-    from wordpipe.stages.time_plan import plan, plan_lines
+    from wordpipe.stages.time_plan import plan
     from wordpipe.stages.train.contrastive import train_contrastive
     from wordpipe.stages.train.finish import finish
     from wordpipe.stages.train.heads import train_classifier, train_reader, train_tagger

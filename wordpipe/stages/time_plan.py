@@ -5,7 +5,6 @@ machine has not, one stored figure says what there is to say. The loss is named 
 """
 
 import re
-from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -161,26 +160,3 @@ def _likely(estimate: Estimate) -> float:
 def _weights(shape: Any, size: Size) -> int:
     body = shape.n_layers * (4 * shape.dim**2 + 3 * shape.dim * shape.ffn_dim)
     return int(body + size.vocab * shape.dim)
-
-
-def plan_lines(found: dict[str, Any]) -> Sequence[str]:
-    """What is to be said below the table."""
-    lines = [
-        f"the pace: {found['basis']}; likely within a factor of {max(one['spread'] for one in found['presets']):g}"
-    ]
-    if any(row["loss"] for row in found["presets"]):
-        lines.append(
-            f"a held-out loss of {_LOSS} was measured for mini after {_LOSS_POSITIONS / 1e6:.1f}M tokens of Wikipedia "
-            f"(frequencies alone: {_LOSS_FREQUENCIES}); other text differs"
-        )
-    else:
-        lines.append("no loss was measured at such lengths: it shows in the training itself")
-    if (name := found["recommended"]) is None:
-        lines.append("too little time for any of them")
-    else:
-        row = next(one for one in found["presets"] if one["preset"] == name)
-        few = "" if row["steps"] >= _ENOUGH_STEPS else f", though {row['steps']:,} steps are few"
-        lines.append(
-            f"take {name}{few}: the largest that makes {_ENOUGH_STEPS} steps" if not few else f"take {name}{few}"
-        )
-    return lines
