@@ -40,7 +40,7 @@ _USE = {
     "copy": ("wordpipe.cli.export:copy", "Copy an artifact to or from a bucket, or between folders."),
 }
 _PROJECT = {
-    "plan": ("wordpipe.cli.plan:plan", "Say which model can be trained in a time, such as 30m."),
+    "plan": ("wordpipe.cli.look:plan", "Say which model can be trained in a time, such as 30m."),
     "init": ("wordpipe.cli.stage:init", "Write a config and a Makefile to start from; --from FILE looks at records."),
     "run": ("wordpipe.cli.stage:run", "Make what is missing or stale in a pipeline, in order."),
     "status": (
