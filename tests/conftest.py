@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -170,7 +171,12 @@ def cli(monkeypatch, capfd) -> Callable[..., Result]:
         capfd.readouterr()
         with _piped(piped) if piped is not None else nullcontext(sys.stdin) as stdin:
             monkeypatch.setattr(sys, "stdin", stdin)
-            code = run()
+            before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+            try:
+                code = run()
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
         return Result(code, *capfd.readouterr())
 
     return call

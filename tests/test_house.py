@@ -255,7 +255,7 @@ SMALL_FILES: dict[str, str] = {}
 
 LARGE_FILES = {
     "wordpipe/pipeline/run.py": "a pipeline: which of its stages are stale and why, and their making",
-    "wordpipe/runtime.py": "the machine that a run is on: signals, threads, device, memory, working folder; reports of progress",
+    "wordpipe/runtime.py": "the machine that a run is on: signals, threads, device, memory, folder; reports of progress",
     "wordpipe/search/bm25.py": "BM25 over an inverted index: scores, feedback, suggestions and what explains a score",
     "wordpipe/search/filters.py": "a condition on rows: what it may say, what is wrong with it, what would be right",
     "wordpipe/stages/search/query.py": "an opened index that answers: modes, feedback, what is not known, why a hit was found",

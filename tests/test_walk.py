@@ -67,9 +67,9 @@ def test_the_walk_of_a_command(built):
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 71),
-        ("query {built}/words water", 59),
-        ("query {built}/index water", 71),
+        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 72),
+        ("query {built}/words water", 60),
+        ("query {built}/index water", 72),
     ],
     ids=["train", "words", "index"],
 )

@@ -1,4 +1,4 @@
-"""What other programs call our settings and commands: gensim, fastText, transformers, tokenizers, faiss, scikit-learn.
+"""Names of other programs for our settings and commands: gensim, fastText, transformers, tokenizers, faiss, scikit-learn.
 
 Who brings such a name is told ours; for other names there are those that are spelled like them. A name of ours never stands
 here as another's: settings of several commands may share a name, and the first that the command has is meant.

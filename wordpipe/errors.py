@@ -25,7 +25,8 @@ _MAX_WHAT = 600
 _MAX_JSON = 4_096  # characters of a part for a program: a whole path
 _BEFORE_URL = re.compile(r"^(?:.*/)?s3:/+(?=[^/])", re.S)
 _URL_IN_TEXT = re.compile(r"(?<![\w/.])(?:[^\s'\"]*/)?s3:/+(?=[^/\s])")
-_ONE_LINE = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})  # a name that holds them forges no second message
+# a name that holds control characters forges no second message and drives no terminal
+_ONE_LINE = {code: repr(chr(code))[1:-1] for code in (*range(0x20), *range(0x7F, 0xA0))}
 
 
 class WordpipeError(Exception):

@@ -22,6 +22,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from wordpipe.errors import BudgetError, ConfigError
+from wordpipe.storage import cache_folder
 
 if TYPE_CHECKING:
     import torch
@@ -399,12 +400,11 @@ def keep_freed_memory() -> None:
 
 def keep_torch_cache() -> None:
     """Give torch's compiler, which much of torch imports, a folder below the user's cache: it makes one in TMPDIR else."""
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118
-    folder = os.path.join(root, "wordpipe", "torch")  # noqa: PTH118
+    folder = cache_folder() / "torch"
     with suppress(OSError):
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
-            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
+            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder))
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from pydantic.fields import FieldInfo
 from wordpipe.elsewhere import did_you_mean
 from wordpipe.errors import ConfigError
 from wordpipe.removed import recipe_before, why_no_option, why_no_value
+from wordpipe.storage import refuse_controls
+from wordpipe.wording import is_unicode
 
 _MAX_SHOWN_BOUND = 100_000  # a larger bound says nothing to a reader of help; it is still checked
 _SHORT = Repr()
@@ -48,6 +50,7 @@ def setting(
     expert: bool = False,
     option: bool = True,
     later: bool = False,
+    prose: bool = False,
     **bounds: Any,
 ) -> Any:
     """Declare one setting.
@@ -64,6 +67,7 @@ def setting(
         option: False where it has no option of its own: it is set in TOML, in Python, or by `--set NAME=VALUE`.
         later: it came when there were artifacts without it, and its default is what they had: with that it is no part of the
             recipe, so that they stay fresh.
+        prose: it is a text of people, with lines and tabs.
         bounds: `ge`, `gt`, `le`, `lt`, `min_length`, `pattern`, as in pydantic.
     """
     extra: dict[str, Any] = {"recipe": recipe and not artifact, "artifact": artifact}
@@ -77,6 +81,8 @@ def setting(
         extra["option"] = False
     if later:
         extra["later"] = True
+    if prose:
+        extra["prose"] = True
     return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 
@@ -118,10 +124,12 @@ class Settings(BaseModel):
             flags: setting → the flag by which it was given (`--vocab-size`), for those that come from a command line.
 
         Raises:
-            ConfigError: an unknown key, a value of the wrong type or out of bounds; names the setting and the bound.
+            ConfigError: an unknown key, a value of the wrong type or out of bounds, a text with control characters or with
+                bytes that are no UTF-8; names the setting and the bound.
         """
         # pydantic knows no other paths than pathlib's; what a stage has made is one too
         plain = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
+        _refuse_strange(plain, cls, flags or {}, where)
         try:
             return cls(**plain)
         except ValidationError as error:
@@ -180,6 +188,21 @@ def declared(cls: type[Settings], name: str) -> dict[str, Any]:
     """The facts about a field that `setting` keeps beside its type and bounds."""
     extra = cls.model_fields[name].json_schema_extra
     return extra if isinstance(extra, dict) else {}
+
+
+def _refuse_strange(
+    values: Mapping[str, Any], cls: type[Settings], flags: Mapping[str, str], where: str | None
+) -> None:
+    """Refuse control characters in settings, and but for paths, whose names may be so, bytes that are no UTF-8."""
+    for name, value in values.items():
+        at = flags.get(name) or f"{f'{where} ' if where else ''}{name}"
+        known = name in cls.model_fields
+        for text in value if isinstance(value, (list, tuple)) else (value,):
+            if not (known and isinstance(text, str)):
+                continue
+            refuse_controls(text, at, but="\t\n\r" if declared(cls, name).get("prose") else "")
+            if "Path" not in str(cls.model_fields[name].annotation) and not is_unicode(text):
+                raise ConfigError("it holds bytes that are no UTF-8", where=at, got=ascii(text))
 
 
 def bounds_of(field: FieldInfo) -> str:

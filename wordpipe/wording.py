@@ -17,6 +17,15 @@ def safe_text(text: str) -> str:
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written: an argument of the command line may hold bytes that are no UTF-8, as surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def human_count(value: float) -> str:
     """A count in few characters.
 

@@ -48,6 +48,18 @@ def test_bytes_that_are_no_utf_8_are_replaced_and_said(built, cli, tmp_path):
     assert "UTF-8" not in cli(*asked, "--queries", tmp_path / "queries").err
 
 
+def test_standard_input_that_was_read_before_is_read_on(built, monkeypatch, cli, tmp_path):
+    (tmp_path / "lines").write_bytes(b"first\nwater\nsalt\n")
+    with (tmp_path / "lines").open(encoding="utf-8") as stdin:
+        assert next(stdin) == "first\n"
+        monkeypatch.setattr(sys, "stdin", stdin)
+        found = cli("query", built / "words", "-k", "1", "--json")
+        assert found.code == 0, found.err
+        assert [json.loads(line)["query"] for line in found.out.splitlines()] == ["water", "water", "salt", "salt"]
+        listed = cli("query", built / "index", "--where", "line > 0", "-k", "1")  # nothing is left to be read
+        assert (listed.code, listed.out != "") == (0, True), listed.err
+
+
 @pytest.fixture
 def short(monkeypatch):
     monkeypatch.setattr(command, "_LONGEST", 10)

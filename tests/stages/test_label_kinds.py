@@ -6,13 +6,13 @@ import pytest
 
 from wordpipe.errors import InputError
 from wordpipe.heads.settings import ClassifierSettings
-from wordpipe.stages.train.head_tasks import ClassifierTask
+from wordpipe.stages.train import head_tasks
 
 SCORES = [f"{number / 7:.2f}" for number in range(1, 60)]
 
 
 def task_of(values, **settings):
-    task = ClassifierTask(ClassifierSettings(**settings))
+    task = head_tasks.ClassifierTask(ClassifierSettings(**settings))
     for value in values:
         task.look(value)
     return task

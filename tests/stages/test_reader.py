@@ -240,6 +240,8 @@ def test_lines_are_a_question_a_tab_and_a_passage(reader):
     assert (known["question"], known["text"], known["answer"]) == ("Who is here?", "Sheep 1: Ben is here.", "Ben")
     with pytest.raises(InputError, match="one text"):
         run(cli, ["predict", str(folder), "Who?"], standalone_mode=False, catch_exceptions=False)
+    found = run(cli, ["predict", str(folder)], input=f"\n{given}\n\nWho?\n")
+    assert "text 6 is one text" in str(found.exception)  # the number of the line
 
 
 def test_a_classifier_finds_no_answers(base, tmp_path):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from blake3 import blake3
 
+from wordpipe.storage import cache_folder
+
 _BLOCK = 1 << 20
 _RACY_NS = 50_000_000  # a file changed less than 50 ms ago may change again within one clock tick, unseen
 
@@ -39,8 +41,7 @@ class HashCache:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118
-        self._path = path if path is not None else Path(root) / "wordpipe" / "hashes.sqlite"
+        self._path = path if path is not None else cache_folder() / "hashes.sqlite"
         self._new: dict[tuple[int, ...], str] = {}
 
     def hash_file(self, path: Path) -> str:

@@ -32,7 +32,7 @@ from wordpipe.artifacts.manifest import Manifest, OutputEntry
 from wordpipe.artifacts.publish import failpoint, files_at
 from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, is_ours
 from wordpipe.errors import ArtifactError, InputError, StorageError
-from wordpipe.storage import Bucket, Replaced, StoredObject, Url, open_bucket
+from wordpipe.storage import Bucket, Replaced, StoredObject, Url, cache_folder, open_bucket
 
 _REQUESTS = 8  # under way at once
 RANGE = 4 << 20  # bytes of one of them
@@ -79,8 +79,7 @@ class _Wanted:
 
 def cache_of(kind: str, url: Url, endpoint: str) -> Path:
     """The folder of the cache for one URL; the store is part of the name."""
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118
-    return Path(root) / "wordpipe" / kind / hash_bytes(f"{endpoint} {url}".encode())[:16]
+    return cache_folder() / kind / hash_bytes(f"{endpoint} {url}".encode())[:16]
 
 
 def part_key(url: Url, entry: OutputEntry) -> str:

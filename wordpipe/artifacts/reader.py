@@ -21,7 +21,7 @@ from wordpipe.artifacts.publish import OutputLock, asides, files_under, recover
 from wordpipe.artifacts.stopped import why_unfinished
 from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, damage_named, holds_artifact, parse_array, read_fact
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
-from wordpipe.storage import as_path, name_beside, other_scheme, standing, url_of
+from wordpipe.storage import as_path, name_beside, other_scheme, refuse_controls, standing, url_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -145,7 +145,12 @@ def is_artifact(path: Path) -> bool:
 
 
 def refuse_inside_artifact(target: Path) -> None:
-    """Refuse to write into the folder of an artifact, or to a URL. Raises ConfigError: `target` is such a place."""
+    """Refuse to write into the folder of an artifact, to a URL, or under a name with control characters.
+
+    Raises:
+        ConfigError: `target` is such a place.
+    """
+    refuse_controls(str(target), "the name of the output")
     if (url := url_of(target)) is not None:
         hint = "write it to a folder of this machine; what makes an artifact takes a URL"
         raise ConfigError("only artifacts are written to a bucket", where=str(url), hint=hint)

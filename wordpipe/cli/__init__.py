@@ -147,13 +147,19 @@ def _show(error: "WordpipeError") -> int:
     from wordpipe.cli.output import escaped, say
 
     if wants_json(sys.argv[1:]):
-        import json
-
-        say(json.dumps(error.to_json(), ensure_ascii=False), as_it_is=True)
+        say(_as_json(error.to_json()), as_it_is=True)
     else:
         hint = f"\n  hint: {escaped(error.hint)}" if error.hint else ""
         say(f"wordpipe: error: {error.message}{hint}", whole=error.where or "")
     return error.exit_code
+
+
+def _as_json(value: "dict[str, typing.Any]") -> str:
+    """One line of JSON, whose control characters are escapes of JSON, also those that JSON itself lets stand."""
+    import json
+    import re
+
+    return re.sub("[\x7f-\x9f]", lambda one: f"\\u{ord(one[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def _usage_error(error: "click.ClickException") -> "WordpipeError":
@@ -266,14 +272,12 @@ def _say_stopped(signum: int, saved: str | None = None) -> None:
         kept = f"nothing was made, and {kept}"
     what = f"stopped: {kept}" if kept else "stopped"
     if wants_json(sys.argv[1:]):
-        import json
-
         from wordpipe.cli.output import say
         from wordpipe.errors import WordpipeError
 
         error = WordpipeError(what, hint=again).to_json()
         error["error"] |= {"code": 128 + signum, "kind": "stopped"}
-        say(json.dumps(error, ensure_ascii=False), as_it_is=True)
+        say(_as_json(error), as_it_is=True)
     else:
         _say_below_key(f"{what}; {again}")
 

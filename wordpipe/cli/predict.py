@@ -92,7 +92,8 @@ def _answer(
     lines = given_lines(text, texts, what="text", option="--texts", quiet=quiet)
     for some in together(lines, text, texts, _AT_ONCE):
         asked = [_asked(line, opened) if text or line.strip() else None for line in some]
-        found = opened.predict([one for one in asked if one is not None])
+        numbers = [at for at, one in enumerate(asked, number + 1) if one is not None]
+        found = opened.predict([one for one in asked if one is not None], numbers)
         for one in asked:
             number += 1
             if one is None:

@@ -1,5 +1,6 @@
 """`wordpipe query`: nearest neighbours of texts and words; queries from arguments, files, pipes and a prompt."""
 
+import io
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from wordpipe.cli.answers import FORMATS, Answers, named_fields
 from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import counted, escaped, say
 from wordpipe.storage import url_of
+from wordpipe.wording import is_unicode
 
 if TYPE_CHECKING:
     from wordpipe.errors import ArtifactError
@@ -217,13 +219,20 @@ def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option:
     if words and path is not None:
         raise ConfigError(f"give either {what.upper()} or {option}, not both")
     if words:
-        yield " ".join(words)
+        yield _as_unicode(" ".join(words), what)
         return
     line = None
     for line in _prompted(what) if is_prompt(words, path) else _read_lines(path, quiet=quiet):
         yield line.rstrip("\r\n")
     if line is None:
         raise InputError(f"there is no {what}", hint=f"give {what.upper()}, {option} FILE, or lines on standard input")
+
+
+def _as_unicode(text: str, what: str) -> str:
+    """The text of arguments; bytes that are no UTF-8 are replaced, and it is said."""
+    if not is_unicode(text):
+        say(f"replaced invalid UTF-8 by U+FFFD in the {what}")
+    return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def is_prompt(words: tuple[str, ...], path: Path | None) -> bool:
@@ -250,8 +259,10 @@ def _read_lines(path: Path | None, *, quiet: bool) -> Iterator[str]:
     if path is None and sys.stdin is None:
         return
     if path is None and hasattr(sys.stdin, "reconfigure"):
-        # the mark of a file's begin is no part of a query, and a carriage return within a line ends none
-        sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+        # the mark of a file's begin is no part of a query, and a carriage return within a line ends none;
+        # what has been read from is read on as it was
+        with suppress(io.UnsupportedOperation):
+            sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape", newline="\n")
     how: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": "\n"}
     try:
         file: TextIO

@@ -17,6 +17,7 @@ from wordpipe.cli.output import (
     cells_of,
     counted,
     emphasised,
+    escaped,
     fitted,
     human_bytes,
     human_seconds,
@@ -137,7 +138,7 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
             click.echo(json.dumps(result, ensure_ascii=False))
         elif not quiet:
             about = (result["kind"], counted(result["files"], "files"), human_bytes(result["bytes"]))
-            click.echo(f"ok  {path}  ({', '.join(about)})")
+            click.echo(f"ok  {escaped(str(path))}  ({', '.join(about)})")
             for warning in result["warnings"]:
                 say(f"warning: {warning}")
     if broken is not None:

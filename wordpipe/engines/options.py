@@ -9,6 +9,7 @@ from typing import Literal
 from wordpipe.engines.work import Engine
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import Report, cpu_count
+from wordpipe.storage import refuse_controls
 
 EngineName = Literal["local", "ray"]
 
@@ -35,6 +36,7 @@ class EngineOptions:
         if self.address is not None and self.engine != "ray":
             hint = "add --engine ray, or leave the address out"
             raise ConfigError("only Ray has an address", where="--address", got=self.address, hint=hint)
+        refuse_controls(self.address or "", "--address")
         if self.engine == "ray" and not _is_installed("ray"):
             hint = "pip install 'wordpipe[ray]'"
             raise ConfigError("Ray is not installed", where="--engine", got="ray", hint=hint)

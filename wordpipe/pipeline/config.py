@@ -30,7 +30,7 @@ from wordpipe.corpus import expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.settings import shown_value
 from wordpipe.stages import COMMANDS, Argument, Command, fetched
-from wordpipe.storage import as_path, url_of
+from wordpipe.storage import as_path, refuse_controls, url_of
 
 CONFIG = "wordpipe.toml"
 """The config that `run` and `status` read where none is named, and that `init` writes."""
@@ -95,6 +95,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: not there, no regular file, larger than 16 MB, or not TOML.
     """
+    path = as_path(path)
     try:
         # a named pipe without a writer would be waited for without end, but for this flag
         flags = os.O_RDONLY if is_stream(path) else os.O_RDONLY | os.O_NONBLOCK
@@ -138,9 +139,10 @@ def read_stages(config: Path) -> list[Stage]:
         expected = "workdir and [stage.NAME] tables"
         problems.append(ConfigError(f"unknown key {shown_value(unknown[0])}", where=config, expected=expected))
     workdir = table.get("workdir", "run")
-    if not isinstance(workdir, str) or "\0" in workdir:
+    if not isinstance(workdir, str):
         problems.append(ConfigError("workdir should be a string", where=config, got=shown_value(workdir)))
         workdir = "run"
+    refuse_controls(workdir, f"{config} workdir")
     bodies = table.get("stage", {})
     if not isinstance(bodies, dict) or not bodies:
         hint = "add a [stage.NAME] table with a command, or let wordpipe init write them"
@@ -284,6 +286,8 @@ def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[Word
     inputs = body.pop("inputs", None)
     if not isinstance(inputs, list) or not inputs or not all(isinstance(item, str) and item for item in inputs):
         raise ConfigError("inputs should be a list of stages or sources", where=where, got=shown_value(inputs))
+    for item in inputs:
+        refuse_controls(item, f"{where} inputs")
     keep = body.pop("keep", False)
     if not isinstance(keep, bool):
         raise ConfigError("keep should be true or false", where=where, got=shown_value(keep))

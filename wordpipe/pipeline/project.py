@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import atomic_file
+from wordpipe.artifacts import atomic_file, refuse_inside_artifact
 from wordpipe.corpus import Source, expand, first_values
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError, StorageError
@@ -92,6 +92,7 @@ def init_project(folder: PathLike = ".", *, source: PathLike | Sequence[PathLike
     if home.is_file():
         hint = f"wordpipe init --from {shlex.quote(str(home))}"
         raise ConfigError("a project is written into a folder, and this is a file", where=home, hint=hint)
+    refuse_inside_artifact(home / CONFIG)
     given = [] if source is None else [source] if isinstance(source, (str, os.PathLike)) else [*source]
     stage, others, fields_of, id_like = _look_at(list(map(str, given)), home) if given else _look_at_own(home)
     written: list[tuple[Path, bool]] = []

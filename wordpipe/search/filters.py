@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import is_json, type_name
 from wordpipe.errors import ConfigError
+from wordpipe.wording import is_unicode
 
 Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Gives the rows in order with these columns."""
@@ -90,6 +91,8 @@ def rows_where(
     """
     import duckdb
 
+    if not is_unicode(condition):
+        raise _not_a_condition(ascii(condition), "bytes that are no UTF-8")
     with locked_database() as database:
         try:
             condition, tree, named = _understood(database, condition, schema, batches)

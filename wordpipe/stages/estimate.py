@@ -10,7 +10,6 @@ known, the artifact that an output replaces says how long it took, else half a s
 
 import json
 import math
-import os
 import re
 import secrets
 import time
@@ -25,6 +24,7 @@ from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact
 from wordpipe.errors import WordpipeError
 from wordpipe.runtime import cpu_count
 from wordpipe.stages.sizes import KEPT, SIZES, Size, size_of_artifact, size_of_files, size_of_manifest
+from wordpipe.storage import cache_folder
 
 if TYPE_CHECKING:
     from wordpipe.settings import Settings
@@ -360,8 +360,7 @@ class _Rates:
     """The file of what earlier runs took: `{"format", "speed": [when, text, numbers], "runs": {key: [[work, ratios], …]}}`."""
 
     def __init__(self) -> None:
-        root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118
-        self._path = Path(root) / "wordpipe" / "rates.json"
+        self._path = cache_folder() / "rates.json"
         self._runs: dict[str, list[tuple[float, dict[str, float]]]] = {}
         self._speed: tuple[float, float, float] | None = None
         self._is_new = False

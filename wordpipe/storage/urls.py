@@ -19,6 +19,7 @@ from wordpipe.errors import ConfigError
 _SCHEME = "s3:"
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")  # other stores take more than Amazon does
 _MASKED = "s3://…"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _OTHER_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+:)/")
 
 
@@ -110,7 +111,9 @@ class UrlPath(PosixPath):
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
-    """A path, which a URL is shown by as a URL."""
+    """A path, which a URL is shown by as a URL. Raises ConfigError: it holds NUL, which no path does."""
+    if "\0" in str(path):
+        raise ConfigError("a path cannot hold NUL", where=ascii(str(path)))
     url = url_of(path)
     return Path(path) if url is None else UrlPath(str(url))
 
@@ -139,3 +142,31 @@ def name_beside(path: Path, beside: Path) -> str:
     if one is None or other is None or one.bucket != other.bucket:
         return str(one or path.absolute())
     return os.path.relpath(f"/{one.key}", f"/{other.key}")
+
+
+def refuse_controls(text: str, where: str, *, but: str = "") -> None:
+    """Refuse a text that goes into a name of a file, a manifest or a log, where it holds what is no character.
+
+    Args:
+        text: given by a user.
+        where: the setting, option or variable that it was given by.
+        but: what is taken all the same.
+
+    Raises:
+        ConfigError: it holds a control character: NUL, the end of a line, what drives a terminal.
+    """
+    found = next((one for one in _CONTROL.findall(text) if one not in but), None)
+    if found is not None:
+        what = f"it holds a control character (U+{ord(found):04X})"
+        raise ConfigError(what, where=where, got=ascii(text), expected="letters, digits, signs and spaces")
+
+
+def cache_folder() -> Path:
+    """The folder of what wordpipe keeps between runs: `$XDG_CACHE_HOME/wordpipe`, else `~/.cache/wordpipe`.
+
+    Raises:
+        ConfigError: the variable holds a control character.
+    """
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118
+    refuse_controls(root, "XDG_CACHE_HOME")
+    return Path(root) / "wordpipe"

@@ -454,7 +454,8 @@ class Seq2SeqSettings(PairSettings):
     command = "train seq2seq"
 
     prefix: str = setting(
-        "", 'text put before every source, such as "translate German to English: "', metavar="TEXT", section="The pairs"
+        "", 'text put before every source, such as "translate German to English: "', metavar="TEXT", section="The pairs",
+        prose=True,
     )  # fmt: skip
     prefix_field: str = setting(
         "", "field of the records that holds such a text, as it is, for each source: several tasks in one model",

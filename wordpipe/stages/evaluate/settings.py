@@ -29,6 +29,7 @@ class Seq2SeqEvaluationSettings(Settings):
         "put before every source text; without it what the model was trained with",
         metavar="STRING",
         section="Tasks",
+        prose=True,
     )
     prefix_field: str = setting(
         "", "field whose value is put before each source text, without it that of the training; figures for each of its "

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,14 +69,20 @@ class Predictor:
         """Whether it is a reader: of pairs the first text is the passage, the second the question."""
         return self.task == "reader"
 
-    def predict(self, texts: Iterable[str | tuple[str, str]]) -> "Iterator[Prediction]":
+    def predict(
+        self, texts: Iterable[str | tuple[str, str]], numbers: Iterable[int] | None = None
+    ) -> "Iterator[Prediction]":
         """What is said of each text or pair, in their order; about a thousand are read ahead.
+
+        Args:
+            texts: texts, or pairs of them.
+            numbers: by which an error calls each, as the lines of a file; None: 1, 2, and so on.
 
         Raises:
             InputError: a text is blank, or a pair where texts are wanted, or the other way round.
         """
         with storage_errors():
-            yield from self.model.predict(self._checked(number, text) for number, text in enumerate(texts, start=1))
+            yield from self.model.predict(self._checked(*one) for one in zip(numbers or count(1), texts, strict=False))
 
     def _checked(self, number: int, given: str | tuple[str, str]) -> tuple[str, ...]:
         texts = (given,) if isinstance(given, str) else tuple(given)
