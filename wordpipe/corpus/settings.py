@@ -22,6 +22,8 @@ ALL_EQUAL = "equal in all fields"
 """What a manifest says of a corpus whose records are duplicates by this rule; an update takes no rows of another."""
 WHOLE_PAIRS = "one row each"
 """What a manifest says of a corpus of pairs; in those made before, a pair's first text was parted into sentences."""
+FRONT_COLUMNS = "columns"
+"""What a manifest says of a corpus for which the fields at the head of Markdown files are columns."""
 NOTHING = "nothing"
 """What a manifest says that was held out, where all documents would have been."""
 _NOT_OF_LINES = (
@@ -30,6 +32,7 @@ _NOT_OF_LINES = (
 )  # fmt: skip
 """Settings that say nothing of two files of lines."""
 _RECORDS = re.compile(r"\.(jsonl|ndjson|csv|tsv|parquet)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
+_MARKDOWN = re.compile(r"\.(md|markdown)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 
 
 class IngestSettings(Settings):
@@ -168,9 +171,13 @@ class IngestSettings(Settings):
 
     def outdated(self, facts: Mapping[str, Any], sources: Iterable[str]) -> str | None:
         """See `Settings.outdated`."""
+        sources = list(sources)
         records = self.format in ("jsonl", "csv", "tsv", "parquet") or any(map(_RECORDS.search, sources))
+        markdown = self.format == "md" or any(map(_MARKDOWN.search, sources))
         if records and not self.no_metadata and facts.get("fields") != ALL_FIELDS:
             return "the fields of records are carried now, with their types"
+        if markdown and facts.get("front_matter") != FRONT_COLUMNS:
+            return "the fields of front matter are columns now, and what only looks like front matter is text"
         if self.is_pairs and facts.get("pairs") != WHOLE_PAIRS:
             return "a pair is one row now"
         return None

@@ -36,7 +36,7 @@ from wordpipe.corpus import (
     in_pieces,
     source_parts,
 )
-from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, NOTHING, WHOLE_PAIRS, IngestSettings
+from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, FRONT_COLUMNS, NOTHING, WHOLE_PAIRS, IngestSettings
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import working_folder
 from wordpipe.stages.calls import public
@@ -160,6 +160,7 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
     job.facts = {
         "fields": ALL_FIELDS,
         "duplicates": ALL_EQUAL,
+        "front_matter": FRONT_COLUMNS,
         **({"not_read": found.skipped} if found.skipped else {}),
         **({"held_out": NOTHING} if reader.all_train else {}),
     }
@@ -229,6 +230,8 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
         return "the corpus does not say what came from which source"
     if artifact.manifest.facts.get("fields") != ALL_FIELDS:
         return "the corpus was made before the fields of records were carried as they are"
+    if artifact.manifest.facts.get("front_matter") != FRONT_COLUMNS:
+        return "the corpus was made before the fields of front matter were columns"
     if settings.is_pairs and artifact.manifest.facts.get("pairs") != WHOLE_PAIRS:
         return "the corpus was made before a pair was one row"
     if artifact.manifest.facts.get("held_out") == NOTHING:

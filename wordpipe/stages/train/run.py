@@ -211,6 +211,8 @@ def _note_plan(job: Job, trainer: Trainer[Any], said: int) -> int:
     total, limit = trainer.plan.steps, trainer.limit
     if total == trainer.step:
         job.note(f"the time is up: ending after step {total:,}")
+    elif not limit.is_news():
+        return len(limit.planned)
     elif said:
         job.note(f"the pace has changed: {total:,} steps fit into {limit.shown}")
     elif total < limit.most:

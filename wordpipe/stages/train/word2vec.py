@@ -427,7 +427,7 @@ class TrainingRun:
             self.training.total, self._replanned = total, True
             words = f"{total:,} words, {total / self._limit.fewest:.3g} passes over the text,"
             changed = "the pace has changed: " if len(self._limit.planned) > 1 else ""
-            if changed or total < self._limit.most:
+            if self._limit.is_news() and (changed or total < self._limit.most):
                 self._job.note(f"{changed}{words} fit into {self._limit.shown}")
 
     @property
