@@ -98,7 +98,7 @@ def test_many_groups_are_cut_and_said_so(screen, capsys):
 
 def test_names_and_failures_cannot_steer_the_terminal(screen, capsys):
     screen(100)
-    failures = [{"text": "\x1b[31mred\n", "decoded": "\u202e", "group": ""}]
+    failures = [{"text": "\x1b[31mred\n", "decoded": "\u202e", "group": "", "was": "\x1b[31mred\n", "became": "\u202e"}]
     one = judged("evil\x1b]0;x\x07", failures=failures, groups={"g\x1b[2J": judged()})
     evaluate._show_tokenizers({"by": "source", "tokenizers": [one]})
     shown = capsys.readouterr().out
