@@ -40,7 +40,8 @@ def check_dropped(
     if living and not allowed:
         shown = ", ".join(living[:_SHOWN])
         raise ConfigError(
-            f"{_many(living)} of the corpus still exist, and the update does not name them: their documents would be lost",
+            f"{_many(living)} of the corpus still exist{'s' * (len(living) == 1)}, and the update does not name "
+            f"{'it: its' if len(living) == 1 else 'them: their'} documents would be lost",
             where=job.target, got=f"{shown} and {len(living) - _SHOWN:,} more" if len(living) > _SHOWN else shown,
             expected="all sources, each time", hint="name them too, or give --drop-missing (drop_missing = true)",
         )  # fmt: skip
