@@ -17,7 +17,7 @@ from wordpipe.corpus import Ingest, expand, kinds_of, recast, text_of, to_array,
 from wordpipe.corpus import ingest as reading
 from wordpipe.corpus.settings import IngestSettings
 
-TEXT = st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs"]), max_size=6)
+TEXT = st.text(st.characters(exclude_characters="\0\r\b\x1a\x1b\x9b\x9d", exclude_categories=["Cs"]), max_size=6)
 NUMBERS = st.one_of(
     st.integers(-9, 9), st.integers(), st.floats(allow_nan=False), st.sampled_from([2**53 + 1, 2**70, 2.5, 3.0])
 )

@@ -13,7 +13,7 @@ from wordpipe.corpus import Decoder, Ingest, Ledger, expand, from_memory, labell
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError
 
-TEXT = st.text(st.characters(exclude_characters="\ufeff", exclude_categories=["Cs"]), max_size=40)
+TEXT = st.text(st.characters(exclude_characters="\ufeff\b\x1a\x1b\x9b\x9d", exclude_categories=["Cs"]), max_size=40)
 WORDS = st.text(
     st.characters(exclude_categories=["Cs", "Z", "Cc"], exclude_characters="\ufeff"), min_size=1, max_size=6
 )

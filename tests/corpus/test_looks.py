@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from wordpipe.corpus import looks_like
 from wordpipe.corpus.settings import IngestSettings
 
-CELLS = st.text(st.characters(exclude_characters="\0\r\n\ufeff", exclude_categories=["Cs"]), min_size=1, max_size=9)
+CELLS = st.text(
+    st.characters(exclude_characters="\0\r\n\ufeff\b\x1a\x1b\x9b\x9d", exclude_categories=["Cs"]),
+    min_size=1,
+    max_size=9,
+)
 USUAL = IngestSettings()
 
 

@@ -11,7 +11,8 @@ from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError
 
 LINES = st.lists(
-    st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"]), max_size=9), max_size=12
+    st.text(st.characters(exclude_characters="\0\r\n\b\x1a\x1b\x9b\x9d", exclude_categories=["Cs"]), max_size=9),
+    max_size=12,
 )
 
 

@@ -31,7 +31,9 @@ from wordpipe.corpus import (
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError, StorageError
 
-VALUES = st.text(st.characters(exclude_characters="\0\r\ufeff", exclude_categories=["Cs"]), max_size=12)
+VALUES = st.text(
+    st.characters(exclude_characters="\0\r\ufeff\b\x1a\x1b\x9b\x9d", exclude_categories=["Cs"]), max_size=12
+)
 ROWS = st.lists(
     st.fixed_dictionaries({"text": VALUES, "title": VALUES, "n": st.integers(-(2**63), 2**63 - 1)}), min_size=1
 )
