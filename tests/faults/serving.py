@@ -148,7 +148,7 @@ def cases(world: World) -> list[Case]:
     }
     index = world.folder / "index"
     table = [
-        Case("serving/unreadable", _refused(unreadable), ("P6",), prepared=True),
+        Case("serving/unreadable", _refused(unreadable), ("P6",), fast=True, prepared=True),
         Case("serving/no-vector", _refused(no_vector), ("P6",), prepared=True),
         _cannot_start("damaged", {4}, _damaged),
         _cannot_start("token", {2}, _token),
