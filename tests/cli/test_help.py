@@ -320,3 +320,8 @@ def test_shell_completion_is_light(project):
 def test_the_way_of_pairs_is_on_the_first_screen(name, options, cli):
     page = cli(name, "--help").out
     assert all(f"\n  {option} " in page for option in options)
+
+
+@pytest.mark.parametrize("group", [(), ("train",), ("evaluate",)])
+def test_groups_show_all_too(cli, group):
+    assert cli(*group, "--help-all").out == cli(*group, "--help").out

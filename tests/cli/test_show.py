@@ -90,3 +90,21 @@ def test_of_a_model_without_windows_no_layers_between_them_are_shown(cli, built)
     shown = cli("show", built / "model")
     assert "\n  n_layers " in shown.out
     assert "global_every" not in shown.out
+
+
+def test_verify_looks_into_a_folder_of_artifacts(chain, cli, tmp_path):
+    (chain / "notes").mkdir()
+    (chain / "notes.txt").write_text("no artifact")
+    done = cli("verify", chain)
+    assert done.code == 0, done.err
+    found = [line.split()[1] for line in done.out.splitlines()]
+    assert found == sorted(str(one.parent) for one in chain.glob("*/manifest.json"))
+    part = next((chain / "words").glob("*.parquet"))
+    part.write_bytes(part.read_bytes()[:-1])
+    done = cli("verify", chain, chain / "corpus", "--json")
+    assert done.code == 4
+    assert [json.loads(line)["ok"] for line in done.out.splitlines()] == [
+        one != str(chain / "words") for one in [*found, ""]
+    ]
+    assert cli("verify", chain / "notes").code == 4  # nothing is in it
+    assert cli("verify", tmp_path / "none").code == 4

@@ -108,6 +108,11 @@ def test_it_is_that_of_scipy() -> None:
         other[:2] = 0, 1
         assert spearman(one, other) == pytest.approx(stats.spearmanr(one, other).statistic)
         assert pearson(one, other) == pytest.approx(stats.pearsonr(one, other).statistic)
+        for scale in (1e300, 1e-300, 1e-160, 2.0**500):
+            assert pearson(scale * one, other) == pytest.approx(stats.pearsonr(one, other).statistic)
+            assert pearson(other, scale * one) == pytest.approx(stats.pearsonr(one, other).statistic)
+            sums = correlation_statistics(scale * one, other).sum(axis=0)
+            assert correlation_of(sums) == pytest.approx(stats.pearsonr(one, other).statistic)
 
 
 @given(FEW_VALUES)

@@ -75,6 +75,12 @@ class LazyGroup(click.Group):
         with _stopping():
             return super().invoke(ctx)
 
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its options, and --help-all, which shows what --help does: all its commands."""
+        from wordpipe.cli.command import HELP_ALL
+
+        return [*super().get_params(ctx), HELP_ALL]
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, in the order of the help page."""
         return list(self._where)

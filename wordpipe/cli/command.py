@@ -81,7 +81,7 @@ class ExampleCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Its parameters, --help and --help-all."""
-        return [*super().get_params(ctx), _HELP_ALL]
+        return [*super().get_params(ctx), HELP_ALL]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; an option or a value that is gone or never was an option is answered with what to do now."""
@@ -150,7 +150,7 @@ class ExampleCommand(click.Command):
                 row = record if in_full else _brief(param, record, formatter.width)
                 sections.setdefault(section or "Options", []).append(_plain(*row))
             else:
-                left_out += param is not _HELP_ALL
+                left_out += param is not HELP_ALL
         common = sections.pop(COMMON)
         if not in_full:
             for heading in [*sections]:
@@ -229,7 +229,7 @@ def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-_HELP_ALL = Option(
+HELP_ALL = Option(
     ["--help-all"], is_flag=True, expose_value=False, is_eager=True, expert=True, section=COMMON, callback=_show_all,
     help="Show every option and exit.",
 )  # fmt: skip

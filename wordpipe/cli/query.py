@@ -144,7 +144,8 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
             found.append(artifact.path)
     meant = [one for one in found if text and one.name == str(path)] or found
     index = shlex.quote(str(meant[0])) if len(meant) == 1 else None
-    made = "" if found else "; wordpipe index makes one"
+    maker = "train word2vec" if re.search("word|vec", path.name.lower()) else "index"
+    made = "" if found else f"; wordpipe {maker} makes one"
     is_path = (len(path.parts) > 1 and " " not in str(path)) or (
         text and str(path) in ("index", *(one.name for one in found))
     )
@@ -154,7 +155,7 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     if is_path and not found and Path("wordpipe.toml").is_file():
         hint = "wordpipe run makes what wordpipe.toml describes"
     elif is_path and text and not index:
-        hint = "wordpipe index makes one, or wordpipe run all of a pipeline"
+        hint = f"wordpipe {maker} makes one, or wordpipe run all of a pipeline"
     elif not (is_path and text):
         hint = f"the index comes before the question: {hint}"
     return ArtifactError("no such artifact", where=shortened(str(path), _SAID), hint=hint)

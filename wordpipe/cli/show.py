@@ -118,13 +118,13 @@ def _print_artifact(artifact: Path, rows: int, *, as_json: bool) -> None:
 def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
     """Check that artifacts are whole and unchanged: every byte is read and compared with its hash.
 
-    Exit code 4 if any is not.
+    Of a folder that is none, such as run, all that it holds are checked. Exit code 4 if any is not whole.
     """
     from wordpipe.errors import ArtifactError
     from wordpipe.stages import verify as verify_artifact
 
     broken: ArtifactError | None = None
-    for path in artifacts:
+    for path in (one for given in artifacts for one in _artifacts_at(given)):
         try:
             result = verify_artifact(path)
         except ArtifactError as error:
@@ -143,6 +143,15 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
                 say(f"warning: {warning}")
     if broken is not None:
         raise broken
+
+
+def _artifacts_at(path: Path) -> list[Path]:
+    """The path; of a folder that is no artifact and holds some, these."""
+    from wordpipe.artifacts import is_artifact
+
+    if is_artifact(path) or not path.is_dir():
+        return [path]
+    return sorted(one for one in path.iterdir() if not one.name.startswith(".") and is_artifact(one)) or [path]
 
 
 def _print_parameters(path: Path, *, as_json: bool) -> None:

@@ -44,9 +44,15 @@ def pearson(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) ->
     assert len(one_N) == len(other_N), (len(one_N), len(other_N))
     if not len(one_N):
         return None
-    one, other = one_N - one_N.mean(), other_N - other_N.mean()
+    one, other = _centred(one_N), _centred(other_N)
     spread = float(one @ one) * float(other @ other)
     return max(-1.0, min(1.0, float(one @ other) / spread**0.5)) if spread else None
+
+
+def _centred(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The values about their mean, all divided by a power of two, which is exact: no square is too large or small."""
+    scaled: npt.NDArray[np.float64] = np.ldexp(values_N, -int(np.frexp(np.abs(values_N).max(initial=0.0))[1]))
+    return scaled - float(scaled.mean())
 
 
 def correlation_statistics(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -54,7 +60,7 @@ def correlation_statistics(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[
 
     `correlation_of` makes the correlation of their sum, so that two systems can be compared by it (`paired_score_difference`).
     """
-    one, other = one_N - one_N.mean(), other_N - other_N.mean()
+    one, other = _centred(one_N), _centred(other_N)
     return np.stack([np.ones(len(one)), one, other, one * one, other * other, one * other], axis=1)
 
 

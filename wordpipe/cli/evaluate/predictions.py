@@ -201,4 +201,4 @@ def _verdict(name: str, best: dict[str, Any], found: dict[str, Any], task: str) 
     if best["significant"]:
         return f"{name} is above the best baseline, {floor}: {by}"
     where = "below" if best["difference"] < 0 and best["p"] < _SIGNIFICANT else "not measurably above"
-    return f"{name} is {where} the best baseline, {floor}, which needs no transformer: {by}"
+    return f"{name} is {where} the best baseline, {floor}, which is simpler: {by}"
