@@ -48,9 +48,10 @@ class Progress:
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 
 _ADDRESS_SPACE = {
-    "init": 0, "help": 0, "status": 0, "run": 0, "query index": 1_200, "transformer": 950, "torch": 1_350, "import": 420,
-    "index": 1_050, "map": 450, "ingest": 450, "cluster": 900, "embed": 850, "tokenize": 900, "train word2vec": 860,
-    "train mlm": 1_100, "train clm": 1_100, "train electra": 1_100, "train permutation": 1_100, "train contrastive": 1_300,
+    "init": 0, "help": 0, "status": 0, "run": 0, "query": 560, "query index": 1_200, "transformer": 950, "torch": 1_420,
+    "import": 420, "index": 1_050, "map": 450, "ingest": 450, "cluster": 900, "embed": 850, "tokenize": 900,
+    "train word2vec": 860,
+    "train mlm": 1_180, "train clm": 1_180, "train electra": 1_180, "train permutation": 1_180, "train contrastive": 1_300,
     "fill": 1_100, "generate": 1_100, "evaluate model": 1_100,
 }  # fmt: skip
 """Command, or part of one → MB of address space below which the smallest work failed on two cores; libraries that found less

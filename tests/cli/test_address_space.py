@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from wordpipe import runtime
 from wordpipe.errors import BudgetError
 from wordpipe.runtime import cpu_count, is_out_of_memory, need_address_space
 
@@ -25,6 +26,38 @@ COMMANDS = {
 }
 
 
+def _limited(folder, name, megabytes):
+    """A command under so many MB of address space."""
+    return subprocess.run(
+        [sys.executable, "-m", "wordpipe", *map(str, COMMANDS[name])], cwd=folder, capture_output=True, text=True,
+        timeout=300, check=False, env={"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder), "PATH": "/usr/bin:/bin"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2),
+    )  # fmt: skip
+
+
+NEEDED = {"words": ("query",), "query": ("query", "query index"), "index": ("index",), "mlm": ("train mlm",),
+          "embed": ("embed", "torch"), "word2vec": ("train word2vec",), "fill": ("fill",)}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "words" else pytest.param(name, marks=pytest.mark.slow) for name in NEEDED]
+)
+def test_what_is_said_to_be_enough_is(tmp_path, name):
+    """The figures are those of the libraries that are installed: at what is asked for, the smallest work is done."""
+    needed = max(runtime._ADDRESS_SPACE[part] for part in NEEDED[name])
+    done = _limited(tmp_path, name, needed + runtime._SPACE_OF_A_CORE * max(0, cpu_count() - 2))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", range(300, 1_301, 100))
+@pytest.mark.parametrize("name", NEEDED)
+def test_no_limit_ends_a_command_without_a_word(tmp_path, name, megabytes):
+    done = _limited(tmp_path, name, megabytes)
+    assert done.returncode in (0, 6), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "megabytes"),
     [
@@ -34,11 +67,7 @@ COMMANDS = {
     ],
 )
 def test_too_little_is_exit_6_or_enough(tmp_path, name, megabytes):
-    done = subprocess.run(
-        [sys.executable, "-m", "wordpipe", *map(str, COMMANDS[name])], cwd=tmp_path, capture_output=True, text=True,
-        timeout=100, check=False, env={"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2),
-    )  # fmt: skip
+    done = _limited(tmp_path, name, megabytes)
     # the smallest work may fit, where a machine has few cores
     assert done.returncode in ((6,) if megabytes < 400 else (0, 6)), done.stderr
     if done.returncode == 6:
