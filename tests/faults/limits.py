@@ -123,7 +123,13 @@ def cases(world: World) -> list[Case]:
         "export": ("export", "{world}/word2vec", "--to", "glove", "-o", "out.txt"),
     }
     for name, arguments in asks.items():
-        for megabytes in (400, 300):
+        for megabytes in (
+            1_000,
+            850,
+            500,
+            400,
+            300,
+        ):  # at 850 to 1,000 FAISS crashed, at 500 OpenBLAS ended the process
             limited = _little_memory_for(*arguments, megabytes=megabytes)
             table.append(Case(f"limits/memory-{megabytes}/{name}", limited, ("22", "C13", "P8"), prepared=True))
     table += [
