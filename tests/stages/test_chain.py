@@ -199,8 +199,9 @@ def test_queries_come_through_a_pipe_and_from_a_file(built, tmp_path, cli):
     from_file = cli("query", built / "index", "--queries", tmp_path / "q.txt", "--json", "-k", 2)
     assert piped.stdout == from_file.out
     hits = [json.loads(line) for line in piped.stdout.splitlines()]
-    assert [hit["query"] for hit in hits] == ["bees"] * 3 + ["bridges and ropes"] * 3
-    assert [hit.get("hits") for hit in hits] == [None, None, 2] * 2  # of each query the last line counts the others
+    assert [hit["query"] for hit in hits] == ["bees"] * 3 + [""] + ["bridges and ropes"] * 3
+    # of each query the last line counts the others; a blank line has that alone
+    assert [hit.get("hits") for hit in hits] == [None, None, 2, 0, None, None, 2]
 
 
 def test_a_closed_pipe_is_quiet(built):
@@ -258,7 +259,7 @@ def test_json_has_what_the_readme_says(built, tmp_path, cli):
         "rates",
         "metrics",
     }
-    assert [line[:23] for line in result.err.splitlines()] == ["--mode auto answers by "]
+    assert [line[:23] for line in result.err.splitlines()] == ["language of the words: ", "--mode auto answers by "]
     assert cli("index", built / "sentences", "-o", tmp_path / "i", "-q").err == ""
 
 

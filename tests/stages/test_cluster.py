@@ -181,7 +181,8 @@ def test_the_members_of_a_cluster_are_listed_the_nearest_first(sentences, tmp_pa
         assert [{"record_id" if name == "id" else name: m[name] for name in m} for m in members] == own
         assert list(opened.members(1, 2)) == members[:2]
         assert sum(len(list(opened.members(cluster))) for cluster in range(3)) == len(of)
-        for wrong in (3, -1):
+        assert list(opened.members(-1)) == []  # all texts have a vector
+        for wrong in (3, -2):
             with pytest.raises(ConfigError, match="no such cluster"):
                 opened.members(wrong)
     lines = cli("show", tmp_path / "c", "--cluster", 1).out.splitlines()

@@ -11,6 +11,7 @@ from wordpipe.artifacts import (
     Artifact,
     StoppedRun,
     is_artifact,
+    is_broken_artifact,
     manifest_at,
     open_part,
     read_batches,
@@ -202,7 +203,11 @@ def _changed_inputs(artifact: Artifact) -> list[str]:
         path = as_path(artifact.path.parent / (entry.path or ""))
         if url_of(path) is not None and url_of(artifact.path) is None:  # what lies here is checked without a network
             continue
-        if entry.kind in ("source", "file") or entry.path is None or not is_artifact(path):
+        if (
+            entry.kind in ("source", "file")
+            or entry.path is None
+            or not (is_artifact(path) or is_broken_artifact(path))
+        ):
             continue
         try:
             found = manifest_at(path).digest
