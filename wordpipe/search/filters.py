@@ -424,7 +424,10 @@ def _understood(database: Any, condition: str, schema: pa.Schema, batches: Batch
     if readings and readings[-1] != condition:
         hint = f"a column of such a name stands in double quotes: {_short(readings[-1])}"
         wrong.hint = f"{hint}; {wrong.hint}" if wrong.hint else hint
-    raise wrong
+    try:
+        raise wrong
+    finally:  # an error that its own frame names would keep the index in memory until the cycle collector comes
+        del wrong
 
 
 def _short(text: str) -> str:
