@@ -56,7 +56,8 @@ def test_a_cone_is_sick_and_mended_with_a_command(sick):
     assert found["metrics"] == found["spaces"]["none"]
     assert found["metrics"]["mean_cosine"] > 0.7 > 0.1 > found["spaces"]["centre"]["mean_cosine"]
     assert found["counts"] == {
-        "rows": 600, "without_vector": 0, "not_finite": 0, "zero": 0, "repeated_vectors": 0, "repeated_texts": 0, "sampled": 600,
+        "rows": 600, "without_vector": 0, "not_finite": 0, "zero": 0, "repeated_vectors": 0,
+        "repeated_texts": 0, "sampled": 600,
     }  # fmt: skip
     assert doctor(sick) == found
 
@@ -83,7 +84,8 @@ def test_what_is_broken_or_comes_again_is_counted(tmp_path):
     said[100:105] = [said[1]] * 5
     found = doctor(made_sentences(tmp_path / "odd", vectors_ND, said))
     assert found["counts"] == {
-        "rows": 300, "without_vector": 0, "not_finite": 1, "zero": 1, "repeated_vectors": 5, "repeated_texts": 5, "sampled": 293,
+        "rows": 300, "without_vector": 0, "not_finite": 1, "zero": 1, "repeated_vectors": 5,
+        "repeated_texts": 5, "sampled": 293,
     }  # fmt: skip
     assert found["mend"] is None
     code, shown, _ = asked(str(tmp_path / "odd"))
