@@ -39,7 +39,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 SETTINGS = st.dictionaries(st.text("abcdefg", min_size=1, max_size=3), JSON, max_size=4)
 INPUTS = st.builds(
     InputEntry,
-    kind=st.sampled_from([*KINDS, "source"]),
+    kind=st.sampled_from([*KINDS, "source", "file"]),
     digest=HASHES,
     recipe=st.none() | HASHES,
     path=st.none() | PLAIN,
@@ -155,11 +155,35 @@ def test_any_bytes_at_all(data):
 def test_what_a_forged_manifest_says_of_a_file_is_refused(more):
     there = {"path": "sub/a", "bytes": 1, "blake3": "0" * 64, "rows": 1, "log": False}
     body = json.loads(manifest_for([OutputEntry(**there)]).to_bytes())
-    del body["blake3"]
     body["outputs"].append(there | {"path": "b"} | more)
-    text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
     with pytest.raises(ArtifactError, match="the manifest was changed"):
-        Manifest.from_bytes(json.dumps(body | {"blake3": hash_bytes(text)}).encode(), where="here")
+        Manifest.from_bytes(_with_its_hash(body), where="here")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kind": "magic"}, {"kind": ""}, {"kind": 3}, {"kind": "corpus\n"}, {"digest": ""}, {"digest": "0" * 63}, {"digest": None},
+        {"digest": "\x1b[2J" + "0" * 60}, {"recipe": "x"}, {"bytes": -1}, {"bytes": 1 << 63}, {"verified": "perhaps"},
+        {"more": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_forged_manifest_says_of_an_input_is_refused(more):
+    there = InputEntry(kind="file", digest="0" * 64, path="a.txt", bytes=1)
+    body = json.loads(manifest_for([]).to_bytes())
+    body["inputs"] = [there.model_dump(mode="json")]
+    assert Manifest.from_bytes(_with_its_hash(body), where="here").inputs == [there]
+    body["inputs"][0] |= more
+    with pytest.raises(ArtifactError, match="the manifest was changed"):
+        Manifest.from_bytes(_with_its_hash(body), where="here")
+
+
+def _with_its_hash(body):
+    """As who forges it would write it."""
+    said = {name: value for name, value in body.items() if name != "blake3"}
+    text = json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(said | {"blake3": hash_bytes(text)}).encode()
 
 
 @pytest.mark.parametrize(

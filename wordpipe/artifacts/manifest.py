@@ -18,6 +18,7 @@ from wordpipe.errors import ArtifactError
 
 FORMAT = 1  # raised when a reader of the old format could not read the new one
 Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions"]
+InputKind = Kind | Literal["source", "file"]  # text at the start of the chain; a file that a setting names
 KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions")
 _LONGEST_NAME = 255  # bytes, of most file systems
 
@@ -41,8 +42,8 @@ class _Entry(BaseModel):
 class InputEntry(_Entry):
     """One input: an artifact, or a source of text at the start of the chain."""
 
-    kind: str  # an artifact's kind, "source" (text), or "file" (named by a setting)
-    digest: str
+    kind: InputKind
+    digest: _Hash
     recipe: _Hash | None = None
     path: str | None = None  # relative to the output's parent folder where that is possible
     bytes: _Size | None = None

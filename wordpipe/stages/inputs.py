@@ -1,6 +1,6 @@
 """The inputs of stages: files and folders that settings name, a corpus or text that is ingested on the fly."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from wordpipe.artifacts import (
     open_regular_file,
     read_batches,
 )
-from wordpipe.errors import ArtifactError, InputError
+from wordpipe.errors import ArtifactError, InputError, StorageError
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions
 from wordpipe.stages.sources import SourceLike, joint_hash, named_or_rows, refuse_headless
 
@@ -60,6 +60,23 @@ class SentArtifact:
             what = "another artifact than the one that is being used"
             raise ArtifactError(what, where=self.path, got=found.digest, expected=self.digest)
         return found
+
+
+@contextmanager
+def reading(job: Job, entry_of: Callable[[Path], InputEntry], path: Path) -> Iterator[None]:
+    """Record what another program has made as an input; the block reads it.
+
+    What is gone after that was whole: who trains for hours may remove it meanwhile.
+
+    Raises:
+        StorageError: it was changed while it was read, so that nobody can say what was read.
+    """
+    entry = entry_of(path)
+    job.inputs.append(entry)
+    yield
+    if path.exists() and entry_of(path) != entry:
+        hint = "name a copy, or wait until nothing writes to it"
+        raise StorageError("the file has changed while it was read", where=path, hint=hint)
 
 
 def file_entry(path: Path) -> InputEntry:

@@ -8,6 +8,7 @@ from wordpipe.artifacts import HashCache, InputEntry, hash_bytes, is_artifact, w
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.calls import public
+from wordpipe.stages.inputs import reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.text.vocabularies import given_tokenizers
 from wordpipe.words import WordFile, WordFilter, folder_files, open_folder, open_stream
@@ -47,12 +48,10 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
     path = Path(file)
     with open_job("words", output, chosen, run) as job:
         job.libraries = ("numpy", "pyarrow", "zstandard")
-        job.inputs.append(vectors_entry(path))
-        if chosen.tokenizer is not None:
-            given_tokenizers(job, chosen.tokenizer, pairs=False)
-
         # the words that are kept, with their vectors
-        with ExitStack() as stack:
+        with reading(job, vectors_entry, path), ExitStack() as stack:
+            if chosen.tokenizer is not None:
+                given_tokenizers(job, chosen.tokenizer, pairs=False)
             found = _open(job, path, chosen, stack)
             words = WordFilter(found, limit=chosen.limit, skip_bad_bytes=chosen.bad_bytes == "skip", name=path.name)
             with job.table("words", words_schema(found.dim)) as writer:

@@ -27,7 +27,7 @@ from wordpipe.errors import InputError
 from wordpipe.heads.settings import PredictSettings
 from wordpipe.runtime import cpu_count, torch_threads
 from wordpipe.stages.calls import public
-from wordpipe.stages.inputs import model_entry, open_corpus, whole_records
+from wordpipe.stages.inputs import model_entry, open_corpus, reading, whole_records
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import SourceLike
 from wordpipe.stages.text.predict import Predictor, open_predictor, predictor_of
@@ -93,8 +93,8 @@ def _open(job: Job, model: PathLike, settings: PredictSettings) -> Predictor:
     if is_artifact(Path(model)):
         opened = predictor_of(job.open_input(model, ["model"]), settings.device)
     else:
-        opened = open_predictor(model, device=settings.device, verify=job.run.verify)
-        job.inputs.append(model_entry(model))
+        with reading(job, model_entry, Path(model)):
+            opened = open_predictor(model, device=settings.device, verify=job.run.verify)
     for note in opened.notes:
         job.warn(f"{Path(model).name}: {note}")
     return opened

@@ -27,7 +27,7 @@ from wordpipe.artifacts import (
     shards_of,
 )
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
-from wordpipe.stages.inputs import file_entry
+from wordpipe.stages.inputs import file_entry, reading
 from wordpipe.stages.job import Job
 from wordpipe.tokens import (
     SPECIAL_TOKENS,
@@ -139,9 +139,9 @@ def given_tokenizers(job: Job, path: Path | None, *, pairs: bool) -> list[Tokeni
         names = [TOKENIZER, TOKENIZER_B if artifact.kind == "tokens" else TARGET + TOKENIZER]
         data = [artifact.read(name) for name in names if name == TOKENIZER or name in artifact.names()]
     else:
-        job.inputs.append(file_entry(path))
-        paths = [path, *([path / TARGET] if (path / TARGET / TOKENIZER).is_file() else [])]
-        data = [read_tokenizer(one).to_str(pretty=True).encode() for one in paths]
+        with reading(job, file_entry, path):
+            paths = [path, *([path / TARGET] if (path / TARGET / TOKENIZER).is_file() else [])]
+            data = [read_tokenizer(one).to_str(pretty=True).encode() for one in paths]
     sides = (_FIRST, _SECOND) if pairs else (_FIRST,)
     return [_given(job, path, side.tokenizer, content) for side, content in zip(sides, data, strict=False)]
 

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import Artifact, DocumentStarts, read_batches
 from wordpipe.errors import WordpipeError
-from wordpipe.stages.inputs import file_entry
+from wordpipe.stages.inputs import file_entry, reading
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.run import token_rows
 from wordpipe.training.contrastive import FilePairs, PairText, read_pair_file, write_pair_text, write_ragged
@@ -52,9 +52,10 @@ def contrast_text(
     job.counts |= {name: count for name, count in text.ledger.items() if count}
     if settings.pairs is None:
         return text, None
-    job.inputs.append(file_entry(settings.pairs))
-    lists = (_lists(ids_of(texts)) for texts in read_pair_file(settings.pairs))
-    return text, FilePairs.of(write_ragged(lists, folder / "given", vocab_size=vocab_size))
+    with reading(job, file_entry, settings.pairs):
+        lists = (_lists(ids_of(texts)) for texts in read_pair_file(settings.pairs))
+        given = write_ragged(lists, folder / "given", vocab_size=vocab_size)
+    return text, FilePairs.of(given)
 
 
 def check_contrast_inputs(settings: ContrastiveSettings) -> None:

@@ -212,14 +212,14 @@ def _check_target(model: Artifact | Path, decoder_vocab_size: int, target: Token
 
 def open_given(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
     """The model that `--init` names, its tokenizer, and role → special token; the artifact, if it is one."""
-    from wordpipe.stages.inputs import model_entry
+    from wordpipe.stages.inputs import model_entry, reading
     from wordpipe.stages.models import read_artifact, read_folder
 
     if (path / "manifest.json").is_file() or not path.is_dir():
         artifact = job.open_input(path, ["model"])
         return artifact, read_artifact(artifact)
-    job.inputs.append(model_entry(path))
-    return None, read_folder(path, allow_missing_head=True, seed=seed)
+    with reading(job, model_entry, path):
+        return None, read_folder(path, allow_missing_head=True, seed=seed)
 
 
 def _check_tokenizer(theirs: Tokenizer, ours: Tokenizer, path: Path) -> None:
