@@ -163,9 +163,9 @@ def test_what_a_forged_manifest_says_of_a_file_is_refused(more):
 @pytest.mark.parametrize(
     "more",
     [
-        {"kind": "magic"}, {"kind": ""}, {"kind": 3}, {"kind": "corpus\n"}, {"digest": ""}, {"digest": "0" * 63}, {"digest": None},
-        {"digest": "\x1b[2J" + "0" * 60}, {"recipe": "x"}, {"bytes": -1}, {"bytes": 1 << 63}, {"verified": "perhaps"},
-        {"more": 1},
+        {"kind": "magic"}, {"kind": ""}, {"kind": 3}, {"kind": "corpus\n"}, {"digest": ""}, {"digest": "0" * 63},
+        {"digest": None}, {"digest": "\x1b[2J" + "0" * 60}, {"recipe": "x"}, {"bytes": -1}, {"bytes": 1 << 63},
+        {"verified": "perhaps"}, {"more": 1},
     ],
     ids=str,
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -47,7 +46,12 @@ def ran_by(folder, tmp_path, built):
     def run(name, line, made, program=(), where=folder, **environment):
         (folder.parent / "log").unlink(missing_ok=True)
         arguments = arguments_of(line, {"built": built, "made": made, "out": tmp_path / "out"})
-        command = [sys.executable, *(program or [folder.parent / "bin" / "wordpipe-program"]), *name.split(), *arguments]
+        command = [
+            sys.executable,
+            *(program or [folder.parent / "bin" / "wordpipe-program"]),
+            *name.split(),
+            *arguments,
+        ]
         variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
         with subprocess.Popen(command, cwd=where, env=variables, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # fmt: skip

@@ -1,4 +1,4 @@
-"""Files of other programs that somebody writes to while a stage reads them: refused, never under the hash of what they were."""
+"""Files of other programs that somebody writes to while a stage reads them: refused."""
 
 import os
 import shutil
@@ -35,12 +35,17 @@ def replace(path):
 
 
 @pytest.mark.parametrize("change", [append, rewrite, replace])
-@pytest.mark.parametrize(("entry", "name"), [(file_entry, "a.txt"), (vectors_entry, "a.txt"), (model_entry, "config.json")])
+@pytest.mark.parametrize(
+    ("entry", "name"), [(file_entry, "a.txt"), (vectors_entry, "a.txt"), (model_entry, "config.json")]
+)
 def test_what_changes_while_it_is_read_is_refused(tmp_path, entry, name, change):
     (tmp_path / name).write_text("water 1 2\n")
     (tmp_path / "model.safetensors").write_text("weights")
     named, job = (tmp_path if entry is model_entry else tmp_path / name), Job()
-    with pytest.raises(StorageError, match="has changed while it was read") as caught, inputs.reading(job, entry, named):
+    with (
+        pytest.raises(StorageError, match="has changed while it was read") as caught,
+        inputs.reading(job, entry, named),
+    ):
         change(tmp_path / name)
     assert (caught.value.exit_code, str(caught.value.where)) == (5, str(named))
 

@@ -29,7 +29,17 @@ RUNS: dict[str, tuple[str, ...]] = {
     "train classifier": ("{made}/labelled", *_HEAD),
     "train tagger": ("{made}/labelled", *_HEAD),
     "train reader": ("{made}/questions.json", *_HEAD),
-    "train contrastive": ("{built}/tokens", "--words", "{built}/words", "--steps", "2", "--batch-size", "8", "-o", "{out}"),
+    "train contrastive": (
+        "{built}/tokens",
+        "--words",
+        "{built}/words",
+        "--steps",
+        "2",
+        "--batch-size",
+        "8",
+        "-o",
+        "{out}",
+    ),
     "embed": ("{built}/model", "{built}/corpus", "--device", "cpu", "--threads", "1", "-o", "{out}"),
     "index": ("{built}/sentences", "--threads", "1", "-o", "{out}"),
     "cluster": ("{built}/sentences", "-k", "4", "-o", "{out}"),
@@ -63,7 +73,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "status": ("{made}/wordpipe.toml",),
     "help": ("train", "mlm"),
 }
-"""Name of a command → its arguments: `{built}` and `{made}` stand for the folders of inputs, `{out}` for a name that is free."""
+"""Name of a command → its arguments: `{built}` and `{made}` stand for the folders of inputs, `{out}` for a free name."""
 
 ON_RAY: dict[str, tuple[str, ...]] = {
     name: (*RUNS[name], "--engine", "ray") for name in ("ingest", "tokenize", "embed", "index", "train mlm")
@@ -72,13 +82,17 @@ ON_RAY: dict[str, tuple[str, ...]] = {
 
 
 def make_inputs(built: Path, made: Path) -> None:
-    """What the runs need beside the chain: small files, labelled texts, pairs, models of each kind, a training that stopped."""
+    """What the runs need beside the chain: small files, labelled texts, pairs, models, a training that was stopped."""
     rows = [{"text": f"Number {n} is {colour} like the sea.", "label": colour, "tags": ["O"] * 7}
             for n in range(20) for colour in ("red", "blue")]  # fmt: skip
     pairs = [{"text": f"one {n} two", "text_b": f"two {n} one", "score": n / 20} for n in range(40)]
-    questions = [{"title": "t", "paragraphs": [{"context": f"The sea has {n} bees in it.", "qas": [
-        {"id": str(n), "question": "How many?", "answers": [{"text": str(n), "answer_start": 12}]}]}]} for n in range(10, 30)]  # fmt: skip
-    blocks = "\n\n".join(f"The river {n} runs to the sea. A kettle boils {n} cups of water for tea." for n in range(300))
+    found = [{"context": f"The sea has {n} bees in it.", "qas": [
+        {"id": str(n), "question": "How many?", "answers": [{"text": str(n), "answer_start": 12}]}]}
+        for n in range(10, 30)]  # fmt: skip
+    questions = [{"title": "Bees", "paragraphs": found}]
+    blocks = "\n\n".join(
+        f"The river {n} runs to the sea. A kettle boils {n} cups of water for tea." for n in range(300)
+    )
     files = {
         "tiny.toml": _TINY,
         "text.txt": blocks,
