@@ -72,7 +72,7 @@ class TimeLimit:
     start: int = 0
     planned: list[tuple[int, int]] = field(default_factory=list)
     apart: dict[str, float] = field(default_factory=dict)
-    _told: int | None = None  # the plan that people know of
+    _known: int | None = None  # the plan that people know of
     _before: float = 0.0  # seconds that runs before this one took
     _pieces: int = 0
     _mark: float = 0.0  # when the stretch that is timed began
@@ -139,10 +139,10 @@ class TimeLimit:
 
     def is_news(self) -> bool:
         """Whether people are to be told of the plan: it is the first, or another one by far than they know of."""
-        known, total = self._told, self.total
+        known, total = self._known, self.total
         if total is None or (known is not None and abs(total - known) <= _NEWS * known):
             return False
-        self._told = total
+        self._known = total
         return True
 
     @contextmanager

@@ -90,8 +90,8 @@ def minutes_setting() -> Any:
     """The setting of every training that says how long it may take."""
     return setting(
         None,
-        "minutes that it may take in all: as much is learned as fits, by a schedule that is planned for it from the measured "
-        "pace; what says how much to learn is then the most",
+        "minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured "
+        "pace, and what says how much to learn is then the most",
         gt=0,
         le=10**6,
         later=True,

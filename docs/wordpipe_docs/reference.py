@@ -33,8 +33,10 @@ from wordpipe.artifacts import (
 )  # fmt: skip
 from wordpipe.cli.app import app
 from wordpipe.cli.command import ExampleCommand, Option
+from wordpipe.model import MUON_LR, PRESETS
 from wordpipe.settings import Settings, declared
 from wordpipe.stages import COMMANDS, Command
+from wordpipe_docs.figures import result
 
 _ELSEWHERE = ("train", "evaluate")  # groups that have a page of their own
 _MARKUP = re.compile(r"([\\*_<>\[\]$|{}~#])")
@@ -397,5 +399,54 @@ def _table(head: list[str], rows: list[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-REFERENCE: dict[str, Callable[..., str]] = {"commands": commands, "artifacts": artifacts, "exit-codes": exit_codes}
+def presets() -> str:
+    """Sizes of the presets, and what was measured of each; a dash where nothing was."""
+    measured = {"mini": _mini_speed(), "base": _base_speed()}
+    default = next(one for one in result("model_recipes")["lines"] if one["cell"] == "default")
+    losses = {"mini": f"{default['loss']:.2f} after {result('model_recipes')['tokens'] / 1e6:.1f} million tokens"}
+    rows = []
+    for name, one in PRESETS.items():
+        weights = one.n_layers * (4 * one.dim**2 + 3 * one.dim * one.ffn_dim)
+        rows.append(
+            (f"`{name}`", f"{one.n_layers}", f"{one.dim}", f"{one.n_heads}", f"{one.ffn_dim}", f"{one.max_len}",
+             f"{one.batch_size}", f"{one.lr:g}", f"{MUON_LR * one.lr:g}", f"{weights / 1e6:.1f}M",
+             measured.get(name, "–"), losses.get(name, "–"))
+        )  # fmt: skip
+    head = [
+        "preset", "layers", "width", "heads", "feed-forward", "positions", "sequences a step", "lr, AdamW", "lr, Muon",
+        "weights of the layers", "tokens/s", "held-out loss",
+    ]  # fmt: skip
+    text = (
+        "Weights beside the table of embeddings, which has vocabulary × width more. A dash: not measured. The "
+        "loss is that of `train mlm` on Wikipedia, where knowing how frequent each token is gives "
+        f"{result('model_recipes')['text']['unigram_entropy']:.2f}. Sources: `benchmarks/results/model.json`, "
+        "`model_gpu.json`, `model_recipes.json`."
+    )
+    return f"{_table(head, rows)}\n\n{text}"
+
+
+def _mini_speed() -> str:
+    """Of a preset on a CPU, if what was measured has its shape."""
+    found, mini = result("model"), PRESETS["mini"]
+    shape = found["shape"]
+    assert (shape["dim"], shape["n_layers"], shape["seq_len"]) == (mini.dim, mini.n_layers, mini.max_len)
+    by = {
+        one["dtype"]: one["tokens_per_s"]
+        for one in found["lines"]
+        if (one["kind"], one["says"]) == ("mlm", "wordpipe, Muon")
+    }
+    return f"{by['float32']:,} on {found['machine']['cores']} cores, {by['bfloat16']:,} in bfloat16"
+
+
+def _base_speed() -> str:
+    found, base = result("model_gpu"), PRESETS["base"]
+    one = next(line for line in found["lines"] if line.get("way") == "compiled, Muon")
+    assert one["speed"].startswith(f"{base.n_layers}L/{base.dim}/{base.ffn_dim} ")
+    positions = int(one["speed"].rpartition(" T")[2])
+    return f"{one['tokens_per_s']:,} on one {found['machine']['name']} (`train clm`, {positions:,} positions, compiled)"
+
+
+REFERENCE: dict[str, Callable[..., str]] = {
+    "commands": commands, "artifacts": artifacts, "exit-codes": exit_codes, "presets": presets,
+}  # fmt: skip
 """The parts of the reference, by the names that pages call them by."""

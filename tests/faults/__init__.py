@@ -25,6 +25,6 @@ def all_cases(world: "World") -> list["Case"]:
 
 
 GROUPS = (
-    "crash", "storage", "limits", "signals", "streams", "texts", "search", "artifacts", "forged", "native", "security",
-    "determinism", "memory", "serving",
+    "crash", "finish", "storage", "limits", "signals", "streams", "texts", "search", "artifacts", "forged", "native",
+    "security", "determinism", "memory", "serving",
 )  # fmt: skip

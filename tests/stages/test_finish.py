@@ -68,7 +68,7 @@ def test_a_stopped_model_is_finished_and_can_go_on(stopped, cli):
     assert found.code == 0, found.err
     assert "ending a stopped run after step 3 of 12" in found.err
     assert "goes on from the checkpoint" in found.err
-    assert ending_of(stopped) == {"at": 3, "of": 12, "cool_down": 0}
+    assert ending_of(stopped) == {"at": 3, "of": 12, "cool_down": 0, "unit": "step"}
     manifest = manifest_at(stopped)
     assert manifest.counts["steps"] == 3
     assert manifest.warnings == ["finished early at step 3 of 12, as it is"]
@@ -77,7 +77,7 @@ def test_a_stopped_model_is_finished_and_can_go_on(stopped, cli):
     assert "finished early at step 3 of 12" in cli("show", stopped).out
     assert wordpipe.fill(stopped, "the [MASK] sea")
     cooled = wordpipe.finish(stopped, cool_down=True)
-    assert ending_of(stopped) == {"at": 3, "of": 12, "cool_down": 1}
+    assert ending_of(stopped) == {"at": 3, "of": 12, "cool_down": 1, "unit": "step"}
     assert cooled.counts["steps"] == 4
     whole = wordpipe.train_mlm(stopped.parent / "tokens", output=stopped, steps=12, device="cpu", **TINY)
     want = wordpipe.train_mlm(stopped.parent / "tokens", output=stopped.parent / "w", steps=12, device="cpu", **TINY)
@@ -153,7 +153,7 @@ def test_what_cannot_be_finished_says_why(stopped, tmp_path, monkeypatch):
         wordpipe.finish(stopped)
     monkeypatch.chdir(tmp_path)  # paths are seen from wherever one stands
     made = wordpipe.finish(partial)
-    assert ending_of(made) == {"at": 3, "of": 12, "cool_down": 0}
+    assert ending_of(made) == {"at": 3, "of": 12, "cool_down": 0, "unit": "step"}
     assert made.path == str(stopped)
 
 
@@ -164,7 +164,7 @@ def test_a_folder_that_was_moved_is_finished_too(stopped, tmp_path):
 
 
 @pytest.mark.parametrize("cool_down", [False, pytest.param(True, marks=SLOW)])
-def test_word_vectors_are_finished(chain, cool_down):
+def test_word_vectors_are_finished(chain, cli, cool_down):
     settings = {"dim": 8, "epochs": 2000, "threads": 1, "min_count": 2}
     stop(wordpipe.train_word2vec, chain / "tokens", chain / "half", after=1, **settings)
     made = wordpipe.finish(chain / "half", cool_down=cool_down)
@@ -172,6 +172,7 @@ def test_word_vectors_are_finished(chain, cool_down):
     assert (found["cool_down"] > 0) == cool_down
     assert found["at"] < found["of"]
     assert made.metrics["loss"] > 0
+    assert f"finished early at word {found['at']:,} of {found['of']:,}" in cli("show", made.path).out
     with wordpipe.open(made) as words:
         assert len(words["water"]) == 8
 
@@ -250,10 +251,10 @@ def test_word_vectors_keep_their_time(chain, clock, backend, monkeypatch):
     monkeypatch.setattr("wordpipe.words.training._SHOW_SECONDS", 0.0)
     monkeypatch.setattr("wordpipe.stages.train.word2vec._STRETCH", 500)
     settings = {"dim": 8, "threads": 1, "backend": backend, "min_count": 2}
-    made = wordpipe.train_word2vec(chain / "tokens", output=chain / "timed", minutes=0.02, epochs=2000, **settings)
+    made = wordpipe.train_word2vec(chain / "tokens", output=chain / "timed", minutes=0.1, epochs=2000, **settings)
     within = manifest_at(made).facts["within"]
     assert within["made"] < within["planned"] * 1.5 < 2000 * made.counts["words_kept"]
-    assert clock[0] < 1.5
+    assert clock[0] < 6.5
     few = wordpipe.train_word2vec(chain / "tokens", output=chain / "few", minutes=600, epochs=2, **settings)
     plain = wordpipe.train_word2vec(chain / "tokens", output=chain / "plain", epochs=2, **settings)
     if backend == "native":
@@ -279,6 +280,15 @@ def test_a_pipeline_says_what_was_finished_early(chain, cli, monkeypatch):
     assert state.notes == ("finished early at step 3 of 12",)
     assert "finished early at step 3 of 12" in cli("status").out
     assert "up to date, finished early at step 3 of 12" in cli("run").err
+    options = wordpipe.RunOptions(report=quiet, fresh=True)
+    wordpipe.report(chain, chain.parent / "page.html", config="wordpipe.toml", run=options)
+    assert (chain.parent / "page.html").read_text().count(
+        "finished early at step 3 of 12"
+    ) == 2  # warnings and training
+    wordpipe.run("wordpipe.toml", run=options)
+    (state,) = wordpipe.status("wordpipe.toml")
+    assert (state.fresh, state.notes) == (True, ())
+    assert manifest_at(chain / "half").facts["within"]["minutes"] == 600
 
 
 def test_time_that_is_too_short_says_what_is_needed(chain, clock, cli):

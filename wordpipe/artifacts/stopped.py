@@ -155,6 +155,7 @@ def notes_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """What an artifact has to say for itself: that its training was ended before its last step."""
     try:
         ended = facts["finished_early"]
-        return (f"finished early at step {int(ended['at']):,} of {int(ended['of']):,}",)
-    except (KeyError, TypeError, ValueError):
+        unit = "word" if ended.get("unit") == "word" else "step"
+        return (f"finished early at {unit} {int(ended['at']):,} of {int(ended['of']):,}",)
+    except (KeyError, TypeError, ValueError, AttributeError):
         return ()

@@ -198,8 +198,7 @@ _MAKE |= {name: ("", COMMANDS[name].summary) for name in ("embed", "index", "clu
 
 _HELP = """\b
 From your own text to a searchable index. Stages read and make folders (-o).
-Example:  wordpipe init --from records.jsonl && wordpipe run
-          wordpipe query run/index "how do bees find their way"
+wordpipe init --from bees.txt && wordpipe run && wordpipe query run/index bee
 """
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from wordpipe.artifacts import notes_of
 from wordpipe.pages.markup import page_of, shown
 from wordpipe.pages.report_drawings import bar, flow_lines, loss_curves
 from wordpipe.pages.report_tables import (
@@ -156,6 +157,7 @@ def _training(artifacts: Sequence[ReportedArtifact]) -> str:
                 continue
             end = "" if run["finished"] else ", not finished"
             said = [f"{human_count(run['tokens'])} tokens", human_seconds(run["seconds"]) + end]
+            said += notes_of(one.manifest.get("facts", {}))
             said += [f"loss {run['loss']:.3f}"] if is_number(run["loss"]) else []
             said += [f"held out {run['valid_loss']:.3f}"] if is_number(run["valid_loss"]) else []
             figures.append(

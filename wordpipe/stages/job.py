@@ -309,8 +309,8 @@ class Job:
             planned: that it was to have.
             more: that were added, in which the learning rate fell.
         """
-        self.facts["finished_early"] = {"at": done, "of": planned, "cool_down": more}
         unit = "word" if self.kind == "words" else "step"
+        self.facts["finished_early"] = {"at": done, "of": planned, "cool_down": more, "unit": unit}
         how = f"cooled down over {more:,} more" if more else "as it is"
         self.warnings.append(f"finished early at {unit} {done:,} of {planned:,}, {how}")
         self._keeps_state = True

@@ -162,7 +162,9 @@ class PretrainSettings(Settings):
     clip: float = setting(1.0, "largest norm of a step's gradient, 0 = no limit", ge=0, option=False)
     label_smoothing: float = setting(0.0, "share of the target spread over all tokens", ge=0, lt=1, option=False)
 
-    seed: int = setting(1, "seed of weights, order, masks and dropout", ge=0, lt=2**32, section="Where and how it runs")
+    seed: int = setting(
+        1, "seed of weights, order, masks and dropout", ge=0, lt=2**32, expert=True, section="Where and how it runs"
+    )
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to train; auto takes the fastest there is")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = setting(
         "auto",
@@ -459,7 +461,7 @@ class Seq2SeqSettings(PairSettings):
     )  # fmt: skip
     prefix_field: str = setting(
         "", "field of the records that holds such a text, as it is, for each source: several tasks in one model",
-        metavar="NAME",
+        metavar="NAME", expert=True,
     )  # fmt: skip
     lr: float | None = setting(None, "peak learning rate, else the preset's", gt=0, le=1e3, expert=True)
     label_smoothing: float = setting(0.1, "share of the target spread over all tokens", ge=0, lt=1, expert=True)

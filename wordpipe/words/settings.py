@@ -100,7 +100,7 @@ class Word2VecSettings(Settings):
     dynamic_window: bool = setting(
         True, "each centre draws its own reach from 1 to the window, so near words count more", expert=True
     )
-    negatives: int = setting(5, "noise words per window, for ns", ge=1, le=1000)
+    negatives: int = setting(5, "noise words per window, for ns", ge=1, le=1000, expert=True)
     ns_exponent: float = setting(0.75, "noise words are drawn by count to this power, for ns", ge=-2, le=2, expert=True)
     epochs: int | None = setting(
         None, "passes over the text, else by its size", ge=1, le=100_000, section="How much of the text"

@@ -238,7 +238,7 @@ class ContrastiveSettings(Settings):
     )
     clip: float = setting(1.0, "transformer: largest norm of a step's gradient, 0 = no limit", ge=0, option=False)
 
-    seed: int = setting(1, "seed of pairs, order, deletion and first weights", ge=0, lt=2**32,
+    seed: int = setting(1, "seed of pairs, order, deletion and first weights", ge=0, lt=2**32, expert=True,
                         section="Where and how it runs")  # fmt: skip
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "transformer: where to train", expert=True)
     dtype: Literal["auto", "float32", "bfloat16"] = setting(
