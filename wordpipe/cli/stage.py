@@ -210,7 +210,7 @@ def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, h
 @click.argument("trained", metavar="MODEL", type=PATH)
 @click.option(
     "--cool-down", is_flag=True,
-    help="Train a tenth of its steps more first, in which the learning rate falls to nothing: a better model.",
+    help="Train a tenth of its steps more first, in which the learning rate falls to nothing.",
 )  # fmt: skip
 def finish(trained: Path, cool_down: bool, verify: bool, as_json: bool, quiet: bool) -> None:
     """Make the artifact of a training that was stopped, or killed, as far as it has come.

@@ -352,6 +352,8 @@ class TrainingRun:
         """End a stopped run where it is, or after a tenth more of its words."""
         planned = self.training.total
         assert isinstance(self.training, NativeTraining), "the other backend keeps no checkpoints"
+        if done == 0:
+            raise self._checkpoints.nothing_to_finish()
         if done < planned:
             more = min(round(COOL_DOWN * done), planned - done) if self._job.run.finish == "cool-down" else 0
             self.training.end_early(more)
