@@ -411,7 +411,8 @@ def test_an_update_has_the_rows_and_columns_of_a_fresh_corpus(here, seed):
             sorted((here / "in").iterdir())[rng.randrange(3)].unlink()
         made = corpus_of("in", update=True)
         fresh = corpus_of("in", output="fresh")
-        assert (made.recipe, made.warnings) == (fresh.recipe, fresh.warnings)
+        warnings = [one for one in made.warnings if "left the corpus, no longer there" not in one]
+        assert (made.recipe, warnings) == (fresh.recipe, fresh.warnings)
         with Artifact("corpus") as one, Artifact("fresh") as other:
             assert read_schema(one, "corpus").equals(read_schema(other, "corpus"), check_metadata=True)
         assert rows_of("corpus") == rows_of("fresh")

@@ -48,7 +48,7 @@ def check_dropped(
     for some, why in ((gone, "no longer there"), (living, "no longer named (--drop-missing)")):
         if some:
             more = f" and {len(some) - _SHOWN:,} more" if len(some) > _SHOWN else ""
-            job.warn(f"{_many(some)} of the corpus left it, as they are {why}: {', '.join(some[:_SHOWN])}{more}")
+            job.warn(f"{_many(some)} left the corpus, {why}: {', '.join(some[:_SHOWN])}{more}")
 
 
 def _many(names: Sequence[str]) -> str:
