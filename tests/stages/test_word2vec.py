@@ -221,7 +221,7 @@ def test_auto_and_native_are_one_recipe(built, tmp_path):
 class _Stopping:
     """A training that is stopped after its last step."""
 
-    threads, bitwise = 1, True
+    threads, bitwise, total = 1, True, 10
 
     def __init__(self):
         self.progress = {"words": 0}
