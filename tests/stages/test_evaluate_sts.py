@@ -257,3 +257,12 @@ def test_nothing_is_lost_or_changed(rows):
 def test_what_does_not_belong_is_named(data, match):
     with pytest.raises(InputError, match=match):
         read_scored_pairs(data, "file")
+
+
+@pytest.mark.parametrize("odd", ["NaN", "inf", "-Infinity", "n/a", "?"])
+def test_what_is_no_score_is_left_out_and_counted(odd):
+    lines = [f"the sea,the wide sea,{number % 5}" for number in range(9)]
+    found = read_scored_pairs("\n".join([*lines, f"mud,sand,{odd}"]).encode(), "x.csv")
+    assert (len(found), found.unscored) == (9, 1)
+    with pytest.raises(InputError, match=r"x\.csv:10"):
+        read_scored_pairs("\n".join([*lines, "mud,sand,good"]).encode(), "x.csv")

@@ -13,8 +13,8 @@ SCORES = [f"{number / 7:.2f}" for number in range(1, 60)]
 
 def task_of(values, **settings):
     task = head_tasks.ClassifierTask(ClassifierSettings(**settings))
-    for value in values:
-        task.look(value)
+    for line, value in enumerate(values, start=1):
+        task.look(value, f"in.csv:{line}")
     return task
 
 
@@ -30,7 +30,7 @@ def test_what_is_no_score_makes_no_classes_of_scores_and_is_left_out(odd):
 
 @pytest.mark.parametrize("odd", ["good", "1,5", "10 %"])
 def test_a_word_among_scores_is_refused(odd):
-    with pytest.raises(InputError, match=f"the labels are numbers, but for 1 of 60; got '{odd}'"):
+    with pytest.raises(InputError, match=rf"in\.csv:60: the labels are numbers, but for 1 of 60; got '{odd}'"):
         _ = task_of([*SCORES, odd]).problem
     assert task_of([*SCORES, odd], problem="single").problem == "single_label"
     with pytest.raises(InputError, match=r"in\.csv:3: a score is no number"):

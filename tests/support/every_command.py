@@ -83,7 +83,7 @@ ON_RAY: dict[str, tuple[str, ...]] = {
 
 def make_inputs(built: Path, made: Path) -> None:
     """What the runs need beside the chain: small files, labelled texts, pairs, models, a training that was stopped."""
-    rows = [{"text": f"Number {n} is {colour} like the sea.", "label": colour, "tags": ["O"] * 7}
+    rows = [{"text": f"Number {n} is {colour} like the sea.", "label": colour, "tags": [*"OOO", f"B-{colour}", *"OOO"]}
             for n in range(20) for colour in ("red", "blue")]  # fmt: skip
     pairs = [{"text": f"one {n} two", "text_b": f"two {n} one", "score": n / 20} for n in range(40)]
     found = [{"context": f"The sea has {n} bees in it.", "qas": [

@@ -227,7 +227,7 @@ class Ingest:
         found = self.source_notes
         for heading in _NAMED:
             if counts := [*self._ledger.named(heading).items()]:
-                more = " …" if len(counts) > _SHOWN_NAMES else ""
+                more = f" and {len(counts) - _SHOWN_NAMES:,} more" if len(counts) > _SHOWN_NAMES else ""
                 shown = ", ".join(f"{name} {number:,}" for name, number in counts[:_SHOWN_NAMES])
                 found.append(f"{heading}: {shown}{more}")
         return [*found, *left_out(self._skipped, self._examples)]

@@ -1,9 +1,11 @@
 """Labels of records: their names, how often each comes, texts that contradict each other, which records are held out."""
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,20 @@ from wordpipe.errors import shortened
 _DIGEST = 8  # bytes of a hash of a text
 _SHOWN = 3  # contradictions that are named
 _LONGEST = 40  # characters of a label that are shown: the tags of a text may be many
+_NO_SCORES = {
+    "", "-", "?", "na", "n/a", "nan", "nat", "null", "none", "<na>", "#n/a", "inf", "infinity", "missing", "unknown",
+}  # fmt: skip
+
+
+def is_no_score(value: Any) -> bool:
+    """Whether this stands among scores where there is none: such records are left out, and make no classes of the others.
+
+    >>> [value for value in ("4.2", "n/a", " NaN", float("inf"), None, "good") if is_no_score(value)]
+    ['n/a', ' NaN', inf, None]
+    """
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    return value is None or (isinstance(value, str) and value.strip().lower().lstrip("+-") in _NO_SCORES)
 
 
 @dataclass

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import Artifact, parse_json
 from wordpipe.errors import ConfigError, InputError, wrong_line
+from wordpipe.heads import is_no_score
 from wordpipe.metrics import correlation_interval, pearson, spearman
 from wordpipe.runtime import Progress
 from wordpipe.search import LatentSpace, Tfidf, recognised_language, stemmer
@@ -395,7 +396,7 @@ def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
     widths = sorted(len(cells) for cells in rows)
     width = widths[int(len(widths) * (1 - _MIN_ROWS_SHARE))]
     columns = [[cells[place] for cells in rows if len(cells) >= width] for place in range(width)]
-    filled = [[cell for cell in column if cell] for column in columns]
+    filled = [[cell for cell in column if not is_no_score(cell)] for column in columns]
     numeric = [bool(some) and sum(map(_is_number, some)) >= _MIN_ROWS_SHARE * len(some) for some in filled]
     length = [sum(map(len, column)) for column in columns]
     pairs = [place for place in range(width - 1) if not numeric[place] and not numeric[place + 1]]
@@ -421,7 +422,7 @@ def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
         if len(cells) <= max(columns):
             raise wrong_line(f"{where}:{line}", "\t".join(cells), f"at least {max(columns) + 1} columns")
         one, two, score = (cells[place] for place in columns)
-        if not score:
+        if is_no_score(score):
             unscored += 1
             continue
         if not _is_number(score):

@@ -23,6 +23,7 @@ from wordpipe.heads import (
     choose_temperature,
     choose_thresholds,
     chunks_of,
+    is_no_score,
     probabilities_of,
     tag_vocabulary,
     words_of,
@@ -131,7 +132,7 @@ class _WholeTexts:
         for record, one in zip(records, encoded, strict=True):
             yield [(one, self.target(record, labelled))]
 
-    def look(self, value: Any) -> None:
+    def look(self, value: Any, where: str) -> None:
         """See `LabelReader`."""
 
     def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
@@ -146,34 +147,10 @@ class _WholeTexts:
         )
 
 
-_NO_SCORES = {
-    "",
-    "-",
-    "?",
-    "na",
-    "n/a",
-    "nan",
-    "nat",
-    "null",
-    "none",
-    "<na>",
-    "#n/a",
-    "inf",
-    "infinity",
-    "missing",
-    "unknown",
-}
-"""What stands among scores where there is none: such records are left out, and make no classes of the others."""
 _FEW_WORDS, _FEW_NUMBERS = (
     0.25,
     5,
 )  # words for each number, and different numbers, up to which these may be names of classes
-
-
-def _is_no_score(value: Any) -> bool:
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    return value is None or (isinstance(value, str) and value.strip().lower().lstrip("+-") in _NO_SCORES)
 
 
 class ClassifierTask(_WholeTexts):
@@ -189,7 +166,7 @@ class ClassifierTask(_WholeTexts):
         super().__init__()
         self._settings = settings
         self._looks = {"list": False, "fraction": False}
-        self._numbers, self._words, self._word, self._different = 0, 0, "", set[float]()
+        self._numbers, self._words, self._word, self._different = 0, 0, ("", ""), set[float]()
 
     @property
     def _kind(self) -> str:
@@ -199,8 +176,9 @@ class ClassifierTask(_WholeTexts):
         is_score = is_score and (not self._words or len(self._different) > _FEW_NUMBERS)
         if is_score and self._words:
             raise InputError(
-                f"the labels are numbers, but for {self._words:,} of {self._words + self._numbers:,}", got=repr(self._word),
-                expected="scores, or names", hint="take those records out, or say --problem single if the numbers are names",
+                f"the labels are numbers, but for {self._words:,} of {self._words + self._numbers:,}", where=self._word[1],
+                got=repr(self._word[0]), expected="scores, or names",
+                hint="take those records out, or say --problem single if the numbers are names",
             )  # fmt: skip
         return "several" if self._looks["list"] else "score" if is_score else "single"
 
@@ -209,7 +187,7 @@ class ClassifierTask(_WholeTexts):
         """What the labels mean: where the settings do not say, as all of them together look."""
         return _PROBLEMS[self._kind]
 
-    def look(self, value: Any) -> None:
+    def look(self, value: Any, where: str) -> None:
         """See `LabelReader`: a corpus has labels as strings, or as lists of them."""
         if isinstance(value, list):
             self._looks["list"] = True
@@ -223,8 +201,8 @@ class ClassifierTask(_WholeTexts):
                 self._looks["fraction"] |= number % 1 != 0
                 if len(self._different) <= _FEW_NUMBERS:
                     self._different.add(number)
-            elif not _is_no_score(value):
-                self._words, self._word = self._words + 1, self._word or str(value)
+            elif not is_no_score(value):
+                self._words, self._word = self._words + 1, self._word if self._words else (str(value), where)
 
     def read(self, value: Any, text: str, where: str) -> Any:
         """A name, a tuple of names, or a number."""
@@ -235,7 +213,7 @@ class ClassifierTask(_WholeTexts):
         if isinstance(value, list):
             value = value[0] if len(value) == 1 else tuple(value)
         if self._kind == "score":
-            return None if _is_no_score(value) else self._number(value, where)
+            return None if is_no_score(value) else self._number(value, where)
         if value is None or isinstance(value, tuple) or not str(value).strip():
             raise InputError(
                 "a record has no single label", where=where, got=repr(value), expected="one label",

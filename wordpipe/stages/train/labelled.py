@@ -12,6 +12,7 @@ from wordpipe.stages.inputs import whole_records
 from wordpipe.stages.job import Job
 
 _TEXT = ("source", "line")
+_LABELS_KEPT = 50  # of the manifest, the commonest
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class LabelReader(Protocol):
     noun: str
     by_passage: bool
 
-    def look(self, value: Any) -> None:
+    def look(self, value: Any, where: str) -> None:
         """See what a record has in the column, before any is read: what is to be learned may be a question of all."""
         ...
 
@@ -143,11 +144,11 @@ def share_held_out(source: Artifact, task: LabelReader, held_out: float) -> tupl
         the share, and how many records each split has.
     """
     splits = {"train": 0, "valid": 0, "test": 0}
-    for batch in read_batches(source, "corpus", ["sentence_id", "split", task.column]):
-        for number, split, value in zip(*(batch.column(at).to_pylist() for at in range(3)), strict=True):
+    for batch in read_batches(source, "corpus", ["sentence_id", "split", task.column, *_TEXT]):
+        for number, split, value, file, line in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if number == 0:
                 splits[split] += 1
-                task.look(value)
+                task.look(value, f"{file}:{line}")
     wanted = held_out * (splits["train"] + splits["valid"]) - splits["valid"]
     return max(0.0, wanted / max(1, splits["train"])), splits
 
@@ -201,12 +202,14 @@ def _check(job: Job, labelled: Labelled, seen: set[str], rows: int) -> None:
         raise InputError("fewer than two labels", where=where, got=", ".join(names) or "none", expected="at least two")
     if labelled.task.least > 1:
         job.counts["labels"] = len(names)
-    job.facts["label_counts"] = dict(labelled.counts.counts.most_common(50))
+    job.facts["label_counts"] = dict(labelled.counts.counts.most_common(_LABELS_KEPT))
+    if (more := len(names) - _LABELS_KEPT) > 0:
+        job.facts["label_counts_more"] = more  # labels that are rarer
     job.note(f"{len(names):,} {labelled.task.noun}: {labelled.counts.shown()}")
     if unknown := sorted(seen - {*names}):
         job.warn(
             f"held-out records with labels that no record to learn from has are left out: {', '.join(unknown[:5])}"
-            f"{' …' if len(unknown) > len(unknown[:5]) else ''}"
+            f"{f' and {len(unknown) - 5:,} more' if len(unknown) > 5 else ''}"
         )
 
 

@@ -73,7 +73,7 @@ class ReaderTask:
         self.counts = {"windows": 0, "answers_in_no_window": 0}
         self._held_out: list[_Question] = []
 
-    def look(self, value: Any) -> None:
+    def look(self, value: Any, where: str) -> None:
         """See `LabelReader`: nothing depends on it."""
 
     def read(self, value: Any, text: str, where: str) -> Any:
