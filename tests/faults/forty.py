@@ -81,6 +81,8 @@ FORTY = {
         (
             "artifacts/test_writer.py::test_short_writes_are_completed",
             "artifacts/test_hashing.py::test_short_reads_are_completed",
+            "corpus/test_changing_files.py::test_a_file_that_changes_while_it_is_read_is_refused",
+            "stages/test_changing_files.py::test_what_changes_while_it_is_read_is_refused",
         ),
     ),
     10: Fault(
@@ -153,6 +155,8 @@ FORTY = {
         (
             "artifacts/test_reader.py::test_a_flipped_bit_is_found",
             "artifacts/test_manifest.py::test_a_change_anywhere_is_found",
+            "artifacts/test_manifest.py::test_what_a_forged_manifest_says_of_an_input_is_refused",
+            "storage/test_copies.py::test_a_damaged_copy_is_fetched_again_and_nothing_else",
         ),
     ),
     28: Fault("two artifacts mixed", ("stages/test_query.py::test_an_encoder_that_is_not_the_vectors_own_is_refused",)),
@@ -172,6 +176,8 @@ FORTY = {
         "pickles",
         (
             "test_house.py::test_data_never_becomes_code",
+            "engines/test_canaries.py::test_a_command_imports_nothing_of_the_working_folder",
+            "engines/test_isolation.py::test_worker_processes_import_nothing_of_the_working_folder",
             "model/test_hf_folder.py::test_a_pickle_is_not_read_where_there_are_safetensors",
         ),
     ),

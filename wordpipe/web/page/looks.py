@@ -88,9 +88,10 @@ async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
     install = found["install"] and tag(
         "p", "UMAP keeps more neighbours together: ", tag("code", found["install"]), class_="hint"
     )
+    index = params.get("index")
     groups = [
         tag("section", tag("h3", tag("span", "●", class_=f"g{number}", aria_hidden="true"), " ", tag("bdi", ", ".join(names))),
-            tag("p", _links([one["word"] for one in points if one["group"] == number], words)))
+            tag("p", _links([one["word"] for one in points if one["group"] == number], words, index)))
         for number, names in enumerate(found["groups"])
     ]  # fmt: skip
     drawing = tag("div", _drawing(points, title), class_="scroll", tabindex="0", role="region", aria_label="Map")
@@ -98,9 +99,10 @@ async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
     return tag("figure", tag("figcaption", tag("bdi", title), ", ", said), install, drawing, listed)
 
 
-def _links(shown: Sequence[str], words: str) -> Inner:
+def _links(shown: Sequence[str], words: str, index: str | None) -> Inner:
     links: list[Inner] = [
-        [tag("a", tag("bdi", one[:60]), href=url(tab="words", word=one, words=words)), " "] for one in shown[:_COMMON]
+        [tag("a", tag("bdi", one[:60]), href=url(tab="words", word=one, words=words, index=index)), " "]
+        for one in shown[:_COMMON]
     ]
     return [*links, f"and {len(shown) - _COMMON} more" if len(shown) > _COMMON else None]
 
