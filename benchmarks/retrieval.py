@@ -3,10 +3,12 @@
     python benchmarks/retrieval.py --data collections/                              every folder with a corpus.jsonl
     python benchmarks/retrieval.py --data collections/ --words run/words --out result.json
     python benchmarks/retrieval.py --data collections/ --encoder run/model          an encoder as it is, not trained on them
+    python benchmarks/retrieval.py --data collections/ --controls                   of a run of before the controls alone, anew
 
 One recipe for all of them, in defaults alone: `wordpipe ingest`, `tokenize` and `train contrastive --goal search` on the
 documents, whose queries and judgements stay unseen. Every table has BM25, RM3 (BM25 with queries expanded as Anserini does),
-TF-IDF and LSI, 95 % intervals, and paired bootstrap tests against BM25, RM3 and LSI.
+TF-IDF and LSI, 95 % intervals, and paired bootstrap tests against BM25, RM3 and LSI. Two controls say what hybrid search gains
+without its vectors: BM25 asked twice (feedback by words alone), and hybrid search with vectors drawn by chance.
 
 Leave-one-out: hybrid search is run with each of 28 settings, the first hits that it asks again with (0, 5, 10, 20) by the
 share of the vectors (fixed, or agreement · n / (n + h) for three h). Of each collection the figure counts that has the setting
@@ -35,7 +37,15 @@ import wordpipe
 from wordpipe import evaluate_retrieval
 from wordpipe.artifacts import Artifact
 from wordpipe.metrics import MEASURES, mean_interval, paired_difference
-from wordpipe.search import LexicalIndex, Retriever, VectorTable, beir, relevance_model
+from wordpipe.search import (
+    ChanceVectors,
+    LexicalIndex,
+    Retriever,
+    VectorTable,
+    beir,
+    chance_vectors,
+    relevance_model,
+)
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import open_collection, open_encoder
@@ -121,7 +131,7 @@ def evaluated(
             "interval": one["intervals"][MEASURE],
             **{
                 floor: (one[floor] or {}).get(MEASURE)
-                for floor in ("against_bm25", "against_rm3", "against_lsi")
+                for floor in ("against_bm25", "against_bm25_twice", "against_rm3", "against_lsi")
                 if one.get(floor)
             },
         }
@@ -130,6 +140,45 @@ def evaluated(
     facts = systems["hybrid"]["facts"]
     counts = {"counts": found["counts"], "hybrid": facts, "seconds": round(time.monotonic() - begun, 1)}
     return {**counts, "systems": shown}, settings
+
+
+CHANCE_DIM, CHANCE_QUERIES = 300, 2**40
+
+
+def controls(asked: argparse.Namespace) -> dict[str, Any]:
+    """BM25, BM25 asked twice, and hybrid with vectors drawn by chance at the agreement that the run of before had measured."""
+    before, collections, place = json.loads(asked.out.read_text()), {}, list(MEASURES).index(MEASURE)
+    for name, one in before["collections"].items():
+        collection = open_collection(asked.data / name)
+        lexical = LexicalIndex.build(collection.passages, LexicalSettings())
+        queries, n = collection.questions, len(collection.documents)
+        made = Retriever(ChanceVectors(n, CHANCE_DIM), lexical, one["hybrid"]["agreement"])
+        drawn_QD = chance_vectors(len(queries), CHANCE_DIM, CHANCE_QUERIES)
+        found = {
+            "bm25": lexical.search(queries, 100),
+            "bm25_twice": [result.hits for result in Retriever(None, lexical).find(queries, None, 100)],
+            "random": [result.hits for result in made.find(queries, drawn_QD, 100)],
+        }
+        scores = {
+            system: beir.scores(collection, beir.rankings(collection, hits, drop_identical=False))[:, place]
+            for system, hits in found.items()
+        }
+        collections[name] = {
+            system: {
+                MEASURE: round(float(scores_Q.mean()), 6),
+                **({} if system == "bm25" else {"against_bm25": compared(scores_Q, scores["bm25"], asked.draws)}),
+            }
+            for system, scores_Q in scores.items()
+        }
+        print(name, collections[name], flush=True)
+    systems = next(iter(collections.values()))
+    mean = {name: round(float(np.mean([one[name][MEASURE] for one in collections.values()])), 6) for name in systems}
+    return {
+        "what": "run by itself after the systems above, with BM25 of its own version; random: vectors drawn by chance, hybrid "
+        "with the agreement of the run above",
+        "mean": mean, "collections": collections, "dim": CHANCE_DIM, "machine": machine(),
+        "versions": versions(["numpy", "scipy"]), "load": os.getloadavg()[0],
+    }  # fmt: skip
 
 
 def compared(scores_Q: Floats, floor_Q: Floats, draws: int) -> dict[str, Any]:
@@ -219,7 +268,12 @@ def main() -> int:
     parser.add_argument("--encoder", type=Path, help="a model or words artifact that is evaluated as it is")
     parser.add_argument("--draws", type=int, default=10_000)
     parser.add_argument("--out", type=Path, default=RESULTS / "retrieval.json")
+    parser.add_argument("--controls", action="store_true", help="measure the controls alone, and put them into --out")
     asked = parser.parse_args()
+    if asked.controls:
+        found = json.loads(asked.out.read_text()) | {"controls": controls(asked)}
+        asked.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        return 0
     collections, scores, floors = {}, {}, {}
     for folder in sorted(path.parent for path in asked.data.glob("*/corpus.jsonl*")):
         if asked.only and folder.name not in asked.only:

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         evaluate_model,
         evaluate_predictions,
         evaluate_retrieval,
+        evaluate_search,
         evaluate_seq2seq,
         evaluate_sts,
         evaluate_tokenizer,

@@ -437,8 +437,10 @@ def evaluate_retrieval(
     """Evaluate encoders on a collection of documents, queries and judgements, beside BM25, RM3, TF-IDF and LSI.
 
     Every system searches for every query: bm25, rm3 (BM25 of expanded queries), tfidf, lsi, words_mean, and for each encoder
-    dense (cosines, every document compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does). The
-    figures are trec_eval's (see `metrics/ranking.py`); a query without an answer counts as 0.
+    dense (cosines, every document compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does).
+    Two controls say what of hybrid's gain comes without its vectors: bm25_twice, the words alone with the same feedback (left
+    out without feedback), and random, hybrid with the same share for vectors drawn by chance. The figures are trec_eval's (see
+    `metrics/ranking.py`); a query without an answer counts as 0.
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
@@ -459,9 +461,9 @@ def evaluate_retrieval(
         evaluated ("retrieval"), data, counts, norms (weight, feedback, …), metrics and systems.
 
         systems is a list of system, name, metrics (ndcg_at_10, map, recall_at_100, mrr, from 0 to 1), intervals (95 %, low and
-        high), unanswered (queries), against_bm25 (difference, interval and p of every measure), against_rm3, against_lsi and
-        facts (of hybrid the mean weight, agreement and feedback; of dense transform, unknown words and documents without a
-        vector).
+        high), unanswered (queries), against_bm25 (difference, interval and p of every measure), against_bm25_twice,
+        against_rm3, against_lsi and facts (of hybrid the mean weight, agreement and feedback; of dense transform, whether the
+        encoder learned_from_pairs, unknown words and documents without a vector).
 
         metrics are by the name of each system those of its first, and beside them those of the last of hybrid, dense, bm25
         that there is.
@@ -485,6 +487,31 @@ def evaluate_retrieval(
         dtype: precision of a model's layers; auto: bfloat16 on CUDA, float32 elsewhere. On a CPU with AMX bfloat16 is two to four times as fast, and no number of a vector was more than 3e-4 off. Default: 'auto'.
         threads: threads on the CPU, 0 = one per core. Default: 0.
         update: take the vectors of texts that have not changed from the sentences at the output; what is embedded is what is new. Default: False.
+    """
+
+def evaluate_search(
+    index: PathLike, data: PathLike, *, draws: int = 10000, run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Ask an index one's own questions, by words, by vectors, by both and by several weights, and compare what is found.
+
+    Args:
+        index: an index over texts, which is asked as it is.
+        data: a file of questions and right answers: a question, a tab, and the id or the title of a record a line (an id goes
+            before a title), several right answers being several lines; or a .jsonl, .csv or .tsv file with columns question
+            and id or title.
+        draws: of the bootstrap, from which intervals and p come; 0 leaves them out.
+        run: progress, verification.
+
+    Returns:
+        evaluated ("search"), data, index, draws, auto (how --mode auto asks), counts (lines, questions, answers, unknown:
+        lines whose id or title stands nowhere in the index, left_out: questions of such alone, repeated: lines), unknown_first
+        (where and value), best (system, options, differs: whether it finds more than words alone beyond noise), metrics and
+        systems.
+
+        systems are words (BM25), vectors, both, words_twice (BM25 with feedback, without vectors), both_once (without
+        feedback) and both_0.1 to both_0.9 (the weight of the vectors); each a list entry of system, options, metrics
+        (ndcg_at_10, mrr, recall_at_10, from 0 to 1), intervals (95 %), unanswered and against_words (difference, interval and
+        p of every measure).
     """
 
 def evaluate_seq2seq(
@@ -994,7 +1021,7 @@ def query(
     Settings:
         mode: by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what was measured to find best when the index was built. Default: 'auto'.
         weight: share of the vectors in a hybrid score, 0 to 1; None for the one that was measured. Default: None.
-        feedback: first hybrid hits that a query's vector is moved towards before a second search; 0: there is none; None for the number that was found best. Default: None.
+        feedback: first hits that a query is moved towards before a second search, by vectors and words, or with mode lexical by words alone; 0: there is none; None for the number that was found best, by words alone 0. Default: None.
         where: a condition on the fields, an SQL expression such as year > 2000. Default: None.
         per_document: of every document its best row alone. Default: False.
         min_score: leave out hits below it: a cosine by vectors, a BM25 score by words; by both relative to the best hit. Default: None.

@@ -87,7 +87,9 @@ def which_encoder() -> str:
     rows = [
         [
             "to search your texts (start here)", "`train contrastive --goal search`", static,
-            f"nDCG@10 {100 * _left_out(retrieval):.1f} with BM25, BM25 alone {100 * retrieval['mean']['bm25']:.1f}",
+            f"nDCG@10 {100 * _left_out(retrieval):.1f} with BM25, BM25 alone {100 * retrieval['mean']['bm25']:.1f}, "
+            f"BM25 asked twice {100 * retrieval['controls']['mean']['bm25_twice']:.1f}, with random vectors "
+            f"{100 * retrieval['controls']['mean']['random']:.1f}",
         ],
         [
             "to compare sentences, find duplicates", "`train contrastive --goal similarity`", static,
@@ -369,6 +371,17 @@ def retrieval() -> str:
         f"{100 * found['above_bm25']:.1f} points in the mean (defaults, chosen on all four: "
         f"{100 * found['default']['above_bm25']:.1f}; begun with word vectors of Wikipedia: "
         f"{100 * with_words['default']['above_bm25']:.1f}), significantly below it on {below}."
+    )
+    controls = found["controls"]
+    text += (
+        " Hybrid search asks again with its first answers, which brings something without vectors too. Its controls, run by "
+        f"themselves: BM25 asked twice, {100 * controls['mean']['bm25_twice']:.1f} in the mean ("
+        + ", ".join(
+            f"{name} {100 * controls['collections'][key]['bm25_twice']['ndcg_at_10']:.1f}"
+            for key, name in _COLLECTIONS.items()
+        )
+        + f"), and hybrid with vectors drawn by chance, {100 * controls['mean']['random']:.1f}; BM25 of that run "
+        f"{100 * controls['mean']['bm25']:.1f}."
     )
     head = ["", "BM25", "RM3", "TF-IDF", "LSI", "dense", "hybrid", "hybrid, left out"]
     also = "The last but one figure: `benchmarks/results/retrieval_words.json`."

@@ -43,12 +43,14 @@ def test_a_table_and_its_json_say_the_same(cli, built, data):
     assert table.code == 0, table.err
     assert [one["system"] for one in found["systems"]] == [
         "bm25",
+        "bm25_twice",
         "rm3",
         "tfidf",
         "lsi",
         "words_mean",
         "dense",
         "hybrid",
+        "random",
     ]
     assert found["metrics"]["bm25"]["mrr"] == 0.5  # two of four
     rows = rows_of(table.out)
@@ -58,6 +60,8 @@ def test_a_table_and_its_json_say_the_same(cli, built, data):
     assert re.search(r"hybrid, 0\.\d\d dense", table.out)
     assert "4 documents, 4 judged queries, 4 judgements" in table.err
     assert "wordpipe train contrastive --goal search" in table.err
+    for told in ("mean of words: cosines", "dense: cosines", "its vectors bring", "random vectors: hybrid"):
+        assert told in table.err
     assert "1 judged queries have no text" in table.err
     assert "BM25: 2 queries have no answer" in table.err
     quiet = cli(*args, "-q", "--drop-identical", "--weight", 0.5)
@@ -78,6 +82,18 @@ def test_wrong_wishes(cli, args, code, word):
     result = cli("evaluate", "retrieval", *args)
     assert (result.code, result.out) == (code, "")
     assert word in result.err
+
+
+def test_an_encoder_that_learned_from_pairs_is_not_sent_to_be_trained():
+    against = {"ndcg_at_10": {"difference": 0.03, "interval": [0.01, 0.05], "p": 0.002}}
+    systems = [
+        {"system": "dense", "name": "enc", "facts": {"learned_from_pairs": True}},
+        {"system": "hybrid", "name": "enc", "facts": {}, "against_bm25_twice": against},
+    ]
+    (said,) = encoders._advice(systems)
+    assert said == "enc: its vectors bring +3.00 points of nDCG@10 (p 0.0020) to BM25 asked twice"
+    systems[0]["facts"]["learned_from_pairs"] = False
+    assert "enc: not trained to search" in encoders._advice(systems)[1]
 
 
 @pytest.mark.parametrize("width", [60, 100])

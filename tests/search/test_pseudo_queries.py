@@ -5,7 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from wordpipe.search import LexicalIndex, PseudoQueries, Retriever, VectorTable, draw_queries, measure
+from wordpipe.search import (
+    ChanceVectors,
+    LexicalIndex,
+    PseudoQueries,
+    Retriever,
+    VectorTable,
+    draw_queries,
+    measure,
+    postings,
+)
 from wordpipe.search.settings import LexicalSettings
 
 N, D = 60, 16
@@ -91,6 +100,42 @@ def test_a_hybrid_search_is_measured_as_queries_are_answered():
         ranked = made.find([text], bags([text]), 10)[0].hits.rows.tolist()
         slow.append(1 / math.log2(ranked.index(row) + 2) if row in ranked else 0)
     assert found["hybrid"] == pytest.approx(np.mean(slow), abs=0.05)  # the rarity of words is that of whole texts
+
+
+def test_the_controls_are_feedback_without_vectors_and_vectors_without_meaning():
+    index = lexical([""] * N)
+    agreement, found = measure(CUTS, CUTS, bags, VectorTable(bags(TEXTS)), index)
+    twice = []
+    for text, row, rest in zip(CUTS.texts, CUTS.rows, CUTS.rests, strict=True):
+        own, left = index.read(text), index.read_text(rest)
+
+        def ranked(terms, rows, left=left):
+            whole = index.score_texts(terms, index.texts(np.arange(N)))
+            scores = {one: float(index.score_texts(terms, left)[0]) if one == N else float(whole[one]) for one in rows}
+            return sorted((one for one in rows if scores[one] > 0), key=lambda one: (-scores[one], one))
+
+        first = ranked(own, [one for one in range(N + 1) if one != row])
+        read = [left if one == N else index.texts(np.array([one])) for one in first[:10]]
+        again = ranked(index.expanded(own, postings.TextCounts.joined(read)), first)
+        twice.append(1 / math.log2(again.index(N) + 2) if N in again[:10] else 0)
+    assert found["lexical_twice"] == pytest.approx(np.mean(twice), abs=1e-6)
+    _, others = measure(CUTS, None, by_chance, VectorTable(by_chance(TEXTS)), index)
+    assert others["lexical_twice"] == found["lexical_twice"]  # whatever the vectors are
+    assert 0 <= found["random_vectors"] < found["hybrid"]
+    assert measure(CUTS, CUTS, bags, VectorTable(bags(TEXTS)), index) == (agreement, found)
+
+
+def test_vectors_drawn_by_chance_are_the_same_each_time():
+    made = ChanceVectors(9_000, 8)
+    rows = np.array([0, 5, 4_095, 4_096, 8_999])
+    some = made.vectors(rows)
+    np.testing.assert_allclose(np.linalg.norm(some, axis=1), 1, atol=1e-6)
+    assert (made.vectors(rows[1:4]) == some[1:4]).all()
+    assert made.vectors(rows[:0]).shape == (0, 8)
+    every = made.vectors(np.arange(9_000))
+    (hits,) = made.search(some[3:4], 5)
+    assert hits.rows.tolist() == np.argsort(-(every @ some[3]))[:5].tolist()
+    assert abs(every.mean()) < 0.01
 
 
 TITLES = [f"title{n} word{n}" for n in range(60)]

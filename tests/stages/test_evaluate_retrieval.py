@@ -77,7 +77,8 @@ def test_every_figure_is_that_of_trec_eval_for_the_answers(found, data):
     result, runs = found
     qrels = open_collection(data).grades
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "map", "recall.100", "recip_rank"})
-    names = ["bm25", "rm3", "tfidf", "lsi", "words_mean", "dense", "hybrid", "dense", "hybrid"]
+    each = ["dense", "hybrid", "random"]
+    names = ["bm25", "bm25_twice", "rm3", "tfidf", "lsi", "words_mean", *each, *each]
     assert [system["system"] for system in result["systems"]] == names
     for name, system, run in zip(names, result["systems"], runs, strict=True):
         each = evaluator.evaluate({query: answers for query, answers in run.items() if answers})
@@ -110,7 +111,12 @@ def test_hybrid_is_what_a_query_would_be_answered(built, data, index, asked, run
     collection = open_collection(data)
     for query, text in zip(collection.queries, collection.questions, strict=True):
         hits = index.query(text, 3, mode="hybrid", weight=asked.get("weight"), feedback=asked.get("feedback"))
-        assert [hit["metadata"]["name"] for hit in hits] == [*runs[-1][query]][:3]
+        assert [hit["metadata"]["name"] for hit in hits] == [*runs[-2][query]][:3]
+        if facts["feedback"]:  # the control is what words alone find when they are asked as often
+            hits = index.query(text, 3, mode="lexical", feedback=facts["feedback"])
+            assert [hit["metadata"]["name"] for hit in hits] == [*runs[1][query]][:3]
+    assert runs[-1].keys() == runs[-2].keys()
+    assert runs[-1] != runs[-2]
 
 
 def test_no_such_feedback(built, data):
@@ -132,6 +138,11 @@ def test_what_is_said_of_every_system(found):
     assert 0 < against["p"] <= 1
     assert systems["bm25"]["metrics"]["mrr"] > 0.7  # the words were taken from the documents
     assert systems["hybrid"]["facts"]["measured"]["by"] == "titles"
+    assert systems["random"]["facts"]["weight"] == systems["hybrid"]["facts"]["weight"]
+    assert systems["hybrid"]["against_bm25_twice"]["mrr"]["difference"] == pytest.approx(
+        systems["hybrid"]["metrics"]["mrr"] - systems["bm25_twice"]["metrics"]["mrr"], abs=2e-6
+    )
+    assert systems["dense"]["facts"]["learned_from_pairs"] is False
     assert systems["dense"]["facts"]["unknown_words"]["count"] > len(
         systems["dense"]["facts"]["unknown_words"]["first"]
     )

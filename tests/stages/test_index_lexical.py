@@ -60,6 +60,33 @@ def test_the_mode_is_the_one_that_found_most(found, trained, mode):
     assert index_lexical.best_mode(ndcg, trained=trained) == mode
 
 
+@pytest.mark.parametrize(
+    ("lexical", "twice", "hybrid", "dense", "mode", "again"),
+    [
+        (0.50, 0.56, 0.58, 0.2, "hybrid", True),  # vectors bring something to what asking twice brings
+        (0.50, 0.56, 0.55, 0.2, "lexical", True),  # all that both gain is the feedback's
+        (0.50, 0.51, 0.505, 0.2, "lexical", False),  # and so little is noise
+        (0.50, 0.40, 0.52, 0.2, "hybrid", False),  # feedback misleads words, and not both
+        (0.50, 0.56, 0.55, 0.6, "dense", True),
+        (0.50, 0.56, 0.55, 0.53, "lexical", True),
+    ],
+)
+def test_vectors_are_not_credited_with_feedback(lexical, twice, hybrid, dense, mode, again):
+    found = {"lexical": lexical, "lexical_twice": twice, "hybrid": hybrid, "dense": dense, "random_vectors": 0.5}
+    assert index_lexical.best_mode(found, trained=False) == mode
+    assert index_lexical.pays_twice(found, 300) == again
+    assert not index_lexical.pays_twice(found, 20)
+
+
+def test_auto_asks_words_twice_where_that_was_measured_to_find_most(built):
+    with wordpipe.open(built / "index") as index:
+        index.artifact.manifest.facts["lexical"] |= {"mode": "lexical", "feedback": 10}
+        asked = "why does the sea have tides"
+        assert index.query(asked, 5) == index.query(asked, 5, mode="lexical", feedback=10)
+        assert index.query(asked, 5, mode="lexical") == index.query(asked, 5, mode="lexical", feedback=0)
+        assert index.query(asked, 5, weight=0.3) == index.query(asked, 5, mode="hybrid", weight=0.3)
+
+
 def test_recipes_of_equal_names_and_methods_are_too_few_to_judge(built, tmp_path, cli):
     """A name that four recipes have finds the other three, and never what is left of its own: the figure would be 0."""
     rows = [

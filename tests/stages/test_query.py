@@ -173,7 +173,7 @@ def test_many_queries_are_answered_as_one_by_one(index):
         ({"where": "yeer > 2000"}, "yeer"),
         ({"weight": 1.5}, "not a share"),
         ({"weight": 0.5, "mode": "dense"}, "mixes both ways"),
-        ({"feedback": 2, "mode": "lexical"}, "asked again"),
+        ({"feedback": 2, "mode": "dense"}, "asked again"),
         ({"feedback": -1}, "no such number"),
     ],
 )

@@ -177,6 +177,10 @@ _EVALUATE = {
         "wordpipe.cli.evaluate.encoders:sts",
         "Evaluate encoders of texts on pairs of sentences that people have scored.",
     ),
+    "search": (
+        "wordpipe.cli.evaluate.search:search",
+        "Evaluate an index by your own questions, in every way it can be asked.",
+    ),
     "retrieval": (
         "wordpipe.cli.evaluate.encoders:retrieval",
         "Evaluate how well encoders find the documents that people judged relevant.",

@@ -45,7 +45,8 @@ _MIN_SCORE = (
     "BM25 by words."
 )
 _FEEDBACK = (
-    "In a hybrid search, ask again with the first N answers, by vectors and by words; 0 asks once.  [default: 10]"
+    "Ask again with the first N answers, in a hybrid search by vectors and by words, with --mode lexical by words alone; 0 "
+    "asks once.  [default: 10; with --mode lexical 0]"
 )
 _FORMAT = "Lines for people, a table, lines parted by tabs, or JSON.  [default: plain on a terminal, tsv in a pipe]"
 _WHERE = (

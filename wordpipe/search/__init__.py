@@ -57,7 +57,16 @@ if TYPE_CHECKING:
         read_lists,
         write_index,
     )
-    from wordpipe.search.knn import ExactNeighbours, Hits, VectorStream, VectorTable, best_of, nearest
+    from wordpipe.search.knn import (
+        ChanceVectors,
+        ExactNeighbours,
+        Hits,
+        VectorStream,
+        VectorTable,
+        best_of,
+        chance_vectors,
+        nearest,
+    )
     from wordpipe.search.pseudo_queries import (
         MAX_QUERIES,
         MIN_QUERIES,

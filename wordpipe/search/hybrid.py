@@ -174,14 +174,15 @@ class Result:
 class Retriever:
     """Search by vectors, by words, or by both.
 
-    Where the weight leaves one side out, there is no second opinion to move towards: there is no feedback then.
+    Where the weight leaves one side out, there is no second opinion to move towards: there is no feedback then. By words alone
+    the first hits of the words are asked with, where that is wanted.
     """
 
     dense: DenseIndex | None  # None: by words alone
     lexical: LexicalIndex | None  # None: by vectors alone
     agreement: float = 1.0  # of the two: see `vector_share`
     weight: float | None = None  # share of the dense score in every hybrid one; None: found for each query
-    feedback: int = FEEDBACK  # first hybrid hits with which both sides ask again; 0: they do not
+    feedback: int = FEEDBACK  # first hits with which both sides, or the words alone, ask again; 0: they do not
     allowed: Mask | None = None  # (N,) the rows that words may find; None: all
 
     def find(self, texts: Sequence[str], queries_QD: Vectors | None, k: int) -> list[Result]:
@@ -194,7 +195,12 @@ class Retriever:
         """
         if self.dense is None or queries_QD is None:
             assert self.lexical is not None
-            return [Result(hits, lexical=hits) for hits in self.lexical.search(texts, k, self.allowed)]
+            words = [self.lexical.read(text) for text in texts]
+            if not self.feedback:
+                return [Result(hits, lexical=hits) for hits in self.worded(words, k)]
+            found = self.asked_twice(words, self.worded(words, max(k, CANDIDATES)))
+            shown = [replace(one, hits=Hits(one.hits.rows, one.hits.scores.clip(min=0)).first(k)) for one in found]
+            return [replace(one, lexical=one.hits) for one in shown]
         if self.lexical is None:
             return [Result(hits, dense=hits) for hits in self.dense.search(queries_QD, k)]
         depth = max(k, CANDIDATES)
@@ -220,6 +226,19 @@ class Retriever:
             fused = fuse(hits, compared, weights[number], k)
             again[number] = Result(fused, hits, compared, weights[number], one, terms)
         return [again.get(number) or Result(fuse(*one, k), *one) for number, one in enumerate(found)]
+
+    def asked_twice(self, words: Sequence[QueryTerms], worded: Sequence[Hits]) -> list[Result]:
+        """What every query found by its words, compared again by these and the weightiest terms of the first hits.
+
+        It is the feedback of `mixed` without a vector, and so what hybrid search has to beat for its vectors to be worth
+        anything. Hits after the first candidates keep their order, with scores below 0.
+        """
+        assert self.lexical is not None
+        found = []
+        for number, (own, hits) in enumerate(zip(words, worded, strict=True)):
+            terms = self.lexical.expanded(own, self.texts_of(hits.rows[: self.feedback]))
+            found.append(Result(self.compared(number, terms, [], hits), terms=terms))
+        return found
 
     def share(self, words: float) -> float:
         """The share of the dense score for a query of so many known words, where none is given for all."""

@@ -11,7 +11,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.metrics import unit_rows
+
 DEPTH = 20  # true neighbours that are known of a held-out query: as rows go, ten are to be left
+_DRAWN_AT_ONCE = 4_096  # vectors
+_CHANCE_SEED = 0xC4A2CE
 _SCORES_AT_ONCE = 1 << 24  # of a block of vectors: 64 MiB of float32
 
 Rows = npt.NDArray[np.int64]
@@ -131,6 +135,39 @@ class VectorStream:
     def vectors(self, rows_R: Rows) -> Vectors:
         """The vectors of some rows, ascending."""
         return self._stored.read(rows_R)
+
+
+class ChanceVectors:
+    """N unit vectors drawn by a seed, which mean nothing: what vectors bring is measured against them.
+
+    They are drawn anew for every search, some thousand rows at a time, so that memory does not grow with N.
+
+    Args:
+        n: rows.
+        dim: numbers of a vector.
+    """
+
+    def __init__(self, n: int, dim: int) -> None:
+        self._n, self._dim = n, dim
+
+    def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
+        """See `VectorTable.search`."""
+        return nearest(queries_QD, (self._block(first) for first in range(0, self._n, _DRAWN_AT_ONCE)), k)
+
+    def vectors(self, rows_R: Rows) -> Vectors:
+        """The vectors of some rows, ascending."""
+        firsts_R = rows_R - rows_R % _DRAWN_AT_ONCE
+        blocks = [self._block(first)[rows_R[firsts_R == first] - first] for first in np.unique(firsts_R).tolist()]
+        return np.concatenate([np.zeros((0, self._dim), np.float32), *blocks])
+
+    def _block(self, first: int) -> Vectors:
+        return chance_vectors(min(_DRAWN_AT_ONCE, self._n - first), self._dim, first)
+
+
+def chance_vectors(n: int, dim: int, stream: int) -> Vectors:
+    """(n, dim) float32 unit vectors in directions that are all equally likely, the same for the same `stream`."""
+    rng = np.random.default_rng([_CHANCE_SEED, stream])
+    return unit_rows(rng.standard_normal((n, dim), dtype=np.float32), least=1e-6)[0]
 
 
 class ExactNeighbours:

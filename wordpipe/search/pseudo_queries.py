@@ -17,7 +17,7 @@ import numpy as np
 
 from wordpipe.search.bm25 import LexicalIndex
 from wordpipe.search.hybrid import CANDIDATES, UNMEASURED, DenseIndex, Retriever
-from wordpipe.search.knn import Hits, Rows, Vectors, best_of
+from wordpipe.search.knn import ChanceVectors, Hits, Rows, Vectors, best_of, chance_vectors
 from wordpipe.search.postings import QueryTerms, TextCounts
 
 MAX_QUERIES = 300  # nDCG@10 is then known to about 0.02
@@ -25,6 +25,7 @@ MIN_QUERIES = 30  # fewer say nothing
 _MIN_WORDS = 12  # of a text that is looked for
 _COMPARED_WORDS = 1000  # of each text, in which the cuts of others are looked for
 _SHARED = 20  # first hits that are compared
+_QUERIES, _RESTS = 2**40, 2**40 + 1  # streams of vectors drawn by chance, beyond those of rows
 _STREAM = 0x3E17  # separates these draws from every other use of a seed
 
 
@@ -96,7 +97,7 @@ def measure(
         lexical: the index of their words.
 
     Returns:
-        The agreement, 0 to 1; nDCG@10 of dense, hybrid and lexical search, None without queries.
+        The agreement, 0 to 1; nDCG@10 of what `measure_modes` names, None without queries.
     """
     agreement = UNMEASURED
     if cuts is not None:
@@ -130,6 +131,9 @@ def measure_modes(
 ) -> dict[str, float]:  # fmt: skip
     """The nDCG@10 of dense, hybrid and lexical search, each as a query is answered, for the rows that queries look for.
 
+    Beside them stand two controls, so that vectors are not credited with what asking twice brings: lexical_twice, the words
+    alone after feedback, and random_vectors, hybrid search as it is, with the same share, but with vectors drawn by chance.
+
     Args:
         drawn: Q queries.
         queries_QD: their unit vectors, zero where a text has none.
@@ -145,7 +149,17 @@ def measure_modes(
     words = [lexical.read(text) for text in drawn.texts]
     near, worded = cut.near(queries_QD, CANDIDATES), cut.worded(words, CANDIDATES)
     results = cut.mixed(words, queries_QD, near, worded, 10)
-    found = {"dense": near, "hybrid": [result.hits for result in results], "lexical": worded}
+    dim = queries_QD.shape[1]
+    by_chance = replace(cut, dense=ChanceVectors(n, dim), vectors_of_rests=chance_vectors(len(rests), dim, _RESTS))
+    drawn_QD = chance_vectors(len(words), dim, _QUERIES) * queries_QD.any(axis=1, keepdims=True)
+    control = by_chance.mixed(words, drawn_QD, by_chance.near(drawn_QD, CANDIDATES), worded, 10)
+    found = {
+        "dense": near,
+        "hybrid": [result.hits for result in results],
+        "lexical": worded,
+        "lexical_twice": [result.hits for result in cut.asked_twice(words, worded)],
+        "random_vectors": [result.hits for result in control],
+    }
     return {mode: _mean_ndcg(hits, wanted) for mode, hits in found.items()}
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.language_model import evaluate_model
     from wordpipe.stages.evaluate.predictions import evaluate_predictions
     from wordpipe.stages.evaluate.retrieval import evaluate_retrieval, open_collection
+    from wordpipe.stages.evaluate.search import evaluate_search
     from wordpipe.stages.evaluate.seq2seq import evaluate_seq2seq
     from wordpipe.stages.evaluate.sts import evaluate_sts, read_scored_pairs, read_sts_sets
     from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer

@@ -13,10 +13,12 @@ from wordpipe.cli.output import counted
 from wordpipe.cli.tables import Column, answer, print_columns, short_name
 
 _HEADS = {
-    "bm25": "BM25", "rm3": "BM25 + RM3", "words_mean": "mean of words", "tfidf": "TF-IDF", "lsi": "LSI", "overlap": "overlap",
+    "bm25": "BM25", "bm25_twice": "BM25 asked twice", "rm3": "BM25 + RM3", "words_mean": "mean of words", "tfidf": "TF-IDF",
+    "lsi": "LSI", "overlap": "overlap", "random": "hybrid, random vectors",
 }  # fmt: skip
 _ABOUT = "Spearman. Correlation of the cosines with the scores, x 100; with 95 % of the draws of as many pairs."
 _NAME_WIDTH, _SEARCH_WIDTH = 28, 24
+_SIGNIFICANT = 0.05
 _MEASURES = {"ndcg_at_10": "nDCG@10", "map": "MAP", "recall_at_100": "recall@100", "mrr": "MRR"}
 _words = click.option(
     "--words", metavar="WORDS", type=click.Path(path_type=Path),
@@ -127,7 +129,8 @@ def _sts_remarks(found: dict[str, Any]) -> list[str]:
 def retrieval(encoders: tuple[Path, ...], data: str, **given: Any) -> None:
     """Evaluate how well encoders find the documents that people judged relevant, side by side with plain words.
 
-    Each encoder is evaluated alone (dense) and mixed with BM25 (hybrid). The figures are trec_eval's; a query without an
+    Each encoder is evaluated alone (dense) and mixed with BM25 (hybrid). Hybrid search asks twice, which brings something
+    without vectors too: BM25 asked twice and random vectors are the controls. The figures are trec_eval's; a query without an
     answer counts as 0. p says how often draws of as many queries turn the difference to BM25 around.
     """
     from wordpipe.stages import evaluate_retrieval
@@ -146,10 +149,13 @@ def _retrieval_column(one: dict[str, Any]) -> Column:
     """One line per measure, with what a draw may change about the first."""
     shown = [(label, f"{100 * one['metrics'][name]:.2f}") for name, label in _MEASURES.items()]
     against = (one["against_bm25"] or {}).get("ndcg_at_10")
+    twice = (one.get("against_bm25_twice") or {}).get("ndcg_at_10") if one["system"] == "hybrid" else None
     drawn = [
         ("  95 %", _range(one["intervals"]["ndcg_at_10"]) or "–"),
         ("  above BM25", f"{100 * against['difference']:+.2f}" if against else "–"),
         ("  p", f"{against['p']:.4f}" if against else "–"),
+        ("  above BM25 twice", f"{100 * twice['difference']:+.2f}" if twice else None),
+        ("  p of that", f"{twice['p']:.4f}" if twice else None),
     ]
     return _retrieval_head(one), [*shown[:1], *drawn, *shown[1:]]
 
@@ -181,9 +187,39 @@ def _retrieval_remarks(found: dict[str, Any]) -> list[str]:
             lines.append(f"{name}: {one['unanswered']:,} queries have no answer from {one['system']} and count as 0")
     if found["drop_identical"]:
         lines.append("documents of the same id as their query are left out")
-    if any(one["system"] == "dense" for one in found["systems"]):
+    return [*lines, *_legend({one["system"] for one in found["systems"]}), *_advice(found["systems"])]
+
+
+_LEGEND = {
+    "bm25_twice": "BM25 asked twice: words alone, asked again with what the first results say, as hybrid is; no vectors",
+    "words_mean": "mean of words: cosines of the plain mean of word vectors; dense weighs rare words more and has a transform",
+    "dense": "dense: cosines of the encoder's vectors alone; hybrid: mixed with BM25, and asked twice",
+    "random": "random vectors: hybrid, with vectors drawn by chance in the place of the encoder's",
+}
+
+
+def _legend(there: set[str]) -> list[str]:
+    """What the columns are that do not say it."""
+    return [text for name, text in _LEGEND.items() if name in there]
+
+
+def _advice(systems: Sequence[dict[str, Any]]) -> list[str]:
+    """What the vectors of each encoder bring, and what may be tried next."""
+    lines, learned = (
+        [],
+        {one["name"]: one["facts"]["learned_from_pairs"] for one in systems if one["system"] == "dense"},
+    )
+    for one in systems:
+        against = (one.get("against_bm25_twice") or {}).get("ndcg_at_10")
+        if one["system"] == "hybrid" and against:
+            gain = f"{100 * against['difference']:+.2f} points of nDCG@10 (p {against['p']:.4f})"
+            sure = "" if against["p"] < _SIGNIFICANT else ", which may be chance"
+            lines.append(
+                f"{short_name(one['name'], _SEARCH_WIDTH)}: its vectors bring {gain} to BM25 asked twice{sure}"
+            )
+    if untrained := [short_name(name, _SEARCH_WIDTH) for name, pairs in learned.items() if not pairs]:
         lines.append(
-            "encoders are evaluated as they are; to train one on these documents first, without labels: "
+            f"{', '.join(untrained)}: not trained to search; to train an encoder on these documents, without labels: "
             "wordpipe train contrastive --goal search"
         )
     return lines

@@ -46,12 +46,19 @@ _METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
 
 
 def evaluation(
-    name: str, metavar: str, *, example: str, json: str, required: bool = True, params: Sequence[click.Parameter] = ()
+    name: str,
+    metavar: str,
+    *,
+    example: str,
+    json: str,
+    required: bool = True,
+    params: Sequence[click.Parameter] = (),
+    nargs: int = -1,
 ) -> Callable[[Callable[..., None]], click.Command]:
     """A command that evaluates what its arguments name: with --json, -q and --verify."""
 
     def make(function: Callable[..., None]) -> click.Command:
-        take = click.argument(name, nargs=-1, required=required, metavar=metavar, type=click.Path(path_type=Path))
+        take = click.argument(name, nargs=nargs, required=required, metavar=metavar, type=click.Path(path_type=Path))
         command = click.command(
             cls=ExampleCommand, params=[*params], example=example, json=f"Print one JSON object, with {json}.",
             quiet="Print nothing but the table and errors.", verify="artifacts'",

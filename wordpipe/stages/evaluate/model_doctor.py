@@ -18,10 +18,10 @@ import numpy.typing as npt
 from wordpipe.metrics import alike_groups
 from wordpipe.model import SCORED
 from wordpipe.runtime import Progress
-from wordpipe.stages.evaluate.ablation import head_rises, layer_rises, look_at, rise_without
 from wordpipe.stages.evaluate.held_out import HeldOut, held_out
 from wordpipe.stages.inspected import Inspected, inspect_model
 from wordpipe.stages.job import RunOptions
+from wordpipe.stages.look.ablation import head_rises, layer_rises, look_at, rise_without
 from wordpipe.stages.sources import SourceLike
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ Shapes: N documents, Q queries, D numbers of a vector.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,17 +14,20 @@ import numpy.typing as npt
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.search import (
+    CANDIDATES,
     FEEDBACK,
+    ChanceVectors,
     Hits,
     LexicalIndex,
     Retriever,
     VectorTable,
     beir,
+    chance_vectors,
     draw_queries,
     measure,
 )
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.sentences import Transform
+from wordpipe.sentences import Transform, learned_from_pairs
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate import inputs
@@ -35,7 +38,8 @@ from wordpipe.stages.sources import as_list, refuse_artifacts
 
 _DEPTH = 1_000  # documents that are kept for each query, as trec_eval does
 _LSI_DIM = 300
-_FLOORS = ("bm25", "rm3", "lsi")  # every later system is compared with, query by query
+_QUERIES = 2**40  # the stream of queries drawn by chance, beyond those of documents
+_FLOORS = ("bm25", "bm25_twice", "rm3", "lsi")  # every later system is compared with, query by query
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
 
@@ -57,8 +61,10 @@ def evaluate_retrieval(
     r"""Evaluate encoders on a collection of documents, queries and judgements, beside BM25, RM3, TF-IDF and LSI.
 
     Every system searches for every query: bm25, rm3 (BM25 of expanded queries), tfidf, lsi, words_mean, and for each encoder
-    dense (cosines, every document compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does). The
-    figures are trec_eval's (see `metrics/ranking.py`); a query without an answer counts as 0.
+    dense (cosines, every document compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does).
+    Two controls say what of hybrid's gain comes without its vectors: bm25_twice, the words alone with the same feedback (left
+    out without feedback), and random, hybrid with the same share for vectors drawn by chance. The figures are trec_eval's (see
+    `metrics/ranking.py`); a query without an answer counts as 0.
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
@@ -79,9 +85,9 @@ def evaluate_retrieval(
         evaluated ("retrieval"), data, counts, norms (weight, feedback, …), metrics and systems.
 
         systems is a list of system, name, metrics (ndcg_at_10, map, recall_at_100, mrr, from 0 to 1), intervals (95 %, low and
-        high), unanswered (queries), against_bm25 (difference, interval and p of every measure), against_rm3, against_lsi and
-        facts (of hybrid the mean weight, agreement and feedback; of dense transform, unknown words and documents without a
-        vector).
+        high), unanswered (queries), against_bm25 (difference, interval and p of every measure), against_bm25_twice,
+        against_rm3, against_lsi and facts (of hybrid the mean weight, agreement and feedback; of dense transform, whether the
+        encoder learned_from_pairs, unknown words and documents without a vector).
 
         metrics are by the name of each system those of its first, and beside them those of the last of hybrid, dense, bm25
         that there is.
@@ -97,7 +103,7 @@ def evaluate_retrieval(
         >>> _ = (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\t1\t1\n")
         >>> found = wordpipe.evaluate_retrieval("run/words", folder, draws=0)
         >>> [system["system"] for system in found["systems"]][:2]
-        ['bm25', 'rm3']
+        ['bm25', 'bm25_twice']
     """
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     language_settings = LexicalSettings.make({"language": language})
@@ -150,7 +156,7 @@ def _reported(passages: Sequence[str], run: RunOptions) -> Iterator[str]:
 class _System(NamedTuple):
     """What one system found."""
 
-    system: str  # bm25, tfidf, lsi, words_mean, dense or hybrid
+    system: str  # bm25, bm25_twice, rm3, tfidf, lsi, words_mean, dense, hybrid or random
     name: str  # its own, or the path of its encoder
     found: list[Hits]  # of each query
     facts: dict[str, Any]
@@ -182,10 +188,19 @@ class _Searches:
         baselines = beir.baselines(self.collection, self.lexical, _LSI_DIM, self.reach, self.run.report)
         for name, found in baselines.items():
             yield _System(name, name, found, {})
+            if name == "bm25" and self.feedback:
+                yield _System("bm25_twice", "bm25_twice", self._twice(), {"feedback": self.feedback})
         if (plain := words or inputs.first_words(encoders)) is not None:
             yield self._of_words(plain)
         for path in encoders:  # one is out of memory before the next is read
             yield from self._of_encoder(str(path))
+
+    def _twice(self) -> list[Hits]:
+        """By words alone, asked again with the first that were found."""
+        control = Retriever(None, self.lexical, feedback=self.feedback)
+        words = [self.lexical.read(question) for question in self.collection.questions]
+        worded = control.worded(words, max(self.reach, CANDIDATES))
+        return [result.hits.first(self.reach) for result in control.asked_twice(words, worded)]
 
     def _of_words(self, path: PathLike) -> _System:
         with open_evaluated(path, self.settings.model_copy(update={"pooling": "mean"}), self.run) as opened:
@@ -199,8 +214,10 @@ class _Searches:
             encoded = self._encoded(opened)
             dense = VectorTable(encoded.documents.vectors)
             measured = {} if self.weight is not None else self._measured(opened, encoded, dense)
+            learned = learned_from_pairs(opened.encoder)
         facts = {
             "transform": encoded.kind,
+            "learned_from_pairs": learned,
             "documents_without_vector": int(encoded.documents.empty.sum()),
             "unknown_words": inputs.shown_words(encoded.questions.unknown),
         }
@@ -211,6 +228,13 @@ class _Searches:
         weights = [result.weight for result in results if result.weight is not None]
         mixed = {"weight": round(sum(weights) / max(len(weights), 1), 4), **measured, "feedback": self.feedback}
         yield _System("hybrid", path, [result.hits for result in results], mixed)
+        n, dim = encoded.documents.vectors.shape
+        drawn_QD = chance_vectors(len(queries_QD), dim, _QUERIES) * queries_QD.any(axis=1, keepdims=True)
+        by_chance = replace(retriever, dense=ChanceVectors(n, dim))
+        results = by_chance.find(self.collection.questions, drawn_QD, self.reach)
+        yield _System(
+            "random", path, [result.hits for result in results], {"weight": mixed["weight"], "feedback": self.feedback}
+        )
 
     def _encoded(self, opened: EvaluatedEncoder) -> _Encoded:
         """Documents and queries; a transform that the settings call for is fitted on the documents alone."""

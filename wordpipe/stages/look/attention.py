@@ -252,7 +252,7 @@ def _view(
     data: SourceLike | None, sample: int, run: RunOptions, *, importance: bool,
 ) -> tuple[AttentionView, dict[str, Any] | None, str]:  # fmt: skip
     """What the page shows; the loss that importance is measured by; and what heads were named over."""
-    from wordpipe.stages.evaluate.ablation import Looked, head_rises, look_at
+    from wordpipe.stages.look.ablation import Looked, head_rises, look_at
 
     loss, rises, over = None, {}, "over this text"
     if data is None:

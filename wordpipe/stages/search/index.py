@@ -213,13 +213,21 @@ def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
     found = measured["ndcg_at_10"]
     share = vector_share(float(lexical["agreement"]), _USUAL_WORDS)
     both = f"words and vectors together (of a question of {_USUAL_WORDS} words vectors bring {share:.0%})"
-    modes = {"hybrid": both, "lexical": "words alone", "dense": "vectors alone"}
+    words = "words alone, asked twice (feedback)" if lexical.get("feedback") else "words alone"
+    modes = {"hybrid": both, "lexical": words, "dense": "vectors alone"}
     proof = (
         "; that of vectors proves nothing, as they learned from such pairs" if measured["learned_from_pairs"] else ""
     )
     asked = f"{measured['queries']} {QUERIES_MEASURED[measured['by']]}"
     figures = f"{found['lexical']:.3f} by words, {found['hybrid']:.3f} by both, {found['dense']:.3f} by vectors{proof}"
     job.note(f"--mode auto answers by {modes[lexical['mode']]}. Asked with {asked}, nDCG@10 is {figures}")
+    if "lexical_twice" in found:
+        twice, chance = found["lexical_twice"], found["random_vectors"]
+        gain = found["hybrid"] - twice
+        bring = f"vectors bring {gain:+.3f} to that" if gain > 0 else "vectors bring nothing to that"
+        job.note(
+            f"without vectors, {twice:.3f} by words asked twice: {bring} ({chance:.3f} by both with random vectors)"
+        )
 
 
 def _curve_lines(built: Built) -> Iterator[str]:

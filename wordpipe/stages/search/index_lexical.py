@@ -48,7 +48,15 @@ from wordpipe.stages.search.open_index import document_numbers
 _STREAM = 0x3E16  # separates these draws from every other use of a seed
 _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
 _DRAWN = 4 * MAX_QUERIES  # rows read, as some are too short
-_MEASURED = ("agreement", "mode", "measured", "alike", "seconds_beside_vectors")  # facts that an update takes over
+_NOISE = 0.02  # of nDCG@10 by the most queries that are drawn; of fewer more
+_MEASURED = (
+    "agreement",
+    "mode",
+    "feedback",
+    "measured",
+    "alike",
+    "seconds_beside_vectors",
+)  # facts that an update takes over
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
     "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
@@ -264,8 +272,9 @@ def _measured(
         transform: of all vectors; the rows' are then in memory.
 
     Returns:
-        agreement; mode: see `best_mode`; measured: see `measured_by`; alike, True where nothing was measured as too few titles
-        and texts are unlike all others; seconds_beside_vectors, of a query in this mode, where that was timed.
+        agreement; mode: see `best_mode`; feedback, where words alone are asked twice: see `pays_twice`; measured: see
+        `measured_by`; alike, True where nothing was measured as too few titles and texts are unlike all others;
+        seconds_beside_vectors, of a query in this mode, where that was timed.
     """
     drawn, cuts = _pseudo_queries(rows)
     texts_of = [] if cuts is None else [cuts.texts]
@@ -288,25 +297,29 @@ def _measured(
     agreement, found = measure(drawn, cuts, encode, dense, lexical)
     trained = learned_from_pairs(encoder)
     mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
-    facts = {"agreement": agreement, "mode": mode, "measured": measured and measured | {"learned_from_pairs": trained}}
+    again = mode == "lexical" and found is not None and drawn is not None and pays_twice(found, len(drawn.texts))
+    twice = {"feedback": FEEDBACK} if again else {}
+    measured = measured and measured | {"learned_from_pairs": trained}
+    facts = {"agreement": agreement, "mode": mode, **twice, "measured": measured}
     if drawn is None and cuts is not None:
         facts["alike"] = True
     if timed and cuts is not None:
-        facts["seconds_beside_vectors"] = round(_seconds_beside_vectors(encoder, lexical, cuts.texts, mode), 6)
+        seconds = _seconds_beside_vectors(encoder, lexical, cuts.texts, mode, again=again or mode == "hybrid")
+        facts["seconds_beside_vectors"] = round(seconds, 6)
     return facts
 
 
 def _seconds_beside_vectors(
-    encoder: TextEncoder, lexical: LexicalIndex, queries: Sequence[str], mode: SearchMode
+    encoder: TextEncoder, lexical: LexicalIndex, queries: Sequence[str], mode: SearchMode, *, again: bool
 ) -> float:
-    """How long a query takes in a mode, but for the search by vectors and the fetching of rows."""
+    """How long a query takes in a mode, asked again or not, but for the search by vectors and the fetching of rows."""
     begun = time.perf_counter()
     if mode != "lexical":
         encoder.encode(queries)
     if mode != "dense":
         words = [lexical.read(query) for query in queries]
         for own, hits in zip(words, lexical.best(words, CANDIDATES), strict=True):
-            if mode == "hybrid":
+            if again:
                 lexical.score_rows(lexical.expanded(own, lexical.texts(hits.rows[:FEEDBACK])), hits.rows)
     return (time.perf_counter() - begun) / len(queries)
 
@@ -317,15 +330,26 @@ def best_mode(ndcg_at_10: Mapping[str, float] | None, *, trained: bool) -> Searc
     Vectors alone are no choice where the encoder learned from pairs of texts, most likely out of these very ones: it finds
     their titles and spans better than what people ask. On Cranfield and CISI it found more titles than both together, and
     fewer answers by 3 points of nDCG@10.
+
+    Both together are no choice where words alone find more when they are asked twice: what both gain is then the feedback's.
     """
     if not ndcg_at_10:
         return "hybrid"
     modes: list[SearchMode] = ["hybrid", "lexical"] if trained else ["hybrid", "lexical", "dense"]
+    words = max(ndcg_at_10["lexical"], ndcg_at_10.get("lexical_twice", 0.0))
+    if ndcg_at_10["hybrid"] < words:
+        return "dense" if "dense" in modes and ndcg_at_10["dense"] > words else "lexical"
     return max(modes, key=ndcg_at_10.__getitem__)
 
 
+def pays_twice(ndcg_at_10: Mapping[str, float], queries: int) -> bool:
+    """Whether words that are asked twice find more than words alone beyond noise."""
+    noise: float = _NOISE * (MAX_QUERIES / queries) ** 0.5
+    return bool(ndcg_at_10["lexical_twice"] > ndcg_at_10["lexical"] + noise)
+
+
 def measured_by(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, float] | None) -> dict[str, Any] | None:
-    """How it was measured: by what, on how many queries, and the nDCG@10 of each mode."""
+    """How it was measured: by what, on how many queries, and the nDCG@10 of each mode and control (see `measure_modes`)."""
     if drawn is None or ndcg_at_10 is None:
         return None
     rounded = {name: round(value, 4) for name, value in ndcg_at_10.items()}

@@ -56,8 +56,8 @@ class QueryOptions:
     )
     feedback: int | None = _option(
         None,
-        "first hybrid hits that a query's vector is moved towards before a second search; 0: there is none; None for the "
-        "number that was found best",
+        "first hits that a query is moved towards before a second search, by vectors and words, or with mode lexical by words "
+        "alone; 0: there is none; None for the number that was found best, by words alone 0",
     )
     where: str | None = _option(None, "a condition on the fields, an SQL expression such as year > 2000")
     per_document: bool = _option(False, "of every document its best row alone")
@@ -87,8 +87,8 @@ class QueryOptions:
             raise ConfigError("a weight mixes both ways of asking", where="weight", got=alone, expected="hybrid")
         if self.feedback is not None and self.feedback < 0:
             raise ConfigError("no such number of answers", where="feedback", got=self.feedback, expected="0 or more")
-        if alone and self.feedback:
-            raise ConfigError("only a hybrid search is asked again", where="feedback", got=alone, expected="hybrid")
+        if self.mode == "dense" and self.feedback:
+            raise ConfigError("vectors are not asked again", where="feedback", got=alone, expected="hybrid, lexical")
 
     @property
     def is_hybrid(self) -> bool:

@@ -228,12 +228,37 @@ class OpenTextIndex(OpenIndex):
             ArtifactError: the index has no words to be searched by, or does not belong to its encoder.
         """
         texts = [printable(text) for text in texts]
+        chosen, results, batch = self.found(texts, k, options)
+        hits = self.rows_of([result.hits.at_least(options.min_score) for result in results])
+        if options.explain:
+            for text, choice, result, own in zip(texts, chosen, results, hits, strict=True):
+                self._explain(text, choice.mode, result, own)
+        unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
+        for text, choice, words in zip(texts, chosen, unknown, strict=True):
+            if choice.mode == "lexical":
+                words |= {word: near or words.get(word, []) for word, near in self.lexical.strangers(text).items()}
+        return [
+            QueryResult(text, own, words, by_words=[*choice.by_words], mode=choice.mode)
+            for text, own, words, choice in zip(texts, hits, unknown, chosen, strict=True)
+        ]
+
+    def found(
+        self, texts: Sequence[str], k: int, options: QueryOptions, known: EncodedBatch | None = None
+    ) -> tuple[list[ChosenMode], list[Result], EncodedBatch | None]:
+        """How each query was searched for, and its k best rows, not fetched; and the queries encoded, where that was needed.
+
+        Args:
+            texts: the queries, none blank.
+            k: rows wanted.
+            options: how.
+            known: the queries encoded, where they were before.
+        """
         mode, allowed = self._mode(options), self.allowed(options)
         if mode == "lexical" and options.mode == "auto":  # a query of words that stand nowhere is left to the vectors
             by_words = [bool(self.lexical.read(text).length) for text in texts]
         else:
             by_words = [mode == "lexical"] * len(texts)
-        batch = None if all(by_words) else self.encoder.encode(texts)
+        batch = None if all(by_words) else known if known is not None else self.encoder.encode(texts)
         # a least score is on the scale of one mode, and a weight of 1 leaves words out
         is_fixed = options.mode == "dense" or options.min_score is not None or options.weight == 1
         if batch is None or mode == "lexical":
@@ -254,19 +279,7 @@ class OpenTextIndex(OpenIndex):
                 found = retriever.find(some, vectors, k)
             for number, result in zip(numbers, found, strict=True):
                 results[number] = result
-
-        hits = self.rows_of([result.hits.at_least(options.min_score) for result in results])
-        if options.explain:
-            for text, choice, result, own in zip(texts, chosen, results, hits, strict=True):
-                self._explain(text, choice.mode, result, own)
-        unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
-        for text, choice, words in zip(texts, chosen, unknown, strict=True):
-            if choice.mode == "lexical":
-                words |= {word: near or words.get(word, []) for word, near in self.lexical.strangers(text).items()}
-        return [
-            QueryResult(text, own, words, by_words=[*choice.by_words], mode=choice.mode)
-            for text, own, words, choice in zip(texts, hits, unknown, chosen, strict=True)
-        ]
+        return chosen, results, batch
 
     def passages(self, query: str) -> "PassageFinder":
         """What of a text answers a query, by the index's stems; rare words count for more where the words were searched."""
@@ -348,9 +361,17 @@ class OpenTextIndex(OpenIndex):
             None if mode == "dense" else self.lexical,
             read_fact(self._of("lexical"), "agreement", float, self.artifact.path / MANIFEST, UNMEASURED),
             options.weight,
-            FEEDBACK if options.feedback is None else options.feedback,
+            self._feedback(mode, options),
             allowed,
         )
+
+    def _feedback(self, mode: SearchMode, options: QueryOptions) -> int:
+        """With how many first hits a query of this mode is asked again."""
+        if mode != "lexical":
+            return FEEDBACK if options.feedback is None else options.feedback
+        if options.mode == "auto" and self._mode(options) == "lexical":
+            return read_fact(self._of("lexical"), "feedback", int, self.artifact.path / MANIFEST, 0)
+        return (options.feedback or 0) if options.mode == "lexical" else 0
 
     def _explain(self, query: str, mode: SearchMode, result: Result, hits: list[dict[str, Any]]) -> None:
         """Put into every hit which words of the query and of its text carried its score, as `explain`.

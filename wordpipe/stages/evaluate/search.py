@@ -1,0 +1,338 @@
+"""`wordpipe evaluate search`: one's own questions put to an index that is there, in every way in which it can be asked.
+
+Rows count as `wordpipe query` lists them: a right answer is found at the first row that is it, and is found once. Figures are
+trec_eval's for the first 100 rows, a question without an answer counting as 0.
+
+Shapes: Q questions, M measures.
+"""
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.artifacts import Artifact, parse_json, read_batches, read_schema
+from wordpipe.errors import ArtifactError, ConfigError, InputError, wrong_line
+from wordpipe.metrics import mean_interval, paired_difference, score_ranking
+from wordpipe.runtime import Progress
+from wordpipe.search import CANDIDATES, FEEDBACK
+from wordpipe.stages.calls import public
+from wordpipe.stages.evaluate.inputs import read_whole, report_on
+from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.search.open_index import QueryOptions
+from wordpipe.stages.search.query import OpenTextIndex, open_artifact
+from wordpipe.stages.sources import refuse_artifacts
+
+MEASURES = ("ndcg_at_10", "mrr", "recall_at_10")
+_WEIGHTS = (0.1, 0.3, 0.5, 0.7, 0.9)
+_FLOOR = "words"  # every other way is compared with
+WAYS: dict[str, dict[str, Any]] = {
+    "words": {"mode": "lexical"},
+    "vectors": {"mode": "dense"},
+    "both": {"mode": "hybrid"},
+    "words_twice": {"mode": "lexical", "feedback": FEEDBACK},
+    "both_once": {"mode": "hybrid", "feedback": 0},
+    **{f"both_{weight}": {"mode": "hybrid", "weight": weight} for weight in _WEIGHTS},
+}
+"""How an index is asked, the simplest first: the name of a way → options of a query."""
+_SIGNIFICANT = 0.05
+_DEPTH = 10  # of recall
+_QUESTION, _RIGHT = ("question", "query"), ("id", "title")
+_EXPECTED = "a question and the id or title of a right answer, parted by a tab; or columns question and id or title"
+Array = npt.NDArray[np.float64]
+
+
+@public()
+def evaluate_search(
+    index: PathLike, data: PathLike, *, draws: int = 10_000, run: RunOptions | None = None
+) -> dict[str, Any]:
+    r"""Ask an index one's own questions, by words, by vectors, by both and by several weights, and compare what is found.
+
+    Args:
+        index: an index over texts, which is asked as it is.
+        data: a file of questions and right answers: a question, a tab, and the id or the title of a record a line (an id goes
+            before a title), several right answers being several lines; or a .jsonl, .csv or .tsv file with columns question
+            and id or title.
+        draws: of the bootstrap, from which intervals and p come; 0 leaves them out.
+        run: progress, verification.
+
+    Returns:
+        evaluated ("search"), data, index, draws, auto (how --mode auto asks), counts (lines, questions, answers, unknown:
+        lines whose id or title stands nowhere in the index, left_out: questions of such alone, repeated: lines), unknown_first
+        (where and value), best (system, options, differs: whether it finds more than words alone beyond noise), metrics and
+        systems.
+
+        systems are words (BM25), vectors, both, words_twice (BM25 with feedback, without vectors), both_once (without
+        feedback) and both_0.1 to both_0.9 (the weight of the vectors); each a list entry of system, options, metrics
+        (ndcg_at_10, mrr, recall_at_10, from 0 to 1), intervals (95 %), unanswered and against_words (difference, interval and
+        p of every measure).
+
+    Raises:
+        ArtifactError: no index over texts, or one that cannot be asked by words.
+        InputError: the file cannot be read, or none of its answers stands in the index.
+
+    Example:
+        >>> with wordpipe.open("run/index") as opened:
+        ...     titles = opened.batches(["title"]).read_all()["title"].to_pylist()
+        >>> _ = Path("questions.tsv").write_text("".join(f"about {title}\t{title}\n" for title in titles[:20]))
+        >>> found = wordpipe.evaluate_search("run/index", "questions.tsv", draws=100)
+        >>> [system["system"] for system in found["systems"]][:3]
+        ['words', 'vectors', 'both']
+    """
+    run = run or RunOptions()
+    if draws < 0:
+        raise ConfigError("no such number", where="draws", got=draws, expected="0 or more")
+    with storage_errors():
+        lines = read_questions(data)
+        with open_artifact(index, "index", verify=run.verify) as opened:
+            if not isinstance(opened, OpenTextIndex):
+                hint = "name an index over sentences; wordpipe evaluate words measures words"
+                raise ArtifactError("an index over words answers no questions", where=str(index), hint=hint)
+            opened.check(QueryOptions(mode="lexical"))
+            asked = _asked(opened.artifact, lines, str(data))
+            tables = dict(_tables(opened, asked, run))
+            auto = opened.artifact.fact("lexical", dict, {}).get("mode", "hybrid")
+    floor_QM = tables[_FLOOR][0]
+    systems = [
+        {
+            "system": name,
+            "options": WAYS[name],
+            **_figures(table_QM, draws),
+            "unanswered": unanswered,
+            "against_words": None if name == _FLOOR else _differences(table_QM, floor_QM, draws),
+        }
+        for name, (table_QM, unanswered) in tables.items()
+    ]
+    best = _best({name: table_QM[:, 0] for name, (table_QM, _) in tables.items()}, draws) if draws else None
+    return report_on(
+        "search", str(data), "systems", systems, index=str(index), draws=draws, auto=auto, counts=asked.counts,
+        unknown_first=asked.unknown_first, best=best,
+    )  # fmt: skip
+
+
+class _Line(NamedTuple):
+    """A question and one right answer."""
+
+    where: str  # file and line
+    question: str
+    value: str  # the id or title
+    by: tuple[str, ...]  # what it is: id or title, or either
+
+
+def read_questions(data: PathLike) -> list[_Line]:
+    """The lines of a file of questions, UTF-8, packed or not.
+
+    Raises:
+        ArtifactError: an artifact is named.
+        InputError: no such file, not text, nothing in it, or a line that does not belong; names file and line.
+    """
+    refuse_artifacts([str(data)])
+    where, raw = str(data), read_whole(Path(data))
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = f"{where}:{raw.count(10, 0, error.start) + 1}"
+        hint = "convert it first: iconv -f LATIN1 -t UTF-8"
+        raise InputError("not UTF-8 text", where=place, got=error.reason, hint=hint) from None
+    lines = [*(_of_json(text, where) if text.lstrip().startswith("{") else _of_table(text, where))]
+    if not lines:
+        hint = "a line of such a file: why is the sea salt⇥sea-17 (⇥ is a tab)"
+        raise InputError("there is no question in it", where=where, expected=_EXPECTED, hint=hint)
+    return lines
+
+
+def _of_json(text: str, where: str) -> Iterator[_Line]:
+    expected = "an object with question, and id or title"
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        place = f"{where}:{number}"
+        record = parse_json(line, place, what="not a line of JSON", error=InputError)
+        columns = _named([*record]) if isinstance(record, dict) else None
+        if columns is None:
+            raise wrong_line(place, line, expected)
+        question, (value, by) = (
+            record[columns[0]],
+            next(((record[name], (by,)) for name, by in columns[1] if record[name] is not None), (None, ())),
+        )
+        if not isinstance(question, str) or isinstance(value, bool) or not isinstance(value, str | int):
+            raise wrong_line(place, line, expected)
+        yield _line(place, line, question, str(value), by)
+
+
+def _of_table(text: str, where: str) -> Iterator[_Line]:
+    """Cells between tabs, in which quotes mean nothing, or of a csv file; columns by their names, else by their order."""
+    places: tuple[int, list[tuple[int, tuple[str, ...]]]] | None = None
+    for number, cells in _cells(text, where):
+        if not any(cells):
+            continue
+        place, shown = f"{where}:{number}", "\t".join(cells)
+        if places is None:
+            if (named := _named(cells)) is not None:
+                question, right = named
+                places = cells.index(question), [(cells.index(name), (by,)) for name, by in right]
+                continue
+            if len(cells) == 2 and cells[0].lower() in _QUESTION and cells[1].lower() not in _RIGHT:
+                expected = "a column named id or title"
+                raise InputError("no column says what is right", where=place, got=cells[1], expected=expected)
+            places = 0, [(1, _RIGHT)]
+        if len(cells) <= max(places[0], *(at for at, _ in places[1])) or (
+            places[1][0][1] == _RIGHT and len(cells) != 2
+        ):
+            raise wrong_line(place, shown, _EXPECTED)
+        value, by = next(((cells[at], by) for at, by in places[1] if cells[at]), ("", _RIGHT))
+        yield _line(place, shown, cells[places[0]], value, by)
+
+
+def _cells(text: str, where: str) -> Iterator[tuple[int, list[str]]]:
+    if "\t" in text.lstrip("\r\n").partition("\n")[0]:
+        for number, line in enumerate(text.split("\n"), start=1):
+            yield number, [cell.strip() for cell in line.split("\t")]
+        return
+    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    try:
+        for cells in reader:
+            yield reader.line_num, [cell.strip() for cell in cells]
+    except csv.Error as error:
+        raise InputError("not a readable csv file", where=f"{where}:{reader.line_num}", got=error) from None
+
+
+def _named(names: Sequence[str]) -> tuple[str, list[tuple[str, str]]] | None:
+    """The names of the question and of what is right, and which of id and title that is; None where they do not name both."""
+    small = {name.strip().lower(): name for name in names}
+    question = next((small[name] for name in _QUESTION if name in small), None)
+    right = [(small[name], name) for name in _RIGHT if name in small]
+    return None if question is None or not right else (question, right)
+
+
+def _line(place: str, shown: str, question: str, value: str, by: tuple[str, ...]) -> _Line:
+    if not question.strip() or not value.strip():
+        raise wrong_line(place, shown, _EXPECTED)
+    return _Line(place, question.strip(), value.strip(), by)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Q questions with what answers them."""
+
+    questions: list[str]
+    right: list[dict[int, str]]  # of each question: row of the index → the answer that it is
+    counts: dict[str, int]
+    unknown_first: dict[str, str] | None  # where and value of the first line whose answer stands nowhere
+
+
+def _asked(artifact: Artifact, lines: Sequence[_Line], where: str) -> _Asked:
+    """The questions that have an answer in the index. Raises InputError: none has."""
+    rows_of = _rows_of(artifact, lines)
+    right = dict[str, dict[int, str]]()
+    unknown, pairs = list[_Line](), Counter[tuple[str, str]]()
+    for line in lines:
+        rows = next((rows for by in line.by if (rows := rows_of[by].get(line.value))), [])
+        pairs[line.question, line.value] += 1
+        right.setdefault(line.question, {}).update(dict.fromkeys(rows, line.value))
+        unknown += [] if rows else [line]
+    known = {question: rows for question, rows in right.items() if rows}
+    if not known:
+        hint = f"see ids and titles with: wordpipe show {artifact.path} --rows 3"
+        what = "no right answer of the file stands in the index"
+        raise InputError(what, where=unknown[0].where, got=unknown[0].value, expected="an id or title", hint=hint)
+    counts = {
+        "lines": len(lines),
+        "questions": len(known),
+        "answers": sum(len({*rows.values()}) for rows in known.values()),
+        "unknown": len(unknown),
+        "left_out": len(right) - len(known),
+        "repeated": sum(pairs.values()) - len(pairs),
+    }
+    first = {"where": unknown[0].where, "value": unknown[0].value} if unknown else None
+    return _Asked([*known], [*known.values()], counts, first)
+
+
+def _rows_of(artifact: Artifact, lines: Sequence[_Line]) -> dict[str, dict[str, list[int]]]:
+    """For id and title: each value that the lines name → the rows of the index that have it."""
+    columns = {"id": "record_id", "title": "title"}
+    there = read_schema(artifact, "index").names
+    found: dict[str, dict[str, list[int]]] = {by: {} for by in columns}
+    for by, column in columns.items():
+        wanted = {line.value for line in lines if by in line.by}
+        if column not in there or not wanted:
+            continue
+        first = 0
+        for batch in read_batches(artifact, "index", [column]):
+            for row, value in enumerate(batch.column(0).to_pylist(), start=first):
+                if value is not None and (name := str(value).strip()) in wanted:
+                    found[by].setdefault(name, []).append(row)
+            first += len(batch)
+    return found
+
+
+def _tables(opened: OpenTextIndex, asked: _Asked, run: RunOptions) -> Iterator[tuple[str, tuple[Array, int]]]:
+    """For each way its figures, (Q, M), and how many questions found nothing."""
+    run.report(Progress("embedding the questions"))
+    batch = opened.encoder.encode(asked.questions)
+    for number, (name, given) in enumerate(WAYS.items()):
+        run.report(Progress("asking", number, len(WAYS), "ways"))
+        _, results, _ = opened.found(asked.questions, CANDIDATES, QueryOptions(**given), batch)
+        ranked = [result.hits.rows.tolist() for result in results]
+        pairs = zip(ranked, asked.right, strict=True)
+        yield name, (np.array([score_rows(*pair) for pair in pairs]), sum(not rows for rows in ranked))
+
+
+def score_rows(rows: Sequence[int], right: Mapping[int, str]) -> tuple[float, float, float]:
+    """nDCG@10, reciprocal rank and recall@10 of one question.
+
+    Args:
+        rows: what was found, the best first.
+        right: rows of the index → the right answer that each is; the same answer may be several rows, and counts once.
+    """
+    seen, names = set[str](), list[str]()
+    for row in rows:
+        answer = right.get(row)
+        names.append(f"row {row}" if answer is None or answer in seen else f"={answer}")
+        seen |= set() if answer is None else {answer}
+    wanted = {f"={answer}": 1 for answer in right.values()}
+    found = score_ranking(names, wanted)
+    return found.ndcg_at_10, found.mrr, sum(name in wanted for name in names[:_DEPTH]) / len(wanted)
+
+
+def _figures(table_QM: Array, draws: int) -> dict[str, Any]:
+    metrics, intervals = {}, {}
+    for name, values_Q in zip(MEASURES, table_QM.T, strict=True):
+        metrics[name] = round(float(values_Q.mean()), 6)
+        found = mean_interval(values_Q, draws=draws) if draws else None
+        intervals[name] = None if found is None else np.round(found, 6).tolist()
+    return {"metrics": metrics, "intervals": intervals}
+
+
+def _differences(table_QM: Array, floor_QM: Array, draws: int) -> dict[str, Any] | None:
+    found = {}
+    for name, one_Q, other_Q in zip(MEASURES, table_QM.T, floor_QM.T, strict=True):
+        apart = paired_difference(one_Q, other_Q, draws=draws) if draws else None
+        found[name] = apart and {
+            "difference": round(apart.mean, 6), "interval": np.round(apart.interval, 6).tolist(), "p": round(apart.p, 6),
+        }  # fmt: skip
+    return found
+
+
+def _best(ndcg: Mapping[str, Array], draws: int) -> dict[str, Any]:
+    """The way to ask: the simplest that no other beats beyond noise, of those that find more than words alone beyond noise.
+
+    So many ways are tried that one is above words alone by chance: p counts times their number (Bonferroni).
+    """
+    tried = len(ndcg) - 1
+    beyond = []
+    for name, values_Q in ndcg.items():
+        apart = paired_difference(values_Q, ndcg[_FLOOR], draws=draws)
+        if name != _FLOOR and apart and apart.mean > 0 and apart.p * tried < _SIGNIFICANT:
+            beyond.append(name)
+    most = max(beyond, key=lambda name: float(ndcg[name].mean()), default=_FLOOR)
+    for name in beyond:
+        apart = paired_difference(ndcg[most], ndcg[name], draws=draws)
+        if name == most or apart is None or apart.p >= _SIGNIFICANT:
+            return {"system": name, "options": WAYS[name], "differs": True}
+    return {"system": _FLOOR, "options": WAYS[_FLOOR], "differs": False}
