@@ -67,7 +67,7 @@ def test_the_walk_of_a_command(built):
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 72),
+        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 73),
         ("query {built}/words water", 60),
         ("query {built}/index water", 72),
     ],
