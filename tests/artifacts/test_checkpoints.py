@@ -95,7 +95,7 @@ def test_the_files_are_the_bytes_and_the_pointer_records_them(tmp_path):
     files = {name: {"bytes": len(data), "blake3": blake3(data).hexdigest()} for name, data in contents.items()}
     assert {file.name: file.read_bytes() for file in (tmp_path / "step-00000004").iterdir()} == contents
     assert json.loads((tmp_path / "LATEST.json").read_bytes()) == {
-        "run": "run", "about": {}, "checkpoints": [{"step": 4, "files": files}],
+        "run": "run", "checkpoints": [{"step": 4, "files": files}],
     }  # fmt: skip
 
 

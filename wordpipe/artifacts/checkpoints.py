@@ -226,7 +226,7 @@ class Checkpoints:
     def _point(self, known: list[dict[str, Any]]) -> None:
         part = self.path / f"{_POINTER}.part"
         part.unlink(missing_ok=True)
-        named = {"run": self.run_key, "checkpoints": known, "about": self.about}
+        named = {"run": self.run_key, "checkpoints": known} | ({"about": self.about} if self.about else {})
         text = json.dumps(named, indent=1, sort_keys=True)
         _write(part, [f"{text}\n".encode()])
         os.replace(part, self.path / _POINTER)  # noqa: PTH105
