@@ -140,7 +140,10 @@ def test_what_is_asked_is_only_text(client, text):
         reply = client.get(
             "/", params={name: value.encode("utf-8", "replace").decode() for name, value in params.items()}
         )
-        assert reply.status_code == 200
+        assert reply.status_code == (400 if "\0" in text else 200)  # a NUL is refused by name, in JSON
+        if reply.status_code == 400:
+            assert "\0" not in reply.text
+            continue
         page = Parsed(reply.text)
         assert not page.all("img")
         assert len(page.all("script")) == 1
