@@ -90,7 +90,7 @@ def test_gensim_is_given_every_word_in_lists_that_it_takes_whole(
     run = training(tmp_path, words=600)
     monkeypatch.setattr("wordpipe.words.gensim_backend._LONGEST", 7)
     monkeypatch.setattr("wordpipe.words.gensim_backend._AT_ONCE", 45)
-    lists = [[int(word) for word in words] for words in run._lists(StopFlag())]
+    lists = [[int(word) for word in words] for words in run._lists(StopFlag(), 0, run._text.words)]
     assert max(map(len, lists)) == 7
     assert [row for some in lists for row in some] == [row for text in texts_of(run) for row in text]
     ends = set(np.cumsum([len(some) for some in lists]).tolist())
