@@ -157,9 +157,7 @@ def _training(artifacts: Sequence[ReportedArtifact]) -> str:
                 continue
             end = "" if run["finished"] else ", not finished"
             said = [f"{human_count(run['tokens'])} tokens", human_seconds(run["seconds"]) + end]
-            said += (
-                notes_of(one.manifest.get("facts", {})) if run["finished"] else ()
-            )  # not of the checkpoint beside it
+            said += notes_of(one.manifest.get("facts", {})) if run["finished"] else ()
             said += [f"loss {run['loss']:.3f}"] if is_number(run["loss"]) else []
             said += [f"held out {run['valid_loss']:.3f}"] if is_number(run["valid_loss"]) else []
             figures.append(

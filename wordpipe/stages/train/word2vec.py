@@ -416,6 +416,8 @@ class TrainingRun:
         return self._replanned or self._is_save_due()
 
     def _is_save_due(self) -> bool:
+        if self._job.run.finish is not None:  # nothing is saved, and threads need not rest
+            return False
         return time.monotonic() - self._saved_at >= self._between
 
     def _follow_pace(self, step: Step) -> None:
