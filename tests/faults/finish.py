@@ -170,7 +170,7 @@ def cases(world: World) -> list[Case]:
     ]
     return [
         *table,
-        Case("finish/damaged", _damaged, ("3", "P1"), prepared=True, killed=True),
+        Case("finish/damaged", _damaged, ("3", "P1"), fast=True, prepared=True, killed=True),
         Case("finish/cut-pointer", _cut_pointer, ("3", "P1"), prepared=True, killed=True),
         Case("finish/going-on", _going_on, ("2", "P1"), killed=True),
     ]
