@@ -84,7 +84,7 @@ def corpus_manifest(size=1_000_000):
 
 def remember(seconds, *, size=1_000_000, **facts):
     settings = COMMANDS["tokenize"].load_settings().make({})
-    entry = InputEntry(kind="corpus", digest="0")
+    entry = InputEntry(kind="corpus", digest="0" * 64)
     estimates.remember(settings, [entry], [corpus_manifest(size)], manifest_of("tokenize", seconds, **facts))
 
 

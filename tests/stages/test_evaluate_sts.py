@@ -247,7 +247,7 @@ def test_nothing_is_lost_or_changed(rows):
         (b"sentence1\tsentence2\tscore\na\tb\n", "file:2.*3 columns"),
         (b"sentence1\tsentence2\tscore\na\t\t1\n", "file:2.*two sentences"),
         (b"sentence1\tsentence2\tscore\na\tb\t\n", "no pair with a score"),
-        (b"sentence1,sentence2,score\na,b,nan\n", "file:2.*score"),
+        (b"sentence1,sentence2,score\na,b,nan\n", "no pair with a score"),
         (b'{"sentence1": "a", "score": 1}\n', "file:1.*sentence2"),
         (b'{"sentence1": "a", "sentence2": "b", "score": 1}\n{"\n', "file:2"),
         (b'"a b" c,d,1\n', "file:1"),
