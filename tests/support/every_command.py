@@ -57,6 +57,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "evaluate seq2seq": ("{made}/seq2seq", "--data", "{made}/pairs.jsonl", "--max-tokens", "3"),
     "evaluate predictions": ("{made}/classifier", "--data", "{made}/labelled.jsonl"),
     "evaluate sts": ("{built}/words", "--data", "{made}/sts.jsonl"),
+    "evaluate search": ("{built}/index", "--data", "{made}/asked.tsv"),
     "evaluate retrieval": ("{built}/words", "--data", "{made}/judged"),
     "show": ("{built}/index", "--rows", "2"),
     "verify": ("{built}",),
@@ -93,6 +94,8 @@ def make_inputs(built: Path, made: Path) -> None:
     blocks = "\n\n".join(
         f"The river {n} runs to the sea. A kettle boils {n} cups of water for tea." for n in range(300)
     )
+    with wordpipe.open(built / "index") as index:
+        title = index.batches(["title"]).read_all()["title"][0]
     files = {
         "tiny.toml": _TINY,
         "text.txt": blocks,
@@ -101,6 +104,7 @@ def make_inputs(built: Path, made: Path) -> None:
         "pairs.jsonl": _lines(pairs),
         "sts.jsonl": _lines([{"sentence1": "the sea", "sentence2": "water", "score": n} for n in range(5)]),
         "similar.tsv": "sea\twater\t8\nbees\tsun\t2\nriver\tsea\t6\nkettle\ttea\t7\n",
+        "asked.tsv": f"what is there to know\t{title}\n",
         "questions.json": json.dumps({"version": "1", "data": questions}),
         "judged/corpus.jsonl": _lines([{"_id": str(n), "title": "", "text": f"the sea and {n} bees"} for n in range(9)]),
         "judged/queries.jsonl": _lines([{"_id": "q", "text": "the sea"}]),
