@@ -175,8 +175,10 @@ def test_a_large_file_that_is_no_text_has_no_pieces(tmp_path, monkeypatch):
     ("name", "said"),
     [
         ("plan.ipynb", "jupyter nbconvert --to markdown plan.ipynb"), ("a b.pdf", "pdftotext 'a b.pdf' 'a b.txt'"),
-        ("x.docx", "pandoc -t plain x.docx -o x.txt"), ("x.mbox", "--format txt"), ("x.xlsx", "--convert-to csv x.xlsx"),
-        ("x.rtf", "pandoc"), ("x.sqlite", "sqlite3 -header -csv x.sqlite"), ("x.zip", "unzip x.zip -d x"),
+        ("x.docx", "pandoc -f docx -t plain x.docx -o x.txt"), ("x.mbox", "--format txt"),
+        ("x.xlsx", "--convert-to csv x.xlsx"),
+        ("x.rtf", "pandoc -f rtf -t plain x.rtf -o x.txt"),
+        ("x.sqlite", "sqlite3 -header -csv x.sqlite"), ("x.zip", "unzip x.zip -d x"),
     ],
 )  # fmt: skip
 def test_an_ending_says_what_to_do(tmp_path, monkeypatch, name, said):
@@ -185,6 +187,17 @@ def test_an_ending_says_what_to_do(tmp_path, monkeypatch, name, said):
     with pytest.raises(InputError, match="files are not read") as caught:
         expand([name])
     assert said in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "written"),
+    [
+        ("RTF", "a.txt", "a.converted.txt"), ("PDF", "b.txt", "b.converted.txt"), ("picture", "c.txt", "c.converted"),
+        ("PostScript", "d.d/e.txt", "d.d/e.converted.txt"), ("DjVu", "e.txt.gz", "e.txt.txt"), ("picture", "f.png", "f"),
+    ],
+)  # fmt: skip
+def test_what_turns_a_file_into_text_writes_another(kind, name, written):
+    assert way_to_read(kind, name).endswith(f" {written}")
 
 
 def test_a_notebook_of_another_name_is_known(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from wordpipe.search import (
     Retriever,
     VectorTable,
     draw_queries,
+    found_by_words,
     measure,
     postings,
 )
@@ -181,3 +182,14 @@ def test_what_stands_in_two_documents_is_no_query():
     texts[: N // 2] = [f"{text} and more" for text in texts[N // 2 :]]
     assert draw_queries([""] * N, texts, set()) is None  # hardly a cut that is not in two texts
     assert draw_queries([""] * N, TEXTS, {*TEXTS[:40]}) is None
+
+
+@pytest.mark.parametrize(
+    "drawn", [CUTS, PseudoQueries("rows", TEXTS[:9], list(range(9)), [], [{n + 1} for n in range(9)])]
+)
+def test_what_each_query_finds_by_words_is_what_the_mode_finds(drawn):
+    index = lexical([""] * N)
+    found = found_by_words(drawn, index)
+    assert len(found) == len(drawn.texts)
+    _, modes = measure(drawn, CUTS, bags, VectorTable(bags(TEXTS)), index)
+    assert np.mean(found) == pytest.approx(modes["lexical"])

@@ -259,7 +259,8 @@ def test_json_has_what_the_readme_says(built, tmp_path, cli):
         "rates",
         "metrics",
     }
-    assert [line[:23] for line in result.err.splitlines()] == ["language of the words: ", "--mode auto answers by "]
+    said = [line[:16] for line in result.err.splitlines() if line[:1] != "["]  # a slow machine shows its progress
+    assert said == ["language of the ", "--mode auto answ", "without vectors,"]  # a line for each message
     assert cli("index", built / "sentences", "-o", tmp_path / "i", "-q").err == ""
 
 

@@ -6,13 +6,18 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from tokenizers import Tokenizer, models
 
 import wordpipe
 from tests.support.leaks import open_files
 from wordpipe import OpenArtifact
 from wordpipe.errors import ArtifactError, WordpipeError
+from wordpipe.search import LexicalIndex
+from wordpipe.search.settings import LexicalSettings
 from wordpipe.stages import QueryOptions, inspected_of, predictor_of
+from wordpipe.tokens import WordFertility
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")
 
@@ -218,3 +223,26 @@ def test_an_artifact_that_nobody_closes_is_closed_as_it_goes(built, collector_of
     assert open_files() != before
     del index
     assert open_files() == before
+
+
+def words_that_are_counted():
+    counter = WordFertility(Tokenizer(models.WordLevel({"sea": 0, "the": 1}, unk_token="the")))
+    counter.count(pa.array(["the sea and the moon"]))
+    return counter
+
+
+def words_that_are_cut():
+    index = LexicalIndex.build(["the tides", "the moons"], LexicalSettings())
+    index.search(["tides"], 1)
+    assert index.strangers("tidse") == {"tidse": ["tides"]}
+    return index
+
+
+@pytest.mark.parametrize("use", [words_that_are_counted, words_that_are_cut])
+def test_what_remembers_words_keeps_nobody_in_memory(collector_off, use):
+    used = use()
+    known = [weakref.ref(used)]
+    if isinstance(used, LexicalIndex):
+        known += [weakref.ref(used.analyser), weakref.ref(used._near_words)]
+    del used
+    assert [one() for one in known] == [None] * len(known)

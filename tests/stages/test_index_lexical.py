@@ -108,3 +108,59 @@ def test_recipes_of_equal_names_and_methods_are_too_few_to_judge(built, tmp_path
         assert (lexical["mode"], lexical["measured"]) == ("hybrid", None)
     for name in ("sentences", "index"):
         assert "not measured: too few to judge" in cli("doctor", tmp_path / name).out
+
+
+BEGINNINGS = (
+    "inspect", "connect", "adopt", "direct", "act", "collect", "protect", "select", "object", "invent", "predict", "elect",
+    "react", "project", "report", "support", "exist", "insist", "resist", "consist", "assist", "attend", "extend", "intend",
+)  # fmt: skip
+
+
+def of_endings(names):
+    """Records that differ in one word alone, by which its title looks for each."""
+    said = (
+        "In the days of old it was as {0} as that, and so we say that {0} is what it was for us to see with the others."
+    )
+    return [{"title": name, "text": said.format(name), "n": n} for n, name in enumerate(names)]
+
+
+@pytest.mark.parametrize(
+    ("at_most", "asked", "kept"), [(1000, "auto", True), (40, "auto", True), (1000, "english", False)]
+)
+def test_endings_are_kept_where_that_finds_more(at_most, asked, kept, built, tmp_path, monkeypatch, cli):
+    names = [word + ending for word in BEGINNINGS for ending in ("ed", "ing", "s")]
+    monkeypatch.setattr(index_lexical, "_ENDINGS_ROWS", at_most)
+    monkeypatch.setattr(index_lexical, "_LEAST_ROWS", 1)
+    wordpipe.ingest(of_endings(names), output=tmp_path / "corpus", valid=0)
+    wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit="document", threads=1)
+    said = cli("index", tmp_path / "sentences", "-o", tmp_path / "index", "--language", asked).err
+    with Artifact(tmp_path / "index") as artifact:
+        facts = artifact.manifest.facts
+    assert (facts["lexical"]["language"], facts["lexical"]["stems"]) == ("english", not kept)
+    assert f"language of the words: {facts['language']}" in said
+    with wordpipe.open(tmp_path / "index") as index:
+        found = [hit["title"] for hit in index.query("inspecting", 3, mode="lexical")]
+    if not kept:
+        assert facts["language"] == "english"
+        assert "endings" not in facts["lexical"]
+        assert sorted(found) == ["inspected", "inspecting", "inspects"]
+        return
+    assert found == ["inspecting"]
+    assert "endings are kept (nDCG@10 " in cli("show", tmp_path / "index").out
+    endings = facts["lexical"]["endings"]
+    assert (endings["kept"], endings["by"], endings["rows"]) == (True, "titles", min(at_most, len(names)))
+    assert endings["words"] > endings["stems"]
+    again = cli("index", tmp_path / "sentences", "-o", tmp_path / "index", "--update")  # takes it over
+    assert again.code == 0
+    with Artifact(tmp_path / "index") as artifact:
+        assert artifact.manifest.facts["lexical"]["endings"] == endings
+
+
+def test_endings_are_cut_off_where_no_difference_is_beyond_chance(built):
+    with Artifact(built / "index") as artifact:
+        lexical, language = (artifact.manifest.facts[name] for name in ("lexical", "language"))
+    endings = lexical["endings"]
+    assert lexical["stems"]
+    assert not endings["kept"]
+    assert endings["interval"][0] <= endings["words"] - endings["stems"] <= endings["interval"][1]
+    assert language.startswith("english (recognised), endings are cut off (nDCG@10 ")

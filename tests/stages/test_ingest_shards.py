@@ -21,6 +21,13 @@ def contents(cache, names):
     return figures, {file: (cache.path / file).read_bytes() for file in files}
 
 
+def shards_of(sources, settings, size, folder):
+    """The work of reading sources in parts of a size, and the cache of what is made."""
+    parts = tuple(map(tuple, source_parts(sources, size)))
+    cache = ResumeCache(folder / "cache", "recipe")
+    return ingest_shards.IngestShards(parts, Path.cwd(), settings, cache.path, cache.recipe), cache
+
+
 @pytest.mark.parametrize("documents", ["line", "block"])
 @pytest.mark.parametrize("first_line_title", [False, True])
 def test_rows_are_sifted_to_what_another_reading_gives(tmp_path, monkeypatch, documents, first_line_title):
@@ -32,14 +39,12 @@ def test_rows_are_sifted_to_what_another_reading_gives(tmp_path, monkeypatch, do
         documents=documents, valid=0.2, first_line_title=first_line_title and documents == "block"
     )
     sources = in_pieces(expand([str(tmp_path / name) for name in ("bees.txt", "more.txt")]), settings, 1500)
-    parts = tuple(map(tuple, source_parts(sources, 1500)))
-    cache = ResumeCache(tmp_path / "cache", "recipe")
-    work = ingest_shards.IngestShards(parts, Path.cwd(), settings, cache.path, cache.recipe)
-    names = {number: work.name_of(number) for number in range(len(parts))}
+    work, cache = shards_of(sources, settings, 1500, tmp_path)
+    names = {number: work.name_of(number) for number in range(len(work.parts))}
     for number in names:
         work.make(number, cache, lambda _: None)
     again = replace(work, known=ingest._known_before(cache, names))
-    assert len(again.known) == len(parts) - 1 > 3
+    assert len(again.known) == len(work.parts) - 1 > 3
     made_again = [again.name_of(number) for number in again.known]
 
     with monkeypatch.context() as patch:
@@ -76,11 +81,9 @@ def test_of_several_broken_lines_the_first_is_named_whichever_shard_fails_first(
     (tmp_path / "in.tsv").write_text("\n".join(["text\tn", *rows]))
     settings = IngestSettings()
     sources = in_pieces(expand([str(tmp_path / "in.tsv")]), settings, 500)
-    parts = tuple(map(tuple, source_parts(sources, 500)))
-    cache = ResumeCache(tmp_path / "cache", "recipe")
-    work = ingest_shards.IngestShards(parts, Path.cwd(), settings, cache.path, cache.recipe)
+    work, cache = shards_of(sources, settings, 500, tmp_path)
     with pytest.raises(InputError, match="line 392: more cells"):
-        work.make(len(parts) - 1, cache, lambda _: None)
+        work.make(len(work.parts) - 1, cache, lambda _: None)
     with pytest.raises(InputError, match="line 152: more cells"):
         ingest._raise_first(work, cache)
 
@@ -91,10 +94,8 @@ def test_texts_that_came_before_under_other_ids_are_counted_as_in_one_reading(tm
         rows = [{"id": f"{file}-{n}", "text": f"Text {draw.randrange(30)}."} for n in range(20)]
         (tmp_path / f"{file}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings, sources = IngestSettings(), expand([str(tmp_path)])
-    parts = tuple(map(tuple, source_parts(sources, 1)))
-    cache = ResumeCache(tmp_path / "cache", "recipe")
-    work = ingest_shards.IngestShards(parts, Path.cwd(), settings, cache.path, cache.recipe)
-    names = {number: work.name_of(number) for number in range(len(parts))}
+    work, cache = shards_of(sources, settings, 1, tmp_path)
+    names = {number: work.name_of(number) for number in range(len(work.parts))}
     for number in names:
         work.make(number, cache, lambda _: None)
     again = replace(work, known=ingest._known_before(cache, names))

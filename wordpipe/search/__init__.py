@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         MIN_QUERIES,
         PseudoQueries,
         draw_queries,
+        found_by_words,
         measure,
     )
     from wordpipe.search.query import VectorIndex

@@ -5,9 +5,8 @@ Shapes: N texts, V terms, P postings.
 
 import string
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
 
@@ -106,11 +105,16 @@ class NearWords:
 
     def __init__(self, analyser: Analyser, terms: Terms, starts_V: Rows) -> None:
         self._analyser, self._terms, self._starts = analyser, terms, starts_V
-        self._found: Callable[[str], tuple[str, ...]] = lru_cache(_NEAR)(self._near)
+        self._found: dict[str, tuple[str, ...]] = {}
 
     def of(self, word: str) -> list[str]:
         """The words of some text that one slip makes of this one, of each stem one, those of most texts first."""
-        return [*self._found(word)]
+        found = self._found.get(word)
+        if found is None:
+            if len(self._found) >= _NEAR:
+                self._found.clear()
+            found = self._found[word] = self._near(word)
+        return [*found]
 
     def _near(self, word: str) -> tuple[str, ...]:
         if not _LEAST_LETTERS <= len(word) <= _MOST_LETTERS:

@@ -163,6 +163,15 @@ def measure_modes(
     return {mode: _mean_ndcg(hits, wanted) for mode, hits in found.items()}
 
 
+def found_by_words(drawn: PseudoQueries, lexical: LexicalIndex) -> list[float]:
+    """The nDCG@10 of each of Q queries, by words alone, for the rows that it looks for."""
+    rests, n = [lexical.read_text(rest) for rest in drawn.rests], len(lexical)
+    wanted = [{n + number} for number in range(len(rests))] or drawn.others
+    cut = _CutRetriever(None, lexical, own=drawn.rows, rests=rests)
+    hits = cut.worded([lexical.read(text) for text in drawn.texts], 10)
+    return [_ndcg(found, some) for found, some in zip(hits, wanted, strict=True)]
+
+
 @dataclass(frozen=True)
 class _CutRetriever(Retriever):
     """Search in N rows and the rests of some: query q finds its rest, which is row N + q, and never its own row."""

@@ -208,10 +208,8 @@ class WordFertility:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
         self._cut = cut_words()
-        self._spans = SpanEncoder(self._token_counts, _CACHE_BYTES)
-        self._split = WordSplitter(lambda run: [], keep_case=True)  # a run without spaces has no words then
+        self._spans = SpanEncoder(_TokenCounts(tokenizer), _CACHE_BYTES)
 
     def count(self, texts: pa.Array) -> tuple[NDArray[np.int64], ...]:
         """int64 [rows] each: words, tokens of these words, words of several tokens, runs in scripts without spaces."""
@@ -226,7 +224,15 @@ class WordFertility:
         of_words = np.bincount(row, weights=tokens, minlength=len(texts)).astype(np.int64)
         return per_row(spaced), of_words, per_row(tokens > 1), per_row(~spaced)
 
-    def _token_counts(
+
+class _TokenCounts:
+    """Counts the tokens of words. It knows nothing of who asks: see `SpanEncoder`, which would keep it in memory."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._split = WordSplitter(lambda run: [], keep_case=True)  # a run without spaces has no words then
+
+    def __call__(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The number of tokens of each word, 0 for a run of a script without spaces: one number for each."""

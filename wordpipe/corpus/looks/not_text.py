@@ -41,11 +41,11 @@ _BLANK_END = b"\x1a\r\n"
 # what a file is that holds no plain text, and what to do: FILE is its name, STEM that without its ending
 _NOT_TEXT = {
     "PDF": "turn it into text first: pdftotext FILE STEM.txt",
-    "Word": "turn it into text first: pandoc -t plain FILE -o STEM.txt",
+    "Word": "turn it into text first: pandoc -f docx -t plain FILE -o STEM.txt",
     "old Office": "save it as plain text, a table as CSV: soffice --headless --convert-to txt:Text FILE",
-    "RTF": "turn it into text first: pandoc -t plain FILE -o STEM.txt",
-    "EPUB": "turn it into text first: pandoc -t plain FILE -o STEM.txt",
-    "OpenDocument": "turn it into text first: pandoc -t plain FILE -o STEM.txt",
+    "RTF": "turn it into text first: pandoc -f rtf -t plain FILE -o STEM.txt",
+    "EPUB": "turn it into text first: pandoc -f epub -t plain FILE -o STEM.txt",
+    "OpenDocument": "turn it into text first: pandoc -f odt -t plain FILE -o STEM.txt",
     "slides": "save them as PDF, and turn that into text: soffice --headless --convert-to pdf FILE; pdftotext STEM.pdf",
     "spreadsheet": "save it as CSV: soffice --headless --convert-to csv FILE",
     "notebook": "turn it into text first: jupyter nbconvert --to markdown FILE",
@@ -145,7 +145,13 @@ def way_to_read(kind: str, name: str) -> str:
     """
     stem = re.sub(r"(?<=[^/])\.[^./]{1,10}\Z", "", name)
     way = _NOT_TEXT[kind].replace("FILE", shlex.quote(name))
-    return re.sub(r"STEM(\.\w+)?", lambda found: shlex.quote(stem + (found[1] or "")), way)
+    return re.sub(r"STEM(\.\w+)?", lambda found: shlex.quote(_another(name, stem, found[1] or "")), way)
+
+
+def _another(name: str, stem: str, ending: str) -> str:
+    """What a command writes: never the file itself, which may be called .txt whatever it holds."""
+    written = stem + ending
+    return f"{stem}.converted{ending}" if name in (written, f"{written}.txt") else written
 
 
 def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = False) -> NotText | None:

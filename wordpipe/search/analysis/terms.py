@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from wordpipe.errors import ConfigError
@@ -110,11 +110,20 @@ class Analyser:
         self.rules = RULES[version]
         self._stop = stop_words(language) if self.rules or language == "english" else frozenset()
         self._stem = stemmer(language if stems else "none")
-        self.of_run: Callable[[str], tuple[Form, ...]] = lru_cache(_CACHED)(self._of_run)
+        self._known: dict[str, tuple[Form, ...]] = {}  # no cache around a method: it would know us, and we it, for ever
 
     def __call__(self, text: str) -> list[str]:
         """The terms of a text in order, each as often as it stands there."""
         return [form.term for run in self.runs(text) for form in self.of_run(run)]
+
+    def of_run(self, run: str) -> tuple[Form, ...]:
+        """The terms of one run, and where in it they come from."""
+        found = self._known.get(run)
+        if found is None:
+            if len(self._known) >= _CACHED:
+                self._known.clear()
+            found = self._known[run] = self._of_run(run)
+        return found
 
     def runs(self, text: str) -> list[str]:
         """The stretches of a text, as written, out of each of which come a few terms, or none."""

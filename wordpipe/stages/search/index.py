@@ -198,10 +198,17 @@ def _query_rates(by_vectors: float, lexical: dict[str, Any] | None) -> dict[str,
 
 def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
     """What language the words of an index are in, and whether it was recognised; `lexical` is what its facts have."""
-    language, stems = lexical.get("language", "none"), lexical.get("stems", True)
+    language, stems = str(lexical.get("language", "none")), lexical.get("stems", True)
     if language == "none":
-        return "none recognised, --language names one" if asked == "auto" else "none"
-    return f"{language}{' (recognised)' if asked == 'auto' else ''}{'' if stems else ', endings are kept'}"
+        return "none recognised, words stay as they are (--language names one)" if asked == "auto" else "none"
+    if asked != "auto":
+        return language
+    how = "endings are cut off" if stems else "endings are kept"
+    if (found := lexical.get("endings")) is None:
+        return f"{language} (recognised), {how}"
+    figures = f"nDCG@10 {found['stems']:.3f} without them, {found['words']:.3f} with them"
+    doubt = "" if found["kept"] or found["interval"][1] < 0 else ", no clear difference"
+    return f"{language} (recognised), {how} ({figures}{doubt})"
 
 
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from wordpipe.artifacts import (
     read_batches,
     row_count,
 )
+from wordpipe.metrics import paired_difference
 from wordpipe.runtime import Progress, Report
 from wordpipe.search import (
     ANALYSIS,
@@ -37,6 +38,7 @@ from wordpipe.search import (
     VectorStream,
     VectorTable,
     draw_queries,
+    found_by_words,
     measure,
 )
 from wordpipe.search.settings import LexicalSettings
@@ -55,8 +57,10 @@ _MEASURED = (
     "feedback",
     "measured",
     "alike",
+    "endings",
     "seconds_beside_vectors",
 )  # facts that an update takes over
+_LEAST_ROWS, _ENDINGS_ROWS, _ENDINGS_CHARS = 1_000, 20_000, 20_000_000  # in which endings are compared with stems
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
     "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
@@ -85,7 +89,7 @@ def bundle_lexical(
 
     Returns:
         What belongs into the index's facts as `lexical`: language, terms, agreement (of vectors and words), mode (which found
-        best) and how that was measured. Empty for words.
+        best) and how that was measured; endings, see `_endings`. Empty for words.
     """
     if source.kind != "sentences":
         return {}
@@ -95,9 +99,9 @@ def bundle_lexical(
         of_before = previous.fact("lexical", dict)
         facts = {name: of_before[name] for name in _MEASURED if name in of_before}
     else:
-        lexical, facts = LexicalIndex.build(_texts(source, report=job.run.report), settings), {}
+        lexical, facts = _built(source, settings, job.run.report)
     if "agreement" not in facts:  # nor does an index of before know it
-        facts = _measured(_Rows(source), lexical, bundled_encoder(source), timed=True, report=job.run.report)
+        facts |= _measured(_Rows(source), lexical, bundled_encoder(source), timed=True, report=job.run.report)
     for name, data in lexical.files():
         job.write(LEXICAL + name, data)
     about = {"language": lexical.settings.language, "stems": lexical.stems, "analysis": lexical.version}
@@ -121,6 +125,58 @@ def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalInde
     wanted = LexicalSettings(language=language, k1=settings.k1, b=settings.b)
     same_words = found.version == ANALYSIS and (found.stems or settings.language == "auto")
     return found if found.settings == wanted and same_words else None
+
+
+def _built(source: Artifact, settings: LexicalSettings, report: Report) -> tuple[LexicalIndex, dict[str, Any]]:
+    """The index of all rows, and what was measured of endings; where the language was recognised, they are kept if that pays.
+
+    People's questions are answered better by stems: on Cranfield, CISI, CACM and NPL by 2 to 8 points of nDCG@10. Queries made
+    of the texts show less of it (-1 to +2 points), so that only what is beyond chance counts against stems: in none of 23
+    comparisons, of these and of news in eight languages. Both indexes and all queries take 1 s of 1,400 abstracts.
+    """
+    lexical = LexicalIndex.build(_texts(source, report=report), settings)
+    if settings.language != "auto" or lexical.settings.language == "none":
+        return lexical, {}
+    endings, kept = _endings(source, lexical, report)
+    if endings is None or not endings["kept"]:
+        return lexical, {} if endings is None else {"endings": endings}
+    if len(kept) < len(lexical):
+        kept = LexicalIndex.build(_texts(source, report=report), lexical.settings, stems=False)
+    return kept, {"endings": endings}
+
+
+def _endings(source: Artifact, lexical: LexicalIndex, report: Report) -> tuple[dict[str, Any] | None, LexicalIndex]:
+    """Whether words with their endings find more than their stems, on the same queries; of many rows, a sample is asked.
+
+    Returns:
+        kept, whether they find more beyond chance; by, queries (as in `measured_by`); rows; nDCG@10 with endings (`words`) and
+        without (`stems`); interval, of 95 %, of words above stems. None where there are too few queries. And the index of
+        these rows with endings.
+    """
+    rows, chosen_N = _Rows(source), None
+    if (at_most := _compared_rows(source)) < len(lexical):
+        chosen_N = _spread(rows.documents, at_most)
+        rows = _Rows(source, rows.documents, np.flatnonzero(chosen_N))
+        lexical = LexicalIndex.build(_texts(source, chosen_N, report=report), lexical.settings)
+    drawn, _ = _pseudo_queries(rows)
+    if drawn is None:
+        return None, lexical
+    kept = LexicalIndex.build(_texts(source, chosen_N, report=report), lexical.settings, stems=False)
+    words_Q, stems_Q = (np.array(found_by_words(drawn, one)) for one in (kept, lexical))
+    apart = paired_difference(words_Q, stems_Q)
+    assert apart is not None
+    least, most = (round(float(value), 4) for value in apart.interval)
+    return {
+        "kept": least > 0, "by": drawn.how, "queries": len(drawn.texts), "rows": len(kept),
+        "words": round(float(words_Q.mean()), 4), "stems": round(float(stems_Q.mean()), 4), "interval": [least, most],
+    }, kept  # fmt: skip
+
+
+def _compared_rows(source: Artifact) -> int:
+    """How many rows are enough to compare endings on: fewer where texts are long, by the first of them."""
+    first = next(iter(read_batches(source, source.kind, ["text"])), None)
+    chars = 0 if first is None else sum(map(len, first.column("text").to_pylist())) // max(len(first), 1)
+    return max(_LEAST_ROWS, min(_ENDINGS_ROWS, _ENDINGS_CHARS // max(chars, 1)))
 
 
 def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report) -> Iterator[str]:

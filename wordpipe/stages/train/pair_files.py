@@ -9,7 +9,7 @@ prefix, and `--prefix` with the text of the field says to `generate` what the fi
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
 
@@ -53,9 +53,9 @@ class Prefixes:
     """
 
     def __init__(self, tokenizer: Tokenizer, prefix: str, corpus: Artifact | None = None, field: str = "") -> None:
-        self._tokenizer, self._prefix, self._corpus, self.field = tokenizer, prefix, corpus, field
+        self._prefix, self._corpus, self.field = prefix, corpus, field
         self._column = "" if corpus is None else _text_column(corpus, field)
-        self._ids = lru_cache(maxsize=_REMEMBERED)(self._encoded)
+        self._ids = _remembered_ids(tokenizer)
         self.texts, self.missing, self.uncounted = Counter[str](), 0, 0
 
     def beside(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Sequence[Ids]]]:
@@ -87,9 +87,6 @@ class Prefixes:
             self.uncounted += 1
         return self._ids(text)
 
-    def _encoded(self, text: str) -> Ids:
-        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
-
     def note(self, job: Job) -> None:
         """Say and record what the field said.
 
@@ -115,6 +112,16 @@ class Prefixes:
             job.counts["pairs_without_prefix"] = self.missing
             which = "1 pair has" if self.missing == 1 else f"{self.missing:,} pairs have"
             job.warn(f"{which} nothing in the field {self.field!r}: no prefix stands before the source")
+
+
+def _remembered_ids(tokenizer: Tokenizer) -> Callable[[str], Ids]:
+    """A text to its ids; it knows its tokenizer alone, two that know each other stay in memory until the collector comes."""
+
+    @lru_cache(maxsize=_REMEMBERED)
+    def ids(text: str) -> Ids:
+        return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    return ids
 
 
 def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
