@@ -19,6 +19,7 @@ from wordpipe.artifacts import (
     digest_of,
     hash_bytes,
     is_artifact,
+    is_broken_artifact,
     is_plain_path,
     library_versions,
     recipe_of,
@@ -198,6 +199,20 @@ def _with_its_hash(body):
 def test_whose_manifest_it_is(data, ours, tmp_path):
     (tmp_path / "manifest.json").write_bytes(data)
     assert is_artifact(tmp_path) == ours
+
+
+@pytest.mark.parametrize("names", [["corpus-00000.parquet"], ["model.safetensors", "steps.parquet", "tokenizer.json"]])
+@pytest.mark.parametrize(
+    ("data", "ours"), [(b"", True), (b"\xff", True), (b"[" * 5000, True), (b"{}", False), (b'{"name": "x"}', False)]
+)
+def test_beside_files_of_ours_a_manifest_that_is_no_json_is_a_damaged_one(data, ours, names, tmp_path):
+    """Or a model's folder would be read as one of transformers, without a word."""
+    (tmp_path / "manifest.json").write_bytes(data)
+    for name in names:
+        assert not is_artifact(tmp_path)
+        (tmp_path / name).touch()
+    assert is_artifact(tmp_path) == ours
+    assert is_broken_artifact(tmp_path) != ours
 
 
 def test_a_newer_format_says_what_to_do():

@@ -113,6 +113,8 @@ def _of_the_manifest(stage: str, how: str) -> Act:
             os.truncate(path, path.stat().st_size // 2)
         elif how == "deep":
             path.write_text("[" * 20_000)
+        elif how == "empty":
+            path.write_bytes(b"")
         elif how == "newer":
             path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
         elif how == "extra":
@@ -210,7 +212,7 @@ def cases(world: World) -> list[Case]:
             table.append(Case(f"artifacts/flip/{stage}/{turn}", at, ("27", "P5"), fast=(stage, turn) == ("embed", 1)))
         table += [
             Case(f"artifacts/manifest/{how}/{stage}", _of_the_manifest(stage, how), ("26", "27", "29", "P5"))
-            for how in ("flipped", "cut", "deep", "newer", "extra")
+            for how in ("flipped", "cut", "empty", "deep", "newer", "extra")
         ]
         table.append(
             Case(

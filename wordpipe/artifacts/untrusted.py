@@ -244,20 +244,37 @@ def read_regular_file(path: Path, limit: int, *, what: str = "a file") -> bytes:
 
 
 def holds_artifact(folder: Path) -> bool:
-    """Whether a folder of this machine has a manifest of ours, whole or damaged, that this user may read."""
+    """Whether a folder of this machine has a manifest of ours, whole or damaged, that this user may read.
+
+    Beside files that are called as ours a manifest that is no JSON is a damaged one: without it a model's folder would be read
+    as one of transformers.
+    """
     try:
-        return is_ours(read_regular_file(folder / MANIFEST, MAX_MANIFEST))
+        data = read_regular_file(folder / MANIFEST, MAX_MANIFEST)
     except (InputError, StorageError, OSError):
         return False
+    return is_ours(data) or (_has_our_files(folder) and not _is_json(data))
 
 
 def is_broken_artifact(folder: Path) -> bool:
     """Whether a folder has tables, or the files of a model, that are called as ours are, and no manifest of ours."""
+    return _has_our_files(folder) and not holds_artifact(folder)
+
+
+def _has_our_files(folder: Path) -> bool:
     try:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError:
         return False
-    return (any(map(_OUR_TABLE.fullmatch, names)) or {*names} >= _OUR_MODEL) and not holds_artifact(folder)
+    return any(map(_OUR_TABLE.fullmatch, names)) or {*names} >= _OUR_MODEL
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        parse_json(data, MANIFEST)
+    except ArtifactError:
+        return False
+    return True
 
 
 def is_ours(manifest: bytes) -> bool:
