@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -471,8 +472,28 @@ def test_a_stop_signal_leaves_no_process(nursery, tmp_path, number):
     child = nursery.start("tests.support.shard_work:run_on_ray", str(tmp_path), "5")
     child.wait_until(lambda: len([*tmp_path.glob("begun-*")]) == 2)
     pids = [int(one) for one in (tmp_path / "prepared").read_text().split()]
+    assert len(_sessions_of(child.pid)) == 1
     child.signal(number)
     child.wait()
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+    assert _sessions_of(child.pid) == []
+
+
+@pytest.mark.slow
+def test_the_next_ray_removes_what_a_killed_one_left(nursery, tmp_path):
+    child = nursery.start("tests.support.shard_work:run_on_ray", str(tmp_path), "5")
+    child.wait_until(lambda: len([*tmp_path.glob("begun-*")]) == 2)
+    child.signal(signal.SIGKILL)
+    child.wait()
+    assert len(_sessions_of(child.pid)) == 1
+    (tmp_path / "next").mkdir()
+    following = nursery.start("tests.support.shard_work:run_on_ray", str(tmp_path / "next"), "0")
+    assert following.wait() == 0
+    assert (_sessions_of(child.pid), _sessions_of(following.pid)) == ([], [])
+
+
+def _sessions_of(pid: int) -> list[Path]:
+    """Folders of Ray that this process has started."""
+    return [*Path("/tmp/ray").glob(f"session_2*_{pid}")]

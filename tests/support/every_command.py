@@ -128,13 +128,13 @@ def make_inputs(built: Path, made: Path) -> None:
 
 
 def _stopping() -> Report:
-    """Ctrl-C, once, after two steps."""
+    """A stop signal, once, after two steps; not Ctrl-C, which is ignored in what shells run in the background."""
     pressed: list[bool] = []
 
     def report(progress: Progress) -> None:
         if progress.phase == "training" and progress.done >= 2 and not pressed:
             pressed.append(True)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     return report
 
