@@ -48,14 +48,19 @@ class Progress:
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 
 _ADDRESS_SPACE = {
-    "init": 0, "help": 0, "status": 0, "run": 0, "query": 560, "query index": 1_200, "transformer": 950, "torch": 1_420,
-    "import": 420, "index": 1_050, "map": 450, "ingest": 450, "cluster": 900, "embed": 850, "tokenize": 900,
-    "train word2vec": 860,
-    "train mlm": 1_180, "train clm": 1_180, "train electra": 1_180, "train permutation": 1_180, "train contrastive": 1_300,
-    "fill": 1_100, "generate": 1_100, "evaluate model": 1_100,
+    "init": 0, "help": 0, "status": 0, "run": 0, "copy": 0, "plan": 0,
+    "query": 560, "query index": 1_000, "transformer": 950, "torch": 1_420,
+    "show": 460, "verify": 460, "export": 480, "ingest": 470, "import": 750, "map": 990, "diff": 530, "duplicates": 630,
+    "index": 1_060, "cluster": 960, "embed": 850, "tokenize": 920, "train word2vec": 920, "plot": 910, "report": 910,
+    "doctor": 1_000, "fill": 880, "generate": 940, "predict": 1_240, "attention": 1_190,
+    "train mlm": 1_180, "train clm": 1_180, "train electra": 1_180, "train permutation": 1_180, "train denoising": 1_180,
+    "train seq2seq": 1_180, "train contrastive": 1_590, "train classifier": 1_400, "train tagger": 1_400,
+    "train reader": 1_400,
+    "evaluate tokenizer": 990, "evaluate words": 480, "evaluate sts": 640, "evaluate retrieval": 830,
+    "evaluate model": 1_450, "evaluate seq2seq": 1_300, "evaluate predictions": 1_620,
 }  # fmt: skip
-"""Command, or part of one → MB of address space below which the smallest work failed on two cores; libraries that found less
-ended the process (OpenBLAS, OpenMP), crashed (FAISS) or left a module half imported."""
+"""Command, or part of one → MB of address space that the smallest work was seen to take on two cores; libraries that found
+less ended the process (OpenBLAS, OpenMP), crashed (FAISS) or left a module half imported."""
 _LEAST_SPACE = 400  # NumPy and Arrow
 _SPACE_OF_A_CORE = 30
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.every_command import RUNS, arguments_of, make_inputs
 from wordpipe import runtime
 from wordpipe.errors import BudgetError
 from wordpipe.runtime import cpu_count, is_out_of_memory, need_address_space
@@ -26,10 +27,11 @@ COMMANDS = {
 }
 
 
-def _limited(folder, name, megabytes):
-    """A command under so many MB of address space."""
+def _limited(folder, line, megabytes):
+    """A command, one of those above by its name, under so many MB of address space."""
     return subprocess.run(
-        [sys.executable, "-m", "wordpipe", *map(str, COMMANDS[name])], cwd=folder, capture_output=True, text=True,
+        [sys.executable, "-m", "wordpipe", *map(str, COMMANDS[line] if isinstance(line, str) else line)],
+        cwd=folder, capture_output=True, text=True,
         timeout=300, check=False, env={"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder), "PATH": "/usr/bin:/bin"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2),
     )  # fmt: skip
@@ -46,6 +48,26 @@ def test_what_is_said_to_be_enough_is(tmp_path, name):
     """The figures are those of the libraries that are installed: at what is asked for, the smallest work is done."""
     needed = max(runtime._ADDRESS_SPACE[part] for part in NEEDED[name])
     done = _limited(tmp_path, name, needed + runtime._SPACE_OF_A_CORE * max(0, cpu_count() - 2))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def made(built, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    make_inputs(built, folder)
+    return folder
+
+
+PARTS = {"query": ("query index",), "evaluate search": ("query index",), "embed": ("torch",)}  # of these runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*RUNS} - {"run", "serve"}))  # which are their parts; which goes on (see below)
+def test_what_is_said_to_be_enough_is_for_every_command(built, made, tmp_path, name):
+    parts = (name, *PARTS.get(name, ()))
+    needed = max(runtime._ADDRESS_SPACE.get(part, runtime._LEAST_SPACE) for part in parts)
+    arguments = arguments_of(RUNS[name], {"built": built, "made": made, "out": tmp_path / "out"})
+    done = _limited(tmp_path, [*name.split(), *arguments], needed + runtime._SPACE_OF_A_CORE * max(0, cpu_count() - 2))
     assert done.returncode == 0, done.stderr
 
 
@@ -79,7 +101,7 @@ def test_too_little_is_exit_6_or_enough(tmp_path, name, megabytes):
 
 def test_the_limit_and_what_is_needed_are_said(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (300 << 20, resource.RLIM_INFINITY))
-    need = 860 + 30 * max(0, cpu_count() - 2)
+    need = 920 + 30 * max(0, cpu_count() - 2)
     with pytest.raises(BudgetError, match=f"ulimit -v: .*got 300 MB; expected at least {need:,} MB"):
         need_address_space("train word2vec")
     need_address_space("init")

@@ -104,7 +104,7 @@ def test_an_error_in_a_worker_is_the_users_and_ends_the_others_soon(tmp_path):
     assert (error.what, error.where, error.got, error.hint) == ("no text", "a.txt, line 7", "nothing", "write some")
     assert time.monotonic() - begun < 10
     assert len([*tmp_path.glob("begun-*")]) < 10
-    assert not running([int(pid) for pid in (tmp_path / "prepared").read_text().split()])
+    assert not running(tmp_path / "prepared")
 
 
 def test_a_disk_that_fails_in_a_worker_is_the_disk_of_all(tmp_path):
@@ -121,16 +121,20 @@ def test_workers_end_with_the_process_that_was_started(tmp_path, nursery, number
     prepared = tmp_path / "prepared"
     started.wait_until(lambda: prepared.exists() and len(prepared.read_text().split()) == 2)
     assert started.signal(number) != 0
-    end, pids = time.monotonic() + 60, [int(pid) for pid in prepared.read_text().split()]
-    while running(pids):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_for_the_end_of(prepared)
     assert len([*tmp_path.glob("*.txt")]) < 10
 
 
-def running(pids):
-    """Those of these processes that still are there."""
-    return [pid for pid in pids if os.path.exists(f"/proc/{pid}/fd/0")]  # noqa: PTH110 - a zombie has no files
+def running(prepared):
+    """Those of the processes that wrote their numbers into a file that still are there; a zombie has no files."""
+    return [pid for pid in prepared.read_text().split() if Path(f"/proc/{pid}/fd/0").exists()]
+
+
+def wait_for_the_end_of(prepared):
+    end = time.monotonic() + 60
+    while running(prepared):
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_what_no_machine_has_the_memory_for_is_refused(ray_here, tmp_path):
@@ -470,21 +474,18 @@ def test_nothing_is_printed_of_what_dies(nursery, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_signal_leaves_no_process(nursery, tmp_path, number):
     child = nursery.start("tests.support.shard_work:run_on_ray", str(tmp_path), "5")
-    child.wait_until(lambda: len([*tmp_path.glob("begun-*")]) == 2)
-    pids = [int(one) for one in (tmp_path / "prepared").read_text().split()]
+    child.wait_until(lambda: len([*tmp_path.glob("begun-*")]) == 2, 200)
     assert len(_sessions_of(child.pid)) == 1
     child.signal(number)
     child.wait()
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+    wait_for_the_end_of(tmp_path / "prepared")
     assert _sessions_of(child.pid) == []
 
 
 @pytest.mark.slow
 def test_the_next_ray_removes_what_a_killed_one_left(nursery, tmp_path):
     child = nursery.start("tests.support.shard_work:run_on_ray", str(tmp_path), "5")
-    child.wait_until(lambda: len([*tmp_path.glob("begun-*")]) == 2)
+    child.wait_until(lambda: len([*tmp_path.glob("begun-*")]) == 2, 200)
     child.signal(signal.SIGKILL)
     child.wait()
     assert len(_sessions_of(child.pid)) == 1

@@ -26,5 +26,5 @@ def all_cases(world: "World") -> list["Case"]:
 
 GROUPS = (
     "crash", "finish", "storage", "limits", "signals", "streams", "texts", "search", "artifacts", "forged", "native",
-    "security", "determinism", "memory", "serving",
+    "security", "determinism", "memory", "serving", "isolation", "buckets",
 )  # fmt: skip

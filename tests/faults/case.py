@@ -17,7 +17,7 @@ class Case:
         name: `group/…`, unique.
         act: prepares the room, makes the fault and checks; raises Broken or Skipped. For one try.
         sweep: instead of `act`: yields place and act of each try of a sweep; the first act that returns False ends it.
-        covers: which of the forty cases (7), classes (C13) and promises (P6) it belongs to.
+        covers: which of the forty cases (7), classes (C13), kinds (K1) and promises (P6) it belongs to.
         fast: part of the default tests.
         prepared: the fault is an input or a condition that is there before the command starts; any other one must be seen
             to happen (`room.fired`).
@@ -36,6 +36,15 @@ class Case:
     def group(self) -> str:
         """The file of the suite that it stands in."""
         return self.name.split("/")[0]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A kind of fault: what it is, the tests that check it beside the cases of this suite, and what is not checked."""
+
+    what: str
+    tests: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The forty faults, the 23 classes that once broke, the ten promises, and where each is checked.
+"""The forty faults, the 23 classes that once broke, the ten promises, the kinds of `kinds.py`, and where each is checked.
 
 What the tests of the project check already is named here and run, not written a second time: `make faults` runs those
 tests too and counts them in the group `tests`.
@@ -9,22 +9,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from tests.faults.case import Case, Result
+from tests.faults.case import Case, Fault, Result
+from tests.faults.kinds import KINDS
 from tests.faults.world import ROOT
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One of the forty: what it is, the tests that check it beside the cases of this suite, and what is not checked."""
-
-    what: str
-    tests: tuple[str, ...] = ()
-    note: str = ""
-
 
 FORTY = {
     1: Fault(
@@ -292,6 +282,9 @@ def listing(cases: list[Case]) -> str:
         lines.append(f"{number:3} {fault.what}" + (f" ({fault.note})" if fault.note else ""))
         lines += [f"      {place}" for place in _places(cases, str(number))]
         lines += [f"      tests/{test}" for test in fault.tests]
+    for kind, fault in KINDS.items():
+        lines += ["", f"{kind}: {fault.what}", *(f"      {place}" for place in _places(cases, kind))]
+        lines += [f"      tests/{test}" for test in fault.tests]
     for title, letter, table in (("The classes that once broke:", "C", CLASSES), ("The ten promises:", "P", PROMISES)):
         lines += ["", title]
         for number, what in table.items():
@@ -312,7 +305,7 @@ def _places(cases: Iterable[Case], number: str) -> list[str]:
 
 def existing_results(only: list[str]) -> list[Result]:
     """Run the tests that the table names; what came of each."""
-    names = sorted({test for fault in FORTY.values() for test in fault.tests})
+    names = sorted({test for fault in (*FORTY.values(), *KINDS.values()) for test in fault.tests})
     if only:
         wanted = [name.removeprefix("tests/") for name in only if name.startswith("tests")]
         names = [name for name in names if any(name.startswith(start.removeprefix("tests")) for start in wanted)]

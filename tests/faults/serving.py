@@ -119,7 +119,7 @@ def _cannot_start(name: str, codes: set[int], prepare: Callable[[Room], list[obj
         done = room.program("serve", *prepare(room), shell=shell, seconds=60)
         room.said(done, codes)
 
-    return Case(f"serving/cannot-start/{name}", act, ("P6",), prepared=True)
+    return Case(f"serving/cannot-start/{name}", act, ("K19",), prepared=True)
 
 
 def _damaged(room: Room) -> list[object]:
@@ -148,14 +148,16 @@ def cases(world: World) -> list[Case]:
     }
     index = world.folder / "index"
     table = [
-        Case("serving/unreadable", _refused(unreadable), ("P6",), fast=True, prepared=True),
-        Case("serving/no-vector", _refused(no_vector), ("P6",), prepared=True),
+        Case("serving/unreadable", _refused(unreadable), ("K15",), fast=True, prepared=True),
+        Case("serving/no-vector", _refused(no_vector), ("K15",), prepared=True),
         _cannot_start("damaged", {4}, _damaged),
         _cannot_start("token", {2}, _token),
         _cannot_start("host", {2}, lambda _: [index, "--host", "a" * 300, "--token-file", "none"]),
         _cannot_start("descriptors", {5}, lambda _: [index, "--port", "0"], shell="ulimit -n 40"),
     ]
     if Path("/proc/self/fd").is_dir():
-        table += [Case(f"serving/swaps/{stage}", _swaps(stage)) for stage in ("index", "word2vec", "static")]
-        table.append(Case("serving/descriptors", _no_descriptors))
+        table += [
+            Case(f"serving/swaps/{stage}", _swaps(stage), ("K18", "P8")) for stage in ("index", "word2vec", "static")
+        ]
+        table.append(Case("serving/descriptors", _no_descriptors, ("12", "K19")))
     return table

@@ -116,6 +116,43 @@ def _other_encoding(encoding: str, form: str) -> Act:
     return act
 
 
+_LOCALES: dict[str, dict[str, str]] = {
+    "c": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "posix": {"LC_ALL": "POSIX"},
+    "none-such": {"LC_ALL": "xx_YY.none"},
+    "utf-16": {"PYTHONIOENCODING": "utf-16"},
+    "ebcdic": {"PYTHONIOENCODING": "cp037"},
+    "strict": {"PYTHONIOENCODING": "ascii:strict"},
+}
+_ODD = b"n\xc3\xb6-\xff\xfe.txt".decode("utf-8", "surrogateescape")  # a name that is no UTF-8
+
+
+def _other_locale(more: dict[str, str]) -> Act:
+    """Names, questions and lines that are no UTF-8, where no locale or another one says what a character is."""
+
+    def act(room: Room) -> None:
+        (room.work / _ODD).write_text("The sea is salt.\n\nBees find their way.\n")
+        room.said(room.program("ingest", _ODD, "-o", "out", **more), {0})
+        room.verified()
+        room.said(room.program("ingest", f"none-{_ODD}", "-o", "c", **more), {3}, silent=True)
+        index = room.world.folder / "index"
+        room.said(room.program("query", index, "caf\udce9 海", "-k", "1", **more), {0, 2, 3}, silent=True)
+        done = room.program("query", index, "--json", "-k", "1", stdin=b"caf\xe9\n\xff\xfe\nbees\n", **more)
+        room.said(done, {0, 2, 3}, silent=True)
+
+    return act
+
+
+def _full_json(*arguments: str) -> Act:
+    """Answers as JSON on a full disk are no success."""
+
+    def act(room: Room) -> None:
+        done = room.program(*(part.format(world=room.world.folder) for part in arguments), "--json", shell=">/dev/full")
+        room.said(done, {5})
+
+    return act
+
+
 def _mark(how: str) -> Act:
     """A byte order mark is no part of the first query."""
 
@@ -205,5 +242,18 @@ def cases(world: World) -> list[Case]:
         Case(f"streams/encoding-{one}/{form}", _other_encoding(one, form), ("33",), prepared=True)
         for one in ("latin-1", "cp1252", "shift_jis", "ascii")
         for form in ("tsv", "plain", "json")
+    ]
+    table += [
+        Case(f"streams/locale/{name}", _other_locale(more), ("33", "K21"), fast=name == "c", prepared=True)
+        for name, more in _LOCALES.items()
+    ]
+    full = {
+        "query": ("query", "{world}/index", "bees"), "show": ("show", "{world}/index"), "verify": ("verify", "{world}/index"),
+        "diff": ("diff", "{world}/word2vec", "{world}/word2vec"), "plan": ("plan", "1m", "{world}/text.txt"),
+        "doctor": ("doctor", "{world}/word2vec"), "ingest": ("ingest", "{world}/text.txt", "-o", "out"),
+    }  # fmt: skip
+    table += [
+        Case(f"streams/full-json/{name}", _full_json(*line), ("6", "15", "K21"), prepared=True)
+        for name, line in full.items()
     ]
     return table

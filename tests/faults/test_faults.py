@@ -15,6 +15,7 @@ from tests.faults.__main__ import _try
 from tests.faults.case import Case
 from tests.faults.forge import forge
 from tests.faults.forty import CLASSES, FORTY, PROMISES, listing
+from tests.faults.kinds import KINDS
 from tests.faults.room import Broken, Done, Room
 from tests.faults.world import BEFORE, ROOT, World
 from wordpipe import verify
@@ -61,14 +62,13 @@ def test_every_fault_class_and_promise_is_checked_somewhere(cases):
     assert [number for number in CLASSES if f"C{number}" not in covered] == []
     assert [number for number in PROMISES if f"P{number}" not in covered] == []
     assert list(FORTY) == list(range(1, 41))
-    known = (
-        {str(number) for number in FORTY} | {f"C{number}" for number in CLASSES} | {f"P{number}" for number in PROMISES}
-    )
+    known = {*map(str, FORTY), *KINDS, *(f"C{number}" for number in CLASSES), *(f"P{number}" for number in PROMISES)}
+    assert [kind for kind, fault in KINDS.items() if kind not in covered and not fault.tests] == []
     assert covered <= known
 
 
 def test_the_tests_that_are_named_are_there():
-    for fault in FORTY.values():
+    for fault in (*FORTY.values(), *KINDS.values()):
         for test in fault.tests:
             path, name = test.split("::")
             assert f"def {name}(" in (ROOT / "tests" / path).read_text(), test

@@ -240,6 +240,15 @@ def test_settings_that_no_request_can_hold_are_refused_by_name(bucket, monkeypat
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("name", ["AWS_SKIP_SIGNATURE", "AWS_CONDITIONAL_PUT", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST"])
+def test_a_setting_that_the_library_alone_knows_is_named(bucket, monkeypatch, name):
+    monkeypatch.setenv(name, f"no such value, {SECRET}")
+    with pytest.raises(ConfigError, match="the store cannot be opened") as caught:
+        open_bucket(bucket)
+    assert name in str(caught.value.hint)
+    silent(all_said(caught.value))
+
+
 @pytest.mark.parametrize(
     "endpoint", ["http://127.0.0.1:65535/", "https://s3.eu-west-1.example.org/a/b", "http://[::1]:9000", "http://a_b"]
 )

@@ -59,10 +59,11 @@ class NumberShards:
 
 
 def run_on_ray(folder: str, seconds: str, deaths: str = "0") -> None:
-    """Ten shards of so many seconds each on a Ray of its own, for a process that is stopped."""
+    """Ten shards of so many seconds each on a Ray of its own, for a process that answers stop signals as commands do."""
     from wordpipe.engines import EngineOptions, ShardProgress, open_engine
-    from wordpipe.runtime import quiet
+    from wordpipe.runtime import quiet, raise_on_stop_signals
 
+    raise_on_stop_signals()
     work = NumberShards(Path(folder), seconds=float(seconds), deaths=int(deaths))
     with open_engine(EngineOptions("ray", workers=2), quiet) as engine:
         engine.make(work, range(10), ShardProgress(work, quiet, 0, 55))

@@ -352,7 +352,8 @@ def open_bucket(name: str) -> Bucket:
     except BaseException as error:
         if not _is_the_librarys(error):
             raise
-        hint = f"check {', '.join(_SETTINGS)}"  # and not what it says, which may hold what it was given
+        others = sorted(one for one in os.environ if one.startswith("AWS_") and one not in _SETTINGS)[:9]
+        hint = f"check {', '.join([*_SETTINGS, *others])}"  # and not what it says, which may hold what it was given
         raise ConfigError(
             "the store cannot be opened", where=f"s3://{name}", got=type(error).__name__, hint=hint
         ) from None
