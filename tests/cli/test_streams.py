@@ -127,14 +127,27 @@ def test_whatever_writes_to_stderr(how):
 
 
 @pytest.mark.parametrize(
-    "encoding", ["latin-1", "cp1252", "iso-8859-15", "cp850", "shift_jis", "ascii", "utf-8", "utf-16"]
+    "encoding",
+    [
+        "latin-1",
+        "cp1252",
+        "iso-8859-15",
+        "cp850",
+        "shift_jis",
+        "ascii",
+        "utf-8",
+        "utf-16",
+        "idna",
+        "undefined",
+        "ascii:strict",
+    ],
 )
 def test_characters_that_stdout_does_not_have_are_escapes_of_json(encoding):
     code = f"{CODE}import json; text = json.dumps([{REST!r}], ensure_ascii=False); print(text); print(text, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, check=True
     )
-    used = "utf-8" if encoding == "ascii" else encoding
+    used = "utf-8" if encoding in ("ascii", "idna", "undefined", "ascii:strict") else encoding
     for written in (done.stdout, done.stderr):
         assert json.loads(written.decode(used)) == [REST]
     if used == "utf-8":

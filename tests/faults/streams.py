@@ -123,6 +123,7 @@ _LOCALES: dict[str, dict[str, str]] = {
     "utf-16": {"PYTHONIOENCODING": "utf-16"},
     "ebcdic": {"PYTHONIOENCODING": "cp037"},
     "strict": {"PYTHONIOENCODING": "ascii:strict"},
+    "of-hosts": {"PYTHONIOENCODING": "idna"},
 }
 _ODD = b"n\xc3\xb6-\xff\xfe.txt".decode("utf-8", "surrogateescape")  # a name that is no UTF-8
 

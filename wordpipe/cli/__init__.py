@@ -85,6 +85,11 @@ def _never_fail_to_write() -> None:
 
 
 def _encoding(stream: io.TextIOWrapper) -> str:
+    """That of a stream, where it is one for texts of any kind (IDNA, for one, is for names of hosts), else UTF-8."""
+    try:
+        ("\u00e9" * 99 + "\n").encode(stream.encoding, "wordpipe")
+    except UnicodeError:
+        return "utf-8"
     return "utf-8" if codecs.lookup(stream.encoding).name == "ascii" else stream.encoding
 
 
