@@ -22,7 +22,7 @@ _UNCOUNTED = 2  # pieces of work before the pace is measured; 1 where that took 
 _MEASURED, _MEASURED_SHARE = 3, 0.02  # pieces that are timed at least, unless they take a twentieth of the time
 _LOOKS = 20  # at the pace, over the whole time
 _MEMORY = 0.2  # share of the time after which a pace counts a third
-_MARGIN = 0.01  # of the time, which the plan leaves
+_MARGIN, _END = 0.01, 0.4  # of the time, and seconds at least, that the plan leaves: a manifest, the end of a process
 _SHORTER, _LONGER = 0.85, 1.3  # shares of the planned rest of the work; what lies between changes nothing
 _LATE = 0.7  # share of the work after which no more is added: the learning rate would rise again
 _NEWS = 0.05  # share of the work by which a plan differs from the one before, if people are told of it
@@ -185,7 +185,7 @@ class TimeLimit:
         self._took, self._made = self._took * kept + took, self._made * kept + max(done - self._done, 1e-9)
         self._pace = self._took / self._made
         self._mark, self._done, self._apart, self._looked = clock, done, 0.0, clock
-        left = self.seconds * (1 - _MARGIN) - closing - self.spent
+        left = self.seconds - max(_MARGIN * self.seconds, _END) - closing - self.spent
         fits = max(0.0, left / self._pace)
         if not self.planned:
             return self._first_plan(done, fits, closing)

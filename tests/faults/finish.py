@@ -14,6 +14,7 @@ from tests.faults.world import World
 
 _KILLED = -signal.SIGKILL
 _TRAININGS = ("mlm", "word2vec", "static")  # one of each kind of checkpoint
+_OTHERS = ("classifier", "tagger", "seq2seq")  # of these the point between the old artifact and the new one
 _WITHIN = ("--steps", "500", "--minutes", "10")
 _POINTS = ("publish.started", "publish.file_synced", "publish.before_exchange", "publish.after_exchange")
 
@@ -154,8 +155,8 @@ def cases(world: World) -> list[Case]:
     """The table of this file."""
     table = [
         Case(f"finish/killed/{stage}/{point.partition('.')[2]}", _killed(stage, point), ("2", "P1", "P2"), killed=True)
-        for stage in _TRAININGS
-        for point in _POINTS
+        for stage in (*_TRAININGS, *_OTHERS)
+        for point in (_POINTS if stage in _TRAININGS else ("publish.before_exchange",))
     ]
     table += [
         Case(

@@ -5,13 +5,12 @@ import os
 import re
 import shutil
 import signal
-import time
 
 import pytest
 
 import wordpipe
 from wordpipe import pace
-from wordpipe.artifacts import Artifact, manifest_at, stopped_runs
+from wordpipe.artifacts import Artifact, Checkpoints, manifest_at, stopped_runs
 from wordpipe.errors import ArtifactError, LockedError
 from wordpipe.runtime import Stopped, quiet
 
@@ -188,6 +187,9 @@ CASES = {
         {"encoder": "transformer", "init": "model", "steps": 9, "batch_size": 8, "threads": 1, "device": "cpu"},
     ),
     "classifier": (wordpipe.train_classifier, "labelled", {"init": "words", "epochs": 30, "batch_size": 8, "seeds": 2}),
+    "tagger": (wordpipe.train_tagger, "labelled", {"init": "words", "epochs": 30, "batch_size": 8, "seeds": 2}),
+    "reader": (wordpipe.train_reader, "asked", {"init": "model", "epochs": 9, "batch_size": 8, "device": "cpu"}),
+    "seq2seq": (wordpipe.train_seq2seq, "pair-tokens", TINY | {"steps": 9, "device": "cpu"}),
     "head": (wordpipe.train_classifier, "labelled", {"init": "model", "epochs": 9, "batch_size": 8, "device": "cpu"}),
 }  # fmt: skip
 
@@ -195,12 +197,27 @@ CASES = {
 NAMES = [pytest.param(name, marks=() if name in ("static", "classifier") else SLOW) for name in CASES]
 
 
+LABELLED = [
+    {"text": f"{i} is {colour}", "label": colour, "tags": ["O", "O", "B-colour" if colour == "red" else "O"]}
+    for i in range(20) for colour in ("red", "blue")
+]  # fmt: skip
+
+
 def prepared(chain, name):
     """The training, its source, and its settings with paths."""
     train, source, settings = CASES[name]
     if source == "labelled":
-        rows = [{"text": f"{i} is {colour}", "label": colour} for i in range(20) for colour in ("red", "blue")]
-        wordpipe.ingest(rows, output=chain / "labelled", label_field="label")
+        wordpipe.ingest(LABELLED, output=chain / "labelled", label_field="label", tags_field="tags")
+    elif source == "asked":
+        rows = [
+            {"text": f"{i}: {one} is here.", "q": "Who?", "a": [[len(f"{i}: "), len(f"{i}: {one}"), None]]}
+            for i, one in enumerate(["Ada", "Ben", "Eve"] * 20)
+        ]
+        wordpipe.ingest(rows, output=chain / "asked", text_b="q", spans_field="a")
+    elif source == "pair-tokens":
+        rows = [{"text": f"{i} one two", "text_b": f"two one {i}"} for i in range(60)]
+        wordpipe.ingest(rows, output=chain / "pairs", text_b="text_b")
+        wordpipe.tokenize(chain / "pairs", output=chain / "pair-tokens", vocab_size=300)
     named = {key: chain / value if key in ("words", "init") else value for key, value in settings.items()}
     return train, chain / source, named
 
@@ -214,6 +231,45 @@ def test_every_training_is_finished(chain, name):
     assert found["at"] < found["of"]
     assert found["cool_down"] >= 1
     Artifact(chain / "half").close()
+
+
+def test_of_several_seeds_those_that_were_begun_are_finished(chain):
+    """The best may be whole, and yet not all were made; two stopped runs in one folder are told from each other."""
+    train, source, settings = prepared(chain, "classifier")
+    settings |= {"epochs": 2, "threads": 1}
+    seen = []
+
+    def in_the_second(progress):
+        seen.append(progress.note or "")
+        if progress.phase == "training" and progress.done == 2 and any("model 2 of 2" in note for note in seen):
+            seen.clear()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Stopped):
+        train(source, output=chain / "half", run=wordpipe.RunOptions(report=in_the_second), **settings)
+    (run,) = stopped_runs(chain / "half")
+    assert run.state.name == "seed-2"
+    made = wordpipe.finish(chain / "half")
+    found = ending_of(made)
+    assert 2 <= found["at"] < found["of"]
+    assert (chain / ".half.partial" / "seed-2").exists()
+    shutil.rmtree(chain / ".half.partial" / "seed-2")  # as if it had been stopped before
+    made = wordpipe.finish(chain / "half")
+    assert 2 * ending_of(made)["at"] == ending_of(made)["of"]
+    assert any("no checkpoint of seed 2" in text for text in made.warnings)
+    stop(train, source, chain / "half", **settings | {"epochs": 30})
+    first, second = stopped_runs(chain / "half")
+    assert (first.state.name, second.state.name[:7]) == ("seed-1", "seed-1-")
+    with pytest.raises(ArtifactError, match=r"several trainings of it were stopped.*seed-1: .*seed-1-"):
+        wordpipe.finish(chain / "half")
+    assert ending_of(wordpipe.finish(second.state))["of"] > ending_of(made)["of"]
+
+
+def test_a_run_that_has_reported_nothing_is_shown(tmp_path, cli):
+    about = {"command": "train mlm", "steps": 9}
+    Checkpoints(tmp_path / ".half.partial", "key", about).save(1, [("log.json", [b'{"history": []}'])])
+    assert "step 1 of 9" in cli("show", tmp_path / "half").out
+    assert "no checkpoint with a loss yet" in cli("plot", tmp_path / "half").err
 
 
 @pytest.fixture
@@ -296,4 +352,3 @@ def test_time_that_is_too_short_says_what_is_needed(chain, clock, cli):
     assert found.code == 2
     assert "minutes: " in found.err
     assert "before the training could begin" in found.err
-    assert time.monotonic() > 0  # the clock of the tests is not that of others

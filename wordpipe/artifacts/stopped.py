@@ -7,8 +7,9 @@ Of a model of several seeds each has a folder in there. Where settings were chan
 
 import json
 import os
+import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from glob import escape
 from pathlib import Path
@@ -19,6 +20,7 @@ from wordpipe.errors import ArtifactError, WordpipeError
 
 _POINTER, _LARGEST = "LATEST.json", 1 << 20  # bytes of it that are read
 _PARTIAL = ".partial"
+_SEED = re.compile(r"seed-\d+(-[0-9a-f]+)?")
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,10 @@ def stopped_runs(path: Path) -> list[StoppedRun]:
     for above, folder in enumerate((place, *place.parents[:2])):
         name, mark, _ = folder.name.rpartition(_PARTIAL)
         if mark and name.startswith(".") and len(name) > 1:
-            return [run for run in [_run_in(folder, _above(path, above))] if run is not None]
+            return _runs_in(folder, _above(path, above), next(iter(place.relative_to(folder).parts), ""))
     beside = sorted(place.parent.glob(f"{escape(f'.{place.name}{_PARTIAL}')}*")) if place.parent.is_dir() else []
     mine = [one for one in beside if one.name.removeprefix(f".{place.name}{_PARTIAL}")[:1] in ("", "-")]
-    return [run for one in mine if (run := _run_in(one, path.parent)) is not None]
+    return [run for one in mine for run in _runs_in(one, path.parent)]
 
 
 def _above(path: Path, n: int) -> Path | None:
@@ -95,26 +97,35 @@ def why_unfinished(path: Path) -> ArtifactError | None:
     return runs[-1].error()
 
 
-def _run_in(folder: Path, beside: Path | None) -> StoppedRun | None:
-    """The run whose checkpoints are in a folder; of several seeds the last that has begun."""
-    for place in (folder, *sorted(_inner(folder), key=lambda one: (len(one.name), one.name), reverse=True)):
+def _runs_in(folder: Path, beside: Path | None, inner: str = "") -> list[StoppedRun]:
+    """The runs whose checkpoints are in a folder; of several seeds each stands where the last that has begun does.
+
+    Args:
+        folder: of the checkpoints.
+        beside: the folder that holds it, as the output is to be named; None: as it is.
+        inner: only the run that this folder in it is of, where that is one of its seeds.
+    """
+    runs: dict[str, StoppedRun] = {}
+    wanted = None
+    for place in (folder, *sorted(_seeds(folder), key=lambda one: (int(one.name.split("-")[1]), one.name))):
         try:
             pointer = json.loads(read_regular_file(place / _POINTER, _LARGEST))
             about = dict(pointer.get("about") or {})
             step, steps = int(pointer["checkpoints"][0]["step"]), about.get("steps")
+            recipe = str(pointer["run"]).partition("-")[0]  # the seed comes after it
         except (WordpipeError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             continue
-        name = folder.name[1:].rpartition(_PARTIAL)[0]
-        output = (folder.parent if beside is None else beside) / name
-        return StoppedRun(folder, place, output, step, steps if isinstance(steps, int) else None, about)
-    return None
+        output = (folder.parent if beside is None else beside) / folder.name[1:].rpartition(_PARTIAL)[0]
+        runs[recipe] = StoppedRun(folder, place, output, step, steps if isinstance(steps, int) else None, about)
+        wanted = recipe if place.name == inner else wanted
+    return [*runs.values()] if wanted is None else [runs[wanted]]
 
 
-def _inner(folder: Path) -> Iterator[Path]:
+def _seeds(folder: Path) -> list[Path]:
     try:
-        yield from folder.glob("seed-*")
+        return [one for one in folder.glob("seed-*") if _SEED.fullmatch(one.name)]
     except OSError:
-        return
+        return []
 
 
 IN_MEMORY = object()

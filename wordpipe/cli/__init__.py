@@ -9,6 +9,7 @@ import codecs
 import io
 import os
 import sys
+import time
 
 from wordpipe.lazy import import_path
 
@@ -27,6 +28,7 @@ def main() -> "typing.NoReturn":
     The process leaves without tearing down the interpreter: everything of ours is closed by then, and native thread pools
     have been seen to abort when their libraries are unloaded under them.
     """
+    called = time.monotonic()  # minutes are those of the whole command
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # until there is something to tidy up
     _open_missing_streams()
@@ -36,7 +38,7 @@ def main() -> "typing.NoReturn":
     from wordpipe.runtime import answer_stop_signals
 
     answer_stop_signals(_say_stopping, _say_stopped)
-    code = run()
+    code = run(called)
     sys.stderr.flush()  # which cannot fail
     os._exit(code)
 
@@ -101,8 +103,8 @@ def _as_escapes(error: UnicodeError) -> tuple[str, int]:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)), error.end
 
 
-def run() -> int:
-    """Run the command line; the exit code."""
+def run(called: float | None = None) -> int:
+    """Run the command line; the exit code. `called`: when the command was, by `pace.now`; None: now."""
     import click
 
     from wordpipe.cli.app import app
@@ -115,7 +117,7 @@ def run() -> int:
     return_freed_memory()
     raise_on_stop_signals()
     try:
-        code = app.main(prog_name="wordpipe", standalone_mode=False)
+        code = app.main(prog_name="wordpipe", standalone_mode=False, obj=called)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

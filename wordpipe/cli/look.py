@@ -327,13 +327,11 @@ def _plan_remarks(found: dict[str, Any]) -> list[str]:
     """What is to be said below the table."""
     factor = max(row["spread"] for row in found["presets"])
     lines = [f"the pace: {found['basis']}; likely within a factor of {factor:g}"]
-    losses = [row["loss"] for row in found["presets"] if row["loss"]]
-    lines += [
-        f"mini, so long, came to a held-out loss of {loss['measured']} on Wikipedia (frequencies alone: {loss['frequencies']})"
-        for loss in losses
-    ]
-    if not losses:
-        lines.append("no loss was measured at such lengths: it shows in the training itself")
+    if known := found["measured"]:
+        lines.append(
+            f"the loss was measured once: {known['loss']} held out, of {known['preset']} after {known['tokens'] / 1e6:.1f} "
+            f"million tokens of Wikipedia (frequencies alone: {known['frequencies']}); yours shows in the training"
+        )
     if found["recommended"] is None:
         return [*lines, "too little time for any of them"]
     return [*lines, f"take {found['recommended']}: the largest that makes some hundreds of steps, or the smallest"]

@@ -191,7 +191,7 @@ def _print_stopped(run: dict[str, Any]) -> None:
     """Where a training stands that was stopped, or goes on."""
     click.echo(emphasised(f"{run['output']}: a training that was stopped, or goes on; no artifact yet"))
     lines = [("made by", f"wordpipe {run['command']}" if run["command"] else ""), ("stands at", run["stands_at"])]
-    lines += [(name, run[name]) for name in ("loss", "valid_loss") if run[name] is not None]
+    lines += [(name, round(run[name], 6)) for name in ("loss", "valid_loss") if run[name] is not None]
     lines += [("time", human_seconds(run["seconds"]))] if run["seconds"] else []
     lines += [("checkpoints", run["folder"]), ("make a model of it", f"wordpipe finish {shlex.quote(run['output'])}")]
     for name, value in lines:

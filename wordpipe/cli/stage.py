@@ -99,7 +99,7 @@ def make(command: Command, given: dict[str, Any]) -> None:
     from wordpipe.pace import now
     from wordpipe.stages import RunOptions
 
-    called = now()
+    called = click.get_current_context().obj or now()
     settings_class, from_file = command.load_settings(), {}
     pipeline, stage, where = None, None, given["config"]
     if given["config"]:

@@ -1,7 +1,8 @@
 """`wordpipe plan`: which model fits into a time, with how many steps, how much memory and disk.
 
 The pace is that of `estimate`: of earlier runs of this machine, else of a measurement of half a second. For a GPU that this
-machine has not, one stored figure says what there is to say. The loss is named where one was measured, and nowhere else.
+machine has not, one stored figure says what there is to say. Of the loss one measured figure is named: how it goes on from
+there depends on the text, and one point makes no rule.
 """
 
 import re
@@ -21,11 +22,15 @@ _SPAN = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d+(?:
 _ENOUGH_STEPS = (
     700  # a mini model has left the loss of frequencies far behind after 732 (benchmarks/results/model_recipes.json)
 )
+_BASIS = {
+    "earlier runs": "that of earlier runs", "probed": "measured just now, for half a second",
+    "rule of thumb": "a rule of thumb",
+}  # fmt: skip
 _VOCAB = 16_000.0  # tokens, where nobody says
 # positions a second of `base` on one H200, compiled, Muon (benchmarks/results/model_gpu.json); smaller ones are not slower
 _STORED_PACE, _STORED_DEVICE = 518_520.0, "NVIDIA H200"
-# mini, 3.0 million positions of Wikipedia: held-out loss 4.07, two seeds 0.01 apart, where frequencies alone have 7.07
-_LOSS, _LOSS_POSITIONS, _LOSS_FREQUENCIES = 4.07, 2_998_272, 7.07
+# `train mlm` on Wikipedia, two seeds 0.01 apart, and the loss of frequencies alone (benchmarks/results/model_recipes.json)
+_MEASURED = {"preset": "mini", "tokens": 2_998_272, "loss": 4.07, "frequencies": 7.07}
 
 
 @public()
@@ -40,9 +45,10 @@ def plan(time: str | float, text: Any = None, *, command: str = "train mlm", dev
 
     Returns:
         seconds, command, device, basis (where the pace comes from), recommended (a preset, or None: too little time for any),
-        and presets: a list of preset, steps, batch_size, seq_len, tokens (positions read), passes (over the text; None: not
-        known), tokens_per_s, parameters, memory_bytes, disk_bytes, spread (likely factor of the pace to either side), and loss
-        (held out, where one was measured at about so many tokens, else None).
+        measured (of train mlm: the held-out loss that a preset had after so many tokens of Wikipedia, and that of knowing
+        frequencies alone; else None), and presets: a list of preset, steps, batch_size, seq_len, tokens (positions read),
+        passes (over the text; None: not known), tokens_per_s, parameters, memory_bytes, disk_bytes, and spread (likely factor
+        of the pace to either side).
 
     Raises:
         ConfigError: no time, or no such training.
@@ -67,17 +73,16 @@ def plan(time: str | float, text: Any = None, *, command: str = "train mlm", dev
     rows = [_row(settings_class, preset, size, seconds, device, stored=stored) for preset in PRESETS]
     fitting = [row["preset"] for row in rows if row["steps"] >= _ENOUGH_STEPS]
     worth = [row["preset"] for row in rows if row["steps"] >= 20]
-    basis = (
-        f"a stored figure: base on one {_STORED_DEVICE}, and smaller ones are at least as fast"
-        if stored
-        else rows[0].pop("basis")
-    )
+    if stored:
+        basis = f"a stored figure: base on one {_STORED_DEVICE}, and smaller ones are at least as fast"
+    else:
+        basis = ", ".join(dict.fromkeys(_BASIS[row["basis"]] for row in rows))
     for row in rows:
-        row.pop("basis", None)
+        del row["basis"]
     recommended = fitting[-1] if fitting else worth[0] if worth else None
     return {
         "seconds": seconds, "command": command, "device": device, "basis": basis, "recommended": recommended,
-        "presets": rows,
+        "measured": _MEASURED if command == "train mlm" else None, "presets": rows,
     }  # fmt: skip
 
 
@@ -138,13 +143,12 @@ def _row(settings_class: Any, preset: Any, size: Size, seconds: float, device: s
         whole = _estimate(settings_class, preset, steps, size, where)
         steps, spread = int(steps * seconds / _likely(whole)), sqrt(whole.seconds[1] / whole.seconds[0])
     read = steps * positions
-    near = preset == "mini" and settings_class.command == "train mlm" and 0.7 < read / _LOSS_POSITIONS < 1.5
     return {
         "preset": preset, "steps": steps, "batch_size": shape.batch_size, "seq_len": shape.max_len, "tokens": read,
         "passes": round(read / size.tokens, 2) if size.tokens else None, "tokens_per_s": round(positions / a_step),
         "parameters": _weights(shape, size), "memory_bytes": None if stored else many.memory_bytes,
         "disk_bytes": many.disk_bytes, "spread": 1.5 if stored else round(spread, 2),
-        "loss": {"measured": _LOSS, "frequencies": _LOSS_FREQUENCIES} if near else None, "basis": many.basis,
+        "basis": many.basis,
     }  # fmt: skip
 
 

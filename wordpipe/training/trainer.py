@@ -354,7 +354,8 @@ class Trainer(Generic[L]):
             saving = self._bytes / _BYTES_A_SECOND
         else:
             saving = apart["saving"]
-        validations = max(1, plan.steps // plan.eval_every - self.step // plan.eval_every)
+        # the last one is at the end, and what is kept (the best weights, their mean) is measured once more
+        validations = 1 + math.ceil(plan.steps / plan.eval_every) - self.step // plan.eval_every
         left = max(0.0, self.limit.seconds - self.limit.spent)
         return validations * apart.get("validation", 0.0) + saving * (2 + left / self._checkpoint_seconds)
 

@@ -89,7 +89,7 @@ def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]
     partial = path.absolute().parent / f".{path.name}.partial"
     there = is_artifact(path)
     if not there and path.name.startswith(".") and (stopped := stopped_runs(path)):  # the folder of an unfinished run
-        if found := _unfinished(stopped[0].state, name):
+        if found := unfinished_run(stopped[-1].state, name):
             yield found
         return
     if there or not partial.is_dir():  # an artifact that is missing says so best itself
@@ -105,10 +105,10 @@ def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]
             yield run_figures(name, artifact.kind, rows, entropy, finished=True)
     if partial.is_dir():
         stopped = stopped_runs(partial)
-        if found := _unfinished(stopped[0].state if stopped else partial, f"{name}, new run" if there else name):
+        if found := unfinished_run(stopped[-1].state if stopped else partial, f"{name}, new run" if there else name):
             yield found
         elif not there:
-            what = "this training has not kept a checkpoint yet, and its log is kept there"
+            what = "this training has no checkpoint with a loss yet"
             raise InputError(what, where=path, hint="wait a minute, or train with checkpoint_seconds = 10")
 
 
@@ -124,19 +124,18 @@ def run_figures(
     return {"name": name, "kind": kind, "finished": finished, **far, **losses_now, "log": rows}
 
 
-def _unfinished(partial: Path, name: str) -> dict[str, Any] | None:
-    """The run of the newest checkpoint; None where there is none."""
+def unfinished_run(partial: Path, name: str) -> dict[str, Any] | None:
+    """The run of the newest checkpoint; None where there is none, or it has reported nothing yet."""
     for left in reversed(range(_TRIES)):
         try:
             newest = json.loads((partial / "LATEST.json").read_bytes())["checkpoints"][0]
             checkpoint = Checkpoint(newest["step"], partial / f"step-{newest['step']:08d}", newest["files"])
-            if "log.json" not in checkpoint.files:  # of word vectors, see word2vec_run.py
-                return run_figures(
-                    name, "words", json.loads(checkpoint.read_bytes("state.json"))["log"], None, finished=False
-                )
-            log = json.loads(checkpoint.read_bytes("log.json"))  # of a transformer, see training/checkpoint.py
-            rows = [dict(zip((field.name for field in fields(Step)), row, strict=False)) for row in log["history"]]
-            return run_figures(name, "model", rows, log.get("unigram_entropy"), finished=False)
+            is_words = "log.json" not in checkpoint.files  # see stages/train/word2vec.py, else training/checkpoint.py
+            log = json.loads(checkpoint.read_bytes("state.json" if is_words else "log.json"))
+            names = [field.name for field in fields(Step)]
+            rows = log["log"] if is_words else [dict(zip(names, row, strict=False)) for row in log["history"]]
+            kind = "words" if is_words else "model"
+            return run_figures(name, kind, rows, log.get("unigram_entropy"), finished=False) if rows else None
         except FileNotFoundError:
             if left:
                 time.sleep(0.02)

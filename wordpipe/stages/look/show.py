@@ -89,13 +89,13 @@ def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, An
 
 def _where_it_stands(run: StoppedRun) -> dict[str, Any]:
     """What is known of a training that is not finished."""
-    from wordpipe.stages.look.plot import logged_runs
+    from wordpipe.stages.look.plot import unfinished_run
 
-    known = next(iter(logged_runs(run.folder, run.output.name, verify=False)), {})
+    known = unfinished_run(run.state, run.output.name) or {}
     figures = {name: known.get(name) for name in ("loss", "valid_loss", "tokens", "seconds")}
     return {
         "output": str(run.output), "command": run.command, "at": run.step, "of": run.steps, "stands_at": run.stands_at,
-        "folder": str(run.folder), **figures,
+        "folder": str(run.state), **figures,
     }  # fmt: skip
 
 

@@ -56,8 +56,8 @@ def _the_one(path: Path) -> StoppedRun:
     """
     runs = stopped_runs(path)
     if len(runs) > 1:
-        shown = "; ".join(f"{one.folder}: {one.stands_at}" for one in runs)
-        hint = f"name the one: wordpipe finish {shlex.quote(str(runs[-1].folder))}"
+        shown = "; ".join(f"{one.state}: {one.stands_at}" for one in runs)
+        hint = f"name the one: wordpipe finish {shlex.quote(str(runs[-1].state))}"
         raise ArtifactError("several trainings of it were stopped", where=path, got=shown, hint=hint)
     if runs:
         return runs[0]

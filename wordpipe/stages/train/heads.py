@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.heads import (
     ExampleWriter,
     HeadLearner,
@@ -292,31 +292,38 @@ class _Training:
         """A model for each seed; the best one."""
         best: Trainer[HeadLearner] | None = None
         scores: list[float] = []
-        limit = self.job.limit
-        for number in range(self.settings.seeds):
+        made = 0  # steps of all models
+        job, limit, seeds = self.job, self.job.limit, self.settings.seeds
+        for number in range(seeds):
             seed = self.settings.seed + number
-            if best is not None and self.job.run.finish and not (self.job.partial / f"seed-{seed}").exists():
-                self.job.note(f"the stopped run had not come to seed {seed}")
+            if seeds > 1:
+                job.note(f"model {number + 1} of {seeds}, seed {seed}")
+            try:
+                trainer = self.start.trainer(
+                    self.settings, self.head, self.task, self.labelled, examples, held_out,
+                    figures=lambda found, wanted: self.task.figures(found, wanted, self.labelled), seed=seed,
+                    state_dir=job.partial / f"seed-{seed}", run_key=f"{job.recipe}-{seed}",
+                    ending=ending_of(job, None if limit is None else limit.share(seeds - number)),
+                )  # fmt: skip
+            except ArtifactError:
+                if best is None or not job.run.finish:
+                    raise
+                job.warn(f"the stopped run has no checkpoint of seed {seed} that can be used")
                 break
-            if self.settings.seeds > 1:
-                self.job.note(f"model {number + 1} of {self.settings.seeds}, seed {seed}")
-            trainer = self.start.trainer(
-                self.settings, self.head, self.task, self.labelled, examples, held_out,
-                figures=lambda found, wanted: self.task.figures(found, wanted, self.labelled), seed=seed,
-                state_dir=self.job.partial / f"seed-{seed}", run_key=f"{self.job.recipe}-{seed}",
-                ending=ending_of(self.job, None if limit is None else limit.share(self.settings.seeds - number)),
-            )  # fmt: skip
             if limit is not None and trainer.limit is not None:
                 limit.follow(trainer.limit)
             if not number:
                 self._announce(trainer)
-            train_to_end(self.job, trainer, _note_figures)
+            train_to_end(job, trainer, _note_figures)
             trainer.learner.take_best()
             assert trainer.learner.best is not None
             scores.append(trainer.learner.best)
+            made += trainer.step
             if best is None or trainer.learner.best > (best.learner.best or -np.inf):
                 best = trainer
         assert best is not None
+        if best.finished_from is None and (len(scores) < seeds or trainer.finished_from is not None):
+            job.end_early(made, seeds * best.planned, 0)  # the best is whole, but not all are
         if len(scores) > 1:
             self.job.metrics |= {
                 "seeds_mean": round(float(np.mean(scores)), 6),

@@ -344,12 +344,12 @@ def _train_on_ray(
     from wordpipe.engines import EngineOptions, work_together
 
     refuse_url(output)
-    fresh, verify = run.fresh, run.verify  # without the report, which may hold what cannot be sent
-    called = time.time()  # the clock that machines share
+    fresh, verify, finish = run.fresh, run.verify, run.finish  # without the report, which may hold what cannot be sent
+    called = time.time() - (0.0 if run.called is None else now() - run.called)  # by the clock that machines share
 
     def train(report: Report) -> Made:
         begun = now() - max(0.0, time.time() - called)
-        options = RunOptions(report=report, fresh=fresh, verify=verify, called=begun)
+        options = RunOptions(report=report, fresh=fresh, verify=verify, finish=finish, called=begun)
         return train_together(output, settings, options, tokens, prepare)
 
     options = EngineOptions(run.engine, run.address, run.workers)

@@ -31,7 +31,7 @@ from wordpipe.artifacts import (
     words_schema,
 )
 from wordpipe.errors import ArtifactError, DivergedError, InputError
-from wordpipe.pace import COOL_DOWN
+from wordpipe.pace import COOL_DOWN, now
 from wordpipe.runtime import stop_signal
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
@@ -323,6 +323,7 @@ class TrainingRun:
         self._distinct = distinct
         self._seconds_before = 0.0
         self._saved_at = time.monotonic()
+        self._last = now()  # when there was a step
         self._between = plan.checkpoint_seconds
 
     def resume(self) -> None:
@@ -423,10 +424,15 @@ class TrainingRun:
     def _follow_pace(self, step: Step) -> None:
         """Where there is a limit of time: plan the words that fit, as soon as the pace is known, and when it has changed."""
         self._replanned = self._replanned and not step.resting
-        if self._limit is None or step.tokens >= self.training.total:
+        if self._limit is None:
             return
-        closing = self._limit.apart.get("saving", self._bytes / _BYTES_A_SECOND)
-        total = self._limit.replanned(step.tokens, closing=2 * closing)
+        apart, before, self._last = self._limit.apart, self._last, now()
+        if step.split == "valid":  # it was measured since the step before
+            apart["validation"] = self._last - before
+        if step.tokens >= self.training.total:
+            return
+        closing = 2 * apart.get("saving", self._bytes / _BYTES_A_SECOND) + apart.get("validation", 0.0)
+        total = self._limit.replanned(step.tokens, closing=closing)
         if total is not None:
             self.training.total, self._replanned = total, True
             words = f"{total:,} words, {total / self._limit.fewest:.3g} passes over the text,"
