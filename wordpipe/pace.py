@@ -26,6 +26,7 @@ _MARGIN, _END = 0.01, 0.4  # of the time, and seconds at least, that the plan le
 _SHORTER, _LONGER = 0.85, 1.3  # shares of the planned rest of the work; what lies between changes nothing
 _LATE = 0.7  # share of the work after which no more is added: the learning rate would rise again
 _NEWS = 0.05  # share of the work by which a plan differs from the one before, if people are told of it
+_BYTES_A_SECOND = 2e8  # that a disk writes, until a checkpoint has shown it
 _FEWEST = 20  # optimiser steps that teach anything
 
 Finish = Literal["as it is", "cool-down"]
@@ -154,6 +155,10 @@ class TimeLimit:
         finally:
             self.apart[kind] = now() - begun
             self._apart += self.apart[kind]
+
+    def saving(self, size: int) -> float:
+        """Seconds that it takes to save so many bytes: as the last time, or as a disk writes them."""
+        return self.apart.get("saving", size / _BYTES_A_SECOND)
 
     def replanned(self, done: int, *, closing: float = 0.0, settle: Callable[[], None] = lambda: None) -> int | None:
         """The work in all, where it is planned now, or planned otherwise than before; else None. To be asked after each piece.

@@ -255,14 +255,15 @@ def test_of_several_seeds_those_that_were_begun_are_finished(chain):
     assert (chain / ".half.partial" / "seed-2").exists()
     shutil.rmtree(chain / ".half.partial" / "seed-2")  # as if it had been stopped before
     made = wordpipe.finish(chain / "half")
-    assert 2 * ending_of(made)["at"] == ending_of(made)["of"]
+    whole = ending_of(made)["of"]
+    assert 2 * ending_of(made)["at"] == whole
     assert any("no checkpoint of seed 2" in text for text in made.warnings)
     stop(train, source, chain / "half", **settings | {"epochs": 30})
     first, second = stopped_runs(chain / "half")
     assert (first.state.name, second.state.name[:7]) == ("seed-1", "seed-1-")
     with pytest.raises(ArtifactError, match=r"several trainings of it were stopped.*seed-1: .*seed-1-"):
         wordpipe.finish(chain / "half")
-    assert ending_of(wordpipe.finish(second.state))["of"] > ending_of(made)["of"]
+    assert ending_of(wordpipe.finish(second.state))["of"] > whole
 
 
 def test_a_run_that_has_reported_nothing_is_shown(tmp_path, cli):

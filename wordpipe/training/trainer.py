@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import astuple, dataclass, field
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -31,7 +32,6 @@ from wordpipe.training.distributed import World
 from wordpipe.training.plan import Plan
 from wordpipe.training.precision import Execution
 
-_BYTES_A_SECOND = 2e8  # that a disk writes, until a checkpoint has shown it
 _PROGRESS = 0.05  # nats below the unigram entropy; less could be chance
 
 
@@ -215,7 +215,6 @@ class Trainer(Generic[L]):
         self._signum: int | None = None  # what the processes agreed on in this step
         self._summing = False  # after they have agreed, the others expect gradients and no words
         self._flag, self._end = StopFlag(), plan.steps
-        self._bytes: int | None = None  # of a checkpoint, before there was one
         if found is not None:
             self._continue(found)
             self.resumed_from = found.step
@@ -327,15 +326,12 @@ class Trainer(Generic[L]):
         device = self.execution.device
         settle = torch.cuda.synchronize if device.type == "cuda" else lambda: None
         total = None
-        if self.world.is_alone:
-            total = self.limit.replanned(self.step, closing=self._closing(), settle=settle)
-        else:
-            self._summing = True  # where the first process refuses, the others hear it here
-            with self.world.first_goes_ahead():
-                if self.world.leads:
-                    total = self.limit.replanned(self.step, closing=self._closing(), settle=settle)
-            total = self.world.share(total)
-            self._summing = False
+        self._summing = True  # where the first process refuses, the others hear it here
+        with self.world.first_goes_ahead():
+            if self.world.leads:
+                total = self.limit.replanned(self.step, closing=self._closing(), settle=settle)
+        total = self.world.share(total)
+        self._summing = False
         if total is not None:
             self._replan(self.plan.lasting(total))
 
@@ -346,18 +342,17 @@ class Trainer(Generic[L]):
     def _closing(self) -> float:
         """Seconds of other work until the end: validations, checkpoints, and the model's folder."""
         assert self.limit is not None
-        apart, plan = self.limit.apart, self.plan
-        if "saving" not in apart:
-            if self._bytes is None:
-                tensors, _ = self.learner.state()
-                self._bytes = sum(one.nbytes for file in tensors.values() for one in file.values())
-            saving = self._bytes / _BYTES_A_SECOND
-        else:
-            saving = apart["saving"]
+        limit, plan = self.limit, self.plan
         # the last one is at the end, and what is kept (the best weights, their mean) is measured once more
         validations = 1 + math.ceil(plan.steps / plan.eval_every) - self.step // plan.eval_every
-        left = max(0.0, self.limit.seconds - self.limit.spent)
-        return validations * apart.get("validation", 0.0) + saving * (2 + left / self._checkpoint_seconds)
+        left = max(0.0, limit.seconds - limit.spent)
+        saving = limit.saving(self._bytes)
+        return validations * limit.apart.get("validation", 0.0) + saving * (2 + left / self._checkpoint_seconds)
+
+    @cached_property
+    def _bytes(self) -> int:
+        """Of a checkpoint."""
+        return sum(one.nbytes for file in self.learner.state()[0].values() for one in file.values())
 
     def _is_checkpoint_due(self) -> bool:
         by_steps = self._checkpoint_steps > 0 and self.step % self._checkpoint_steps == 0

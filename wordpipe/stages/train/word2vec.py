@@ -62,7 +62,6 @@ Floats = npt.NDArray[np.float32]
 _LIBRARIES = {"native": "numba", "gensim": "gensim"}
 _STATE = "state.json"
 _STRETCH = 200_000  # words after which gensim is asked for its pace
-_BYTES_A_SECOND = 2e8  # that a disk writes, until a checkpoint has shown it
 _SECONDS_PER_SAVING = 20  # a checkpoint that takes longer than a second may cost a twentieth of the time
 
 
@@ -431,7 +430,7 @@ class TrainingRun:
             apart["validation"] = self._last - before
         if step.tokens >= self.training.total:
             return
-        closing = 2 * apart.get("saving", self._bytes / _BYTES_A_SECOND) + apart.get("validation", 0.0)
+        closing = 2 * self._limit.saving(self._bytes) + apart.get("validation", 0.0)
         total = self._limit.replanned(step.tokens, closing=closing)
         if total is not None:
             self.training.total, self._replanned = total, True
