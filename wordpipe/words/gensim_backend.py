@@ -84,7 +84,7 @@ class GensimTraining:
         return {}
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
-        """Train; a report before and after each stretch, and at the end of an epoch the held-out loss. It never rests.
+        """Train; a report before each stretch, and at the end of an epoch with the held-out loss. It never rests.
 
         Raises:
             Stopped: the flag rose; the vectors are then unfinished.
@@ -110,8 +110,9 @@ class GensimTraining:
             if not (np.isfinite(self.vectors).all() and np.isfinite(self.outputs).all()):
                 raise not_finite(epoch, self._settings)
             done += end - begin
-            yield step(epoch)
-            if self._held_out is not None and (end == words or done >= self.total):
+            if self._held_out is None or (end < words and done < self.total):
+                yield step(epoch)
+            else:
                 yield step(epoch, self._held_out.split, self._held_out.loss(self.vectors, self.outputs))
 
     def _lists(self, flag: StopFlag, begin: int, end: int) -> Iterator[list[str]]:

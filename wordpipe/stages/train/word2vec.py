@@ -426,7 +426,7 @@ class TrainingRun:
         if self._limit is None:
             return
         apart, before, self._last = self._limit.apart, self._last, now()
-        if step.split == "valid":  # it was measured since the step before
+        if step.split == "valid":  # measured since the step before; gensim has trained then, too
             apart["validation"] = self._last - before
         if step.tokens >= self.training.total:
             return
