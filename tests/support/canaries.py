@@ -5,8 +5,12 @@ from collections.abc import Iterable
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-_OF_TOOLS = ("sitecustomize", "usercustomize", "conftest", "setup", "wordpipe", "tests")
-_CONFIGS = ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "ray.yaml", ".numba_config.yaml", "matplotlibrc")
+_OF_TOOLS = ("sitecustomize", "usercustomize", "conftest", "setup", "wordpipe", "tests", "planted")
+_CONFIGS = (
+    "pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "ray.yaml", ".numba_config.yaml", "matplotlibrc", ".env",
+    "ipython_config.py", ".duckdbrc",
+)  # fmt: skip
+_PLUGINS = ("pydantic", "torch.backends", "torch_dynamo_backends", "numba_extensions", "fsspec.specs", "pytest11")
 
 
 def lay_canaries(folder: Path, log: Path, *, but: Iterable[str] = ()) -> None:
@@ -28,6 +32,10 @@ def lay_canaries(folder: Path, log: Path, *, but: Iterable[str] = ()) -> None:
         for file in ("__init__.py", "__main__.py", "cli.py"):
             (folder / name / file).write_text(code)
     (folder / "texts.pth").write_text(f"import os; open({str(log)!r}, 'a').write('pth')\n")
+    package = folder / "planted-1.0.dist-info"  # as one that is installed, with plugins that libraries look for
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: planted\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("".join(f"[{group}]\nx = planted:run\n" for group in _PLUGINS))
     for name in _CONFIGS:
         (folder / name).write_text("- [neither one thing\n= nor the other\n")
 
