@@ -1,8 +1,10 @@
 """What lies in the working folder is data: no process of any engine imports it."""
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 import wordpipe
 from tests.support.canaries import lay_canaries, ran
 from tests.support.shard_work import NumberShards
-from wordpipe.engines import EngineOptions, ShardProgress, open_engine
+from wordpipe.engines import EngineOptions, ShardProgress, on_ray, open_engine
 from wordpipe.errors import ConfigError
 from wordpipe.lazy import import_path
 from wordpipe.runtime import quiet
@@ -79,6 +81,36 @@ def test_an_address_where_nobody_listens_is_refused_at_once(capfd):
             pass
         assert (caught.value.exit_code, address in str(caught.value.where)) == (2, True)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "no answer within 0.2 s"),
+        (b"", "does not speak as Ray"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak as Ray"),
+    ],
+)
+def test_an_address_where_another_program_listens_is_refused(monkeypatch, answer, said):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(on_ray, "_ANSWER_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        if answer is not None:
+            threading.Thread(target=_answer_once, args=(server, answer), daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with (
+            pytest.raises(ConfigError, match=said) as caught,
+            open_engine(EngineOptions("ray", address=address), quiet),
+        ):
+            pass
+        assert address in str(caught.value.where)
+
+
+def _answer_once(server, answer):
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(100)
+        connection.sendall(answer)
 
 
 @pytest.mark.slow

@@ -233,15 +233,30 @@ _ANSWER_S = 10.0  # that a cluster may take to take a connection
 _MARK = "of-wordpipe"  # in the folder of a session that we have started
 
 
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # RFC 9113, 3.4: and no settings
+_SETTINGS_FRAME = b"\x04"  # the fourth byte of the answer
+
+
 def _refuse_silent(address: str, host: str, port: int) -> None:
-    """Refuse an address where nobody listens: Ray would try for minutes. Raises ConfigError."""
+    """Refuse an address where nobody listens, or what does is no server of gRPC: Ray would try for minutes.
+
+    Raises:
+        ConfigError: so it is.
+    """
+    said = "what listens there does not speak as Ray does"
     try:
-        socket.create_connection((host, port), _ANSWER_S).close()
+        with socket.create_connection((host, port), _ANSWER_S) as connection:
+            if os.environ.get("RAY_USE_TLS", "0").lower() not in ("0", "false", ""):
+                return  # that begins otherwise
+            connection.sendall(_GREETING)
+            if connection.recv(9)[3:4] == _SETTINGS_FRAME:
+                return
+    except TimeoutError:
+        said = f"no answer within {_ANSWER_S:g} s"
     except (OSError, OverflowError, UnicodeError) as error:
-        hint = "`ray status` says whether a cluster runs; `ray start --head` starts one"
-        said = getattr(error, "strerror", None) or str(error)
-        what, where = "no Ray cluster answers", f"--address {address}"
-        raise ConfigError(what, where=where, got=said.lower(), hint=hint) from None
+        said = (getattr(error, "strerror", None) or str(error)).lower()
+    hint = "`ray status` says whether a cluster runs; `ray start --head` starts one"
+    raise ConfigError("no Ray cluster answers", where=f"--address {address}", got=said, hint=hint)
 
 
 @contextmanager

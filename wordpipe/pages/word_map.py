@@ -142,6 +142,8 @@ def umap_layout(
     Source: McInnes, Healy and Melville 2018, "UMAP: Uniform Manifold Approximation and Projection"; on the start, Kobak and
     Linderman 2021, "Initialization is critical for preserving global data structure in both t-SNE and UMAP".
     """
+    import wordpipe.compiled  # noqa: F401  (before UMAP loads numba, which takes no file of the working folder then)
+
     itself = np.arange(len(rows_NK))[:, None]
     rows = np.hstack([itself, rows_NK]).astype(np.int32)
     distances = np.hstack([np.zeros_like(itself), (1 - cosines_NK).clip(0)]).astype(np.float32)
