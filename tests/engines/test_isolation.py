@@ -71,8 +71,16 @@ def test_a_path_without_the_working_folder(tmp_path, monkeypatch):
     assert import_path() == [str(tmp_path), str(link), "/elsewhere/a.zip"]
 
 
+@pytest.fixture
+def no_ray_at_work(monkeypatch):
+    """One that tests before have started goes on, and is not seen."""
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+
+
+@pytest.mark.usefixtures("no_ray_at_work")
 def test_an_address_where_nobody_listens_is_refused_at_once(capfd):
-    pytest.importorskip("ray")
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "[::1]:1", "127.0.0.1:99999"):
         with (
             pytest.raises(ConfigError, match="no Ray cluster answers") as caught,
@@ -83,6 +91,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once(capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.usefixtures("no_ray_at_work")
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -92,7 +101,6 @@ def test_an_address_where_nobody_listens_is_refused_at_once(capfd):
     ],
 )
 def test_an_address_where_another_program_listens_is_refused(monkeypatch, answer, said):
-    pytest.importorskip("ray")
     monkeypatch.setattr(on_ray, "_ANSWER_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:
         if answer is not None:
