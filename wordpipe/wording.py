@@ -4,6 +4,15 @@ import re
 
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Characters that nobody sees (Unicode's Default_Ignorable_Code_Point), as they stand in a class of a regular expression."""
+UNNEEDED = f"(?<![\u0600-\u0dff])[\u200c\u200d]|(?![\u200c\u200d])[{INVISIBLE}]"
+"""Those that tell no words apart: all but the joiners U+200C and U+200D in the scripts of Arabia and India."""
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")
+_UNNEEDED = re.compile(UNNEEDED)
 _PLURAL = re.compile(r"\b(\w+[^aisu])s\b")  # documents, bytes; not this, as, was, loss
 _ENDING_Y = re.compile(r"\b(\w+)ies\b")
 
@@ -15,6 +24,15 @@ def safe_text(text: str) -> str:
     'red \\x1b[31m'
     """
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def visible(text: str) -> str:
+    r"""The text without characters that nobody sees, as words are cut out of it: soft hyphens, zero-width spaces, marks.
+
+    >>> visible("pass\u200bword"), visible("Gesamt\u00adkonzept")
+    ('password', 'Gesamtkonzept')
+    """
+    return text if text.isascii() or not _INVISIBLE.search(text) else _UNNEEDED.sub("", text)
 
 
 def is_unicode(text: str) -> bool:

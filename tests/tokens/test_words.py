@@ -1,5 +1,6 @@
 """Words: what counts as one, and their numbers, for which the compiled code and the splitter give the same."""
 
+import re
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
@@ -25,6 +26,7 @@ from wordpipe.tokens import (
     keep_most_frequent,
     sum_runs,
 )
+from wordpipe.wording import INVISIBLE, visible
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,9 @@ from wordpipe.tokens import (
         ("1,000.50 x_y --flag -5", ["1,000.50", "x", "y", "flag", "5"]),
         ("'quoted' rock'n'roll", ["quoted", "rock'n'roll"]),
         ("ΟΔΟΣ. ΟΔΟΣ'", ["οδος", "οδος"]),
+        ("Gesamt\u00adkonzept pass\u200bword sea\u2060-bed \ufeffBOM", ["gesamtkonzept", "password", "sea-bed", "bom"]),
+        ("a\u200cb 3\u2060.5 ❤\ufe0f \u200b", ["ab", "3.5"]),
+        ("می\u200cروم", ["می", "روم"]),
         ("", []),
         (" \n\t", []),
     ],
@@ -57,7 +62,7 @@ def test_the_ascii_pattern_is_the_unicode_pattern(text):
 @given(st.text())
 def test_words_stand_in_the_text_in_order_and_hold_every_letter(text):
     words = WordSplitter(keep_case=True)(text)
-    rest = text
+    rest = visible(text)
     for word in words:
         before, found, rest = rest.partition(word)
         assert found
@@ -66,7 +71,11 @@ def test_words_stand_in_the_text_in_order_and_hold_every_letter(text):
 
 
 TEXT = st.text(
-    st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("aAbB '’-. ſİΣ文の。1,०")), max_size=30
+    st.one_of(
+        st.characters(exclude_categories=["Cs"]),
+        st.sampled_from("aAbB '’-. ſİΣ文の。1,०س\u00ad\u200b\u200c\u200d\u2060\ufeff\ufe0f"),
+    ),
+    max_size=30,
 )
 
 
@@ -83,6 +92,19 @@ def test_numbers_of_words_are_those_of_the_splitters_words(texts, keep_case):
     numbers, offsets = encoder.encode(cut_words()(pa.array(texts, pa.string())))
     found = [[text_of(words, n) for n in numbers[a:b]] for a, b in pairwise(offsets)]
     assert found == [split(text) for text in texts]
+
+
+@given(TEXT)
+def test_runs_stand_where_their_words_come_from(text):
+    split = WordSplitter()
+    assert [word for start, stop in split.runs(text) for word in split.of_run(visible(text[start:stop]))] == split(text)
+
+
+@pytest.mark.slow  # every character
+def test_what_nobody_sees_is_what_unicode_says():
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+    unseen = re.compile(f"[{INVISIBLE}]").findall(every)
+    assert unseen == regex.findall(r"\p{Default_Ignorable_Code_Point}", every)
 
 
 def test_words_that_are_not_listed_have_no_number():

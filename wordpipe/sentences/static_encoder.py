@@ -44,6 +44,7 @@ from wordpipe.sentences.text_rows import (
 )
 from wordpipe.sentences.transforms import Transform
 from wordpipe.tokens import open_tokenizer
+from wordpipe.wording import UNNEEDED
 
 TABLE_FILE = "model.safetensors"
 TENSOR = "embedding.weight"
@@ -82,6 +83,7 @@ def word_tokenizer(words: Sequence[str], *, keep_case: bool = False) -> bytes:
         words: the word of each row, none of them "[UNK]"; that becomes the row after them.
         keep_case: words are as written.
     """
+    seen = {"type": "Replace", "pattern": {"Regex": UNNEEDED}, "content": ""}
     lower = [
         {"type": "Replace", "pattern": {"Regex": _FINAL_SIGMA}, "content": "ς"},
         {"type": "Lowercase"},
@@ -91,7 +93,7 @@ def word_tokenizer(words: Sequence[str], *, keep_case: bool = False) -> bytes:
         "truncation": None,
         "padding": None,
         "added_tokens": [],
-        "normalizer": None if keep_case else {"type": "Sequence", "normalizers": lower},
+        "normalizer": {"type": "Sequence", "normalizers": [seen] if keep_case else [seen, *lower]},
         "pre_tokenizer": {"type": "Split", "pattern": {"Regex": _WORD}, "behavior": "Removed", "invert": True},
         "post_processor": None,
         "decoder": None,
@@ -130,9 +132,10 @@ def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
         words = sorted(model["vocab"], key=model["vocab"].__getitem__)
         if sorted(model["vocab"].values()) != list(range(len(words))) or words[-1:] != [_UNKNOWN]:
             raise ValueError("ids with gaps")
+        steps = {step["type"] for step in (parts["normalizer"] or {}).get("normalizers", [])}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactError("not a readable tokenizer", where="tokenizer.json", got=error) from None
-    return words[:-1], parts["normalizer"] is None
+    return words[:-1], "Lowercase" not in steps
 
 
 class StaticEncoder(TextEncoder):

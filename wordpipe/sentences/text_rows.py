@@ -17,6 +17,7 @@ import numpy.typing as npt
 import regex
 
 from wordpipe.tokens import WordSplitter, fold_runs, library_errors, offsets_of
+from wordpipe.wording import visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,7 +110,7 @@ class WordRows(TextRows):
         split = self._split
         assert isinstance(split, WordSplitter)
         spans = split.runs(text)
-        return spans, self._rows_of([split.of_run(text[start:stop])[0] for start, stop in spans])
+        return spans, self._rows_of([split.of_run(visible(text[start:stop]))[0] for start, stop in spans])
 
     def find(self, texts: Sequence[str], *, compiled: bool | None = None) -> FoundRows:
         """See `TextRows`."""

@@ -26,6 +26,9 @@ from wordpipe.tokens.kernels.table import StringTable, hashes_of
 from wordpipe.tokens.normalizers import RowNormalizer
 from wordpipe.tokens.pretokenizers import Scheme
 from wordpipe.tokens.vocabulary import I32, I64, U8, offsets_of
+from wordpipe.wording import INVISIBLE, visible
+
+_INVISIBLE = f"[{INVISIBLE}]"
 
 TABLE_BYTES = 16 << 20  # a full table goes to disk as a run of a few MB, and the common strings are soon known again
 _PART_BITS = 5  # of a string's hash: its part
@@ -61,10 +64,24 @@ def cut_pretokens(tokenizer: Tokenizer, scheme: Scheme) -> RowCutter:
     return lambda rows: _scan(scan, classes, *normalizer.rows(*row_buffers(rows)))
 
 
-def cut_words() -> RowCutter:
-    """A function that cuts rows into words, as written. Threads may share it."""
+def cut_words(*, as_written: bool = False) -> RowCutter:
+    """A function that cuts rows into words, `as_written` or without what nobody sees (`visible`). Threads may share it."""
     scan, classes = SCANNERS["words"], code_point_classes()
-    return lambda rows: _scan(scan, classes, *row_buffers(rows))
+    return lambda rows: _scan(scan, classes, *row_buffers(rows if as_written else _visible_rows(rows)))
+
+
+def _visible_rows(rows: pa.Array) -> pa.Array:
+    """The rows without characters that nobody sees, which few have."""
+    data, _ = row_buffers(rows)
+    if not (data >= 0x80).any():
+        return rows
+    hidden = np.flatnonzero(pc.match_substring_regex(rows, _INVISIBLE).to_numpy(zero_copy_only=False))
+    if not len(hidden):
+        return rows
+    texts = rows.to_pylist()
+    for row in hidden.tolist():
+        texts[row] = visible(texts[row])
+    return pa.array(texts, rows.type)
 
 
 def row_buffers(rows: pa.Array) -> tuple[U8, I64]:

@@ -208,7 +208,7 @@ class WordFertility:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._cut = cut_words()
+        self._cut = cut_words(as_written=True)
         self._spans = SpanEncoder(_TokenCounts(tokenizer), _CACHE_BYTES)
 
     def count(self, texts: pa.Array) -> tuple[NDArray[np.int64], ...]:

@@ -2,7 +2,8 @@
 
 A word is a run of letters with inner apostrophes or hyphens, or a number, in lower case unless asked otherwise, whatever
 the subword algorithm. Case is folded word by word. Scripts written without spaces (Chinese, Japanese, Thai, Lao, Khmer,
-Burmese) have no such runs; there the tokenizer's tokens are the words.
+Burmese) have no such runs; there the tokenizer's tokens are the words. Characters that nobody sees part no word
+and are in none, as in search by words (`wording.visible`).
 
 A compiled scanner finds runs as they are written ("The", "the"); folding makes words of distinct runs, once each, so that
 Python sees a run once and not at every place where it is.
@@ -22,6 +23,7 @@ import numpy as np
 import regex
 
 from wordpipe.tokens.vocabulary import I64, U8, U32, interleaved, offsets_of
+from wordpipe.wording import visible
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -74,11 +76,19 @@ class WordSplitter:
         """The words of `text` in order."""
         if text.isascii():
             return ASCII_WORD_PATTERN.findall(text if self.keep_case else text.lower())
-        return [word for run in WORD_PATTERN.findall(text) for word in self.of_run(run)]
+        return [word for run in WORD_PATTERN.findall(visible(text)) for word in self.of_run(run)]
 
     def runs(self, text: str) -> list[tuple[int, int]]:
-        """Where the runs of `text` begin and end, in characters; each gives the words of `of_run`."""
-        return [match.span() for match in WORD_PATTERN.finditer(text)]
+        """Where the runs of `text` begin and end, in characters; what is visible of each gives the words of `of_run`."""
+        seen = visible(text)
+        found = [match.span() for match in WORD_PATTERN.finditer(seen)]
+        if len(seen) == len(text):
+            return found
+        places, at = [], -1
+        for letter in seen:  # those of `text`, some left out
+            at = text.index(letter, at + 1)
+            places.append(at)
+        return [(places[start], places[stop - 1] + 1) for start, stop in found]
 
     def of_run(self, run: str) -> list[str]:
         """The words of one run that the word pattern has found: itself, or its parts; in lower case unless case is kept."""

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from wordpipe.errors import ConfigError
 from wordpipe.search.analysis.stop_words import stop_words
+from wordpipe.wording import INVISIBLE, visible
 
 ANALYSIS = 2  # the version of the rules below; an index of before has none, which is 1
 
@@ -52,7 +53,6 @@ _BARE = str.maketrans(
     {"ø": "o", "đ": "d", "ł": "l", "ħ": "h", "ŧ": "t", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"}
 )
 """Letters with a mark that Unicode does not take apart, in small letters; as in Lucene's ASCIIFoldingFilter."""
-_JOINERS_TELL = re.compile("[\u0600-\u0dff]")  # scripts in which U+200C and U+200D tell words apart
 _TURKISH = str.maketrans({"I": "ı", "İ": "i"})
 _PLAIN_SIGNS = str.maketrans("‐‑’＋＃．＆／", "--'+#.&/")
 _BARE_SHARE = 0.3  # of a word with marks in a question: what its form without them weighs
@@ -269,8 +269,7 @@ class Analyser:
         if not self.rules:
             return normal.lower()
         normal = normal.translate(_TURKISH) if self.language == "turkish" else normal
-        folded, signs = unicodedata.normalize("NFKC", normal.casefold()), _patterns()
-        return "".join((signs.unneeded if _JOINERS_TELL.search(folded) else signs.invisible).split(folded))
+        return visible(unicodedata.normalize("NFKC", normal.casefold()))
 
 
 def without_marks(word: str) -> str:
@@ -334,7 +333,6 @@ class _Patterns(NamedTuple):
     old_word: Any  # likewise, by the first rules
     unspaced: Any  # the beginning of a run of a script without spaces
     invisible: Any  # characters that nobody sees
-    unneeded: Any  # the same without the joiners U+200C and U+200D
 
 
 @cache
@@ -343,7 +341,7 @@ def _patterns() -> _Patterns:
     import regex
 
     bare = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ーｰﾞﾟ"
-    hidden = r"\p{Default_Ignorable_Code_Point}"
+    hidden = INVISIBLE
     letter = rf"[[\w\p{{N}}{hidden}]--[{bare}]]"
     seen = rf"[[\w\p{{N}}]--[{bare}{hidden}]]"
     signed = rf"[[\w\p{{N}}{hidden}+#＋＃]--[{bare}]]"
@@ -355,5 +353,4 @@ def _patterns() -> _Patterns:
         old_word=regex.compile(rf"(?V1)[\w--[{bare}]]{{2,}}"),
         unspaced=regex.compile(rf"(?V1)[{bare}]"),
         invisible=regex.compile(rf"(?V1)[{hidden}]+"),
-        unneeded=regex.compile(rf"(?V1)[{hidden}--[\u200c\u200d]]+"),
     )
