@@ -113,3 +113,15 @@ def test_fields_are_columns_of_every_section_and_files_may_differ(tmp_path, monk
     rows, ingest = read(".", no_metadata=True)
     assert "year" not in ingest.schema.names
     assert rows[0]["title"] == "Rye"
+
+
+def test_front_matter_alone_is_counted(tmp_path):
+    for name, text in (
+        ("a", "---\ntitle: Rye\n---\n \n"),
+        ("b", "+++\ntitle = 'Oats'\n+++"),
+        ("c", "---\nn: 1\n---\nText.\n"),
+    ):
+        (tmp_path / f"{name}.md").write_text(text)
+    ingest = Ingest(expand([str(tmp_path)]), IngestSettings())
+    assert sum(len(batch) for batch in ingest.batches()) == 1
+    assert ingest.counts["front_matter_without_text"] == 2

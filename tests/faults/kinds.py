@@ -116,6 +116,8 @@ KINDS = {
         (
             "search/test_word_rules.py::test_words_are_found_as_they_stand",
             "search/test_word_rules.py::test_hostile_words_are_bounded",
+            "tokens/test_words.py::test_words_are_letters_with_inner_marks_and_numbers",
+            "tokens/test_words.py::test_runs_stand_where_their_words_come_from",
             "corpus/test_decode.py::test_what_drives_a_terminal_is_no_text",
         ),
     ),
@@ -124,6 +126,7 @@ KINDS = {
         (
             "search/test_word_rules.py::test_languages_are_recognised_by_their_small_words",
             "search/test_word_rules.py::test_nothing_is_guessed_where_no_language_stands_out",
+            "stages/test_index_lexical.py::test_endings_are_kept_where_that_finds_more",
         ),
     ),
     # bounded and alive
@@ -133,6 +136,7 @@ KINDS = {
             "web/test_swaps.py::test_twenty_swaps_cost_nothing",
             "web/test_swaps.py::test_a_replaced_generation_is_given_back_at_once",
             "stages/test_given_back.py::test_what_was_opened_and_used_is_given_back",
+            "stages/test_given_back.py::test_what_remembers_words_keeps_nobody_in_memory",
         ),
     ),
     "K19": Fault(

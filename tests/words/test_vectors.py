@@ -134,6 +134,7 @@ def test_a_question_is_the_direction_to_look_in() -> None:
 def test_an_exact_word_comes_before_its_lower_case() -> None:
     words = table(3, 3, words=["Polish", "polish", "us"])
     assert [words.find(w) for w in ("Polish", "polish", "US", "POLISH", "none")] == [0, 1, 2, 1, None]
+    assert [words.find(w) for w in ("Pol\u00adish", "u\u200bs", "\ufeffpolish", "u s")] == [1, 2, 1, None]
 
 
 @settings(deadline=None)

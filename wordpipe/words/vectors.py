@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from wordpipe.artifacts import vector_batches, words_schema
 from wordpipe.errors import InputError, UnknownWordError
 from wordpipe.metrics import unit_rows
+from wordpipe.wording import visible
 from wordpipe.words.lookup import PHRASE_SEPARATOR, SIGNS, Expression, KnownPhrases, Spellings, parse_expression
 from wordpipe.words.vocabulary import arrow_words
 
@@ -154,9 +155,9 @@ class WordVectors:
         return scale
 
     def find(self, word: str) -> int | None:
-        """The row of `word`, or else of its lower-case form; None where neither is known."""
+        """The row of `word`, or else of what is visible of it in lower case; None where neither is known."""
         row = self.words.row_of(word)
-        return self.words.row_of(word.lower()) if row is None else row
+        return self.words.row_of(visible(word).lower()) if row is None else row
 
     def vector_of(self, word: str) -> Floats | None:
         """The vector of `word`, or of its lower-case form, or what its n-grams say, (D,); None where none of them is known."""

@@ -38,6 +38,7 @@ def read_markdown(text: str, line: int, outline: Outline) -> None:
         outline.title = title if isinstance(title, str) else None
         line += text.count("\n", 0, end)
         text = text[end:]
+        outline.ledger.add("front_matter_without_text", int(end > 0 and not text.strip()))
     _Walk(text, line, outline).over()
 
 
