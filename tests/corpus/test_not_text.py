@@ -5,6 +5,7 @@ import json
 import shlex
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -229,6 +230,15 @@ def test_pages_without_an_ending_are_read_as_pages(tmp_path, monkeypatch):
     (tmp_path / "page.txt").write_text(page)
     assert [row["text"] for row in read("page").rows_read] == ["It stands still."]
     assert "--format html" in "".join(read("page.txt").warnings)
+
+
+@pytest.mark.parametrize("name", ["a b.txt", "x.csv", "x.md", "d.d/x.pdf"])
+def test_programs_that_choose_the_name_write_elsewhere(name):
+    """A spreadsheet called .csv, a notebook called .md, would be written over."""
+    for kind in ("old Office", "spreadsheet", "notebook", "slides"):
+        assert shlex.split(way_to_read(kind, name).split("; pdftotext")[0])[-1] == "converted"
+    made = shlex.split(way_to_read("slides", name))[-1]
+    assert made == f"converted/{Path(name).stem}.pdf"
 
 
 def test_every_kind_has_a_way():

@@ -141,6 +141,23 @@ def test_a_word_of_a_question_weighs_one_whatever_forms_it_has(text):
     assert index.read("C++").length < 1
 
 
+@given(
+    st.lists(
+        st.text("aBxYz", min_size=1, max_size=4) | st.sampled_from(["the", "is", "running", "x1", "7"]), max_size=5
+    ),
+    st.sampled_from(["-", "/", ",", ".", "&", "+", "'"]),
+)
+def test_words_that_no_sign_joins_are_counted_apart_as_the_whole_is(words, sign):
+    """The parts of `my-own-name` are remembered word by word; the terms are those of the run."""
+    for language in ("english", "none", "turkish"):
+        analyser = Analyser(language)
+        for run in analyser.runs(sign.join(words)):
+            whole = [(form.term, form.is_long) for form in analyser.of_run(run)]
+            if apart := analyser.apart(run):
+                assert [form for word in apart for form in analyser.forms(word)] == whole
+            assert [*analyser.forms(run)] == whole
+
+
 def test_hostile_words_are_bounded():
     """A word of a million letters, of signs, of marks: in linear time, and with terms that can be stored."""
     for text in (

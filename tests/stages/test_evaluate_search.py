@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -104,6 +105,11 @@ def test_words_are_asked_twice_by_mode_and_feedback(index):
         ("q.csv", 'Query,Title\n"salt water","Salt"\nbees,Dance\n'),
         ("q.jsonl", '{"question": "salt water", "id": "sea-2"}\n\n{"query": "bees", "title": "Dance"}\n'),
         ("q.txt", "salt water\tsea-2\r\n\r\nbees\tDance\r\n"),
+        ("q.csv", "question;id\nsalt water;sea-2\nbees;bee-1\n"),
+        ("q.csv", "\nid|question\nsea-2|salt water\nbee-1|bees\n"),
+        ("q.csv", 'sep=;\r\n"question";"id"\r\nsalt water;sea-2\r\nbees;bee-1\r\n'),
+        ("q.csv", "sep=;\nsalt water;sea-2\nbees;bee-1\n"),
+        ("q.tsv", "sep=;\nquestion;id\nsalt water;sea-2\nbees;bee-1\n"),
     ],
 )
 def test_files_of_questions(index, tmp_path, name, text):
@@ -113,6 +119,26 @@ def test_files_of_questions(index, tmp_path, name, text):
     assert [line.question for line in search.read_questions(tmp_path / name)] == ["salt water", "bees"]
     assert found["systems"][0]["metrics"]["mrr"] == 1.0
     assert found["best"] is None
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"question,id,id\nsalt,sea-2,sea-1\n", "a field occurs twice; got id"),
+        (b"question\tid\tID\nsalt\tsea-2\tsea-1\n", "a field occurs twice"),
+        (b"query,Query,title\nsalt,bees,Salt\n", "a field occurs twice"),
+        (b'{"question": "salt", "id": "sea-2", "id": "sea-1"}\n', "'id' twice in one object"),
+        (b'{"question": "salt", "id": "sea-2", "Id": "sea-1"}\n', "a field occurs twice"),
+        ("question,id\nsalt,sea-2\n".encode("utf-16"), "got UTF-16"),
+        (b"PAR1\x15\x04\xff\x00", "got Parquet"),
+        (b"question,id\nsalt,sea-2\n\xff,sea-1\n", "q.csv:3: not UTF-8 text"),
+        (b'sep=;\nquestion;id\nsalt;"sea-2\n', "q.csv:3: not a readable csv file"),
+    ],
+)
+def test_files_of_questions_that_say_two_things_or_no_text(tmp_path, data, says):
+    (tmp_path / "q.csv").write_bytes(data)
+    with pytest.raises(InputError, match=re.escape(says)):
+        search.read_questions(tmp_path / "q.csv")
 
 
 def test_numbers_as_ids_and_answers_that_stand_nowhere(index, tmp_path):

@@ -4,8 +4,11 @@ import json
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
+import wordpipe
+from tests.support.made_vectors import made_words
 from wordpipe.web import found_page
 
 PAGE = found_page()
@@ -74,6 +77,26 @@ def test_answers_without_a_script(client):
     like = next(given["href"] for given in page.all("a") if "similar=" in given.get("href", ""))
     again = Parsed(client.get(like).text)
     assert len(again.all("li", **{"class": "hit"})) == 10
+
+
+def test_nothing_like_a_text_without_a_vector_is_offered(serving, tmp_path):
+    words = made_words(tmp_path / "words", np.eye(4, dtype=np.float32), [5] * 4)
+    texts = [*(f"w{number % 4} w{number % 3}" for number in range(30)), "xylomorph"]
+    corpus = wordpipe.ingest(
+        [{"text": text, "n": n} for n, text in enumerate(texts)], output=tmp_path / "corpus", valid=0.0
+    )
+    settings = {"unit": "document", "transform": "none", "device": "cpu", "threads": 1}
+    index = wordpipe.index(wordpipe.embed(words, corpus, output=tmp_path / "s", **settings), output=tmp_path / "index")
+    client = serving(index.path, page=PAGE)
+    asked = {"q": "xylomorph w1", "format": "json", "passage": 60, "mode": "lexical"}
+    found = client.get("/search", params=asked).json()
+    assert [one["has_vector"] for one in found["passages"]] == [hit["row"] != 30 for hit in found["hits"]]
+    page = get(client, q="xylomorph", mix="0")
+    assert len(page.all("li", **{"class": "hit"})) == 1
+    assert "more like this" not in page.text
+    assert "more like this" in get(client, q="w1", mix="0").text
+    state = client.get("/health").json()["artifacts"][0]
+    assert state["without_vector"] == client.get("/about").json()["artifacts"][0]["without_vector"] == 1
 
 
 def test_filters_without_a_script_are_links_that_narrow(client):

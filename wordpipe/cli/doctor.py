@@ -122,6 +122,9 @@ def _finds(finds: dict[str, Any], rows: int) -> Iterator[str]:
     among = f", among {finds['rows']:,} of {rows:,} texts" if finds["rows"] < rows else ""
     yield f"finds    asked with {measured['queries']:,} {QUERIES_MEASURED[measured['by']]}{among}:"
     yield f"{_GAP}{dense:.2f} by vectors, {lexical:.2f} by words, {both:.2f} by both (nDCG@10; 1 is best)"
+    if "lexical_twice" in (found := measured["ndcg_at_10"]):
+        twice, chance = found["lexical_twice"], found["random_vectors"]
+        yield f"{_GAP}without these vectors {twice:.2f} by words asked twice, {chance:.2f} by both with random vectors"
     yield f"{finds['state']:<8} {finds['says']}"
     if finds["trained"] and finds["state"] == "healthy":
         yield f"{_GAP}(vectors that learned from pairs, as these did, find such too well)"

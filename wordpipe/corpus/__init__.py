@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         first_values,
         jsonl_records,
         read_records,
+        said_delimiter,
         text_records,
         tsv_records,
     )

@@ -362,6 +362,16 @@ def csv_delimiter(header: str) -> str:
     return max(",;\t|", key=header.count)
 
 
+def said_delimiter(line: str) -> str | None:
+    """What a first line says of the cells below it, as Excel reads and writes it; None of any other line.
+
+    >>> said_delimiter("sep=;")
+    ';'
+    """
+    said = _SAID_DELIMITER.match(line)
+    return None if said is None else said[1].replace("\\t", "\t")
+
+
 def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: int) -> Iterator[Record]:
     """One record for each row after the header, if there is one; the comma may also be a semicolon, tab or bar.
 
@@ -390,8 +400,8 @@ def tsv_records(
 def _tsv_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
     delimiter = "\t"
     for place, (number, line) in enumerate(lines):
-        if place == 0 and (said := _SAID_DELIMITER.match(line)) is not None:
-            delimiter = said[1].replace("\\t", "\t")
+        if place == 0 and (said := said_delimiter(line)) is not None:
+            delimiter = said
         elif not line.isspace():
             yield number, line.rstrip("\n").split(delimiter)
 
@@ -400,9 +410,9 @@ def _csv_rows(lines: Iterable[tuple[int, str]], fields: Fields, longest: int) ->
     """Line and cells of each row that is not blank; after bad quotes it goes on with the next line."""
     all_texts = (line for _, line in lines)
     header, before = next(all_texts, ""), 0
-    if (said := _SAID_DELIMITER.match(header)) is not None:
+    if (said := said_delimiter(header)) is not None:
         header, before = next(all_texts, ""), 1
-    delimiter = csv_delimiter(header) if said is None else said[1].replace("\\t", "\t")
+    delimiter = said or csv_delimiter(header)
     texts = chain([header], all_texts)
     # the csv module has one bound for the whole process, 128 KiB unless raised
     csv.field_size_limit(max(csv.field_size_limit(), longest))

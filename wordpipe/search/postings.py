@@ -245,8 +245,11 @@ class _Numbers(dict[str, tuple[int, ...]]):
     def __missing__(self, run: str) -> tuple[int, ...]:
         if len(self) >= _REMEMBERED:
             self.clear()
-        forms, stems = self._analyser.forms(run), self.stems
-        numbers = tuple(2 * stems.setdefault(term, len(stems)) + (not is_long) for term, is_long in forms)
+        if words := self._analyser.apart(run):  # names of packages: few come twice, their words often
+            numbers = tuple(chain.from_iterable(map(self.__getitem__, words)))
+        else:
+            forms, stems = self._analyser.forms(run), self.stems
+            numbers = tuple(2 * stems.setdefault(term, len(stems)) + (not is_long) for term, is_long in forms)
         if len(run) <= _REMEMBERED_CHARS:
             self[run] = numbers
         return numbers

@@ -224,6 +224,7 @@ def _state(one: Served) -> dict[str, Any]:
         "since": round(generation.since, 3),
         "swaps": one.swaps,
         "error": one.error,
+        "without_vector": generation.opened.artifact.manifest.counts.get("without_vector", 0),  # rows
     }
 
 

@@ -60,7 +60,7 @@ _HIT = _object(
     closed=False,
 )  # fmt: skip
 _PIECES = _list({"type": "array", "prefixItems": [_TEXT, _FLAG], "minItems": 2, "maxItems": 2})
-_PASSAGE = _object({"pieces": _PIECES, "before": _FLAG, "after": _FLAG}, {"title": _PIECES})
+_PASSAGE = _object({"pieces": _PIECES, "before": _FLAG, "after": _FLAG, "has_vector": _FLAG}, {"title": _PIECES})
 _RESULT = _object(
     {
         "query": _TEXT, "index": _TEXT, "digest": _TEXT, "k": _WHOLE, "seconds": _NUMBER,
@@ -79,7 +79,10 @@ _COLUMN = _object(
     },
     {"least": _ANY, "largest": _ANY},
 )  # fmt: skip
-_STATE = {"name": _TEXT, "kind": _TEXT, "digest": _TEXT, "since": _NUMBER, "swaps": _WHOLE, "error": _maybe(_TEXT)}
+_STATE = {
+    "name": _TEXT, "kind": _TEXT, "digest": _TEXT, "since": _NUMBER, "swaps": _WHOLE, "error": _maybe(_TEXT),
+    "without_vector": _WHOLE,
+}  # fmt: skip
 _ARTIFACT = {
     **_STATE, "path": _TEXT, "can": _list(_TEXT), "command": _TEXT, "rows": _maybe(_WHOLE), "dim": _maybe(_WHOLE),
     "metrics": _MAP, "counts": _MAP, "warnings": _list(_TEXT),

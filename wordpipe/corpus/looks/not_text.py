@@ -42,13 +42,14 @@ _BLANK_END = b"\x1a\r\n"
 _NOT_TEXT = {
     "PDF": "turn it into text first: pdftotext FILE STEM.txt",
     "Word": "turn it into text first: pandoc -f docx -t plain FILE -o STEM.txt",
-    "old Office": "save it as plain text, a table as CSV: soffice --headless --convert-to txt:Text FILE",
+    "old Office": "save it as plain text, a table as CSV: soffice --headless --convert-to txt:Text FILE --outdir converted",
     "RTF": "turn it into text first: pandoc -f rtf -t plain FILE -o STEM.txt",
     "EPUB": "turn it into text first: pandoc -f epub -t plain FILE -o STEM.txt",
     "OpenDocument": "turn it into text first: pandoc -f odt -t plain FILE -o STEM.txt",
-    "slides": "save them as PDF, and turn that into text: soffice --headless --convert-to pdf FILE; pdftotext STEM.pdf",
-    "spreadsheet": "save it as CSV: soffice --headless --convert-to csv FILE",
-    "notebook": "turn it into text first: jupyter nbconvert --to markdown FILE",
+    "slides": "save them as PDF, and turn that into text: soffice --headless --convert-to pdf FILE --outdir converted; "
+    "pdftotext converted/NAME.pdf",
+    "spreadsheet": "save it as CSV: soffice --headless --convert-to csv FILE --outdir converted",
+    "notebook": "turn it into text first: jupyter nbconvert --to markdown FILE --output-dir converted",
     "mail": "save it as text in the program that reads mail; or read it as it is, with its headers, by --format txt",
     "web archive": "save the page as HTML alone, which is read",
     "vCard or iCalendar": "export it as CSV, which is read; or read it as it is by --format txt",
@@ -144,7 +145,7 @@ def way_to_read(kind: str, name: str) -> str:
     'turn it into text first: pdftotext minutes.pdf minutes.txt'
     """
     stem = re.sub(r"(?<=[^/])\.[^./]{1,10}\Z", "", name)
-    way = _NOT_TEXT[kind].replace("FILE", shlex.quote(name))
+    way = _NOT_TEXT[kind].replace("FILE", shlex.quote(name)).replace("NAME", shlex.quote(stem.rpartition("/")[2]))
     return re.sub(r"STEM(\.\w+)?", lambda found: shlex.quote(_another(name, stem, found[1] or "")), way)
 
 

@@ -41,6 +41,7 @@ _RUN = re.compile(r"\w[\w+#]*(?:[-.&/,'][\w+#]+)*", re.ASCII)
 _DOTTED_RUN = re.compile(r"(?:(?<![\w.])\.)?\w[\w+#]*(?:[-.&/,'][\w+#]+)*", re.ASCII)  # takes twice as long
 _DOTS = (" .", "\n.", "(.", '".', "'.", "`.", "/.", "\t.", ",.")  # what stands where a name such as .NET may begin
 _PART = re.compile(r"\w+", re.ASCII)
+_APART = re.compile(r"[A-Za-z]{2,}(?:[-/,][A-Za-z]{2,})+")  # words of which these signs make no name
 _LONGEST_JOINED = 48  # characters: an address of a page is not looked for as a whole
 _CACHED = 1 << 16  # runs whose terms are remembered
 _MARKS = re.compile(
@@ -136,6 +137,10 @@ class Analyser:
                 yield stem, True
         else:
             yield from ((form.term, form.is_long) for form in self._of_run(run))
+
+    def apart(self, run: str) -> list[str]:
+        """The words of a run whose terms are those of the run, in order; none where signs join them to one more term."""
+        return _PART.findall(run) if self.rules and _APART.fullmatch(run) else []
 
     def words(self, text: str) -> Iterator[list[tuple[str, float]]]:
         """The terms of each word of a text, with their shares of it."""

@@ -360,11 +360,11 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
     """What vectors and words find of what they should, measured now, or when the index was built.
 
     Returns:
-        measured (by, queries, ndcg_at_10 of dense, lexical and hybrid), None where it could not be; agreement of vectors and
-        words and mode (which found most), None where not known; rows, how many texts were searched; trained, whether the
-        encoder learned from pairs of texts; state (healthy, weak, sick, unknown) and says; mend, the command where they do
-        not find, and measure, the one that measures what an index of before does not know, or None; own_cosine, see
-        `measure_some`, None of an index.
+        measured (by, queries, ndcg_at_10 of dense, lexical, hybrid and the controls, see `measure_modes`), None where it could
+        not be; agreement of vectors and words and mode (which found most), None where not known; rows, how many texts were
+        searched; trained, whether the encoder learned from pairs of texts; state (healthy, weak, sick, unknown) and says;
+        mend, the command where they do not find, and measure, the one that measures what an index of before does not know, or
+        None; own_cosine, see `measure_some`, None of an index.
     """
     found: dict[str, Any] = {
         "measured": None, "agreement": None, "mode": None, "rows": counts["rows"], "trained": False, "mend": None,

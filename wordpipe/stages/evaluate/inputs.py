@@ -1,7 +1,8 @@
 """Shared parts of the evaluations: the files to evaluate on, the encoders that are evaluated, and the form of the report."""
 
+import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wordpipe.artifacts import Artifact, is_artifact, open_regular_file, read_batches, row_count
-from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
+from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, not_text, read_blocks, said_delimiter
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.runtime import Progress, Report
 from wordpipe.sentences import Moments, TextEncoder, Transform, transform_kind
@@ -27,6 +28,8 @@ _MAX_EXPAND = 1_000  # a packed file may grow so many times
 _MAX_WHOLE = 4 << 30  # bytes of a file that is read whole: the largest collections of BEIR have 3
 PACKED = ("", ".gz", ".bz2", ".xz", ".zst")  # endings of packed files, and none
 _MAX_UNKNOWN_SHOWN = 20
+_LOOKED_AT = 1 << 16  # bytes that tell what a file is
+_FROM_LATIN = "convert it first: iconv -f LATIN1 -t UTF-8"
 
 
 def report_on(what: str, data: SourceLike, name: str, evaluated: list[Any], **more: Any) -> dict[str, Any]:
@@ -81,6 +84,55 @@ def read_whole(path: Path) -> bytes:
                 expected = f"at most {_MAX_WHOLE:,} bytes, unpacked"
                 raise InputError("the file is too large to be read whole", where=path, expected=expected)
     return b"".join(found)
+
+
+def decoded(data: bytes, where: str) -> str:
+    """The text of a file in UTF-8. Raises InputError: it is none; names the line, or what the file is."""
+    if (wide := not_text(data[:_LOOKED_AT], where, as_it_is=True)) is not None:
+        raise wide.error(where)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place, got, hint = f"{where}:{data.count(10, 0, error.start) + 1}", error.reason, _FROM_LATIN
+        if (found := not_text(data[:_LOOKED_AT], where)) is not None:
+            place, got, hint = where, found.kind, "write it as CSV or JSON Lines first"
+        raise InputError("not UTF-8 text", where=place, got=got, hint=hint) from None
+
+
+def table_rows(text: str, where: str, is_header: Callable[[list[str]], bool]) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of a table: between tabs, in which quotes mean nothing, or of CSV.
+
+    A first line `sep=;` says what parts the cells of CSV; else it is a comma, or a semicolon or bar where that makes names of
+    columns of the first line.
+
+    Raises:
+        InputError: bad quoting; names file and line.
+    """
+    lines = text.split("\n")
+    before = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    first = lines[before].removesuffix("\r")
+    if (said := said_delimiter(first)) is not None:
+        before, first = before + 1, ""
+    delimiter = said or ("\t" if "\t" in first else ",")
+    if delimiter == "\t":
+        for number, line in enumerate(lines[before:], start=before + 1):
+            yield number, [cell.strip() for cell in line.split("\t")]
+        return
+    if said is None:
+        delimiter = next((one for one in ",;|" if is_header([cell.strip(' "') for cell in first.split(one)])), ",")
+    reader = csv.reader([f"{line}\n" for line in lines[before:]], delimiter=delimiter, strict=True)
+    try:
+        for cells in reader:
+            yield before + reader.line_num, [cell.strip() for cell in cells]
+    except csv.Error as error:
+        raise InputError("not a readable csv file", where=f"{where}:{before + reader.line_num}", got=error) from None
+
+
+def refuse_repeats(names: Sequence[str], used: Iterable[str], where: str) -> None:
+    """Raises InputError: a column that is read comes twice, in whatever case."""
+    small = [name.strip().lower() for name in names]
+    if repeated := [name for name in used if small.count(name.strip().lower()) > 1]:
+        raise InputError("a field occurs twice", where=where, got=repeated[0], hint="rename one of them")
 
 
 def files_of(folder: Path, endings: Sequence[str], skipped: Counter[str]) -> list[Path]:

@@ -29,7 +29,7 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError, wrong_line
 from wordpipe.runtime import Progress
 from wordpipe.search import LexicalIndex
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.stages.evaluate.inputs import PACKED, read_whole, split_rows
+from wordpipe.stages.evaluate.inputs import PACKED, decoded, read_whole, split_rows
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.models import prefixes_of
@@ -208,13 +208,7 @@ def _ends(name: str, endings: Sequence[str]) -> bool:
 
 def _lines(name: str) -> list[str]:
     """The lines of a file, unpacked where it is packed."""
-    data = read_whole(Path(name))
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        hint = "convert it first: iconv -f LATIN1 -t UTF-8"
-        raise InputError("not UTF-8 text", where=f"{name}:{line}", got=error.reason, hint=hint) from None
+    text = decoded(read_whole(Path(name)), name)
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 

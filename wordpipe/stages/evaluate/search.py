@@ -6,7 +6,6 @@ trec_eval's for the first 100 rows, a question without an answer counting as 0.
 Shapes: Q questions, M measures.
 """
 
-import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from wordpipe.metrics import mean_interval, paired_difference, score_ranking
 from wordpipe.runtime import Progress
 from wordpipe.search import CANDIDATES, FEEDBACK
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.inputs import read_whole, report_on
+from wordpipe.stages.evaluate.inputs import decoded, read_whole, refuse_repeats, report_on, table_rows
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.search.open_index import QueryOptions
 from wordpipe.stages.search.query import OpenTextIndex, open_artifact
@@ -132,13 +131,8 @@ def read_questions(data: PathLike) -> list[_Line]:
         InputError: no such file, not text, nothing in it, or a line that does not belong; names file and line.
     """
     refuse_artifacts([str(data)])
-    where, raw = str(data), read_whole(Path(data))
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        place = f"{where}:{raw.count(10, 0, error.start) + 1}"
-        hint = "convert it first: iconv -f LATIN1 -t UTF-8"
-        raise InputError("not UTF-8 text", where=place, got=error.reason, hint=hint) from None
+    where = str(data)
+    text = decoded(read_whole(Path(data)), where)
     lines = [*(_of_json(text, where) if text.lstrip().startswith("{") else _of_table(text, where))]
     if not lines:
         hint = "a line of such a file: why is the sea salt⇥sea-17 (⇥ is a tab)"
@@ -152,7 +146,7 @@ def _of_json(text: str, where: str) -> Iterator[_Line]:
         if not line.strip():
             continue
         place = f"{where}:{number}"
-        record = parse_json(line, place, what="not a line of JSON", error=InputError)
+        record = parse_json(line, place, what="not a line of JSON", error=InputError, once=True)
         columns = _named([*record]) if isinstance(record, dict) else None
         if columns is None:
             raise wrong_line(place, line, expected)
@@ -162,19 +156,21 @@ def _of_json(text: str, where: str) -> Iterator[_Line]:
         )
         if not isinstance(question, str) or isinstance(value, bool) or not isinstance(value, str | int):
             raise wrong_line(place, line, expected)
+        refuse_repeats([*record], [columns[0], *(name for name, _ in columns[1])], place)
         yield _line(place, line, question, str(value), by)
 
 
 def _of_table(text: str, where: str) -> Iterator[_Line]:
     """Cells between tabs, in which quotes mean nothing, or of a csv file; columns by their names, else by their order."""
     places: tuple[int, list[tuple[int, tuple[str, ...]]]] | None = None
-    for number, cells in _cells(text, where):
+    for number, cells in table_rows(text, where, lambda cells: _named(cells) is not None):
         if not any(cells):
             continue
         place, shown = f"{where}:{number}", "\t".join(cells)
         if places is None:
             if (named := _named(cells)) is not None:
                 question, right = named
+                refuse_repeats(cells, [question, *(name for name, _ in right)], place)
                 places = cells.index(question), [(cells.index(name), (by,)) for name, by in right]
                 continue
             if len(cells) == 2 and cells[0].lower() in _QUESTION and cells[1].lower() not in _RIGHT:
@@ -187,19 +183,6 @@ def _of_table(text: str, where: str) -> Iterator[_Line]:
             raise wrong_line(place, shown, _EXPECTED)
         value, by = next(((cells[at], by) for at, by in places[1] if cells[at]), ("", _RIGHT))
         yield _line(place, shown, cells[places[0]], value, by)
-
-
-def _cells(text: str, where: str) -> Iterator[tuple[int, list[str]]]:
-    if "\t" in text.lstrip("\r\n").partition("\n")[0]:
-        for number, line in enumerate(text.split("\n"), start=1):
-            yield number, [cell.strip() for cell in line.split("\t")]
-        return
-    reader = csv.reader(text.splitlines(keepends=True), strict=True)
-    try:
-        for cells in reader:
-            yield reader.line_num, [cell.strip() for cell in cells]
-    except csv.Error as error:
-        raise InputError("not a readable csv file", where=f"{where}:{reader.line_num}", got=error) from None
 
 
 def _named(names: Sequence[str]) -> tuple[str, list[tuple[str, str]]] | None:

@@ -13,7 +13,6 @@ and back; on sentences the cosine of TF-IDF vectors is what it comes to.
 Shapes: P pairs, N different sentences, V stems, D numbers of a vector.
 """
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,14 +34,17 @@ from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import (
     EvaluatedEncoder,
     by_system,
+    decoded,
     distinct_names,
     files_of,
     first_words,
     mean_of,
     open_evaluated,
     read_whole,
+    refuse_repeats,
     report_on,
     shown_words,
+    table_rows,
 )
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import as_list, refuse_artifacts
@@ -319,9 +321,9 @@ def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> S
     Raises:
         InputError: not text, nothing in it, no such columns, or a line that does not belong; names file and line.
     """
-    text = _decoded(data, where)
+    text = decoded(data, where)
     if scores is not None:
-        return _pairs(_joined(text, _decoded(scores, where), where), (0, 1, 2), where)
+        return _pairs(_joined(text, decoded(scores, where), where), (0, 1, 2), where)
     if text.lstrip().startswith("{"):
         return _pairs([*_json_rows(text, where)], (0, 1, 2), where)
     rows = [*_rows(text, where)]
@@ -329,35 +331,18 @@ def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> S
         hint = "a line of such a file: A man sings.,A man is singing.,4.8"
         raise InputError("there is no pair of sentences in it", where=where, expected=_EXPECTED, hint=hint)
     if (columns := _by_name(rows[0][1])) is not None:
+        refuse_repeats(rows[0][1], [rows[0][1][place] for place in columns], where)
         return _pairs(rows[1:], columns, where)
     columns = _by_shape([cells for _, cells in rows[1:] or rows], where)  # the first may be a header of other names
     headed = len(rows) > 1 and len(rows[0][1]) > max(columns) and not any(map(_is_number, rows[0][1]))
     return _pairs(rows[1:] if headed else rows, columns, where)
 
 
-def _decoded(data: bytes, where: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        hint = "convert it first: iconv -f LATIN1 -t UTF-8"
-        raise InputError("not UTF-8 text", where=f"{where}:{line}", got=error.reason, hint=hint) from None
-
-
 def _rows(text: str, where: str) -> Iterator[_Row]:
-    """Rows that are not empty: fields between tabs, in which quotes mean nothing, or a csv file."""
-    if "\t" in text.partition("\n")[0]:
-        for number, line in enumerate(text.split("\n"), start=1):
-            if line.strip():
-                yield number, [cell.strip() for cell in line.split("\t")]
-        return
-    reader = csv.reader(text.splitlines(keepends=True), strict=True)
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                yield reader.line_num, [cell.strip() for cell in cells]
-    except csv.Error as error:
-        raise InputError("not a readable csv file", where=f"{where}:{reader.line_num}", got=error) from None
+    """Rows that are not empty."""
+    for number, cells in table_rows(text, where, lambda cells: _by_name(cells) is not None):
+        if any(cells):
+            yield number, cells
 
 
 def _joined(text: str, scores: str, where: str) -> list[_Row]:
@@ -374,7 +359,7 @@ def _json_rows(text: str, where: str) -> Iterator[_Row]:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        record = parse_json(line, f"{where}:{number}", what="not a line of JSON", error=InputError)
+        record = parse_json(line, f"{where}:{number}", what="not a line of JSON", error=InputError, once=True)
         columns = _by_name([*record]) if isinstance(record, dict) else None
         if columns is None:
             raise wrong_line(f"{where}:{number}", line, "an object with sentence1, sentence2 and score")

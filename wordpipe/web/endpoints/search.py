@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.stages import OpenIndex, OpenWords, PassageFinder, QueryOptions, QueryResult
+from wordpipe.stages import OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryOptions, QueryResult
 from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
 from wordpipe.web.replies import Params, bounded, json_reply, lines_reply
 from wordpipe.web.served import Generation, Served, ServedArtifacts
@@ -50,7 +51,7 @@ class SearchApi:
             bounded("k with explain", k, 1, _MAX_EXPLAINED)
         began = time.monotonic()
         with served.lease() as generation:
-            options = _narrowed(generation, options, chosen)
+            options = await _narrowed(served, generation, options, chosen)
             result = await ask(served, generation, text, k, options)
             if form == "lines":
                 return lines_reply({"query": result.query} | hit for hit in result.hits)
@@ -75,7 +76,7 @@ class SearchApi:
             return [(one, opened.similar(one, k, options)) for one in rows]
 
         with served.lease() as generation:
-            options = _narrowed(generation, asked, chosen)
+            options = await _narrowed(served, generation, asked, chosen)
             item = record_id if record_id is not None else row
             assert item is not None
             number, hits = await served.ask(generation, answer, item, key=("similar", k, options))
@@ -160,14 +161,23 @@ def joined_conditions(conditions: Sequence[str]) -> str | None:
     return " and ".join(conditions if len(conditions) == 1 else map("({})".format, conditions)) or None
 
 
-def _narrowed(generation: Generation, options: QueryOptions, chosen: Chosen) -> QueryOptions:
+async def _narrowed(served: Served, generation: Generation, options: QueryOptions, chosen: Chosen) -> QueryOptions:
     """The options with chosen values of columns in their condition."""
-    opened = generation.opened
     if not chosen:
         return options
-    if not isinstance(opened, OpenIndex):
-        raise ConfigError("words have no fields", where="f", expected="an index")
-    return replace(options, where=condition(chosen, list_columns(opened), options.where))
+    asked = (generation, chosen, options.where)
+    return replace(options, where=await served.ask(generation, _conditions, asked, key=object()))
+
+
+def _conditions(items: Sequence[tuple[Generation, Chosen, str | None]]) -> list[str | None]:
+    """For the artifact's thread: the columns are read from disk once for each generation."""
+    found = []
+    for generation, chosen, where in items:
+        opened = generation.opened
+        if not isinstance(opened, OpenIndex):
+            raise ConfigError("words have no fields", where="f", expected="an index")
+        found.append(condition(chosen, generation.remember("lists", partial(list_columns, opened)), where))
+    return found
 
 
 async def ask(served: Served, generation: Generation, text: str, k: int, options: QueryOptions) -> QueryResult:
@@ -205,9 +215,20 @@ def _about_result(items: Sequence[tuple[Generation, QueryResult, QueryOptions, i
             about["nothing"] = {"message": error.message, "hint": error.hint}
         if room:
             finder = generation.opened.passages(result.query)
-            about["passages"] = [_passage(hit, finder, room) for hit in result.hits]
+            there = _have_vectors(generation.opened, [hit["row"] for hit in result.hits])
+            about["passages"] = [
+                _passage(hit, finder, room) | {"has_vector": has} for hit, has in zip(result.hits, there, strict=True)
+            ]
         found.append(about)
     return found
+
+
+def _have_vectors(opened: OpenArtifact, rows: Sequence[int]) -> list[bool]:
+    """Whether each row has a vector; what has none is found by words, ids and conditions alone."""
+    known = opened.with_vector if isinstance(opened, OpenIndex) else None
+    if known is None:
+        return [True] * len(rows)
+    return [bool(known[min(int(known.searchsorted(row)), len(known) - 1)] == row) for row in rows]
 
 
 def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str, Any]:

@@ -5,7 +5,8 @@ quoted as texts; so no filter can say more than a comparison. The condition is t
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from wordpipe.errors import ConfigError
 from wordpipe.stages import OpenArtifact, OpenIndex, QueryOptions
 from wordpipe.web.endpoints.search import ask, checked_text
 from wordpipe.web.replies import Params, bounded, field, json_body, json_reply, to_json
-from wordpipe.web.served import ServedArtifacts
+from wordpipe.web.served import Generation, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 
 _SIGNS = {"eq": "=", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
@@ -51,7 +52,9 @@ class VectorStoresApi:
         if field(body, "rewrite_query", bool, default=False):
             raise ConfigError("queries are asked as they are", where="rewrite_query", hint="leave it out")
         with served.lease() as generation:
-            where = condition_of(body.get("filters"), columns_of(generation.opened))
+            where = None
+            if (filters := body.get("filters")) is not None:
+                where = await served.ask(generation, _conditions, (generation, filters), key=object())
             options = QueryOptions(where=where, min_score=field(ranking, "score_threshold", float) or None)
             result = await ask(served, generation, text, k, options)
         return json_reply({
@@ -91,6 +94,14 @@ def _attribute(value: Any) -> str | float | bool:
     if isinstance(value, bool | int | float | str):
         return value
     return to_json(value).decode() if isinstance(value, list | dict) else str(value)
+
+
+def _conditions(items: Sequence[tuple[Generation, Any]]) -> list[str | None]:
+    """For the artifact's thread: the columns of a condition are read from disk once for each generation."""
+    return [
+        condition_of(filters, generation.remember("columns", partial(columns_of, generation.opened)))
+        for generation, filters in items
+    ]
 
 
 def columns_of(opened: OpenArtifact) -> dict[str, pa.DataType]:

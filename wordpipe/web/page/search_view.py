@@ -150,14 +150,17 @@ def _hit(
     before, after = passage and passage["before"], passage["after"] if passage else len(str(hit["text"])) > PASSAGE
     fields = {"id": hit.get("id"), **hit.get("metadata", {})}
     shown = [f"{name} {_short(value)}" for name, value in fields.items() if value not in (None, [], "")]
-    like = url(similar=hit["row"], index=index, f=params.get("f"), where=params.get("where"))
+    like = None
+    if passage is None or passage["has_vector"]:
+        href = url(similar=hit["row"], index=index, f=params.get("f"), where=params.get("where"))
+        like = tag("a", "more like this", href=href)
     return tag(
         "li",
         tag("h2", _marked(title), class_="title", dir="auto") if any(text for text, _ in title) else None,
         tag("p", "… " if before else None, _marked(pieces), " …" if after else None, class_="text", dir="auto"),
         tag(
             "p", tag("span", f"{hit['score']:.3f}", class_="score"), tag("bdi", _place(hit), class_="place"),
-            [tag("bdi", one, class_="field") for one in shown], tag("a", "more like this", href=like), class_="about",
+            [tag("bdi", one, class_="field") for one in shown], like, class_="about",
         ),
         tag(
             "details", tag("summary", f"{len(others)} that {'says' if len(others) == 1 else 'say'} nearly the same"),

@@ -71,7 +71,7 @@ export function drawHit({hit, passage, others = []}, act, largest) {
         hit.id !== undefined && hit.id !== null ? copyButton(String(hit.id), "id", `id ${hit.id}`) : null,
         fields.map(([name, value]) => make("span", {class: "field"}, make("span", {class: "field-name"}, text(name, 40)), " ", text(Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : value, 80))),
         why,
-        make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
+        passage?.has_vector === false ? null : make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
       ),
       panel,
       others.length
