@@ -160,12 +160,15 @@ class TimeLimit:
         """Seconds that it takes to save so many bytes: as the last time, or as a disk writes them."""
         return self.apart.get("saving", size / _BYTES_A_SECOND)
 
-    def replanned(self, done: int, *, closing: float = 0.0, settle: Callable[[], None] = lambda: None) -> int | None:
+    def replanned(
+        self, done: int, *, closing: float = 0.0, between: float = 0.0, settle: Callable[[], None] = lambda: None
+    ) -> int | None:
         """The work in all, where it is planned now, or planned otherwise than before; else None. To be asked after each piece.
 
         Args:
             done: work so far.
-            closing: seconds that are needed for other work until the end and after it, roughly.
+            closing: seconds that are needed at the end, roughly, whenever it comes.
+            between: seconds of other work until then.
             settle: waits until what was begun is done, where a device runs behind.
 
         Raises:
@@ -190,10 +193,10 @@ class TimeLimit:
         self._took, self._made = self._took * kept + took, self._made * kept + max(done - self._done, 1e-9)
         self._pace = self._took / self._made
         self._mark, self._done, self._apart, self._looked = clock, done, 0.0, clock
-        left = self.seconds - max(_MARGIN * self.seconds, _END) - closing - self.spent
+        left = self.seconds - max(_MARGIN * self.seconds, _END) - closing - between - self.spent
         fits = max(0.0, left / self._pace)
         if not self.planned:
-            return self._first_plan(done, fits, closing)
+            return self._first_plan(done, fits, closing + between)
         planned = self.planned[-1][1] - done
         is_known = self._took > self.seconds * _MEMORY / 2  # before, a pace says little
         too_much = fits < planned * _SHORTER and (planned - fits) * self._pace > self.seconds * _MARGIN / 2

@@ -15,7 +15,7 @@ from tests.faults.world import World
 _KILLED = -signal.SIGKILL
 _TRAININGS = ("mlm", "word2vec", "static")  # one of each kind of checkpoint
 _OTHERS = ("classifier", "tagger", "seq2seq")  # of these the point between the old artifact and the new one
-_WITHIN = ("--steps", "500", "--minutes", "10")
+_WITHIN = ("--steps", "60", "--minutes", "10")
 _POINTS = ("publish.started", "publish.file_synced", "publish.before_exchange", "publish.after_exchange")
 
 

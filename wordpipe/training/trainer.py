@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -32,6 +32,7 @@ from wordpipe.training.distributed import World
 from wordpipe.training.plan import Plan
 from wordpipe.training.precision import Execution
 
+_VALIDATING = 0.2  # of the time at most, where nobody says when
 _PROGRESS = 0.05  # nats below the unigram entropy; less could be chance
 
 
@@ -325,11 +326,11 @@ class Trainer(Generic[L]):
             return
         device = self.execution.device
         settle = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-        total = None
+        total, (closing, between) = None, self._aside()
         self._summing = True  # where the first process refuses, the others hear it here
         with self.world.first_goes_ahead():
             if self.world.leads:
-                total = self.limit.replanned(self.step, closing=self._closing(), settle=settle)
+                total = self.limit.replanned(self.step, closing=closing, between=between, settle=settle)
         total = self.world.share(total)
         self._summing = False
         if total is not None:
@@ -339,15 +340,15 @@ class Trainer(Generic[L]):
         self.plan, self._end = plan, plan.steps
         self.learner.replan(plan)
 
-    def _closing(self) -> float:
-        """Seconds of other work until the end: validations, checkpoints, and the model's folder."""
+    def _aside(self) -> tuple[float, float]:
+        """Seconds of other work at the end, and until then: validations, checkpoints, and the model's folder."""
         assert self.limit is not None
         limit, plan = self.limit, self.plan
-        # the last one is at the end, and what is kept (the best weights, their mean) is measured once more
-        validations = 1 + math.ceil(plan.steps / plan.eval_every) - self.step // plan.eval_every
+        saving, validation = limit.saving(self._bytes), limit.apart.get("validation", 0.0)
+        validations = math.ceil(plan.steps / plan.eval_every) - self.step // plan.eval_every - 1
         left = max(0.0, limit.seconds - limit.spent)
-        saving = limit.saving(self._bytes)
-        return validations * limit.apart.get("validation", 0.0) + saving * (2 + left / self._checkpoint_seconds)
+        # what is kept at the end (the best weights, their mean) is measured once more
+        return 2 * (validation + saving), max(0, validations) * validation + saving * left / self._checkpoint_seconds
 
     @cached_property
     def _bytes(self) -> int:
@@ -402,6 +403,9 @@ class Trainer(Generic[L]):
             found = self.learner.validate()
         if found is None:
             return None
+        if self.limit is not None and self.plan.evaluations:  # a few, where each takes long
+            most = max(1, int(_VALIDATING * self.limit.seconds / max(self.limit.apart["validation"], 1e-3)))
+            self._replan(replace(self.plan, evaluations=min(most, self.plan.evaluations)).lasting(self.plan.steps))
         self.metrics = dict(found.metrics)
         return self._log("valid", found.loss, found.positions / max(time.monotonic() - begun, 1e-9))
 
