@@ -108,7 +108,7 @@ def table_rows(text: str, where: str, is_header: Callable[[list[str]], bool]) ->
     Raises:
         InputError: bad quoting; names file and line.
     """
-    lines = text.split("\n")
+    lines = text.removesuffix("\n").split("\n")
     before = next((number for number, line in enumerate(lines) if line.strip()), 0)
     first = lines[before].removesuffix("\r")
     if (said := said_delimiter(first)) is not None:
