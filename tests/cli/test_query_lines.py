@@ -12,6 +12,16 @@ from wordpipe.cli.query import batches, bounded_lines
 from wordpipe.errors import InputError
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("text", ["where do bees go\nand when\n", "wie hoch ist die Flut?", "2024 年 どこに行くの\n"])
+def test_questions_in_wide_encodings_are_refused(encoding, text):
+    data = text.encode(encoding)
+    file = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+    with pytest.raises(InputError, match="UTF-(16|32)") as caught:
+        list(bounded_lines(file, "questions.txt"))
+    assert caught.value.hint.startswith("iconv -f UTF-")
+
+
 def test_the_mark_of_a_files_begin_is_no_part_of_a_query(built, cli, tmp_path):
     (tmp_path / "queries").write_bytes(b"\xef\xbb\xbfwater\nsalt\n")
     asked = ("query", built / "words", "-k", "1", "--json")

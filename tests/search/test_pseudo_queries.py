@@ -167,6 +167,18 @@ def test_too_few_or_too_short_documents_ask_nothing():
     assert draw_queries([], []) is None
 
 
+def test_texts_of_a_script_without_spaces_are_cut_between_characters():
+    letters = [chr(0x4E00 + number) for number in range(500)]
+    texts = ["".join(letters[(7 * row + 3 * at) % 500] for at in range(60)) for row in range(50)]
+    asked = draw_queries([""] * 50, texts)
+    assert len(asked.texts) == 50
+    for row, part, rest in zip(asked.rows, asked.texts, asked.rests, strict=True):
+        assert " " not in part + rest
+        assert 12 <= len(part) <= 24
+        assert any(rest[:at] + part + rest[at:] == texts[row] for at in range(0, 60, 2))
+    assert draw_queries([""] * 50, ["短い文です"] * 50) is None
+
+
 def test_what_stands_in_two_documents_is_no_query():
     titles, texts = [f"title{n // 2}" for n in range(N)], [*TEXTS]
     assert draw_queries(OF_ITS_OWN, TEXTS, set()) == draw_queries(

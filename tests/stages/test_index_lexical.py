@@ -78,6 +78,12 @@ def test_vectors_are_not_credited_with_feedback(lexical, twice, hybrid, dense, m
     assert not index_lexical.pays_twice(found, 20)
 
 
+@pytest.mark.parametrize(("hybrid", "mode"), [(0.51, "hybrid"), (0.505, "lexical"), (0.503, "lexical")])
+def test_vectors_are_no_choice_where_random_ones_find_as_much(hybrid, mode):
+    found = {"lexical": 0.50, "lexical_twice": 0.50, "hybrid": hybrid, "dense": 0.2, "random_vectors": 0.505}
+    assert index_lexical.best_mode(found, trained=False) == mode
+
+
 def test_auto_asks_words_twice_where_that_was_measured_to_find_most(built):
     with wordpipe.open(built / "index") as index:
         index.artifact.manifest.facts["lexical"] |= {"mode": "lexical", "feedback": 10}

@@ -281,13 +281,15 @@ def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[
     `surrogateescape` does, become U+FFFD; after the last line it is said how many lines had some, but with `quiet`.
 
     Raises:
-        InputError: a line that does not end, as /dev/zero has it.
+        InputError: a line that does not end, as /dev/zero has it; UTF-16 or UTF-32.
     """
     from wordpipe.errors import InputError
 
     number = n_mended = first_mended = 0
     while line := file.readline(_LONGEST):
         number += 1
+        if number == 1:
+            _refuse_wide(line, where)
         if not line.isascii() and _BAD_BYTE.search(line):
             line = line.encode(errors="surrogateescape").decode(errors="replace")
             n_mended, first_mended = n_mended + 1, first_mended or number
@@ -308,6 +310,19 @@ def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[
     if n_mended and not quiet:
         more = f" in {counted(n_mended, 'lines')}, the first" if n_mended > 1 else ""
         say(f"replaced invalid UTF-8 by U+FFFD{more}: {escaped(where)}, line {first_mended}")
+
+
+def _refuse_wide(line: str, where: str) -> None:
+    """Refuse the first line of a file in UTF-16 or UTF-32, of which only signs that nobody can read would come."""
+    if "\0" not in line and not _BAD_BYTE.match(line):
+        return
+    from wordpipe.corpus import not_text
+    from wordpipe.errors import InputError
+
+    data = line.removesuffix("\n").encode(errors="surrogateescape")
+    for head in (data, data.rstrip(b"\0")):  # the zeros may be halves of the end of the line
+        if (found := not_text(head, where, is_plain=False, as_it_is=True)) is not None:
+            raise InputError("not UTF-8 text", where=where, got=found.kind, hint=f"iconv -f {found.kind} -t UTF-8")
 
 
 def together(lines: Iterable[str], words: tuple[str, ...], path: Path | None, size: int) -> Iterator[list[str]]:

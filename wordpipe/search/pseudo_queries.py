@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from wordpipe.search.analysis.terms import words_of
 from wordpipe.search.bm25 import LexicalIndex
 from wordpipe.search.hybrid import CANDIDATES, UNMEASURED, DenseIndex, Retriever
 from wordpipe.search.knn import ChanceVectors, Hits, Rows, Vectors, best_of, chance_vectors
@@ -56,16 +57,16 @@ def draw_queries(
     """
     rng = np.random.default_rng(_STREAM)
     drawn = rng.permutation(len(texts)).tolist()
-    rows = [row for row in drawn if len(texts[row].split()) >= _MIN_WORDS]
+    rows = [row for row in drawn if len(_pieces(texts[row])[0]) >= _MIN_WORDS]
     alike = repeated or ()
     titled = [row for row in rows if titles[row].strip() and titles[row] not in alike][:MAX_QUERIES]
     if len(titled) >= MIN_QUERIES:
         return PseudoQueries("titles", [titles[row] for row in titled], titled, [texts[row] for row in titled])
-    heads = [" ".join(text.split()[:_COMPARED_WORDS]) for text in texts] if repeated is not None else []
+    heads = [_joined(text, _COMPARED_WORDS) for text in texts] if repeated is not None else []
     every, cuts = "\n".join(heads), dict[int, tuple[str, str]]()
     for row in rows:
         if len(cuts) < MAX_QUERIES and texts[row] not in alike:
-            part, rest = _cut(texts[row].split(), rng)
+            part, rest = _cut(*_pieces(texts[row]), rng)
             if not heads or every.count(part) <= heads[row].count(part):
                 cuts[row] = part, rest
     if len(cuts) < MIN_QUERIES:
@@ -73,11 +74,24 @@ def draw_queries(
     return PseudoQueries("cuts", [part for part, _ in cuts.values()], [*cuts], [rest for _, rest in cuts.values()])
 
 
-def _cut(words: Sequence[str], rng: np.random.Generator) -> tuple[str, str]:
+def _pieces(text: str) -> tuple[list[str], str]:
+    """The words of a text and what stands between them; of one in a script without spaces, its pairs of characters."""
+    words = text.split()
+    if text.isascii() or len(words) >= _MIN_WORDS or words_of(text)[1] < 2 * _MIN_WORDS:
+        return words, " "
+    return [text[at : at + 2] for at in range(0, len(text), 2)], ""
+
+
+def _joined(text: str, most: int) -> str:
+    words, between = _pieces(text)
+    return between.join(words[:most])
+
+
+def _cut(words: Sequence[str], between: str, rng: np.random.Generator) -> tuple[str, str]:
     """Six to twelve words in a row, but at most half of the text; and what is left."""
     size = min(int(rng.integers(6, 13)), len(words) // 2)
     start = int(rng.integers(len(words) - size + 1))
-    return " ".join(words[start : start + size]), " ".join([*words[:start], *words[start + size :]])
+    return between.join(words[start : start + size]), between.join([*words[:start], *words[start + size :]])
 
 
 Encode = Callable[[Sequence[str]], Vectors]

@@ -388,12 +388,13 @@ def best_mode(ndcg_at_10: Mapping[str, float] | None, *, trained: bool) -> Searc
     fewer answers by 3 points of nDCG@10.
 
     Both together are no choice where words alone find more when they are asked twice: what both gain is then the feedback's.
+    Nor are they where random vectors find as much in the place of these.
     """
     if not ndcg_at_10:
         return "hybrid"
     modes: list[SearchMode] = ["hybrid", "lexical"] if trained else ["hybrid", "lexical", "dense"]
     words = max(ndcg_at_10["lexical"], ndcg_at_10.get("lexical_twice", 0.0))
-    if ndcg_at_10["hybrid"] < words:
+    if ndcg_at_10["hybrid"] < words or ndcg_at_10["hybrid"] <= ndcg_at_10.get("random_vectors", 0.0):
         return "dense" if "dense" in modes and ndcg_at_10["dense"] > words else "lexical"
     return max(modes, key=ndcg_at_10.__getitem__)
 
