@@ -17,7 +17,7 @@ from wordpipe.errors import InputError
 def test_questions_in_wide_encodings_are_refused(encoding, text):
     data = text.encode(encoding)
     file = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", errors="surrogateescape", newline="\n")
-    with pytest.raises(InputError, match="UTF-(16|32)") as caught:
+    with pytest.raises(InputError, match=r"UTF-(16|32)") as caught:
         list(bounded_lines(file, "questions.txt"))
     assert caught.value.hint.startswith("iconv -f UTF-")
 
