@@ -274,6 +274,15 @@ def test_a_living_source_is_known_from_another_folder_too(days, monkeypatch):
     assert caught.value.got == "mon.tsv, notes/a.txt, notes/b.txt"
 
 
+def test_what_a_program_gives_is_one_source_and_less_of_it_is_said(here):
+    """Of an update it takes the place of what it gave before."""
+    texts = [{"text": f"Text number {n}."} for n in range(6)]
+    wordpipe.ingest(texts, output="c")
+    assert not wordpipe.ingest([*texts, {"text": "One more."}], output="c", update=True).warnings
+    made = wordpipe.ingest([{"text": "Of today."}], output="c", update=True)
+    assert [warning.partition(":")[0] for warning in made.warnings] == ["memory gave 1 rows and had 7"]
+
+
 def test_a_pipeline_may_update(here, cli):
     (here / "p.toml").write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["in"]\nupdate = true\n')
     assert cli("run", "p.toml").code == 0

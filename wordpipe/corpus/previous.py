@@ -1,5 +1,6 @@
 """The corpus that an update begins from: what each source gave, and the rows of those that have not changed."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -44,6 +45,10 @@ class PreviousCorpus:
         rows: all its rows in order.
         documents: the same rows: doc_id, sentence_id and line, and record_id where there is one.
         schema: of the rows.
+
+    Attributes:
+        rows_of: a source by name → how many of the rows it gave.
+        deleted: sources that are no longer named.
     """
 
     def __init__(
@@ -61,6 +66,9 @@ class PreviousCorpus:
             (summary.name, summary.digest): (summary, start) for summary, start in zip(summaries, starts, strict=False)
         }
         self._names, self._digests = {summary.name for summary in summaries}, digests
+        self.rows_of = Counter[str]()
+        for summary in summaries:
+            self.rows_of[summary.name] += summary.rows
         self._now = {self._key(source) for source in sources}
         self._rows, self._documents = _ForwardRows(rows), _ForwardRows(documents)
         changed = [summary.name for summary in summaries if not self._is_unchanged(summary)]

@@ -51,6 +51,22 @@ def check_dropped(
             job.warn(f"{_many(some)} left the corpus, {why}: {', '.join(some[:_SHOWN])}{more}")
 
 
+def warn_of_fewer(job: Job, source: SourceSummary, before: int) -> None:
+    """Say that standard input, or what a program gave, has less than it had: it is one source, which is given whole each time.
+
+    Args:
+        job: of the update.
+        source: what it gave now.
+        before: rows that it had in the corpus.
+    """
+    if source.rows < before:
+        what = "standard input" if source.name == "-" else source.name
+        job.warn(
+            f"{what} gave {source.rows:,} rows and had {before:,}: it is one source, whose new rows take the place of those "
+            "before; to add to a corpus, give all of it each time, or name files"
+        )
+
+
 def _many(names: Sequence[str]) -> str:
     return f"{len(names):,} source{'s' * (len(names) != 1)}"
 

@@ -57,7 +57,7 @@ from wordpipe.stages.text.corpus_parts import (
     adopt_parts,
     write_parts,
 )
-from wordpipe.stages.text.dropped import check_dropped
+from wordpipe.stages.text.dropped import check_dropped, warn_of_fewer
 from wordpipe.stages.text.ingest_shards import LIBRARIES, IngestShards, files_of, ids_in, keys_in, known_name, part_of
 
 _MANY_SENTENCES = 500  # too many for one document
@@ -138,6 +138,8 @@ def ingest(
                 given.append({"source": source.name, "digest": digest, "rows": source.rows, "told": source.ledger})
                 if len(given) == _SOURCES_AT_ONCE:
                     write_given()
+                if previous is not None and not digests[source.name]:
+                    warn_of_fewer(job, source, previous.rows_of[source.name])
 
             parts, summaries = source_parts(found, PART_BYTES), list[SourceSummary]()
             if previous is None and _can_part(job, parts, chosen):
