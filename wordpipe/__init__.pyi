@@ -938,9 +938,10 @@ def plan(
 
     Returns:
         seconds, command, device, basis (where the pace comes from), recommended (a preset, or None: too little time for any),
-        and presets: a list of preset, steps, batch_size, seq_len, tokens (positions read), passes (over the text; None: not
-        known), tokens_per_s, parameters, memory_bytes, disk_bytes, spread (likely factor of the pace to either side), and loss
-        (held out, where one was measured at about so many tokens, else None).
+        measured (of train mlm: the held-out loss that a preset had after so many tokens of Wikipedia, and that of knowing
+        frequencies alone; else None), and presets: a list of preset, steps, batch_size, seq_len, tokens (positions read),
+        passes (over the text; None: not known), tokens_per_s, parameters, memory_bytes, disk_bytes, and spread (likely factor
+        of the pace to either side).
     """
 
 def plot(

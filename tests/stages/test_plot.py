@@ -100,7 +100,7 @@ def test_a_damaged_or_vanished_state(tmp_path, monkeypatch):
         plot(tmp_path / "model")
     log.unlink()
     monkeypatch.setattr("wordpipe.stages.look.plot._TRIES", 1)
-    with pytest.raises(InputError, match="checkpoint yet"):
+    with pytest.raises(InputError, match="no checkpoint with a loss yet"):
         plot(tmp_path / "model")
 
 
