@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 BEFORE = ROOT / "tests" / "before" / "artifacts"
 COMMANDS = {
     "query": ["query", BEFORE / "index", "sea"],
+    "condition": ["query", BEFORE / "index", "sea", "--where", "line > 1"],
     "words": ["query", BEFORE / "words", "sea"],
     "index": ["index", BEFORE / "sentences", "-o", "made"],
     "mlm": ["train", "mlm", BEFORE / "tokens", "-o", "made", "--preset", "tiny", "--steps", 1],
@@ -37,7 +38,8 @@ def _limited(folder, line, megabytes):
     )  # fmt: skip
 
 
-NEEDED = {"words": ("query",), "query": ("query", "query index"), "index": ("index",), "mlm": ("train mlm",),
+NEEDED = {"words": ("query",), "query": ("query", "query index"), "condition": ("condition",),
+          "index": ("index",), "mlm": ("train mlm",),
           "embed": ("embed", "torch"), "word2vec": ("train word2vec",), "fill": ("fill",)}  # fmt: skip
 
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import is_json, type_name
 from wordpipe.errors import ConfigError
+from wordpipe.runtime import need_address_space
 from wordpipe.wording import is_unicode
 
 Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
@@ -127,7 +128,12 @@ def rows_where(
 
 @contextmanager
 def locked_database() -> Iterator[Any]:
-    """A DuckDB in memory that reaches no file, no network, no extension and no variable of Python, and stays so."""
+    """A DuckDB in memory that reaches no file, no network, no extension and no variable of Python, and stays so.
+
+    Raises:
+        BudgetError: `ulimit -v` leaves too little address space for its threads.
+    """
+    need_address_space("condition")
     import duckdb
 
     with duckdb.connect(":memory:", config=_SAFE) as database:
