@@ -69,6 +69,15 @@ def test_p_is_that_of_the_normal_test_for_many_values():
         assert paired_difference(apart, np.zeros(300)).p == pytest.approx(expected, abs=0.03)
 
 
+@pytest.mark.parametrize("n", [2, 3, 6, 12])
+def test_p_is_no_lower_than_so_few_examples_can_say(n):
+    """All of n differences are to one side by chance in 2 of 2^n cases: the sign test of R."""
+    apart = np.arange(1.0, n + 1)
+    assert paired_difference(apart, np.zeros(n)).p == pytest.approx(max(2.0 ** (1 - n), 1e-4))
+    with_equals = np.concatenate([apart, np.zeros(50)])
+    assert paired_difference(with_equals, np.zeros(n + 50)).p >= 2.0 ** (1 - n)
+
+
 def test_what_has_no_interval():
     nothing, one = np.zeros(0), np.ones(1)
     assert mean_interval(one) is None

@@ -109,7 +109,7 @@ def paired_difference(
     apart_N = one_N - other_N
     if not apart_N.any():
         return _EQUAL
-    return _difference(float(apart_N.mean()), _means(apart_N, draws, seed))
+    return _difference(float(apart_N.mean()), _means(apart_N, draws, seed), int(np.count_nonzero(apart_N)))
 
 
 Score = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
@@ -143,7 +143,7 @@ def paired_score_difference(
         return _EQUAL
     one_D, other_D = (score(_sums(each, draws, seed)) for each in (one_NK, other_NK))
     one, other = score(np.stack([one_NK.sum(axis=0), other_NK.sum(axis=0)])).tolist()
-    return _difference(one - other, one_D - other_D)
+    return _difference(one - other, one_D - other_D, int((one_NK != other_NK).any(axis=1).sum()))
 
 
 def correlation_interval(
@@ -190,9 +190,12 @@ def _weighted_pearson(
 _EQUAL = Difference(0.0, (0.0, 0.0), 1.0)
 
 
-def _difference(found: float, draws_D: npt.NDArray[np.float64]) -> Difference:
+def _difference(found: float, draws_D: npt.NDArray[np.float64], n_apart: int) -> Difference:
+    """P is no lower than n examples can say: all of them to one side is as likely as 2 of 2^n (the sign test)."""
     beyond = min(int((draws_D <= 0).sum()), int((draws_D >= 0).sum()))
-    return Difference(found, _interval(draws_D), min(1.0, max(2 * beyond, 1) / len(draws_D)))
+    return Difference(
+        found, _interval(draws_D), min(1.0, max(2 * beyond / len(draws_D), 1 / len(draws_D), 2.0 ** (1 - n_apart)))
+    )
 
 
 def _means(values_N: npt.NDArray[np.float64], draws: int, seed: int) -> npt.NDArray[np.float64]:

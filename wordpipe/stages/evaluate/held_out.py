@@ -29,7 +29,7 @@ from wordpipe.errors import ArtifactError, InputError
 from wordpipe.heads import IGNORED, HeadTargets, Rows, head_loss_sum
 from wordpipe.heads.settings import ClassifierSettings, ReaderSettings
 from wordpipe.model import HeadConfig, HeadedModel
-from wordpipe.runtime import Progress, torch_threads
+from wordpipe.runtime import Progress, torch_threads, working_folder
 from wordpipe.stages.evaluate.language_model import task_of
 from wordpipe.stages.evaluate.pairs import read_pairs
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
@@ -200,7 +200,7 @@ def _token_rows(model: Inspected, data: SourceLike | None, stack: ExitStack, run
         tokens = stack.enter_context(Artifact(_named(model, "tokens"), ["tokens"], verify=run.verify))
         split = _split_of(tokens, "tokens")
         batches = (_only(batch, split) for batch in read_batches(tokens, "tokens", [*names, "ids"]))
-        return _Source(str(tokens.path), split, batches)
+        return _Source(_seen(tokens.path), split, batches)
     corpus = _corpus(model, data, stack, run)
     split, encoder = _split_of(corpus, "corpus"), Encoder(model.tokenizer)
     worker, kind = encoder.for_thread(), pa.list_(pa.field("item", encoder.id_type, nullable=False))
@@ -211,7 +211,13 @@ def _token_rows(model: Inspected, data: SourceLike | None, stack: ExitStack, run
             ids = list_array(*worker.encode(batch.column("text")), kind)
             yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in names), ids], names=[*names, "ids"])
 
-    return _Source(str(corpus.path), split, tokenized())
+    return _Source(_seen(corpus.path), split, tokenized())
+
+
+def _seen(path: Path) -> str:
+    """A path as seen from the working folder, where it lies below."""
+    here = working_folder()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _only(batch: pa.RecordBatch, split: str | None) -> pa.RecordBatch:
