@@ -86,7 +86,7 @@ def naive(tokenizer: Tokenizer, rows: list[str]) -> dict[str, int]:
         found["characters"] += len(text)
         found["tokens"] += len(ids)
         found["unknown_tokens"] += ids.count(unknown)
-        text, back = text.rstrip("\r\n"), back.rstrip("\r\n")
+        text, back = text.rstrip(), back.rstrip()
         found["round_trip_failures"] += not same(text, back)
         found["text_failures"] += not same(text, back) and not same("".join(text.split()), "".join(back.split()))
         at = 0

@@ -163,7 +163,7 @@ class TokenizerEvaluation:
         decoded = self.tokenizer.decode_batch(rows, skip_special_tokens=False)
         failed, lost = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         for row, (text, back) in enumerate(zip(texts.to_pylist(), decoded, strict=True)):
-            text, back = text.rstrip("\r\n"), back.rstrip("\r\n")  # a line's end is no part of it
+            text, back = text.rstrip(), back.rstrip()  # white space at its end is no part of it
             if self._same(text, back):
                 continue
             failed[row] = True
