@@ -25,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,27 @@ STAGES: dict[str, list[str]] = {
     "contrastive-table": ["train", "contrastive", "tokens-wordpiece", "--encoder", "transformer", "--init-embeddings",
                           "static-tokens", "--n-layers", "1", "--steps", "6", "--batch-size", "16",
                           "--teacher", "static-tokens", *ONE],
+    "electra": ["train", "electra", "tokens", *TINY],
+    "electra-classic": ["train", "electra", "tokens-wordpiece", *TINY, "--style", "classic", "--mask-unit", "word"],
+    "permutation": ["train", "permutation", "tokens", *TINY],
+    "permutation-dropout": ["train", "permutation", "tokens-unigram", *TINY, "--dropout", "0.1"],
+    "mlm-pairs": ["train", "mlm", "tokens", *TINY, "--pair", "nsp"],
+    "mlm-distilled": ["train", "mlm", "tokens", *TINY, "--n-layers", "1", "--teacher", "mlm"],
+    "denoising": ["train", "denoising", "tokens", *TINY],
+    "denoising-bart": ["train", "denoising", "tokens", *TINY, "--style", "bart"],
+    "pairs": ["ingest", "made/pairs.jsonl", "--text-b", "text_b", "--valid", "0.1"],
+    "pair-tokens": ["tokenize", "pairs", "--vocab-size", "500"],
+    "seq2seq": ["train", "seq2seq", "pair-tokens", *TINY],
+    "seq2seq-init": ["train", "seq2seq", "pair-tokens", "--init", "denoising", "--steps", "3", *ONE],
+    "labelled": ["ingest", "made/labelled.jsonl", "--label-field", "label", "--tags-field", "tags", "--valid", "0.2"],
+    "classifier": ["train", "classifier", "labelled", "--init", "mlm", "--epochs", "2", *ONE],
+    "classifier-words": ["train", "classifier", "labelled", "--init", "words", "--epochs", "3", *ONE],
+    "tagger": ["train", "tagger", "labelled", "--init", "mlm", "--epochs", "2", *ONE],
+    "tagger-words": ["train", "tagger", "labelled", "--init", "words", "--epochs", "3", *ONE],
+    "reader": ["train", "reader", "made/questions.json", "--init", "mlm", "--epochs", "2", *ONE],
+    "reader-frozen": ["train", "reader", "made/questions.json", "--init", "mlm", "--epochs", "1", "--freeze", "1", *ONE],
+    "predicted": ["predict", "classifier", "corpus", *ONE],
+    "predicted-tags": ["predict", "tagger-words", "corpus", *ONE],
     "sentences": ["embed", "mlm", "corpus", "--unit", "document", *ONE],
     "sentences-window": ["embed", "mlm-classic", "corpus", "--unit", "window", "--pooling", "first-last",
                          "--transform", "none", *ONE],
@@ -97,6 +120,8 @@ STAGES: dict[str, list[str]] = {
     "sentences-static": ["embed", "static", "corpus", "--unit", "document"],
     "sentences-contrastive": ["embed", "contrastive", "corpus", "--unit", "document", *ONE],
     "sentences-alibi": ["embed", "mlm-alibi", "corpus", "--unit", "document", "--pooling", "max", *ONE],
+    "clusters": ["cluster", "sentences-static", "-k", "5", *ONE],
+    "clusters-auto": ["cluster", "sentences-words", *ONE],
     "index": ["index", "sentences-static", *ONE],
     "index-flat": ["index", "sentences-mean", "--type", "flat", *ONE],
     "index-hnsw": ["index", "sentences-mean", "--type", "hnsw", *ONE],
@@ -141,11 +166,44 @@ ANSWERS: dict[str, list[str]] = {
     "evaluate clm": ["evaluate", "model", "clm", "--data", "corpus", *ONE],
     "evaluate sts": ["evaluate", "sts", "static", "mlm", "--words", "words", "--data", "judged/sts.tsv", *ONE],
     "evaluate retrieval": ["evaluate", "retrieval", "static", "--words", "words", "--data", "judged/retrieval", *ONE],
+    "evaluate predictions": ["evaluate", "predictions", "classifier", "classifier-words", "--data", "labelled"],
+    "evaluate predictions of tags": ["evaluate", "predictions", "tagger", "tagger-words", "--data", "labelled"],
+    "evaluate seq2seq": ["evaluate", "seq2seq", "seq2seq", "--data", "pairs", "--max-tokens", "8"],
+    "evaluate search": ["evaluate", "search", "index", "--data", "judged/questions.tsv"],
+    "predict": ["predict", "classifier", "The sea is blue and wide.", "A red kettle."],
+    "predict tags": ["predict", "tagger", "Bridge 7 is red like the sea."],
+    "predict answers": ["predict", "reader", "How many bees?", "--passages", "made/passages.txt"],
+    "generate of pairs": ["generate", "seq2seq", "one 5 two", "--max-tokens", "8", *ONE],
+    "attention": ["attention", "mlm", "The sea-bed is muddy.", "-o", "attention.html"],
+    "report": ["report", ".", "-o", "report.html"],
     "show": ["show", "index", "--rows", "2"],
     "show text": ["show", "tokens", "--text", "The sea-bed is muddy."],
     "verify": ["verify", "corpus", "tokens", "words", "mlm", "sentences", "index"],
     "plot": ["plot", "mlm", "clm"],
 }  # fmt: skip
+
+SERVED = ("index", "words", "mlm", "clm", "classifier")
+REQUESTS: dict[str, tuple[str, Any]] = {
+    "hits": ("/search?q=salt+water&k=5&index=index", None),
+    "hits of a condition": ("/search?q=salt+water&k=5&mode=lexical&where=text+like+%27%25sea%25%27&index=index", None),
+    "several questions": ("/search?q=salt+water&q=bees&k=3&mode=dense&index=index", None),
+    "passages": ("/search?q=salt+water&k=3&passage=200&index=index", None),
+    "similar": ("/similar?row=0&k=3&index=index", None),
+    "neighbours": ("/neighbours?q=sea&k=5&index=words", None),
+    "facets": ("/facets?index=index", None),
+    "vector store": ("/v1/vector_stores/index/search", {"query": "salt water", "max_num_results": 3}),
+    "heads": ("/attention?index=mlm&text=the+sea+is+wide", None),
+    "embeddings": ("/v1/embeddings", {"input": ["the sea", "bees"], "model": "index"}),
+    "fill": ("/fill?text=the+high+%5BMASK%5D+of+the+day&index=mlm", None),
+    "completions": ("/v1/completions", {"prompt": "The sea", "max_tokens": 9, "temperature": 0, "model": "clm"}),
+    "predict": ("/predict?text=The+sea+is+blue.&index=classifier", None),
+    "info": ("/info", None),
+    "openapi": ("/openapi.json", None),
+}
+"""What a server of these artifacts is asked: a path, and the JSON of a POST."""
+
+RENAMED: dict[str, tuple[str, dict[str, str]]] = {}
+"""Command of today → what it was called before, with the settings that stood for its name."""
 
 SPEED: dict[str, list[str]] = {
     "tokens": ["tokens.py", "--sizes", "20", "--only", "train,encode", "--peers", "hf", "--repeat", "3"],
@@ -168,6 +226,7 @@ def main() -> int:
     compare = parts.add_parser("differences", help="what two records do not share")
     compare.add_argument("before", type=Path)
     compare.add_argument("after", type=Path)
+    compare.add_argument("--new-recipes", action="store_true", help="recipes may differ: settings have changed")
     timed = parts.add_parser("speed", help="the benchmarks of two checkouts in turn")
     timed.add_argument("--before", type=Path, required=True, metavar="CLONE")
     timed.add_argument("--data", type=Path, required=True, help="a folder with wiki/train.txt")
@@ -181,7 +240,8 @@ def main() -> int:
             given.out.write_text(json.dumps(record(given.code.resolve(), place.resolve(), given.cold), indent=1) + "\n")
         return 0
     if given.part == "differences":
-        return differences(json.loads(given.before.read_text()), json.loads(given.after.read_text()))
+        records = [json.loads(path.read_text()) for path in (given.before, given.after)]
+        return differences(*records, new_recipes=given.new_recipes)
     result = speed(given.before.resolve(), given.data.resolve(), given.only)
     given.out.write_text(json.dumps(result, indent=1) + "\n")
     return 0
@@ -191,10 +251,12 @@ def record(code: Path, place: Path, cold: int) -> dict[str, Any]:
     """Everything about one checkout, as JSON values."""
     shutil.copytree(HERE / "data" / "sample", place / "text", dirs_exist_ok=True)
     make_evaluation_sets(place / "judged")
+    make_labelled(place / "made")
     run = Runner(code, place)
+    known = {*helps(run)}
     found: dict[str, Any] = {"cpu": cpu_name(), "artifacts": {}, "answers": {}, "exports": {}}
     for name, command in STAGES.items():
-        run(*as_config(command, place / f"{name}.toml"), "-o", name, "-q")
+        run(*as_config(as_known(command, known), place / f"{name}.toml"), "-o", name, "-q")
         manifest = json.loads((place / name / "manifest.json").read_text())
         found["artifacts"][name] = {"digest": manifest["digest"], "recipe": manifest["recipe"], "counts": manifest["counts"],
                                     "metrics": manifest["metrics"]}  # fmt: skip
@@ -207,6 +269,7 @@ def record(code: Path, place: Path, cold: int) -> dict[str, Any]:
         found["artifacts"][f"import {to}"] = json.loads((place / f"imported-{to}/manifest.json").read_text())["digest"]
     for name, command in ANSWERS.items():
         found["answers"][name] = [without_times(json.loads(line)) for line in run.lines(*command, "--json")]
+    found["served"] = served(run)
     found["help"] = helps(run)
     found["loaded"] = {"help": run.loaded("--help"), "query": run.loaded("query", "index", "salt water", "-q"),
                        "train mlm": run.loaded("train", "mlm", "--help")}  # fmt: skip
@@ -294,7 +357,56 @@ def make_evaluation_sets(folder: Path) -> None:
     for name, rows in (("corpus", documents), ("queries", queries)):
         (folder / "retrieval" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     qrels = "".join(f"q{i}\td{i}\t1\n" for i in range(len(queries)))
+    (folder / "questions.tsv").write_text("".join(f"{title}\t{title}\n" for title, _ in texts[:40]))
     (folder / "retrieval" / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + qrels)
+
+
+def make_labelled(folder: Path) -> None:
+    """Texts with labels and tags, pairs, and questions with answers, made by rule."""
+    folder.mkdir()
+    colours = ("red", "blue", "green")
+    labelled = [
+        {"text": f"Bridge {n} is {colour} like the {thing} .", "label": colour,
+         "tags": ["B-bridge", "I-bridge", "O", f"B-{colour}", "O", "O", "O", "O"]}
+        for n in range(30) for colour, thing in zip(colours, ("stone", "sea", "ice"), strict=True)
+    ]  # fmt: skip
+    pairs = [{"text": f"one {n} two", "text_b": f"two {n} one"} for n in range(80)]
+    found = [{"context": f"The bridge has {n} bees in it.", "qas": [
+        {"id": str(n), "question": "How many bees?", "answers": [{"text": str(n), "answer_start": 15}]}]}
+        for n in range(10, 50)]  # fmt: skip
+    for name, rows in (("labelled", labelled), ("pairs", pairs)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "questions.json").write_text(
+        json.dumps({"version": "1", "data": [{"title": "Bees", "paragraphs": found}]})
+    )
+    (folder / "passages.txt").write_text("\n\n".join(str(row["context"]) for row in found[:5]) + "\n")
+
+
+def served(run: Runner) -> dict[str, Any]:
+    """What one server answers to each request: the status and the JSON."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "wordpipe", "serve", *SERVED, "--port", "0", "--json"], cwd=run.place,
+        env=run.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert server.stdout is not None
+    try:
+        url = json.loads(server.stdout.readline())["url"].rstrip("/")
+        return {name: [status, without_times(answer)] for name, (path, body) in REQUESTS.items()
+                for status, answer in [asked(url + path, body)]}  # fmt: skip
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def asked(url: str, body: Any) -> tuple[int, Any]:
+    """The status of an answer, and its JSON."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as refused:
+        return refused.code, json.loads(refused.read())
 
 
 def helps(run: Runner) -> dict[str, str]:
@@ -309,6 +421,15 @@ def helps(run: Runner) -> dict[str, str]:
     )
     paths = json.loads(run(python=("-c", code)))
     return {" ".join(path) or "wordpipe": run(*path, "--help") for path in paths}
+
+
+def as_known(command: list[str], known: set[str]) -> list[str]:
+    """The command as this checkout calls it."""
+    name = " ".join(command[:2])
+    if name not in RENAMED or name in known:
+        return command
+    before, settings = RENAMED[name]
+    return [*before.split(), *command[2:], *(part for key, value in settings.items() for part in (f"--{key}", value))]
 
 
 def as_config(command: list[str], path: Path) -> list[str]:
@@ -350,10 +471,13 @@ def hash_of(path: Path) -> str:
     return hashed.hexdigest()
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> int:
+def differences(before: dict[str, Any], after: dict[str, Any], *, new_recipes: bool = False) -> int:
     """Print what two records do not share; 1 if it must be explained."""
-    wrong = [line for part in ("artifacts", "exports", "answers") for line in unlike(before[part], after[part], part)]
-    print("\n".join(wrong) or "artifacts, exports, answers: the same")
+    parts = ("artifacts", "exports", "answers", "served")
+    wrong = [line for part in parts for line in unlike(before[part], after[part], part)]
+    if new_recipes:
+        wrong = [line for line in wrong if not re.match(r"artifacts\.\S+\.recipe:", line)]
+    print("\n".join(wrong) or f"{', '.join(parts)}: the same")
     for name in before["help"] | after["help"]:
         sides = [record["help"].get(name, "") for record in (before, after)]
         if sides[0] != sides[1]:
