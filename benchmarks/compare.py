@@ -95,14 +95,16 @@ STAGES: dict[str, list[str]] = {
     "electra-classic": ["train", "electra", "tokens-wordpiece", *TINY, "--style", "classic", "--mask-unit", "word"],
     "permutation": ["train", "permutation", "tokens", *TINY],
     "permutation-dropout": ["train", "permutation", "tokens-unigram", *TINY, "--dropout", "0.1"],
-    "mlm-pairs": ["train", "mlm", "tokens", *TINY, "--pair", "nsp"],
-    "mlm-distilled": ["train", "mlm", "tokens", *TINY, "--n-layers", "1", "--teacher", "mlm"],
+    "mlm-pairs": ["train", "mlm", "tokens", *TINY, "--pair", "nsp", "--style", "classic"],
+    "mlm-distilled": ["train", "mlm", "tokens", "--teacher", "mlm", "--n-layers", "1", "--seq-len", "64",
+                      "--steps", "6", *ONE],
     "denoising": ["train", "denoising", "tokens", *TINY],
     "denoising-bart": ["train", "denoising", "tokens", *TINY, "--style", "bart"],
     "pairs": ["ingest", "made/pairs.jsonl", "--text-b", "text_b", "--valid", "0.1"],
     "pair-tokens": ["tokenize", "pairs", "--vocab-size", "500"],
     "seq2seq": ["train", "seq2seq", "pair-tokens", *TINY],
-    "seq2seq-init": ["train", "seq2seq", "pair-tokens", "--init", "denoising", "--steps", "3", *ONE],
+    "pair-tokens-again": ["tokenize", "pairs", "--tokenizer", "denoising"],
+    "seq2seq-init": ["train", "seq2seq", "pair-tokens-again", "--init", "denoising", "--steps", "3", *ONE],
     "labelled": ["ingest", "made/labelled.jsonl", "--label-field", "label", "--tags-field", "tags", "--valid", "0.2"],
     "classifier": ["train", "classifier", "labelled", "--init", "mlm", "--epochs", "2", *ONE],
     "classifier-words": ["train", "classifier", "labelled", "--init", "words", "--epochs", "3", *ONE],
@@ -186,17 +188,17 @@ SERVED = ("index", "words", "mlm", "clm", "classifier")
 REQUESTS: dict[str, tuple[str, Any]] = {
     "hits": ("/search?q=salt+water&k=5&index=index", None),
     "hits of a condition": ("/search?q=salt+water&k=5&mode=lexical&where=text+like+%27%25sea%25%27&index=index", None),
-    "several questions": ("/search?q=salt+water&q=bees&k=3&mode=dense&index=index", None),
+    "hits by vectors": ("/search?q=bees&k=3&mode=dense&index=index", None),
     "passages": ("/search?q=salt+water&k=3&passage=200&index=index", None),
     "similar": ("/similar?row=0&k=3&index=index", None),
-    "neighbours": ("/neighbours?q=sea&k=5&index=words", None),
+    "neighbours": ("/neighbours?word=sea&k=5&index=words", None),
     "facets": ("/facets?index=index", None),
     "vector store": ("/v1/vector_stores/index/search", {"query": "salt water", "max_num_results": 3}),
-    "heads": ("/attention?index=mlm&text=the+sea+is+wide", None),
+    "heads": ("/attention?model=mlm&text=the+sea+is+wide", None),
     "embeddings": ("/v1/embeddings", {"input": ["the sea", "bees"], "model": "index"}),
-    "fill": ("/fill?text=the+high+%5BMASK%5D+of+the+day&index=mlm", None),
+    "fill": ("/fill?text=the+high+%5BMASK%5D+of+the+day&model=mlm", None),
     "completions": ("/v1/completions", {"prompt": "The sea", "max_tokens": 9, "temperature": 0, "model": "clm"}),
-    "predict": ("/predict?text=The+sea+is+blue.&index=classifier", None),
+    "predict": ("/predict?text=The+sea+is+blue.&model=classifier", None),
     "info": ("/info", None),
     "openapi": ("/openapi.json", None),
 }
@@ -399,14 +401,14 @@ def served(run: Runner) -> dict[str, Any]:
 
 
 def asked(url: str, body: Any) -> tuple[int, Any]:
-    """The status of an answer, and its JSON."""
+    """The status of an answer, and its JSON: one value, or one a line."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=120) as answer:
-            return answer.status, json.loads(answer.read())
+            return answer.status, [json.loads(line) for line in answer.read().splitlines()]
     except urllib.error.HTTPError as refused:
-        return refused.code, json.loads(refused.read())
+        return refused.code, [json.loads(line) for line in refused.read().splitlines()]
 
 
 def helps(run: Runner) -> dict[str, str]:
@@ -456,7 +458,8 @@ def without_times(value: Any) -> Any:
     """JSON without what differs from run to run, and with numbers as they print to six digits."""
     if isinstance(value, dict):
         verified = {"bytes"} if "files" in value else set()  # a manifest is as long as its seconds have digits
-        return {name: without_times(item) for name, item in value.items() if name not in TIMES | verified}
+        drawn = {"id", "created"} if str(value.get("id")).startswith("cmpl-") else set()  # of a completion
+        return {name: without_times(item) for name, item in value.items() if name not in TIMES | verified | drawn}
     if isinstance(value, list):
         return [without_times(item) for item in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
