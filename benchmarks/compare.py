@@ -191,7 +191,7 @@ REQUESTS: dict[str, tuple[str, Any]] = {
     "hits by vectors": ("/search?q=bees&k=3&mode=dense&index=index", None),
     "passages": ("/search?q=salt+water&k=3&passage=200&index=index", None),
     "similar": ("/similar?row=0&k=3&index=index", None),
-    "neighbours": ("/neighbours?word=sea&k=5&index=words", None),
+    "neighbours": ("/neighbours?word=sea&k=5", None),
     "facets": ("/facets?index=index", None),
     "vector store": ("/v1/vector_stores/index/search", {"query": "salt water", "max_num_results": 3}),
     "heads": ("/attention?model=mlm&text=the+sea+is+wide", None),
