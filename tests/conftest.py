@@ -19,6 +19,7 @@ from hypothesis import settings
 
 import wordpipe
 from tests.support.nursery import Nursery
+from tests.support.trained import MAKE, TINY, Of
 from wordpipe.cli import run
 
 # no deadline: the first example may wait for the compiler. Every run draws other examples, so that few of them find in a
@@ -36,16 +37,6 @@ if count := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data"
 BENCHMARKS = ROOT / "benchmarks"
-TINY = {
-    "dim": 32,
-    "n_layers": 1,
-    "n_heads": 1,
-    "ffn_dim": 64,
-    "seq_len": 64,
-    "threads": 1,
-    "device": "cpu",
-    "dtype": "float32",
-}
 
 
 def pytest_configure() -> None:
@@ -101,6 +92,27 @@ def built(tmp_path_factory, handbook, _own_cache) -> Path:
         if not (root / "index").exists():
             _build(root, handbook)
     return root
+
+
+@pytest.fixture(scope="session")
+def trained(built) -> Of:
+    """Gives the folder of an artifact of `built`, or of `tests/support/trained.py`, which is made when it is first asked for.
+
+    Never write into it. Processes that test side by side share what was made.
+    """
+    root = built.with_name("trained")
+    root.mkdir(exist_ok=True)
+
+    def of(name: str) -> Path:
+        if name not in MAKE:
+            return built / name
+        with (root / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (root / name / "manifest.json").exists():
+                MAKE[name](of, root / name)
+        return root / name
+
+    return of
 
 
 def _build(root: Path, handbook: Path) -> None:

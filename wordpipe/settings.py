@@ -9,7 +9,7 @@ option, the TOML key, the manifest entry and the documentation are all made from
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from reprlib import Repr
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,6 @@ from pydantic.fields import FieldInfo
 
 from wordpipe.elsewhere import did_you_mean
 from wordpipe.errors import ConfigError
-from wordpipe.removed import recipe_before, why_no_option, why_no_value
 from wordpipe.storage import refuse_controls
 from wordpipe.wording import is_unicode
 
@@ -49,7 +48,6 @@ def setting(
     section: str = "",
     expert: bool = False,
     option: bool = True,
-    later: bool = False,
     prose: bool = False,
     **bounds: Any,
 ) -> Any:
@@ -65,8 +63,6 @@ def setting(
         section: the heading of help that it and those after it stand under, where a stage has many.
         expert: its option is shown by `--help-all` alone.
         option: False where it has no option of its own: it is set in TOML, in Python, or by `--set NAME=VALUE`.
-        later: it came when there were artifacts without it, and its default is what they had: with that it is no part of the
-            recipe, so that they stay fresh.
         prose: it is a text of people, with lines and tabs.
         bounds: `ge`, `gt`, `le`, `lt`, `min_length`, `pattern`, as in pydantic.
     """
@@ -79,8 +75,6 @@ def setting(
         extra["expert"] = True
     if not option:
         extra["option"] = False
-    if later:
-        extra["later"] = True
     if prose:
         extra["prose"] = True
     return Field(default, description=text, json_schema_extra=extra, **bounds)
@@ -94,7 +88,6 @@ def minutes_setting() -> Any:
         "pace, and what says how much to learn is then the most",
         gt=0,
         le=10**6,
-        later=True,
     )
 
 
@@ -146,23 +139,9 @@ class Settings(BaseModel):
 
     def recipe(self) -> dict[str, Any]:
         """The settings that decide the result, as JSON values."""
-        kept = {
-            name for name, field in type(self).model_fields.items()
-            if (known := declared(type(self), name)).get("recipe", True)
-            and not (known.get("later") and getattr(self, name) == field.default)
-        }  # fmt: skip
+        kept = {name for name in type(self).model_fields if declared(type(self), name).get("recipe", True)}
         named = {f"{name} is given": True for name in self.artifact_fields() if getattr(self, name) is not None}
         return {**self.model_dump(mode="json", include=kept), **named}  # an input's digest does not say what it is for
-
-    def outdated(self, facts: Mapping[str, Any], sources: Iterable[str]) -> str | None:
-        """Why an artifact of the same recipe would have another content today; None where it would not.
-
-        Args:
-            facts: of its manifest.
-            sources: the names of the sources that it was made from.
-        """
-        del facts, sources
-        return None
 
     @property
     def reads_corpus(self) -> bool:
@@ -170,8 +149,8 @@ class Settings(BaseModel):
         return False
 
     def recipe_body(self) -> dict[str, Any]:
-        """The part of a recipe beside the inputs: command, settings, and the defaults of removed ones."""
-        return {"command": self.command, **recipe_before(self.command), **self.recipe()}
+        """The part of a recipe beside the inputs: command and settings."""
+        return {"command": self.command, **self.recipe()}
 
     @classmethod
     def artifact_fields(cls) -> dict[str, tuple[str, ...]]:
@@ -228,13 +207,11 @@ def _explain(error: ValidationError, cls: type[Settings], flags: Mapping[str, st
         name = ".".join(str(part) for place, part in enumerate(item["loc"]) if not place or isinstance(part, int))
         flag = flags.get(str(item["loc"][0])) if item["loc"] else None
         if item["type"] == "extra_forbidden":
-            lines.append(why_no_option(cls.command, name) or f"unknown setting {shown_value(name)}")
+            lines.append(f"unknown setting {shown_value(name)}")
         elif item["type"] == "missing":
             lines.append(f"setting {name!r} is required")
         elif not name:
             lines.append(str(item["msg"]).removeprefix("Value error, "))
-        elif said := why_no_value(cls.command, name, item["input"]):
-            lines.append(said)
         else:
             reason = str(item["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
             said = f"{flag or f'{name} ='} {shown_value(item['input'])} should be "
@@ -249,6 +226,6 @@ def _hint(error: ValidationError, cls: type[Settings]) -> str | None:
     """For an unknown key, the setting that is meant, else all."""
     for item in error.errors(include_url=False):
         name = str(item["loc"][-1]) if item["loc"] else ""
-        if item["type"] == "extra_forbidden" and why_no_option(cls.command, name) is None:
+        if item["type"] == "extra_forbidden":
             return did_you_mean(name, cls.model_fields) or f"known settings: {', '.join(sorted(cls.model_fields))}"
     return None

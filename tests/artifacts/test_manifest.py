@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tests.support.generations import manifest_for
 from wordpipe.artifacts import (
-    FORMAT,
+    FORMATS,
     KINDS,
     InputEntry,
     Manifest,
@@ -59,6 +59,7 @@ OUTPUTS = st.builds(
 OUTPUT_LISTS = st.lists(OUTPUTS, max_size=3, unique_by=lambda one: one.path.partition("/")[0])
 MANIFESTS = st.builds(
     Manifest,
+    format=st.just(FORMATS["corpus"]),
     kind=st.sampled_from(KINDS),
     command=PLAIN,
     wordpipe=PLAIN,
@@ -215,11 +216,13 @@ def test_beside_files_of_ours_a_manifest_that_is_no_json_is_a_damaged_one(data, 
     assert is_broken_artifact(tmp_path) != ours
 
 
-def test_a_newer_format_says_what_to_do():
-    data = manifest_for([], format=FORMAT + 1).to_bytes()
-    with pytest.raises(ArtifactError, match="newer wordpipe") as caught:
+@pytest.mark.parametrize(("by", "who", "hint"), [(1, "a newer", "upgrade"), (-1, "an earlier", "wordpipe ingest")])
+def test_another_format_says_what_to_do(by, who, hint):
+    data = manifest_for([], format=FORMATS["corpus"] + by).to_bytes()
+    with pytest.raises(ArtifactError, match=f"made by {who} version") as caught:
         Manifest.from_bytes(data, where="here")
-    assert "upgrade" in (caught.value.hint or "")
+    assert (caught.value.got, caught.value.expected) == (f"corpus format {2 + by}", "format 2")
+    assert hint in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

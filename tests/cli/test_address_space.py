@@ -15,23 +15,26 @@ from wordpipe.errors import BudgetError
 from wordpipe.runtime import cpu_count, is_out_of_memory, need_address_space
 
 ROOT = Path(__file__).parents[2]
-BEFORE = ROOT / "tests" / "before" / "artifacts"
-COMMANDS = {
-    "query": ["query", BEFORE / "index", "sea"],
-    "condition": ["query", BEFORE / "index", "sea", "--where", "line > 1"],
-    "words": ["query", BEFORE / "words", "sea"],
-    "index": ["index", BEFORE / "sentences", "-o", "made"],
-    "mlm": ["train", "mlm", BEFORE / "tokens", "-o", "made", "--preset", "tiny", "--steps", 1],
-    "word2vec": ["train", "word2vec", BEFORE / "tokens", "-o", "made", "--dim", 8],
-    "embed": ["embed", BEFORE / "mlm", BEFORE / "corpus", "-o", "made"],
-    "fill": ["fill", BEFORE / "mlm", "the [MASK]"],
+COMMANDS: dict[str, list[object]] = {
+    "query": ["query", "{built}/index", "sea"],
+    "condition": ["query", "{built}/index", "sea", "--where", "line > 1"],
+    "words": ["query", "{built}/words", "sea"],
+    "index": ["index", "{built}/sentences", "-o", "made"],
+    "mlm": ["train", "mlm", "{built}/tokens", "-o", "made", "--preset", "tiny", "--steps", 1],
+    "word2vec": ["train", "word2vec", "{built}/tokens", "-o", "made", "--dim", 8],
+    "embed": ["embed", "{built}/model", "{built}/corpus", "-o", "made"],
+    "fill": ["fill", "{built}/model", "the [MASK]"],
 }
 
 
+def _command(name, built):
+    return [str(part).format(built=built) for part in COMMANDS[name]]
+
+
 def _limited(folder, line, megabytes):
-    """A command, one of those above by its name, under so many MB of address space."""
+    """A command under so many MB of address space."""
     return subprocess.run(
-        [sys.executable, "-m", "wordpipe", *map(str, COMMANDS[line] if isinstance(line, str) else line)],
+        [sys.executable, "-m", "wordpipe", *map(str, line)],
         cwd=folder, capture_output=True, text=True,
         timeout=300, check=False, env={"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder), "PATH": "/usr/bin:/bin"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2),
@@ -46,10 +49,10 @@ NEEDED = {"words": ("query",), "query": ("query", "query index"), "condition": (
 @pytest.mark.parametrize(
     "name", [name if name == "words" else pytest.param(name, marks=pytest.mark.slow) for name in NEEDED]
 )
-def test_what_is_said_to_be_enough_is(tmp_path, name):
+def test_what_is_said_to_be_enough_is(built, tmp_path, name):
     """The figures are those of the libraries that are installed: at what is asked for, the smallest work is done."""
     needed = max(runtime._ADDRESS_SPACE[part] for part in NEEDED[name])
-    done = _limited(tmp_path, name, needed + runtime._SPACE_OF_A_CORE * max(0, cpu_count() - 2))
+    done = _limited(tmp_path, _command(name, built), needed + runtime._SPACE_OF_A_CORE * max(0, cpu_count() - 2))
     assert done.returncode == 0, done.stderr
 
 
@@ -76,8 +79,8 @@ def test_what_is_said_to_be_enough_is_for_every_command(built, made, tmp_path, n
 @pytest.mark.slow
 @pytest.mark.parametrize("megabytes", range(300, 1_301, 100))
 @pytest.mark.parametrize("name", NEEDED)
-def test_no_limit_ends_a_command_without_a_word(tmp_path, name, megabytes):
-    done = _limited(tmp_path, name, megabytes)
+def test_no_limit_ends_a_command_without_a_word(built, tmp_path, name, megabytes):
+    done = _limited(tmp_path, _command(name, built), megabytes)
     assert done.returncode in (0, 6), done.stderr
     assert "Traceback" not in done.stderr
 
@@ -90,8 +93,8 @@ def test_no_limit_ends_a_command_without_a_word(tmp_path, name, megabytes):
         for megabytes in (300, 400, 700)
     ],
 )
-def test_too_little_is_exit_6_or_enough(tmp_path, name, megabytes):
-    done = _limited(tmp_path, name, megabytes)
+def test_too_little_is_exit_6_or_enough(built, tmp_path, name, megabytes):
+    done = _limited(tmp_path, _command(name, built), megabytes)
     # the smallest work may fit, where a machine has few cores
     assert done.returncode in ((6,) if megabytes < 400 else (0, 6)), done.stderr
     if done.returncode == 6:
@@ -148,13 +151,13 @@ def test_what_libraries_say_of_too_little_memory(monkeypatch, error, limited, un
         assert is_out_of_memory(error) is expected
 
 
-def test_a_library_that_does_not_fit_is_exit_6(monkeypatch, cli):
+def test_a_library_that_does_not_fit_is_exit_6(monkeypatch, built, cli):
     def load(*_: object, **__: object) -> None:
         raise ImportError("libx.so: failed to map segment from shared object")
 
     monkeypatch.setattr("wordpipe.stages.verify", load)
     monkeypatch.setattr("wordpipe.runtime.need_address_space", lambda _: None)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
-    done = cli("verify", BEFORE / "index")
+    done = cli("verify", built / "index")
     assert done.code == 6
     assert "wordpipe: error: out of memory; got libx.so: failed to map segment" in done.err

@@ -53,24 +53,7 @@ def test_a_field_that_is_shown_under_its_name_anyway_is_kept_once():
     assert IngestSettings(metadata=("id", "label"), id_field="id", label_field="label").metadata_types == {}
 
 
-def test_pairs_are_asked_for_by_a_field_or_two_files_and_change_no_other_recipe():
+def test_pairs_are_asked_for_by_a_field_or_two_files():
     assert not IngestSettings().is_pairs
     assert IngestSettings(text_b="en").is_pairs
     assert IngestSettings(parallel=True).is_pairs
-    assert not {"text_b", "parallel"} & IngestSettings().recipe().keys()
-    assert IngestSettings(parallel=True).recipe()["parallel"] is True
-
-
-@pytest.mark.parametrize("name", ["a.md", "notes/B.MARKDOWN", "c.md.gz"])
-def test_a_corpus_of_markdown_made_before_is_outdated(name):
-    before = {"fields": "all, typed"}
-    assert "front matter are columns now" in IngestSettings().outdated(before, ["t.txt", name])
-    assert IngestSettings().outdated(before | {"front_matter": "columns"}, [name]) is None
-    assert IngestSettings().outdated(before, ["t.txt", "a.md.txt"]) is None
-    assert "front matter" in IngestSettings(format="md").outdated(before, ["t.txt"])
-
-
-def test_a_corpus_of_pairs_made_before_is_outdated_and_no_other_is():
-    assert IngestSettings(text_b="en").outdated({"fields": "all, typed"}, ["a.tsv"]) == "a pair is one row now"
-    assert IngestSettings(text_b="en").outdated({"fields": "all, typed", "pairs": "one row each"}, ["a.tsv"]) is None
-    assert IngestSettings().outdated({"fields": "all, typed"}, ["a.tsv"]) is None

@@ -116,7 +116,7 @@ def _of_the_manifest(stage: str, how: str) -> Act:
         elif how == "empty":
             path.write_bytes(b"")
         elif how == "newer":
-            path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
+            path.write_text(path.read_text().replace('"format": 2', '"format": 99'))
         elif how == "extra":
             (place / "extra.bin").write_bytes(b"what nobody knows")
         room.fired += 1

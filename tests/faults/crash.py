@@ -1,6 +1,5 @@
 """kill -9: at every failpoint of every stage, at random times, twice, in updates and exports, at every system call."""
 
-import os
 import random
 import re
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from tests.faults.case import Act, Case, Tries
 from tests.faults.room import NOT_PASSED, Broken, Room, Skipped, contents
-from tests.faults.world import BEFORE, EXPORTS, IN_FOLDERS, STAGES, World
+from tests.faults.world import EXPORTS, IN_FOLDERS, STAGES, World
 from tests.support.tracing import MUTATING, can_trace
 
 _KILLED = -signal.SIGKILL
@@ -328,6 +327,3 @@ def cases(world: World) -> list[Case]:
 def _traces(stage: str, names: str) -> bool:
     """`pwrite64` writes who holds the lock, once; `ftruncate` too: one stage is enough."""
     return stage == "ingest" or names not in ("pwrite64", "ftruncate")
-
-
-assert BEFORE.is_dir(), os.fspath(BEFORE)

@@ -13,7 +13,7 @@ from tests.faults.case import Act, Case, Tries
 from tests.faults.forge import forge
 from tests.faults.forged import used
 from tests.faults.room import Broken, Room
-from tests.faults.world import BEFORE, World
+from tests.faults.world import World
 
 _TURNS, _TURNS_FAST = 100, 3
 
@@ -99,8 +99,8 @@ _FILES = (
 )
 _SOURCES: dict[str, Callable[[World], Path]] = {
     "flat": lambda world: world.folder / "index",
-    "hnsw": lambda _: BEFORE / "index-hnsw",
-    "ivf-pq": lambda world: world.folder / "index-ivf",
+    "hnsw": lambda world: world.folder / "index-hnsw",
+    "ivf-pq": lambda world: world.folder / "index-ivf-pq",
 }
 
 

@@ -17,7 +17,7 @@ from tests.faults.forge import forge
 from tests.faults.forty import CLASSES, FORTY, PROMISES, listing
 from tests.faults.kinds import KINDS
 from tests.faults.room import Broken, Done, Room
-from tests.faults.world import BEFORE, ROOT, World
+from tests.faults.world import ROOT, World
 from wordpipe import verify
 
 
@@ -170,8 +170,8 @@ def test_a_fault_that_never_happened_is_no_success(tmp_path, act, prepared, verd
     assert found.reason.startswith(reason)
 
 
-def test_a_forged_artifact_is_whole_to_verify(tmp_path):
+def test_a_forged_artifact_is_whole_to_verify(built, tmp_path):
     forge(
-        BEFORE / "words", tmp_path / "words", change=lambda body: body["facts"].clear(), files={"tokenizer.json": b"{}"}
+        built / "words", tmp_path / "words", change=lambda body: body["facts"].clear(), files={"tokenizer.json": b"{}"}
     )
     assert verify(tmp_path / "words")["ok"]

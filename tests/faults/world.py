@@ -1,6 +1,6 @@
 """The world that faults are tried in: a text of some kB, every stage made once from it, and processes to run commands in.
 
-Every stage is a row of `STAGES`. What stood at its output before is an artifact of an earlier version (tests/before), so
+Every stage is a row of `STAGES`. What stood at its output before is another artifact of its kind, so
 that old and new can never be taken for each other.
 """
 
@@ -15,7 +15,6 @@ from pathlib import Path
 from tests.support.nursery import Nursery
 
 ROOT = Path(__file__).resolve().parents[2]
-BEFORE = ROOT / "tests" / "before" / "artifacts"
 _HANDBOOK = ROOT / "data" / "sample" / "handbook.txt"
 _PARAGRAPHS = 60
 
@@ -52,7 +51,7 @@ class Stage:
 
     arguments: tuple[str, ...]
     kind: str
-    older: str  # the artifact of an earlier version that stands at the output before
+    older: str  # another artifact of its kind, which stands at the output before
     trains: bool = False  # keeps checkpoints
     quick: bool = False  # takes part in the fast part
 
@@ -61,34 +60,32 @@ STAGES = {
     "ingest": Stage(
         ("ingest", "{world}/text.txt", "--documents", "block", "--first-line-title", "--valid", "0.1"),
         "corpus",
-        "corpus",
+        "pairs",
         quick=True,
     ),
-    "import": Stage(("import", "{world}/vectors.txt"), "words", "words", quick=True),
-    "tokenize": Stage(("tokenize", "{world}/ingest", "--vocab-size", "400"), "tokens", "tokens"),
+    "import": Stage(("import", "{world}/vectors.txt"), "words", "word2vec", quick=True),
+    "tokenize": Stage(("tokenize", "{world}/ingest", "--vocab-size", "400"), "tokens", "pair-tokens"),
     "word2vec": Stage(
         ("train", "word2vec", "{world}/tokenize", *_WORDS, "--checkpoint-seconds", "0.001"),
         "words",
-        "words",
+        "import",
         trains=True,
     ),
-    "mlm": Stage(
-        ("train", "mlm", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "mlm-rms", trains=True
-    ),
-    "clm": Stage(("train", "clm", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "clm", trains=True),
+    "mlm": Stage(("train", "mlm", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "clm", trains=True),
+    "clm": Stage(("train", "clm", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "mlm", trains=True),
     "denoising": Stage(
-        ("train", "denoising", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "clm-alibi", trains=True
+        ("train", "denoising", "{world}/tokenize", "--config", "{world}/tiny.toml"), "model", "clm", trains=True
     ),
     "seq2seq": Stage(
         ("train", "seq2seq", "{world}/pair-tokens", "--prefix-field", "task", "--config", "{world}/tiny.toml"),
         "model",
-        "clm-window",
+        "mlm",
         trains=True,
     ),
     "static": Stage(
         ("train", "contrastive", "{world}/tokenize", "--words", "{world}/word2vec", *_PAIRS),
         "model",
-        "static",
+        "mlm",
         trains=True,
     ),
     "contrastive": Stage(
@@ -105,7 +102,7 @@ STAGES = {
             *_PAIRS,
         ),
         "model",
-        "contrastive",
+        "clm",
         trains=True,
     ),
     "classifier": Stage(
@@ -120,12 +117,12 @@ STAGES = {
     "embed": Stage(
         ("embed", "{world}/mlm", "{world}/ingest", "--unit", "document", "--device", "cpu", "--threads", "1"),
         "sentences",
-        "sentences",
+        "embed-words",
         quick=True,
     ),
-    "embed-words": Stage(("embed", "{world}/word2vec", "{world}/ingest"), "sentences", "sentences-static"),
-    "index": Stage(("index", "{world}/embed", "--threads", "1"), "index", "index", quick=True),
-    "index-words": Stage(("index", "{world}/word2vec", "--threads", "1"), "index", "index-hnsw"),
+    "embed-words": Stage(("embed", "{world}/word2vec", "{world}/ingest"), "sentences", "embed"),
+    "index": Stage(("index", "{world}/embed", "--threads", "1"), "index", "index-words", quick=True),
+    "index-words": Stage(("index", "{world}/word2vec", "--threads", "1"), "index", "index"),
 }
 
 _OF_PAIRS = {
@@ -188,9 +185,10 @@ class World:
             if done.returncode:
                 raise RuntimeError(f"the undisturbed run of {name} failed:\n{done.stderr}")
             self.digests[name] = digest_at(self.folder / name)
-        ivf = ["index", self.folder / "word2vec", "-o", self.folder / "index-ivf", "--type", "ivf-pq", "--threads", "1"]
-        if not self.fast and self.nursery.run(*ivf).returncode:
-            raise RuntimeError("the undisturbed run of an index in lists failed")
+        for kind in () if self.fast else ("ivf-pq", "hnsw"):
+            index = ["index", self.folder / "word2vec", "-o", self.folder / f"index-{kind}", "--type", kind]
+            if self.nursery.run(*index, "--threads", "1").returncode:
+                raise RuntimeError(f"the undisturbed run of an index of kind {kind} failed")
         self.lend_nursery()
         return self
 
@@ -221,7 +219,7 @@ class World:
 
     def lay_older(self, stage: str, target: Path) -> None:
         """Put what stood there before at the output of a stage."""
-        shutil.copytree(BEFORE / STAGES[stage].older, target)
+        shutil.copytree(self.folder / STAGES[stage].older, target)
 
 
 def digest_at(artifact: Path) -> str:

@@ -1,13 +1,11 @@
 """The oracle: `transformers` loads our folders and computes what we compute, and the other way round."""
 
-import json
 from random import Random
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from safetensors.torch import save
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from tests.support.models import files_of, shaken, small_config
@@ -185,29 +183,6 @@ def test_we_load_their_folder(name, tmp_path):
     assert loaded.config.norm_eps == {"distilbert": 1e-12, "albert, by tanh": 1e-12}.get(name, 1e-4)
     assert loaded.config.tied == theirs.config.tie_word_embeddings
     assert_equal_outputs(loaded.model, theirs)
-
-
-BEFORE = {
-    "EuroBertForMaskedLM": RMS | {"num_key_value_heads": 2, "mask_token_id": 4, "tie_word_embeddings": False},
-    "EuroBertForMaskedLM, offsets": RMS | {"attention_bias": True, "mlp_bias": True, "mask_token_id": 4}
-    | {"tie_word_embeddings": True, "num_key_value_heads": 4},
-    "MinistralForCausalLM": RMS | {"num_key_value_heads": 2, "sliding_window": 4, "head_dim": 8}
-    | {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "tie_word_embeddings": False},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", sorted(BEFORE))
-def test_what_earlier_versions_wrote_as_another_class_is_read(name):
-    kind, values = getattr(transformers, name.partition(",")[0]), THEIR_SIZES | BEFORE[name]
-    torch.manual_seed(13)
-    theirs = shaken(kind(kind.config_class(**values)))
-    weights = {key: weight.clone() for key, weight in theirs.state_dict().items()}
-    config = values | {"model_type": theirs.config.model_type, "torch_dtype": "float32", "hidden_act": "silu"}
-    files = {"config.json": json.dumps(config).encode(), "model.safetensors": save(weights)}
-    loaded = load_hf(files.__getitem__)
-    assert_equal_outputs(loaded.model, theirs)
-    assert transformers_class(loaded.config) is None
-    assert load_hf(files_of(loaded.model).__getitem__).config == loaded.config  # as our own from now on
 
 
 def test_the_second_segment_is_theirs(tmp_path):

@@ -49,10 +49,11 @@ def test_padding_is_not_seen(name):
     ids_BT, mask_BT = some_ids(9, 3).repeat(2, 1), torch.ones(2, 9, dtype=torch.long)
     mask_BT[1, 6:] = 0
     with torch.no_grad():
-        got = model.encode(ids_BT, mask_BT)
-    torch.testing.assert_close(got[0], model.encode(ids_BT[:1])[0], atol=1e-5, rtol=1e-5)
+        got, alone = model.encode(ids_BT, mask_BT), model.encode(ids_BT[:1])
+    # a text beside a padded one goes another way through the kernels: how far it rounds apart depends on the processor
+    torch.testing.assert_close(got[0], alone[0], atol=1e-4, rtol=1e-4)
     want = slow(model).hidden(ids_BT[1].numpy(), mask_BT[1].bool().numpy())
-    np.testing.assert_allclose(got[1, :6].detach().numpy(), want[:6], atol=2e-4, rtol=2e-4)
+    np.testing.assert_allclose(got[1, :6].numpy(), want[:6], atol=2e-4, rtol=2e-4)
 
 
 @pytest.mark.parametrize("name", DECODERS)

@@ -10,7 +10,7 @@ import pytest
 
 import wordpipe
 from wordpipe import RunOptions
-from wordpipe.artifacts import Artifact
+from wordpipe.artifacts import FORMATS, Artifact
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pipeline import Pipeline, pipeline_status, run_pipeline, settings_from_file
 
@@ -173,10 +173,13 @@ def test_a_renamed_source_is_stale(project):
     assert reasons(project)["corpus"] == ("input texts changed",)
 
 
-def test_a_recipe_of_another_format_is_stale_though_no_setting_differs(project, monkeypatch):
+def test_an_artifact_of_another_format_is_made_again(project, monkeypatch):
     make(project)
-    monkeypatch.setattr("wordpipe.artifacts.manifest.FORMAT", 2)
-    assert reasons(project)["corpus"] == ("made by another version",)
+    monkeypatch.setitem(FORMATS, "corpus", FORMATS["corpus"] + 1)
+    what = "unreadable: the artifact was made by an earlier version of wordpipe"
+    assert reasons(project)["corpus"] == (what,)
+    make(project)
+    assert set(reasons(project).values()) == {()}
 
 
 def test_what_cannot_be_read_is_said_before_anything_is_made(project):

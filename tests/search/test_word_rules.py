@@ -2,13 +2,12 @@
 
 import json
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.search import ANALYSIS, Analyser, LexicalIndex, recognised_language
+from wordpipe.errors import ArtifactError
+from wordpipe.search import Analyser, LexicalIndex, recognised_language
 from wordpipe.search.settings import LexicalSettings
 
 PLAIN = LexicalSettings(language="none")
@@ -114,20 +113,16 @@ def test_turkish_has_two_letters_i():
 words = st.text("aBé'’-.+#&/, 1\u00ad\u200b\u0301漢字서울은が가İßΣ\x1b_", max_size=40)
 
 
-@given(
-    text=words,
-    language=st.sampled_from(["none", "english", "german", "turkish"]),
-    version=st.sampled_from([1, ANALYSIS]),
-)
-def test_places_are_those_of_the_terms_in_any_text(text, language, version):
-    analyser = Analyser(language, version=version)
+@given(text=words, language=st.sampled_from(["none", "english", "german", "turkish"]))
+def test_places_are_those_of_the_terms_in_any_text(text, language):
+    analyser = Analyser(language)
     places = [*analyser.places(text)]
     assert [term for _, _, term in places] == analyser(text)
     assert all(0 <= start < end <= len(text) and term for start, end, term in places)
     assert [start for start, _, _ in places] == sorted(start for start, _, _ in places)
     index = LexicalIndex.build([text], LexicalSettings(language=language))
     assert sorted({*Analyser(language)(text)}) == sorted(term.decode() for term in index.terms)
-    if version == ANALYSIS and places:
+    if places:
         assert len(index.search([text], 1)[0]) == 1
 
 
@@ -174,20 +169,11 @@ def test_hostile_words_are_bounded():
         assert sum(index.postings.counts) <= 3 * len(text)
 
 
-def test_an_index_keeps_the_rules_it_was_built_with():
+def test_settings_of_an_index_that_are_none_are_refused():
     files = dict(LexicalIndex.build(["plan B", "plan C", "naïve"], PLAIN).files())
     about = json.loads(files["lexical.json"])
-    assert about["analysis"] == ANALYSIS
-    old = LexicalIndex.load(
-        {**files, "lexical.json": json.dumps({"format": 1, "settings": about["settings"]}).encode()}
-    )
-    assert old.analyser("plan C naïve C++ don't") == ["plan", "naïve", "don"]
     with pytest.raises(ArtifactError, match="not a readable lexical index"):
         LexicalIndex.load({**files, "lexical.json": json.dumps({**about, "stems": "yes"}).encode()})
-    with pytest.raises(ConfigError, match="later version"):
-        Analyser("none", version=ANALYSIS + 1)
-    updated = old.updated(np.array([0, 1, 2]), [])
-    assert updated.version == 1
 
 
 TEXTS = {

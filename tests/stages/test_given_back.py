@@ -4,7 +4,6 @@ import sys
 import warnings
 import weakref
 from contextlib import suppress
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -21,7 +20,6 @@ from wordpipe.tokens import WordFertility
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")
 
-BEFORE = Path(__file__).parents[1] / "before" / "artifacts"
 UNKNOWN = "zzqqx"
 
 
@@ -72,10 +70,9 @@ def use_text_index(opened):
     for mode in ("dense", "lexical", "hybrid"):
         for options in ({"explain": True}, {"where": "row > 3", "per_document": True}):
             tried(lambda mode=mode, options=options: opened.query(f"salt of the sea {UNKNOWN}", mode=mode, **options))
-    if opened.artifact.names("lexical/"):
-        opened.lexical.compile()
-        opened.query("the salt of the sea", mode="hybrid", feedback=3)
-        opened.passages("sea and salt").passage("The sea has salt in it.", 10, {})
+    opened.lexical.compile()
+    opened.query("the salt of the sea", mode="hybrid", feedback=3)
+    opened.passages("sea and salt").passage("The sea has salt in it.", 10, {})
 
 
 def use_words(opened):
@@ -130,11 +127,8 @@ USES = {
 """How every class that can be opened is used up; a new one is to be added."""
 
 
-QUICK = ("word-index", "corpus", "words", "clusters", "index", "before-static", "before-sentences-static")
-SLOW = (
-    "tokens", "model", "sentences", "before-clm", "before-clm-alibi", "before-contrastive", "before-index",
-    "before-index-hnsw", "before-mlm-rms", "before-words",
-)  # fmt: skip
+QUICK = ("word-index", "corpus", "words", "clusters", "index", "static", "sentences-static")
+SLOW = ("tokens", "model", "sentences", "clm", "clm-alibi", "contrastive", "index-hnsw", "index-ivf-pq", "mlm-rms")
 
 
 def classes(base=OpenArtifact):
@@ -144,23 +138,16 @@ def classes(base=OpenArtifact):
 
 
 @pytest.fixture(scope="module")
-def used_once(built, tmp_path_factory):
+def used_once(trained):
     """Gives the path of an artifact, which was opened and used once, so that libraries have what they keep for ever."""
-    root = tmp_path_factory.mktemp("of-words")
     used = set()
 
     def path_of(name):
-        if name == "word-index":
-            path = root / name
-            if not path.exists():
-                wordpipe.index(built / "words", output=path)
-        else:
-            path = BEFORE / name.removeprefix("before-") if name.startswith("before-") else built / name
         if name not in used:
             used.add(name)
-            with wordpipe.open(path) as opened:
+            with wordpipe.open(trained(name)) as opened:
                 USES[type(opened).__name__](opened)
-        return path
+        return trained(name)
 
     return path_of
 
@@ -200,8 +187,8 @@ def test_what_was_opened_and_used_is_given_back(used_once, collector_off, name):
 @pytest.mark.parametrize(
     "name",
     [
-        "before-clm",
-        pytest.param("before-mlm-rms", marks=pytest.mark.slow),
+        "clm",
+        pytest.param("mlm-rms", marks=pytest.mark.slow),
         pytest.param("model", marks=pytest.mark.slow),
     ],
 )

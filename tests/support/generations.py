@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from wordpipe.artifacts import (
+    FORMATS,
     Artifact,
     ArtifactWriter,
     Manifest,
@@ -36,6 +37,7 @@ def manifest_for(outputs: list[OutputEntry], generation: int = 1, **more) -> Man
     """A manifest of these files."""
     settings = {"generation": generation}
     fields = {
+        "format": FORMATS["corpus"],
         "kind": "corpus",
         "command": "ingest",
         "wordpipe": "0.0",

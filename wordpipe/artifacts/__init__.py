@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.artifacts.manifest import (
         ENCODER,
-        FORMAT,
+        FORMATS,
         INDEX_FILE,
         KINDS,
         TARGET,

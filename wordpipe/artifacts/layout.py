@@ -91,10 +91,7 @@ def column_of(name: str, kind: pa.DataType, taken: Container[str], *, as_json: b
     return pa.field(stored, kind, metadata=about or None)
 
 
-_SHOWN = {
-    "id": "row",
-    "record_id": "id",
-}  # columns that are called otherwise where they are shown; `id` of those made before
+_SHOWN = {"record_id": "id"}  # columns that are called otherwise where they are shown
 
 
 def visible_columns(schema: pa.Schema) -> dict[str, str]:
@@ -121,7 +118,7 @@ def row_shower(schema: pa.Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
     if not _holds_texts(schema):
         return dict
     ours = {field.name: _SHOWN.get(field.name, field.name) for field in schema if is_ours(field)}
-    order = sorted(ours, key=lambda name: (name not in ("id", "row"), name != "record_id"))
+    order = sorted(ours, key=lambda name: (name != "row", name != "record_id"))
     users = {
         field.name: (user_name(field), _parsed if is_json(field) else _finite) for field in schema if not is_ours(field)
     }
@@ -227,7 +224,7 @@ def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
     """One row per embedded text; `metadata` are the columns kept from the source."""
     return pa.schema(
         [
-            pa.field("row", pa.int64(), nullable=False),  # `id` in those made before
+            pa.field("row", pa.int64(), nullable=False),
             pa.field("doc_id", pa.string(), nullable=False),
             pa.field("title", pa.string()),
             pa.field("text", pa.string(), nullable=False),

@@ -16,10 +16,12 @@ from wordpipe.artifacts.hashing import hash_bytes
 from wordpipe.artifacts.untrusted import MANIFEST, is_ours, parse_json
 from wordpipe.errors import ArtifactError
 
-FORMAT = 1  # raised when a reader of the old format could not read the new one
 Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions"]
 InputKind = Kind | Literal["source", "file"]  # text at the start of the chain; a file that a setting names
 KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions")
+FORMATS: dict[Kind, int] = dict.fromkeys(KINDS, 2)
+"""The format of every kind, raised when artifacts of before would be misread. From 1.0 on it is raised only together with a
+reader of the one before, which is kept until 2.0."""
 _LONGEST_NAME = 255  # bytes, of most file systems
 
 # Names of what is bundled with artifacts, so that an index can be queried wherever its folder is moved.
@@ -76,7 +78,7 @@ class OutputEntry(_Entry):
 class Manifest(_Entry):
     """Everything that is recorded about an artifact: an allow-list, never the command line, environment or user name."""
 
-    format: int = FORMAT
+    format: int
     kind: Kind
     command: str
     wordpipe: str
@@ -117,21 +119,23 @@ class Manifest(_Entry):
         """Read and check a manifest.
 
         Raises:
-            ArtifactError: not JSON, another program's, changed since it was written, or written by a newer wordpipe.
+            ArtifactError: not JSON, another program's, changed since it was written, or of another format than today's.
         """
         if not is_ours(data):
             what = f"this {MANIFEST} is damaged, or another program's: nothing here can be read as an artifact"
             raise ArtifactError(what, where=where, hint="name another folder, or make the artifact again")
         try:
             body = parse_json(data, where)
-            stated = body.pop("blake3")
-            found_format = int(body["format"])
+            stated, found, kind, command = body.pop("blake3"), int(body["format"]), body["kind"], body["command"]
+            expected = FORMATS[kind]
         except (ArtifactError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise ArtifactError("the manifest is damaged", where=where, hint="make the artifact again") from None
-        if found_format > FORMAT:
-            got, expected, hint = f"format {found_format}", f"at most {FORMAT}", "pip install --upgrade wordpipe"
+        if found != expected:
+            what = f"the artifact was made by {'a newer' if found > expected else 'an earlier'} version of wordpipe"
+            again = f"make it again, with: wordpipe {command}, or wordpipe run --from its stage"
+            hint = "pip install --upgrade wordpipe" if found > expected else again
             raise ArtifactError(
-                "the artifact was made by a newer wordpipe", where=where, got=got, expected=expected, hint=hint
+                what, where=where, got=f"{kind} format {found}", expected=f"format {expected}", hint=hint
             )
         try:
             if _hash_json(body) != stated:
@@ -141,13 +145,13 @@ class Manifest(_Entry):
             raise ArtifactError("the manifest was changed", where=where, hint="make the artifact again") from None
 
 
-def recipe_of(kind: str, settings: Mapping[str, Any], inputs: Iterable[InputEntry]) -> str:
+def recipe_of(kind: Kind, settings: Mapping[str, Any], inputs: Iterable[InputEntry]) -> str:
     """Hash of what was asked for: kind, format, the settings that matter and the inputs' digests.
 
     A source's name counts too: it stands in the rows, and its ending says how it is read.
     """
     named = [[i.kind, i.digest, i.path if i.kind == "source" else None] for i in inputs]
-    body = {"kind": kind, "format": FORMAT, "settings": settings, "inputs": named}
+    body = {"kind": kind, "format": FORMATS[kind], "settings": settings, "inputs": named}
     return _hash_json(body)
 
 

@@ -312,8 +312,8 @@ def place_of(hit: Mapping[str, Any]) -> str:
 
 
 def user_id(hit: Mapping[str, Any]) -> str:
-    """The id that the user's record had; empty where it had none. Hits of before had the row's number as `id`."""
-    return escaped(str(hit["id"])) if "row" in hit and hit.get("id") is not None else ""
+    """The id that the user's record had; empty where it had none."""
+    return escaped(str(hit["id"])) if hit.get("id") is not None else ""
 
 
 def fields_of(hit: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ import click
 
 from wordpipe import __version__
 from wordpipe.elsewhere import COMMANDS as MEANT
-from wordpipe.removed import why_no_command
 from wordpipe.runtime import Stopped, StopRequest
 from wordpipe.stages import COMMANDS, load_named
 
@@ -103,8 +102,6 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            if said := why_no_command(" ".join([*ctx.command_path.split()[1:], args[0]])):
-                raise click.UsageError(f"{said}.", ctx) from None
             from difflib import get_close_matches
 
             meant = [MEANT[name] for name in get_close_matches(args[0], MEANT, n=1, cutoff=0.8)]

@@ -17,7 +17,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from wordpipe.cli.output import counted, fitted
-from wordpipe.removed import why_no_option, why_no_value
 from wordpipe.runtime import need_address_space
 
 COMMON = "Common options"
@@ -84,24 +83,15 @@ class ExampleCommand(click.Command):
         return [*super().get_params(ctx), HELP_ALL]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; an option or a value that is gone or never was an option is answered with what to do now."""
-        name = ctx.command_path.partition(" ")[2]
+        """Parse; a setting that has no option is answered with how to set it."""
         try:
             return super().parse_args(ctx, [*args])  # which it empties
         except click.NoSuchOption as error:
             option = error.option_name.lstrip("-").removeprefix("no-").replace("-", "_")
-            if said := why_no_option(name, option):
-                raise click.UsageError(f"--{said}.".replace("_", "-", option.count("_")), ctx) from None
             if option in self.no_option:
                 value = _value_after(error.option_name, args)
                 instead = f"say --set {option}={value}, or {option} = {value} in a --config file"
                 raise click.UsageError(f"No such option {error.option_name}: {instead}.", ctx) from None
-            raise
-        except click.BadParameter as error:
-            option = (error.param.name or "") if error.param else ""
-            for value in args:
-                if said := why_no_value(name, option, value.rpartition("=")[2]):
-                    raise click.UsageError(f"--{said}.", ctx) from None
             raise
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -1,8 +1,7 @@
 """Settings of `wordpipe ingest`."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import field_validator, model_validator
 
@@ -12,18 +11,6 @@ MetadataType = Literal["str", "int", "float", "bool", "date"]
 Newline = Literal["auto", "paragraph", "space"]
 
 _ENTRY = re.compile(r"(?P<name>.+):(?P<type>str|int|float|bool|date)|(?P<plain>[^:]+)", re.DOTALL)
-_SINCE = ("no_metadata", "id_field", "bad_records", "text_b", "parallel", "label_field", "tags_field", "spans_field")
-"""Settings that corpora made before have not: at their defaults they are no part of a recipe."""
-
-
-ALL_FIELDS = "all, typed"
-"""What a manifest says of a corpus whose fields were carried by these rules; those made before say nothing."""
-ALL_EQUAL = "equal in all fields"
-"""What a manifest says of a corpus whose records are duplicates by this rule; an update takes no rows of another."""
-WHOLE_PAIRS = "one row each"
-"""What a manifest says of a corpus of pairs; in those made before, a pair's first text was parted into sentences."""
-FRONT_COLUMNS = "columns"
-"""What a manifest says of a corpus for which the fields at the head of Markdown files are columns."""
 NOTHING = "nothing"
 """What a manifest says that was held out, where all documents would have been."""
 _NOT_OF_LINES = (
@@ -31,8 +18,6 @@ _NOT_OF_LINES = (
     "label_field", "tags_field", "spans_field",
 )  # fmt: skip
 """Settings that say nothing of two files of lines."""
-_RECORDS = re.compile(r"\.(jsonl|ndjson|csv|tsv|parquet)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
-_MARKDOWN = re.compile(r"\.(md|markdown)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 
 
 class IngestSettings(Settings):
@@ -162,25 +147,6 @@ class IngestSettings(Settings):
     def is_pairs(self) -> bool:
         """Whether every record is a pair of texts, and one row."""
         return self.parallel or bool(self.text_b)
-
-    def recipe(self) -> dict[str, Any]:
-        """See `Settings.recipe`: without what earlier versions did not know, where it is as they did it."""
-        fields = type(self).model_fields
-        found = super().recipe()
-        return {name: value for name, value in found.items() if name not in _SINCE or value != fields[name].default}
-
-    def outdated(self, facts: Mapping[str, Any], sources: Iterable[str]) -> str | None:
-        """See `Settings.outdated`."""
-        sources = list(sources)
-        records = self.format in ("jsonl", "csv", "tsv", "parquet") or any(map(_RECORDS.search, sources))
-        markdown = self.format == "md" or any(map(_MARKDOWN.search, sources))
-        if records and not self.no_metadata and facts.get("fields") != ALL_FIELDS:
-            return "the fields of records are carried now, with their types"
-        if markdown and facts.get("front_matter") != FRONT_COLUMNS:
-            return "the fields of front matter are columns now, and what only looks like front matter is text"
-        if self.is_pairs and facts.get("pairs") != WHOLE_PAIRS:
-            return "a pair is one row now"
-        return None
 
     @field_validator("metadata", mode="before")
     @classmethod

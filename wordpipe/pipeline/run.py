@@ -365,9 +365,7 @@ class Pipeline:
         except (InputError, ArtifactError, StorageError) as error:
             return State(stage, (f"input unreadable: {error.message}",))
         if recipe_of(stage.command.makes, settings.recipe_body(), inputs) == manifest.recipe:
-            sources = [entry.path or "" for entry in manifest.inputs if entry.kind == "source"]
-            outdated = settings.outdated(manifest.facts, sources)
-            return State(stage, (outdated,) if outdated else (), notes=notes_of(manifest.facts))
+            return State(stage, (), notes=notes_of(manifest.facts))
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 
     def _estimate(self, stage: Stage, stale: bool, estimator: Estimator, sources: Size | None) -> Estimate | None:
@@ -489,7 +487,6 @@ def _corpus_entry(tokens: str) -> InputEntry:
 def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
     """What changed since the artifact was made, setting by setting and input by input."""
     before, now = manifest.settings, settings.manifest()
-    # recipes leave out what earlier versions did not know, where it is as they did it
     matter = [name for name in before if name in now and declared(type(settings), name).get("recipe", True)]
     wanted = {name: now[name] for name in matter} | settings.recipe()  # what they come to, where nobody gives them
     for name, value in wanted.items():

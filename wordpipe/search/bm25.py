@@ -20,7 +20,7 @@ import numpy.typing as npt
 from wordpipe.artifacts import damage_named, parse_array, parse_json_object
 from wordpipe.errors import ArtifactError
 from wordpipe.search import postings as plain_loops
-from wordpipe.search.analysis.terms import ANALYSIS, Analyser
+from wordpipe.search.analysis.terms import Analyser
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.postings import (
@@ -69,7 +69,6 @@ class LexicalIndex:
     postings: Postings  # where they stand
     _files: Mapping[str, bytes] | None = field(default=None, repr=False, compare=False)  # where it was loaded from
     stems: bool = True  # whether the endings of words were cut off
-    version: int = ANALYSIS  # of the rules by which words were cut: see `RULES`
 
     @classmethod
     def build(cls, texts: Iterable[str], settings: LexicalSettings, *, stems: bool = True) -> "LexicalIndex":
@@ -96,7 +95,7 @@ class LexicalIndex:
     @cached_property
     def analyser(self) -> Analyser:
         """Text to stems."""
-        return Analyser(self.settings.language, stems=self.stems, version=self.version)
+        return Analyser(self.settings.language, stems=self.stems)
 
     def scores(self, query: str) -> Floats:
         """(N,) float32, the score of every text, all postings added up; 0 where no term of the query stands."""
@@ -272,9 +271,7 @@ class LexicalIndex:
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Name and content of each file: lexical.json and one .npy per array."""
-        about = {
-            "format": 1, "settings": self.settings.model_dump(mode="json"), "analysis": self.version, "stems": self.stems,
-        }  # fmt: skip
+        about = {"format": 1, "settings": self.settings.model_dump(mode="json"), "stems": self.stems}
         yield _SETTINGS, json.dumps(about, indent=2, sort_keys=True).encode()
         terms, postings = self.terms, self.postings
         arrays: tuple[npt.NDArray[Any], ...] = (
@@ -302,23 +299,19 @@ class LexicalIndex:
         """
         with damage_named(f"{LEXICAL}{_SETTINGS}", "not a readable lexical index", _HINT):
             about = parse_json_object(files[_SETTINGS], _SETTINGS)
-            settings, version, stems = (
-                LexicalSettings.make(about["settings"]),
-                about.get("analysis", 1),
-                about.get("stems", True),
-            )
-            if type(version) is not int or type(stems) is not bool:
-                raise ValueError(f"analysis {version!r}, stems {stems!r}")
+            settings, stems = LexicalSettings.make(about["settings"]), about["stems"]
+            if type(stems) is not bool:
+                raise ValueError(f"stems {stems!r}")
         letters, ends, starts, rows, counts, lengths = (_array(files, name) for name in _ARRAYS)
         terms, postings = Terms(letters, ends), Postings(starts, rows, counts, lengths)
         if not (terms.fits and postings.fits and len(starts) == len(ends) + 1):
             raise _strangers()
-        return cls(settings, terms, postings, files, stems, version)
+        return cls(settings, terms, postings, files, stems)
 
     @cached_property
     def by_text(self) -> TextTerms:
-        """What each text consists of: from the files where they have it, those of before not."""
-        if self._files is None or f"{_BY_TEXT[0]}.npy" not in self._files:
+        """What each text consists of: from the files, else counted."""
+        if self._files is None:
             return TextTerms.of(self.postings)
         found = TextTerms(*(_array(self._files, name) for name in _BY_TEXT))
         if not found.fits or len(found.starts) != len(self) + 1:

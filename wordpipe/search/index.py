@@ -378,7 +378,7 @@ def write_index(index: Any, file: Any) -> None:
 
 
 def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
-    """Read an index, of the kinds that earlier versions built too: its width of search travels with it.
+    """Read an index: its width of search travels with it.
 
     Args:
         file: from its current position to its end.

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from wordpipe import TERMINAL, __version__
 from wordpipe.artifacts import (
+    FORMATS,
     Artifact,
     ArtifactWriter,
     InputEntry,
@@ -361,7 +362,8 @@ class Job:
         seconds, peak = self.clock.seconds, peak_memory_bytes()
         outputs = sorted(self.writer.outputs, key=lambda entry: entry.path)
         manifest = Manifest(
-            kind=self.kind, command=self.settings.command, wordpipe=__version__, settings=self.settings.manifest(),
+            format=FORMATS[self.kind], kind=self.kind,
+            command=self.settings.command, wordpipe=__version__, settings=self.settings.manifest(),
             inputs=self.inputs, outputs=outputs, counts=self.counts, metrics=self.metrics, facts=self.facts,
             warnings=self.warnings, bitwise=self.bitwise, device=self.device, threads=self.threads,
             versions=library_versions(*self.libraries), seconds=round(seconds, 3), peak_memory_bytes=peak,

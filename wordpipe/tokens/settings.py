@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import field_validator, model_validator
 
@@ -82,11 +82,6 @@ class TokenizeSettings(Settings):
         artifact=("tokens", "model"),
     )
     keep_case: bool = setting(False, "count words as written, not in lower case", expert=True, section="Words")
-
-    def recipe(self) -> dict[str, Any]:
-        """See `Settings.recipe`: without what earlier versions did not know, where it is as they did it."""
-        found = super().recipe()
-        return {name: value for name, value in found.items() if (name, value) != ("vocabulary", "joint")}
 
     @property
     def memory_bytes(self) -> int:

@@ -64,24 +64,6 @@ def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
     return Snapshot(checkpoint.step, tensors, json.loads(checkpoint.read_bytes(_LOG)))
 
 
-def as_now(log: Mapping[str, Any]) -> dict[str, Any]:
-    """A log as it is written today: those of previous versions had other forms.
-
-    A report had shares of the time behind its speed, and of a static table it was a dict; a static table had its losses one
-    by one; a transformer encoder had no count of the steps that its loss was summed over.
-    """
-    now, history = dict(log), list(log["history"])
-    if "losses" in log:
-        sums = [sum(log["losses"]), len(log["losses"]), 0.0]
-        now |= {"sums": sums, "positions": log["tokens"], "machine": {"threads": log["threads"]}}
-        history = [[*row.values()] for row in history]
-    now["history"] = [list(row[:7]) for row in history]
-    if len(now["sums"]) == 2:
-        reported = max((row[0] for row in now["history"] if row[2] == "train"), default=0)
-        now["sums"] = [now["sums"][0], log["step"] - reported, now["sums"][1]]
-    return now
-
-
 def diverged(step: int, *, loss: float, norm: float, lr: float, newest: Path | None) -> DivergedError:
     """The loss or its gradient is no longer finite.
 

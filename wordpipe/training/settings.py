@@ -83,7 +83,7 @@ class PretrainSettings(Settings):
     )
     mixers: str = setting(
         "", "another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm "
-        "(state spaces), such as ssm,ssm,dot", metavar="NAME,…", option=False, later=True,
+        "(state spaces), such as ssm,ssm,dot", metavar="NAME,…", option=False,
     )  # fmt: skip
     linformer_dim: int = setting(
         64,
@@ -91,15 +91,14 @@ class PretrainSettings(Settings):
         ge=1,
         le=65_536,
         option=False,
-        later=True,
     )
     state_dim: int = setting(
-        32, "with layers of ssm: numbers of each channel's state, even", ge=2, le=4_096, option=False, later=True
+        32, "with layers of ssm: numbers of each channel's state, even", ge=2, le=4_096, option=False
     )
     mem_len: int = setting(
         0, "with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees "
         "itself and what is kept of the one before (Transformer-XL); 0 = all that came before", ge=0, le=65_536,
-        option=False, later=True,
+        option=False,
     )  # fmt: skip
     window: int = setting(
         0, "how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything", ge=0,
@@ -120,10 +119,10 @@ class PretrainSettings(Settings):
         None, "activation of the feed-forward (geglu, swiglu: gated), else the style's", option=False
     )
     tied: bool = setting(True, "the output matrix is the embedding table", option=False)
-    shared_layers: bool = setting(False, "all layers have the weights of one, as in ALBERT", option=False, later=True)
+    shared_layers: bool = setting(False, "all layers have the weights of one, as in ALBERT", option=False)
     embedding_dim: int = setting(
         0, "of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim", ge=0,
-        le=16_384, option=False, later=True,
+        le=16_384, option=False,
     )  # fmt: skip
     dropout: float = setting(0.0, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
 
@@ -308,7 +307,6 @@ class MaskedSettings(PretrainSettings):
         "two texts in each sequence, and a second guess: does one follow the other (nsp: BERT's next sentence), or have "
         "they changed places (sop: ALBERT's sentence order)",
         expert=True,
-        later=True,
     )
 
     teacher: Path | None = setting(
@@ -385,7 +383,7 @@ class PermutationSettings(MaskedSettings):
     positions: None = setting(None, "of train mlm", option=False)
     window: Literal[0] = setting(0, "of train mlm", option=False)
     mask_unit: Literal["token"] = setting("token", "of train mlm", option=False)
-    pair: Literal["none"] = setting("none", "of train mlm", option=False, later=True)
+    pair: Literal["none"] = setting("none", "of train mlm", option=False)
     teacher: None = setting(None, "of train mlm", option=False)
 
     @model_validator(mode="after")

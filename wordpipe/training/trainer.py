@@ -22,7 +22,6 @@ from wordpipe.runtime import StopFlag, Stopped, stop_signal, torch_threads
 from wordpipe.training.checkpoint import (
     Snapshot,
     Tensors,
-    as_now,
     diverged,
     other_conditions,
     snapshot_files,
@@ -434,17 +433,15 @@ class Trainer(Generic[L]):
 
     def _continue(self, snapshot: Snapshot) -> None:
         """Be where the snapshot was."""
-        log = as_now(snapshot.log)
+        log = snapshot.log
         self.learner.load(snapshot.tensors, log)
-        self.step, self.extended_from = snapshot.step, log.get("extended_from")
-        self.positions = log.get("positions", snapshot.step * self.plan.tokens_per_step)
-        self.cut, self.metrics = log.get("cut", 0), log.get("metrics", {})
+        self.step, self.extended_from = snapshot.step, log["extended_from"]
+        self.positions, self.cut, self.metrics = log["positions"], log["cut"], log["metrics"]
         self.history, self._seconds_before = [Step(*row) for row in log["history"]], log["seconds"]
         self._sums.copy_(torch.tensor(log["sums"]))
-        # what one resumption has changed, the next does not mend; states of finished trainings are older than this entry
-        self.bitwise = self.bitwise and log.get("bitwise", True)
+        self.bitwise = self.bitwise and log["bitwise"]  # what one resumption has changed, the next does not mend
         before = log["machine"]
-        if before.get("processes", 1) == self.world.size:
+        if before["processes"] == self.world.size:
             self.threads = threads_of_before(before["threads"], self.threads)
         if note := other_conditions(before, self._machine()):
             self.bitwise = False

@@ -6,13 +6,13 @@ folder loads in wordpipe only; transformers refuses it by its `model_type`.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from wordpipe.artifacts import parse_json_object
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
-from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT, llama_fields, mistral_fields
+from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT
 from wordpipe.model.hf.encoder_decoders import BART, MARIAN, T5
 from wordpipe.model.hf.encoders import ALBERT, DISTILBERT, ELECTRA, FNET, XLNET
 from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
@@ -39,62 +39,8 @@ NOTE = "wordpipe"
 """The key of `config.json` for what a class has no key for; transformers keeps it and does not read it."""
 
 
-def _eurobert_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    return llama_fields(values, fields) | {"output_bias": fields["bias"]}
-
-
-def _ministral_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Mistral's windows, in the layers that `layer_types` names."""
-    more, kinds = mistral_fields(values, fields), values.get("layer_types")
-    windows = more.get("windows", ())
-    if not isinstance(kinds, list) or len(kinds) != len(windows):
-        raise refusal("layer_types", kinds, f"one for each of {fields['n_layers']} layers, and a sliding_window")
-    pairs = zip(windows, kinds, strict=True)
-    return more | {"windows": tuple(window if kind == "sliding_attention" else 0 for window, kind in pairs)}
-
-
-WRITTEN_BEFORE: tuple[Family, ...] = (
-    replace(LLAMA, model_type="eurobert", architecture="encoder", from_hf=_eurobert_from_hf),
-    replace(MISTRAL, model_type="ministral", from_hf=_ministral_from_hf),
-    replace(
-        GPT2,
-        model_type="mpt",
-        parts={**GPT2.parts, "positions": ("alibi",), "norm_bias": (False,), "bias": (False,)},
-        keys={
-            **{name: (name, None) for name in ("n_layers", "n_heads")},
-            "dim": ("d_model", None),
-            "max_len": ("max_seq_len", None),
-            "norm_eps": ("layer_norm_epsilon", 1e-5),
-            "tied": ("tie_word_embeddings", True),
-        },
-        activation=("", "gelu", {"gelu": "gelu"}),
-        refused={"expansion_ratio": (4,), "no_bias": (True,)},
-        from_hf=lambda values, fields: {"ffn_dim": 4 * fields["dim"]},
-        weights={
-            "embedding": "transformer.wte.weight",
-            "blocks.#.attention_norm.*": "transformer.blocks.#.norm_1.*",
-            "blocks.#.attention.qkv.*": "transformer.blocks.#.attn.Wqkv.*",
-            "blocks.#.attention.out.*": "transformer.blocks.#.attn.out_proj.*",
-            "blocks.#.feedforward_norm.*": "transformer.blocks.#.norm_2.*",
-            "blocks.#.feedforward.up.*": "transformer.blocks.#.ffn.up_proj.*",
-            "blocks.#.feedforward.down.*": "transformer.blocks.#.ffn.down_proj.*",
-            "final_norm.*": "transformer.norm_f.*",
-            "output": "lm_head.weight",
-        },
-        transposed=False,
-    ),
-)
-"""The classes that earlier versions saved some models as: an encoder of these blocks (EuroBERT), windows in some of the layers
-(Ministral), a decoder with ALiBi (MPT). Artifacts of them are read; folders of others are not."""
-
 _SINUSOIDAL = {"positions": "sinusoidal"}
 _MOST_NAMED = 3  # parts of an encoder-decoder that no class has
-_LATER = {field.name: field.default for field in fields(ModelConfig) if field.name in
-          ("n_decoder_layers", "decoder_vocab_size", "scale_embedding", "start_id", "first_id", "embedding_dim",
-           "shared_layers", "pair_head", "replaced_head", "mixers", "linformer_dim", "state_dim", "mem_len",
-           "two_streams")}  # fmt: skip
-"""Fields that folders of earlier versions lack, and what they mean there."""
-
 _NOT_KEPT = ("dropout",)  # how one trains, not what the model is
 _METADATA, _ALIGNED = (
     "__metadata__",
@@ -117,7 +63,7 @@ class _Own(Family):
         for key in values:
             if key not in names and key not in _SHARED:
                 raise refusal(key, values[key], "no such key; a newer wordpipe may have written it")
-        return {name: _checked(name, values.get(name, _LATER.get(name)), hints[name]) for name in names}
+        return {name: _checked(name, values.get(name), hints[name]) for name in names}
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
         from wordpipe.model.init import make_transformer  # not above: a query reads `config.json` without torch
@@ -227,9 +173,6 @@ def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:
         ArtifactError: another class of model, a variant that our blocks do not compute, or sizes that make no sense.
     """
     types = {family.model_type: family for family in (*FAMILIES, OWN)}
-    # as we write it, and nobody else
-    if values.get("torch_dtype") == "float32" and "transformers_version" not in values:
-        types |= {family.model_type: family for family in WRITTEN_BEFORE}
     kind = values.get("model_type")
     if not isinstance(kind, str) or kind not in types:
         raise refusal("model_type", kind, ", ".join(family.model_type for family in (*FAMILIES, OWN)))

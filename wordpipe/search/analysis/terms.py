@@ -1,17 +1,21 @@
 """Text to terms, as lexical search compares them: words without case, without stop words, their endings cut off.
 
-What becomes of a word stands in one table, `WordRule`: each rule has its name and the version of the analysis that it came
-with. An index keeps the version that it was built with, and is asked by it.
+A word is a run of letters, digits and underscores, and may be one of them alone (hepatitis C, room 8). The rules:
 
-A word is a run of letters, digits and underscores; signs within it or at its end make one more term of the whole, so that
-`C++`, `node.js`, `3.11.2` and `COVID-19` are found as they are written and by their parts. A run of a script that puts no
-spaces between words becomes its pairs of characters, as in Lucene's CJKBigramFilter; a Korean word is a term itself, too.
+- Signs within a word or at its end make one more term of the whole: `C++`, `node.js`, `3.11.2` and `COVID-19` are found as
+  they are written and by their parts.
+- Invisible characters part no word: soft hyphens, zero-width spaces, marks of direction.
+- Case is folded, not made small: ß and ss, final sigma; in Turkish by the language's own rule.
+- A word with marks is found without them, too: café and cafe, ё and е, Arabic vowel signs.
+- A run of a script that puts no spaces between words becomes its pairs of characters, as in Lucene's CJKBigramFilter; a Korean
+  word is a term itself, too.
+
+Who changes a rule raises the format of indexes (`FORMATS`): an index is asked by the rules that it was built with.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -19,24 +23,6 @@ from wordpipe.errors import ConfigError
 from wordpipe.search.analysis.stop_words import stop_words
 from wordpipe.wording import INVISIBLE, visible
 
-ANALYSIS = 2  # the version of the rules below; an index of before has none, which is 1
-
-
-class WordRule(StrEnum):
-    """What is done with words since version 2 of the analysis."""
-
-    SINGLE = "single letters and digits are words"  # hepatitis C, room 8
-    JOINED = "signs within a word or at its end make one more term of the whole"  # C++, .NET, node.js, 3.11.2, AT&T
-    INVISIBLE = "characters that nobody sees part no word"  # soft hyphens, zero-width spaces, marks of direction
-    CASE = "case is folded, not made small"  # ß and ss, final sigma; Turkish by language
-    MARKS = "a word with marks is found without them, too"  # café and cafe, ё and е, Arabic vowel signs
-    HANGUL = "pairs of Korean syllables within a word are terms, too"  # 서울 in 서울은
-
-
-RULES = {1: frozenset[WordRule](), ANALYSIS: frozenset(WordRule)}
-"""Which rules hold, by the version of the analysis."""
-
-_OLD_WORD = re.compile(r"\w\w+", re.ASCII)
 _RUN = re.compile(r"\w[\w+#]*(?:[-.&/,'][\w+#]+)*", re.ASCII)
 _DOTTED_RUN = re.compile(r"(?:(?<![\w.])\.)?\w[\w+#]*(?:[-.&/,'][\w+#]+)*", re.ASCII)  # takes twice as long
 _DOTS = (" .", "\n.", "(.", '".', "'.", "`.", "/.", "\t.", ",.")  # what stands where a name such as .NET may begin
@@ -97,19 +83,14 @@ class Analyser:
     Args:
         language: a Snowball algorithm, or none: words stay as they are.
         stems: whether endings are cut off.
-        version: of the analysis, a key of `RULES`.
 
     Raises:
-        ConfigError: no such language, or rules of a later version.
+        ConfigError: no such language.
     """
 
-    def __init__(self, language: str, *, stems: bool = True, version: int = ANALYSIS) -> None:
+    def __init__(self, language: str, *, stems: bool = True) -> None:
         self.language = language
-        if version not in RULES:
-            what, hint = "words are cut by rules of a later version", "install that version, or build the index again"
-            raise ConfigError(what, got=version, expected=f"at most {ANALYSIS}", hint=hint)
-        self.rules = RULES[version]
-        self._stop = stop_words(language) if self.rules or language == "english" else frozenset()
+        self._stop = stop_words(language)
         self._stem = stemmer(language if stems else "none")
         self._known: dict[str, tuple[Form, ...]] = {}  # no cache around a method: it would know us, and we it, for ever
 
@@ -140,7 +121,7 @@ class Analyser:
 
     def apart(self, run: str) -> list[str]:
         """The words of a run whose terms are those of the run, in order; none where signs join them to one more term."""
-        return _PART.findall(run) if self.rules and _APART.fullmatch(run) else []
+        return _PART.findall(run) if _APART.fullmatch(run) else []
 
     def words(self, text: str) -> Iterator[list[tuple[str, float]]]:
         """The terms of each word of a text, with their shares of it."""
@@ -186,17 +167,11 @@ class Analyser:
         """What finds the runs of a text."""
         if not text.isascii():
             return _patterns().run
-        if not self.rules:
-            return _OLD_WORD
         return _DOTTED_RUN if text[:1] == "." or any(dots in text for dots in _DOTS) else _RUN
 
     def _of_run(self, run: str) -> tuple[Form, ...]:
         if not run.isascii() and _patterns().unspaced.match(run):
             return tuple(self._of_unspaced(run))
-        if not self.rules:
-            words = _OLD_WORD if run.isascii() else _patterns().old_word
-            found = [(word.start(), word.end(), self.stem(word[0])) for word in words.finditer(run)]
-            return tuple(Form(*one, 1.0, number, "word") for number, one in enumerate(found) if one[2])
         parts = [(part.start(), part.end()) for part in (_PART if run.isascii() else _patterns().part).finditer(run)]
         forms = [form for number, (start, end) in enumerate(parts) for form in self._of_part(run, start, end, number)]
         if len(parts) > 1 or parts[-1:] != [(0, len(run))]:
@@ -257,10 +232,7 @@ class Analyser:
 
     def _of_unspaced(self, run: str) -> Iterator[Form]:
         """Pairs of characters, or the single one."""
-        plain = run
-        if self.rules:
-            seen = "".join(_patterns().invisible.split(run))
-            plain = unicodedata.normalize("NFKC", seen)
+        plain = unicodedata.normalize("NFKC", "".join(_patterns().invisible.split(run)))
         for first in range(max(len(plain) - 1, 1) if plain else 0):
             pair = plain[first : first + 2]
             place = (first, first + len(pair)) if len(plain) == len(run) else (0, len(run))
@@ -269,10 +241,8 @@ class Analyser:
     def _exact(self, word: str) -> str:
         """A word with its case folded, its compatibility forms resolved, and without characters that nobody sees."""
         if word.isascii():
-            return word.translate(_TURKISH).casefold() if self.language == "turkish" and self.rules else word.lower()
+            return word.translate(_TURKISH).casefold() if self.language == "turkish" else word.lower()
         normal = unicodedata.normalize("NFKC", word)
-        if not self.rules:
-            return normal.lower()
         normal = normal.translate(_TURKISH) if self.language == "turkish" else normal
         return visible(unicodedata.normalize("NFKC", normal.casefold()))
 
@@ -335,7 +305,6 @@ def stemmer(language: str) -> Callable[[str], str]:
 class _Patterns(NamedTuple):
     run: Any  # a word with what joins it to others, or an unspaced run, in any script
     part: Any  # a word within a run
-    old_word: Any  # likewise, by the first rules
     unspaced: Any  # the beginning of a run of a script without spaces
     invisible: Any  # characters that nobody sees
 
@@ -355,7 +324,6 @@ def _patterns() -> _Patterns:
             rf"(?V1)[{bare}][{bare}{hidden}]*+|(?:(?<![\w.])[.．])?{seen}{signed}*+(?:[-‐‑.．&＆/／,'’]{signed}++)*+"
         ),
         part=regex.compile(rf"(?V1){seen}{letter}*+"),
-        old_word=regex.compile(rf"(?V1)[\w--[{bare}]]{{2,}}"),
         unspaced=regex.compile(rf"(?V1)[{bare}]"),
         invisible=regex.compile(rf"(?V1)[{hidden}]+"),
     )

@@ -26,7 +26,6 @@ from wordpipe.artifacts import (
     visible_columns,
 )
 from wordpipe.errors import ConfigError
-from wordpipe.removed import why_no_value
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.tokens import FOLDERS as TOKENIZER_FOLDERS
@@ -73,8 +72,6 @@ def export(artifact: PathLike, form: str, output: PathLike, *, replace: bool = T
         return _export_encoder(artifact, Path(output))
     if form == "npy" or form in WORD_FORMATS:
         return _export_table(artifact, form, Path(output), ["sentences", "words", "index"])
-    if said := why_no_value("export", "to", form):
-        raise ConfigError(said)
     if form not in FORMATS:
         known = dict.fromkeys((*WORD_FORMATS, *VECTOR_FORMATS, *ENCODER_FORMATS, *FORMATS))
         raise ConfigError("unknown format", where="form", got=form, expected=", ".join(known))

@@ -33,7 +33,6 @@ from wordpipe.artifacts import (
     ROWS_WITHOUT_VECTOR,
     Artifact,
     ResumeCache,
-    column_of,
     library_versions,
     matrix_of,
     read_batches,
@@ -210,7 +209,7 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
     if artifact is None:
         return None
     made, facts = artifact.manifest, artifact.manifest.facts
-    before = {**EmbedSettings().manifest(), **made.settings}  # it may be older than some settings: their defaults
+    before = made.settings
     found = {**before, "encoder": facts.get("encoder"), "device": made.device}
     wanted = {"encoder": made_by, "device": job.device}
     wanted |= {name: value for name, value in settings.recipe().items() if name not in _NOT_OF_VECTORS}
@@ -396,9 +395,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     """
     job = source.job
     further = list(read_schema(source.artifact, "corpus", CORPUS))[len(CORPUS) :]
-    kept_as = {field.name: _as_now(field, source.artifact, further) for field in further}  # by name in the corpus
-    schema = sentences_schema(transform.dim, pa.schema(kept_as.values()))
-    in_corpus = {field.name: name for name, field in kept_as.items()}
+    schema = sentences_schema(transform.dim, pa.schema(further))
     sum_K, done, total = np.zeros(transform.dim), 0, row_count(source.artifact, "corpus")
     without = [np.zeros(0, np.int64)]
 
@@ -412,7 +409,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
                 "text": units.text,
                 "vector": vector_column(vectors_UK),
             }
-            arrays = [own[name] if name in own else units.column(in_corpus.get(name, name)) for name in schema.names]
+            arrays = [own[name] if name in own else units.column(name) for name in schema.names]
             yield (
                 pa.RecordBatch.from_arrays(arrays, schema=schema),
                 vectors_UK.sum(axis=0, dtype=np.float64),
@@ -435,12 +432,6 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
         job.write(ROWS_WITHOUT_VECTOR, data.getvalue())
     if with_vector >= MIN_TEXTS:  # of fewer it says little
         job.metrics["mean_cosine"] = round(mean_cosine_of_sum(sum_K, with_vector), 4)
-
-
-def _as_now(field: pa.Field, corpus: Artifact, others: list[pa.Field]) -> pa.Field:
-    """A column of a corpus; a field that was kept_as when its name was not yet one of ours is called otherwise now."""
-    taken = field.name in {"row", "record_id", "anchor"} and "fields" not in corpus.manifest.facts
-    return column_of(field.name, field.type, {other.name for other in others}) if taken else field
 
 
 def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:

@@ -26,7 +26,6 @@ from wordpipe.artifacts import (
 from wordpipe.metrics import paired_difference
 from wordpipe.runtime import Progress, Report
 from wordpipe.search import (
-    ANALYSIS,
     CANDIDATES,
     FEEDBACK,
     LEXICAL,
@@ -104,7 +103,7 @@ def bundle_lexical(
         facts |= _measured(_Rows(source), lexical, bundled_encoder(source), timed=True, report=job.run.report)
     for name, data in lexical.files():
         job.write(LEXICAL + name, data)
-    about = {"language": lexical.settings.language, "stems": lexical.stems, "analysis": lexical.version}
+    about = {"language": lexical.settings.language, "stems": lexical.stems}
     return {**about, "terms": len(lexical.terms), **facts}
 
 
@@ -123,7 +122,7 @@ def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalInde
     found = LexicalIndex.load(BundledFiles(previous, LEXICAL))
     language = found.settings.language if settings.language == "auto" else settings.language
     wanted = LexicalSettings(language=language, k1=settings.k1, b=settings.b)
-    same_words = found.version == ANALYSIS and (found.stems or settings.language == "auto")
+    same_words = found.stems or settings.language == "auto"
     return found if found.settings == wanted and same_words else None
 
 

@@ -126,14 +126,12 @@ def bundle_keys(job: Job, vectors: IndexVectors) -> None:
     job.write(_KEYS, buffer.getvalue())
 
 
-def bundled_keys(index: Artifact) -> npt.NDArray[np.uint64] | None:
-    """(M,) the keys of an index's rows; None where it was made before there were any.
+def bundled_keys(index: Artifact) -> npt.NDArray[np.uint64]:
+    """(M,) the keys of an index's rows.
 
     Raises:
         ArtifactError: they are not of its rows.
     """
-    if not index.names(_KEYS):
-        return None
     keys: npt.NDArray[np.uint64] = index.read_array(_KEYS)
     if keys.dtype != np.uint64 or keys.shape != (row_count(index, "index"),):
         what, hint = "the keys of the rows do not belong to the index", "build it again with: wordpipe index --fresh"
@@ -196,11 +194,8 @@ def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: In
     if reason := _misfit(old, source, settings):
         job.note(f"{reason}: building anew")
         return None
-    if (old_keys := bundled_keys(old)) is None:
-        job.note("the index there has no keys of its rows: building anew")
-        return None
     job.report("comparing rows")
-    old_rows = matched_rows(old_keys, table.keys())
+    old_rows = matched_rows(bundled_keys(old), table.keys())
     return _if_changeable(job, PreviousIndex(old, old_rows, old.fact("type", str)), table.count, settings)
 
 

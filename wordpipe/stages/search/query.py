@@ -204,10 +204,7 @@ class OpenTextIndex(OpenIndex):
 
     @cached_property
     def lexical(self) -> LexicalIndex:
-        """The lexical index that the index carries. Raises ArtifactError: it carries none."""
-        if not self._has_lexical:
-            what, hint = "the index cannot be asked by words: it was built before it could", "or ask with --mode dense"
-            raise ArtifactError(what, where=self.artifact.path, hint=f"{_BUILD_AGAIN}, {hint}")
+        """The lexical index that the index carries. Raises ArtifactError: it is not of its rows."""
         found = LexicalIndex.load(BundledFiles(self.artifact, LEXICAL))
         if len(found) != (rows := row_count(self.artifact, "index")):
             what = "the lexical index is of other rows"
@@ -216,7 +213,7 @@ class OpenTextIndex(OpenIndex):
 
     def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
         """See `OpenIndex.holding`."""
-        return self.lexical.holding(printable(text)) if self._has_lexical else None
+        return self.lexical.holding(printable(text))
 
     def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
         """The k best hits for each query: encoded, searched for, and fetched with their rows.
@@ -263,7 +260,7 @@ class OpenTextIndex(OpenIndex):
         is_fixed = options.mode == "dense" or options.min_score is not None or options.weight == 1
         if batch is None or mode == "lexical":
             chosen = [ChosenMode(mode if known else "hybrid") for known in by_words]
-        elif is_fixed or not self._has_lexical or not any(batch.unknown):
+        elif is_fixed or not any(batch.unknown):
             chosen = choose_modes(mode, batch, None)
         else:
             chosen = choose_modes(mode, batch, self.lexical)
@@ -289,10 +286,7 @@ class OpenTextIndex(OpenIndex):
         if "lexical" in self.__dict__:  # it is not read for this alone
             return PassageFinder(query, self.lexical.analyser, self.lexical.weight_of)
         known = self._of("lexical")
-        words = Analyser(
-            known.get("language", "none"), stems=known.get("stems", True), version=known.get("analysis", 1)
-        )
-        return PassageFinder(query, words)
+        return PassageFinder(query, Analyser(known["language"], stems=known["stems"]))
 
     def check(self, options: QueryOptions) -> None:
         """Refuse a condition that cannot be read, and a mode that the index does not have, before any query comes."""
@@ -323,7 +317,7 @@ class OpenTextIndex(OpenIndex):
         if allowed is not None and mode != "dense":
             or_so = "by vectors, with --mode dense, or " if mode == "lexical" else ""
             return InputError(what, got=options.where, hint=f"ask {or_so}with other words or another condition")
-        if mode == "dense" and self._has_lexical:
+        if mode == "dense":
             return InputError(what, got=options.where, hint="ask by words, with --mode lexical, or with other words")
         return super().nothing_found(options, asked)
 
@@ -353,7 +347,7 @@ class OpenTextIndex(OpenIndex):
         if options.mode != "auto":
             return options.mode
         best: SearchMode = "hybrid" if options.is_hybrid else self._of("lexical").get("mode", "dense")
-        return best if best in ("hybrid", "lexical") and self._has_lexical else "dense"
+        return best if best in ("hybrid", "lexical") else "dense"
 
     def _retriever(self, mode: SearchMode, options: QueryOptions, allowed: npt.NDArray[np.bool_] | None) -> Retriever:
         return Retriever(
@@ -420,7 +414,7 @@ class OpenTextIndex(OpenIndex):
         """Every text's unknown words, the first few that stand nowhere with words spelled like them."""
         suggest: Callable[[str], list[str]] = getattr(self.encoder, "suggest", lambda _: [])
         standing = {word for choice in chosen for word in choice.by_words}
-        if self._has_lexical and any(choice.mode != "dense" for choice in chosen):  # found by words, if not by vectors
+        if any(choice.mode != "dense" for choice in chosen):  # found by words, if not by vectors
             standing |= {word for some in batch.unknown for word in some if self.lexical.knows(word)}
         words = dict.fromkeys(word for some in batch.unknown for word in some if word not in standing)
         near = {word: suggest(word) for word in islice(words, _SUGGESTED)}
@@ -429,11 +423,6 @@ class OpenTextIndex(OpenIndex):
             {word: near.get(word, []) for word in some if word not in own}
             for some, own in zip(batch.unknown, known, strict=True)
         ]
-
-    @property
-    def _has_lexical(self) -> bool:
-        """Whether the index can be searched by words; those made before cannot."""
-        return bool(self.artifact.names(LEXICAL))
 
     @cached_property
     def _encoder_facts(self) -> dict[str, Any]:

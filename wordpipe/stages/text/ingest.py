@@ -36,7 +36,7 @@ from wordpipe.corpus import (
     in_pieces,
     source_parts,
 )
-from wordpipe.corpus.settings import ALL_EQUAL, ALL_FIELDS, FRONT_COLUMNS, NOTHING, WHOLE_PAIRS, IngestSettings
+from wordpipe.corpus.settings import NOTHING, IngestSettings
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import working_folder
 from wordpipe.stages.calls import public
@@ -160,14 +160,10 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
     """Counts, facts, notes and warnings of what was read."""
     job.counts = {**reader.counts, **(reader.changes if is_update else {})}
     job.facts = {
-        "fields": ALL_FIELDS,
-        "duplicates": ALL_EQUAL,
-        "front_matter": FRONT_COLUMNS,
         **({"not_read": found.skipped} if found.skipped else {}),
         **({"held_out": NOTHING} if reader.all_train else {}),
     }
     if chosen.is_pairs or job.counts.get("pairs"):  # of some formats all records are
-        job.facts["pairs"] = WHOLE_PAIRS
         job.counts = {"pairs": job.counts.get("sentences", 0)} | job.counts
     for text in reader.notes:
         job.note(text)
@@ -200,10 +196,9 @@ def _open_previous(
     artifact = job.previous_artifact("all sources are read")
     if artifact is None:
         return None
-    is_known = "sources.parquet" in artifact.names()
     summaries = [
         SourceSummary(row["source"], row["rows"], row["told"], row["digest"])
-        for batch in (read_batches(artifact, "sources", expected=SOURCES) if is_known else ())
+        for batch in read_batches(artifact, "sources", expected=SOURCES)
         for row in batch.to_pylist()
     ]
     check_dropped(job, summaries, found, names, allowed=settings.drop_missing)
@@ -222,24 +217,13 @@ def _open_previous(
 
 def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
     """Why the rows of a previous corpus are not those that would be read now; None where they are."""
-    usual = IngestSettings()
-    before, now = {**usual.manifest(), **artifact.manifest.settings}, settings.manifest()
-    if changed := [name for name in {**usual.recipe(), **settings.recipe()} if before.get(name) != now[name]]:
+    before, now = artifact.manifest.settings, settings.recipe()
+    if changed := [name for name in now if before.get(name) != now[name]]:
         return f"{changed[0]} was {before.get(changed[0])} and is {now[changed[0]]}"
     if artifact.manifest.wordpipe != __version__:
         return f"the corpus was made by wordpipe {artifact.manifest.wordpipe}"
-    if "sources.parquet" not in artifact.names():
-        return "the corpus does not say what came from which source"
-    if artifact.manifest.facts.get("fields") != ALL_FIELDS:
-        return "the corpus was made before the fields of records were carried as they are"
-    if artifact.manifest.facts.get("front_matter") != FRONT_COLUMNS:
-        return "the corpus was made before the fields of front matter were columns"
-    if settings.is_pairs and artifact.manifest.facts.get("pairs") != WHOLE_PAIRS:
-        return "the corpus was made before a pair was one row"
     if artifact.manifest.facts.get("held_out") == NOTHING:
         return "of the corpus nothing was held out, as it had few documents"
-    if artifact.manifest.facts.get("duplicates") != ALL_EQUAL:
-        return "the corpus was made before records that differ in a field were kept"
     return None
 
 

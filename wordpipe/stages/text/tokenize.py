@@ -19,8 +19,7 @@ from typing import IO, Any
 
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import CORPUS, VOCABULARY, Artifact, ResumeCache, library_versions, read_schema
-from wordpipe.corpus.settings import WHOLE_PAIRS
+from wordpipe.artifacts import CORPUS, VOCABULARY, ResumeCache, library_versions, read_schema
 from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
@@ -97,7 +96,7 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
         # Inputs: the corpus, and a tokenizer or the counts of another artifact.
         source = open_corpus(job, corpus)
         read_schema(source, "corpus", CORPUS)
-        texts = _text_columns(job, source)
+        texts = ("text", "text_b") if "text_b" in read_schema(source, "corpus").names else ("text",)
         given = given_tokenizers(job, chosen.tokenizer, pairs=len(texts) > 1)
         counts = None if chosen.counts is None else job.open_input(chosen.counts, ["tokens"])
         # All inputs are known now, and so is the recipe.
@@ -132,16 +131,6 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
         if len(tokenizers) > 1:
             job.facts["vocab_size_b"] = tokenizers[1].get_vocab_size()
     return job.made
-
-
-def _text_columns(job: Job, source: Artifact) -> tuple[str, ...]:
-    """The columns of texts that are tokenized: `text`, and of pairs `text_b`."""
-    if "text_b" not in read_schema(source, "corpus").names:
-        return ("text",)
-    if source.manifest.facts.get("pairs") != WHOLE_PAIRS:
-        job.warn("the corpus was made before a pair was one row: its second texts are not tokenized; ingest them again")
-        return ("text",)
-    return ("text", "text_b")
 
 
 def _reported(job: Job, phase: str, parts: Iterator[StringCounts], before: int, total: int) -> Iterator[StringCounts]:
