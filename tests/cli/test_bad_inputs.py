@@ -187,7 +187,7 @@ def test_a_changed_manifest(fails, tmp_path):
 def test_an_artifact_of_a_newer_wordpipe(fails, tmp_path):
     path = tmp_path / "run" / "tokens" / "manifest.json"
     path.write_text(path.read_text().replace('"format": 2', '"format": 99', 1))
-    fails(4, "train", "word2vec", "run/tokens", "-o", "out", words=("newer wordpipe", "99"))
+    fails(4, "train", "word2vec", "run/tokens", "-o", "out", words=("newer version of wordpipe", "99"))
 
 
 def test_verify_names_what_is_broken(fails, tmp_path):
