@@ -26,7 +26,7 @@ demo: setup
 	$(BIN)/python benchmarks/demo.py
 
 test: setup
-	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -m 'not oracle and not slow and not gpu' -n auto --dist loadfile --no-loadscope-reorder
 
 test-all: setup
 	$(BIN)/python -m pytest -q -m 'not gpu' --hypothesis-profile=thorough

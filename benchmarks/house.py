@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,17 +62,25 @@ def is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
-def running_nodes(node: ast.AST) -> Iterator[ast.AST]:
+@cache
+def all_nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """The tree and all nodes below."""
+    return tuple(ast.walk(tree))
+
+
+@cache
+def running_nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
     """All nodes below, but for what only type checkers see."""
-    waiting = [node]
+    waiting, found = [tree], list[ast.AST]()
     while waiting:
         node = waiting.pop()
-        for child in node.orelse if isinstance(node, ast.If) and is_for_types(node) else ast.iter_child_nodes(node):
-            yield child
-            waiting.append(child)
+        below = node.orelse if isinstance(node, ast.If) and is_for_types(node) else [*ast.iter_child_nodes(node)]
+        found += below
+        waiting += below
+    return tuple(found)
 
 
-def imported_names(nodes: Iterator[ast.AST], package: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
+def imported_names(nodes: Iterable[ast.AST], package: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
     """Line and full name of every import among the nodes: the module, or `module.name`.
 
     Args:
@@ -115,7 +123,7 @@ def imported_files(path: Path, *, for_types: bool = False) -> frozenset[Path]:
         for_types: count what stands under `if TYPE_CHECKING:` too, but for what a face offers there.
     """
     all_count = for_types and path.name != "__init__.py"
-    nodes = ast.walk(tree_of(path)) if all_count else running_nodes(tree_of(path))
+    nodes = all_nodes(tree_of(path)) if all_count else running_nodes(tree_of(path))
     found = {file_of(name) for _, name in imported_names(nodes, path.relative_to(ROOT).parent.parts)}
     return frozenset(file for file in found if file is not None and file != path)
 
@@ -125,7 +133,7 @@ def entry_files() -> set[Path]:
     strings = (
         node.value
         for path in FILES
-        for node in ast.walk(tree_of(path))
+        for node in all_nodes(tree_of(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     names = [f"{match[1]}.{match[2]}" for text in strings if (match := _FUNCTION.fullmatch(text))]

@@ -80,6 +80,7 @@ def task_of(kind, folder, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kind", ["classifier", "tagger", "reader"])
 def test_both_sides_learn_what_a_word_says(kind, folder, tmp_path, cli):
     task = task_of(kind, folder, tmp_path)

@@ -64,6 +64,7 @@ def every_block() -> list[tuple[str, Block]]:
 # ---------------------------------------------------------------------------------------------------------------- blocks
 
 
+@pytest.mark.landing
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", [name for name in HAS_BLOCKS if name in QUICK])
 def test_the_blocks_of_a_page_do_what_they_say(name, tmp_path):

@@ -18,6 +18,7 @@ from benchmarks.house import (
     FILES,
     PACKAGE,
     ROOT,
+    all_nodes,
     behind_faces,
     circles,
     imported_names,
@@ -65,13 +66,18 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@cache
+def is_module(module: str, name: str) -> bool:
+    """Whether a name of a module of ours is a file in its folder."""
+    return ROOT.joinpath(*module.split("."), f"{name}.py").is_file()
+
+
 def from_imports(path: Path) -> Iterator[tuple[int, str, str]]:
     """Line, module and name of every `from module import name`, but for modules that are imported whole."""
     for node in running_nodes(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
-            folder = ROOT.joinpath(*node.module.split("."))
             for alias in node.names:
-                if not folder.joinpath(f"{alias.name}.py").is_file():
+                if not is_module(node.module, alias.name):
                     yield node.lineno, node.module, alias.name
 
 
@@ -125,7 +131,7 @@ def test_only_the_command_line_knows_the_terminal():
         if room_of(path) in ("cli", "__main__"):
             continue
         names = {name.split(".")[0] for _, name in imports_of(path)}
-        calls = {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
+        calls = {ast.unparse(node.func) for node in all_nodes(tree_of(path)) if isinstance(node, ast.Call)}
         wrong += [f"{shown(path)}: {name}" for name in sorted((names & {"click", "rich"}) | (calls & TERMINAL_CALLS))]
     assert not wrong, "\n".join(wrong)
 
@@ -141,11 +147,11 @@ def what_runs_data(tree: ast.Module) -> list[str]:
     names = dict(_names(tree))
     found = [
         f"{line}: import {name}"
-        for line, name in imported_names(ast.walk(tree))
+        for line, name in imported_names(all_nodes(tree))
         if set(name.split(".")[:1]) & BANNED_MODULES
     ]
     uses_gensim = any(name.split(".")[0] == "gensim" for name in names.values())
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Call):
             called = _full_name(node.func, names)
             own_format = uses_gensim and isinstance(node.func, ast.Attribute) and node.func.attr in ("load", "save")
@@ -156,7 +162,7 @@ def what_runs_data(tree: ast.Module) -> list[str]:
 
 def _names(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """What each imported name stands for: `np` is `numpy`, `load` may be `torch.load`."""
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.asname or alias.name.split(".")[0], alias.name if alias.asname else alias.name.split(".")[0]
@@ -319,7 +325,7 @@ ALLOWED_NAMES = {
 
 def names_given(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and name of every function, class, argument, variable and attribute that a file defines."""
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):
@@ -362,19 +368,20 @@ adjudged = "making" + judgement
     assert sorted(found) == ["ShelfOf", "judge_words", "made_draft", "my_probe", "told"]
 
 
+@cache
 def top_level_names(tree: ast.Module) -> set[str]:
     """What a module defines or imports."""
     names = {
-        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        node.name for node in all_nodes(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     }
     names |= {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in all_nodes(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
     return names | {
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        node.id for node in all_nodes(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
 
 

@@ -70,6 +70,7 @@ def make(project: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["make", *args], cwd=project, env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.landing
 def test_make_builds_what_the_config_says_once_and_agrees_with_run(project, cli):
     first = make(project, "-j4", "index", "words", "all")
     assert first.returncode == 0, first.stderr

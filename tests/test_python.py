@@ -56,6 +56,7 @@ def folder(built, handbook, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_example_of_every_function_runs(name, folder):
     function = getattr(wordpipe, name)
@@ -168,6 +169,7 @@ wordpipe.ingest("notes", output="run/corpus").path = 3  # assignment
 """
 
 
+@pytest.mark.landing
 def test_a_type_checker_knows_right_from_wrong(tmp_path):
     (tmp_path / "mypy.ini").write_text(_MYPY)
     for name, text in (("right", _RIGHT), ("wrong", _WRONG)):

@@ -64,6 +64,7 @@ def test_the_walk_of_a_command(built):
     assert "\ncalls upwards: 0\n" in out
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("command", "most"),
     [

@@ -315,6 +315,7 @@ for nth in KILLED:
 """
 
 
+@pytest.mark.landing
 def test_killed_at_every_failpoint(tmp_path):
     """The last checkpoint whose pointer was in place is there, whole, and the training can go on."""
     done = run([sys.executable, "-c", KILL, str(tmp_path)])

@@ -47,6 +47,7 @@ def sweep(calls: list[Call], folder: Path, undisturbed: str, *options: str) -> l
         return list(pool.map(try_one, enumerate(calls)))
 
 
+@pytest.mark.landing
 @needs_tracer
 def test_kill_at_every_mutating_call(tmp_path, undisturbed):
     calls = mutating_calls()
@@ -57,6 +58,7 @@ def test_kill_at_every_mutating_call(tmp_path, undisturbed):
         assert found.index(2) == exchanges[-1] + 1  # a kill comes before its call is carried out
 
 
+@pytest.mark.slow
 @needs_tracer
 def test_kill_at_every_mutating_call_of_two_renames(tmp_path, undisturbed):
     calls = mutating_calls(TWO_RENAMES)
@@ -77,6 +79,7 @@ def test_a_job_with_more_calls_than_counted_runs_to_its_end(tmp_path, undisturbe
         assert check_after_kill(target, undisturbed) == 2
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("options", [(), (TWO_RENAMES,)], ids=["exchange", "two renames"])
 def test_kill_at_every_failpoint(tmp_path, undisturbed, options):
     """The same, on machines without a tracer."""

@@ -41,6 +41,7 @@ def error_of(target: Path, generation: int) -> OSError | None:
     return None
 
 
+@pytest.mark.landing
 @needs_tracer
 def test_io_error_at_every_write_and_fsync(tmp_path):
     calls = [call for call in mutating_calls() if call.name in ("write", "fsync")]

@@ -382,6 +382,7 @@ def test_a_planted_link_is_not_followed(target, tmp_path):
     assert generation_of(target) == 1
 
 
+@pytest.mark.slow
 def test_no_descriptor_is_left_by_a_refused_lock(target):
     with OutputLock(target):
         before = sorted(os.listdir("/dev/fd"))  # noqa: PTH208

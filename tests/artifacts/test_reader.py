@@ -221,6 +221,7 @@ def test_a_reader_stays_with_its_generation(target, monkeypatch, two_renames):
     assert generation_of(target) == 101
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("two_renames", [False, True], ids=["exchange", "two renames"])
 def test_opening_while_generations_fly_by(target, monkeypatch, two_renames):
     """Every opening finds one generation, whole, and there is one at any moment."""

@@ -149,6 +149,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1 if sys.platform !
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows(tmp_path):
     """Ten times the rows (160 MB instead of 16), written and read: the peak stays within 10 MB."""
 

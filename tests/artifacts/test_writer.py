@@ -363,6 +363,7 @@ def test_a_folder_is_not_replaced(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
 
 
+@pytest.mark.landing
 def test_nothing_is_written_into_an_artifact(tmp_path, built):
     with pytest.raises(ConfigError, match="inside another artifact"):
         write(built / "words" / "extra.txt", b"new")

@@ -46,6 +46,7 @@ NEEDED = {"words": ("query",), "query": ("query", "query index"), "condition": (
           "embed": ("embed", "torch"), "word2vec": ("train word2vec",), "fill": ("fill",)}  # fmt: skip
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     "name", [name if name == "words" else pytest.param(name, marks=pytest.mark.slow) for name in NEEDED]
 )
@@ -85,6 +86,7 @@ def test_no_limit_ends_a_command_without_a_word(built, tmp_path, name, megabytes
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("name", "megabytes"),
     [

@@ -165,6 +165,7 @@ def test_a_stop_is_answered_while_native_code_runs():
         assert busy.stderr.read() == "stopping … (press again to stop now)\n"
 
 
+@pytest.mark.landing
 def test_a_loop_that_saves_is_waited_for_until_the_second_signal():
     code = BUSY.replace("hashlib.pbk", "with stop_signal(): hashlib.pbk")
     with subprocess.Popen(
@@ -260,6 +261,7 @@ WAITING = [
 ]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize(("program", "kept", "again"), WAITING, ids=["ingest", "query", "run", "run-saved"])
 def test_who_stops_a_command_is_told_what_is_kept_and_what_it_does_next(built, tmp_path, program, kept, again, as_json):

@@ -125,6 +125,7 @@ def test_wrong_use_is_refused(asked, cli, models, tmp_path):
     assert cli("generate", tmp_path / "nowhere", "a").code == 4
 
 
+@pytest.mark.landing
 def test_the_text_comes_while_it_is_made_and_a_reader_may_go_away(models):
     """The first characters arrive long before a million tokens could be drawn; then the pipe is cut."""
     command = [

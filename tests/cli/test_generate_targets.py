@@ -204,6 +204,7 @@ def started(model):
         one.communicate()
 
 
+@pytest.mark.landing
 def test_a_line_is_answered_when_it_comes(started, model):
     """Before the next one is written: a shell may keep the command running."""
     process = started()

@@ -278,6 +278,7 @@ def project(tmp_path):
     return tmp_path
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("line", "found"),
     [

@@ -54,6 +54,7 @@ def test_the_tree_has_every_command_of_the_registry():
     assert {" ".join(words) for words in ALL} >= {*COMMANDS}
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("command", ALL[::5], ids=" ".join)
 def test_no_room_for_messages(asked, command):
     assert asked(*command, "--modus")[0] == 2

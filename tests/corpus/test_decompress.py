@@ -57,6 +57,7 @@ def test_damage_and_garbage_are_refused(kind):
             unpack([bytes(packed)], kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bomb_is_refused_while_it_grows(kind):
     packed = PACK[kind](bytes(70 << 20))

@@ -337,6 +337,7 @@ def run(here, documents, *texts, **environment):
     return digest, int(peak), int(kept)
 
 
+@pytest.mark.landing
 def test_rows_do_not_depend_on_hash_seed_locale_zone_or_order_of_files(here):
     for name in ("c.txt", "a.txt", "b.jsonl"):
         (here / name).write_text(

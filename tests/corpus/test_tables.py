@@ -59,6 +59,7 @@ def test_a_text_that_is_repeated_beyond_all_reason_is_refused(tmp_path):
         peak_of_reading(tmp_path / "a.parquet")
 
 
+@pytest.mark.slow
 def test_a_list_that_is_long_beyond_all_reason_is_refused_before_it_is_read(tmp_path):
     write_bomb(tmp_path / "a.parquet", {"text": ["A.", "B."], "many": [[0] * 20_000_000, []]})
     before = pa.total_allocated_bytes()

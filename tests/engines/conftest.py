@@ -5,6 +5,13 @@ import os
 import pytest
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs Ray is compared with another program; the few that landing needs say so."""
+    for item in items:
+        if "ray_here" in getattr(item, "fixturenames", ()) and item.get_closest_marker("landing") is None:
+            item.add_marker(pytest.mark.oracle)
+
+
 @pytest.fixture(scope="package")
 def ray_here():
     """A Ray of two processes, for all tests here; they find it running."""

@@ -76,6 +76,7 @@ def test_every_command_is_run():
     assert {*ON_RAY} <= {name for name, one in COMMANDS.items() if one.parted or one.joined}
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", QUICK)
 def test_a_command_imports_nothing_of_the_working_folder(ran_by, tmp_path, name):
     (tmp_path / "text.txt").write_text("The sea is salt.\n\nBees find their way.\n")

@@ -27,7 +27,7 @@ from wordpipe.stages.search import embed_shards, index_shards
 from wordpipe.stages.text import ingest, token_shards
 
 
-@pytest.fixture(params=["local", "ray"])
+@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.oracle)])
 def options(request):
     if request.param == "ray":
         request.getfixturevalue("ray_here")
@@ -197,7 +197,8 @@ def written_records(folder, seed, *, ids=False, doubles=0.3, columns=True):
 @pytest.mark.parametrize(
     ("settings", "given"),
     [
-        ({}, {}), ({"documents": "line"}, {"columns": False}), ({}, {"ids": True, "doubles": 0.0}),
+        pytest.param({}, {}, marks=pytest.mark.landing), ({"documents": "line"}, {"columns": False}),
+        ({}, {"ids": True, "doubles": 0.0}),
     ],
 )  # fmt: skip
 def test_corpora_have_the_same_bytes(ray_here, tmp_path, monkeypatch, settings, given):

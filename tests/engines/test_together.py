@@ -54,6 +54,7 @@ def test_the_third_death_is_the_last(options, tmp_path):
     assert caught.value.exit_code == 8
 
 
+@pytest.mark.slow
 def test_an_error_is_the_users_and_not_that_another_failed(options, tmp_path):
     with pytest.raises(InputError) as caught:
         together(Numbers(tmp_path, wrong=1), options)

@@ -24,18 +24,19 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from tests.faults import all_cases
 from tests.faults.case import Act, Case, Result
 from tests.faults.forty import existing_results, listing
-from tests.faults.room import NOT_PASSED, Broken, Room, Skipped
+from tests.faults.room import NOT_PASSED, Broken, OutOfTime, Room, Skipped
 from tests.faults.world import ROOT, World
 
 _OWN_MOUNTS = "WORDPIPE_FAULTS_MOUNTS"
 _TOLD_EVERY_S = 60
 _HELD, _BROKEN, _SKIPPED = "held", "broken", "skipped"
+_LATE = "late"  # it had not ended in its time: it is tried again when nothing runs beside it
 
 
 def main() -> int:
@@ -121,6 +122,7 @@ def _try_all(cases: list[Case], world: World, folder: Path, asked: argparse.Name
     for case in cases:
         waiting.put(case)
     results: list[Result] = []
+    late: list[tuple[Case, str, Act]] = []
     stopping = threading.Event()
 
     def work() -> None:
@@ -129,10 +131,12 @@ def _try_all(cases: list[Case], world: World, folder: Path, asked: argparse.Name
                 case = waiting.get_nowait()
             except queue.Empty:
                 return
-            for result in _results(case, world, folder, asked.keep):
-                results.append(result)
-                if result.verdict == _BROKEN:
-                    print(f"broken  {_named(result)}: {result.reason}", file=sys.stderr, flush=True)  # noqa: T201
+            for result, act in _results(case, world, folder, asked.keep):
+                if result.verdict == _LATE:
+                    late.append((case, result.at, act))
+                else:
+                    results.append(result)
+                _tell(result)
                 if stopping.is_set():
                     return
 
@@ -152,18 +156,35 @@ def _try_all(cases: list[Case], world: World, folder: Path, asked: argparse.Name
             told = time.monotonic()
             text = f"so far  {len(results):,} tried; {waiting.qsize():,} of {len(cases):,} cases wait"
             print(text, file=sys.stderr, flush=True)  # noqa: T201
+    return results + _alone(late, world, folder, asked.keep)
+
+
+def _alone(late: list[tuple[Case, str, Act]], world: World, folder: Path, keep: str | None) -> list[Result]:
+    """What came of tries that had not ended in their time, when nothing runs beside them: they were slow, or do not end."""
+    results = []
+    for case, at, act in late:
+        again = _try(case, at, act, world, folder, keep)
+        assert again is not None
+        results.append(again if again.verdict != _LATE else replace(again, verdict=_BROKEN))
+        _tell(results[-1])
     return results
 
 
-def _results(case: Case, world: World, folder: Path, keep: str | None) -> Iterator[Result]:
+def _tell(result: Result) -> None:
+    """Say at once what is broken, and what will be tried again."""
+    if result.verdict in (_BROKEN, _LATE):
+        print(f"{result.verdict:6}  {_named(result)}: {result.reason}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _results(case: Case, world: World, folder: Path, keep: str | None) -> Iterator[tuple[Result, Act]]:
     """What came of every try of a case."""
     if case.act is not None:
         found = _try(case, "", case.act, world, folder, keep)
         assert found is not None
-        yield found
+        yield found, case.act
         return
     assert case.sweep is not None
-    tried = 0
+    tried, act = 0, _nothing
     for at, act in case.sweep():
         result = _try(case, at, act, world, folder, keep)
         if result is None:
@@ -171,9 +192,13 @@ def _results(case: Case, world: World, folder: Path, keep: str | None) -> Iterat
         if result.reason == NOT_PASSED:
             continue  # another place follows
         tried += 1
-        yield result
+        yield result, act
     if not tried:
-        yield Result(case.name, "", _BROKEN, "the fault never happened")
+        yield Result(case.name, "", _BROKEN, "the fault never happened"), act
+
+
+def _nothing(_: Room) -> None:
+    """The act of a sweep that has none."""
 
 
 def _try(case: Case, at: str, act: Act, world: World, folder: Path, keep: str | None) -> Result | None:
@@ -190,6 +215,8 @@ def _try(case: Case, at: str, act: Act, world: World, folder: Path, keep: str | 
         room.nothing_runs()
         if not case.killed:
             room.clean()
+    except OutOfTime as late:
+        verdict, reason = _LATE, str(late)
     except Broken as broken:
         verdict, reason = _BROKEN, str(broken)
     except Skipped as skipped:

@@ -33,6 +33,10 @@ class Broken(Exception):
     """What the oracle found."""
 
 
+class OutOfTime(Broken):
+    """A command had not ended when its time was over."""
+
+
 class Skipped(Exception):
     """The fault cannot be made on this machine, and why."""
 
@@ -233,7 +237,7 @@ class Room:
             shortly: an error must not repeat all that was given.
         """
         if done.hung:
-            raise Broken(f"it had not ended after {done.seconds:.0f} s")
+            raise OutOfTime(f"it had not ended after {done.seconds:.0f} s")
         if done.swollen:
             raise Broken(f"it took more than {done.peak_mb:,.0f} MB")
         said = done.err + done.out

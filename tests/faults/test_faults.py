@@ -3,6 +3,7 @@
 The whole of it is `make faults`; here some cases of every group run, once, in a process of their own.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -11,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.faults import GROUPS, all_cases
-from tests.faults.__main__ import _try
+from tests.faults.__main__ import _try, _try_all
 from tests.faults.case import Case
 from tests.faults.forge import forge
 from tests.faults.forty import CLASSES, FORTY, PROMISES, listing
 from tests.faults.kinds import KINDS
-from tests.faults.room import Broken, Done, Room
+from tests.faults.room import Broken, Done, OutOfTime, Room
 from tests.faults.world import ROOT, World
 from wordpipe import verify
 
@@ -175,3 +176,19 @@ def test_a_forged_artifact_is_whole_to_verify(built, tmp_path):
         built / "words", tmp_path / "words", change=lambda body: body["facts"].clear(), files={"tokenizer.json": b"{}"}
     )
     assert verify(tmp_path / "words")["ok"]
+
+
+@pytest.mark.parametrize(("times", "verdict"), [(1, "held"), (2, "broken")])
+def test_what_had_no_time_beside_others_is_tried_again_alone(tmp_path, times, verdict):
+    tries = []
+
+    def act(room: Room) -> None:
+        tries.append(room)
+        room.fired += 1
+        if len(tries) <= times:
+            raise OutOfTime("it had not ended after 40 s")
+
+    asked = argparse.Namespace(jobs=1, keep=None)
+    found = _try_all([Case("group/name", act)], _World(), tmp_path, asked)  # type: ignore[arg-type]
+    assert [result.verdict for result in found] == [verdict]
+    assert len(tries) == 2

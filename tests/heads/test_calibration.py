@@ -8,6 +8,7 @@ from wordpipe.heads import calibration_error, choose_temperature, choose_thresho
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("true", [0.4, 1.0, 2.5])
 def test_a_temperature_is_found_again(true):
     random = np.random.default_rng(1)
@@ -61,6 +62,7 @@ def test_large_logits_stay_finite():
     assert np.isfinite(choose_temperature(logits, np.array([0, 0]), "single"))
 
 
+@pytest.mark.slow
 def test_thresholds_have_the_best_f1_of_all():
     random = np.random.default_rng(4)
     for _ in range(6):

@@ -206,6 +206,7 @@ def test_it_learns_keeps_the_best_and_ends_early(tmp_path):
     assert all(row.argmax() == one[0] for row, one in zip(scores, wanted, strict=True))
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("until", [3, 7])
 def test_a_stopped_training_ends_with_the_same_weights(tmp_path, until):
     whole = trainer_of(tmp_path / "whole", dropout=0.2, checkpoint_steps=1)

@@ -61,6 +61,7 @@ def test_groups_are_those_of_a_walk(seed, rows, threshold):
     assert not rows or seen[-1] == rows
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_a_block_where_every_row_is_near_every_other(monkeypatch):
     monkeypatch.setattr(module, "_LINKS", 1 << 12)
     vectors_ND = unit(3_000, 4, 1)

@@ -107,6 +107,7 @@ def subwords() -> Tokenizer:
     return made
 
 
+@pytest.mark.landing
 def test_tokens_have_rows_too() -> None:
     table = np.arange(10, dtype=np.float32).reshape(5, 2) + 1
     one = encoder(static_files(table, subwords().to_str().encode()))

@@ -130,6 +130,7 @@ def test_the_same_text_has_the_same_vector_alone_and_in_a_batch(built):
             assert np.allclose(index.encoder.encode([text]).vectors[0], vector, atol=1e-5)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("unit", ["sentence", "window"])
 def test_word_vectors_embed_and_answer(built, tmp_path, unit):
     wordpipe.embed(built / "words", built / "corpus", output=tmp_path / "s", unit=unit)
@@ -157,6 +158,7 @@ def test_tokens_may_have_vectors_and_start_a_model(built, tmp_path):
     assert made.counts["embeddings_from_words"] > 100
 
 
+@pytest.mark.landing
 def test_the_short_chain_takes_plain_files(tmp_path, handbook):
     wordpipe.tokenize(handbook, output=tmp_path / "tokens", vocab_size=600)
     wordpipe.train_mlm(tmp_path / "tokens", output=tmp_path / "model", steps=2, **TINY)
@@ -216,6 +218,7 @@ def test_a_closed_pipe_is_quiet(built):
     assert done.stderr == ""
 
 
+@pytest.mark.landing
 def test_the_same_input_gives_the_same_bytes(built, tmp_path):
     again = {
         "corpus": lambda out: wordpipe.ingest(
@@ -245,6 +248,7 @@ def test_the_manifest_tells_nothing_of_the_machine(built):
         assert os.uname().nodename not in text
 
 
+@pytest.mark.landing
 def test_json_has_what_the_readme_says(built, tmp_path, cli):
     result = cli("index", built / "sentences", "-o", tmp_path / "i", "--json")
     made = json.loads(result.out)

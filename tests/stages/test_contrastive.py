@@ -323,6 +323,7 @@ def test_words_of_a_script_without_spaces_are_refused(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 def test_for_search_words_that_came_once_have_a_vector_unless_there_are_many(built, tmp_path, monkeypatch):
     def words(name, **more):
         made, said = trained(built, tmp_path / name, steps=1, batch_size=16, **more)

@@ -151,6 +151,7 @@ def test_too_little_is_said(sick, tmp_path):
         doctor(broken)
 
 
+@pytest.mark.landing
 def test_hidden_states_are_sick_and_whitened_ones_are_not(built, tmp_path):
     for transform in ("none", "whiten"):
         wordpipe.embed(
@@ -206,6 +207,7 @@ def test_vectors_that_find_are_healthy(finding):
     assert max(map(len, shown[at : at + 5])) <= 90
 
 
+@pytest.mark.slow
 def test_random_vectors_are_even_and_not_of_their_encoder(finding, tmp_path):
     """What is left of a text without its title is encoded anew, and found: that says nothing of the vectors stored."""
     path = random_instead(tmp_path / "random", finding)
@@ -233,6 +235,7 @@ def test_vectors_of_an_encoder_that_learned_nothing_do_not_find(built):
     assert 2 * found["dense"] < found["lexical"]
 
 
+@pytest.mark.slow
 def test_a_sick_space_that_does_not_find_has_two_next_steps(built, tmp_path):
     made = tmp_path / "crowded"
     wordpipe.embed(
@@ -281,6 +284,7 @@ def test_no_transform_is_named_that_finds_less(of, built, tmp_path, monkeypatch)
     assert "now, 0 with --transform" not in shown
 
 
+@pytest.mark.slow
 def test_what_vectors_find_after_a_transform_is_of_the_same_queries(finding):
     with Artifact(finding) as artifact:
         plain = measure_some(artifact, 1_000, quiet)
@@ -371,6 +375,7 @@ def test_what_cannot_be_measured_is_said(sick, finding, tmp_path, built):
 _SHORT = ("water", "light", "bees", "bread", "sea", "wind", "moon", "salt", "stone", "tree", "fire", "heat")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["document", "sentence"])
 def test_a_large_artifact_is_searched_in_part(unit, finding, built, tmp_path, monkeypatch):
     """Whole documents from everywhere, so that their rows still look for each other."""

@@ -141,6 +141,7 @@ def embedding(*arguments: object, **settings: object) -> tuple[str, ...]:
     return ("tests.support.small_shards:embed", *map(str, arguments), json.dumps({"threads": 1} | settings))
 
 
+@pytest.mark.landing
 def test_a_killed_run_goes_on_to_the_same_bytes(built, nursery, tmp_path):
     corpus = corpus_of(tmp_path / "c", [f"{SAID[n % 4]} {n} bread {n % 7} water" for n in range(5000)])
     call = embedding(built / "words", corpus, tmp_path / "s")

@@ -102,6 +102,7 @@ def index(built, data, tmp_path_factory):
         yield opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{}, {"feedback": 0}, {"weight": 0.3, "feedback": 2}])
 def test_hybrid_is_what_a_query_would_be_answered(built, data, index, asked, runs):
     result = evaluated(built / "words", data, draws=0, **asked)

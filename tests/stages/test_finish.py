@@ -287,6 +287,7 @@ def clock(monkeypatch):
     return seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_training_keeps_its_time(chain, clock, name):
     train, source, settings = prepared(chain, name)

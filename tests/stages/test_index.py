@@ -179,6 +179,7 @@ def test_an_index_of_another_kind_of_thing_is_no_input(tmp_path):
         wordpipe.index(tmp_path / "i", output=tmp_path / "j")
 
 
+@pytest.mark.slow
 def test_sentences_keep_their_lexical_half_through_an_update(chain, tmp_path):
     wordpipe.index(chain / "sentences", output=tmp_path / "i")
     made, notes = notes_of(chain / "sentences", output=tmp_path / "i", update=True)

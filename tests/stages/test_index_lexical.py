@@ -10,6 +10,7 @@ from wordpipe.artifacts import Artifact
 from wordpipe.stages.search import index_lexical
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_book_do_not_look_for_each_other(built, handbook, tmp_path):
     wordpipe.ingest(handbook, output=tmp_path / "corpus", documents="file")
     wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", threads=1)
@@ -19,6 +20,7 @@ def test_the_rows_of_a_book_do_not_look_for_each_other(built, handbook, tmp_path
         assert artifact.manifest.facts["lexical"]["measured"]["by"] == "cuts"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "by"), [("document", "cuts"), ("sentence", "rows")])
 def test_queries_are_drawn_from_the_whole_collection(unit, by, built, tmp_path, monkeypatch):
     rng = np.random.default_rng(1)

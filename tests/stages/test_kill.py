@@ -76,6 +76,7 @@ def assert_as_undisturbed(path: Path, built: Path) -> None:
     assert leftovers == []
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kind", COMMANDS)
 @pytest.mark.parametrize(
     "older", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["nothing before", "an older one"]
@@ -105,6 +106,7 @@ def test_killed_training_goes_on_from_its_checkpoint(command, run, built, tmp_pa
     assert_as_undisturbed(tmp_path / "model", built)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     "where", ["checkpoint.before_pointer", pytest.param("checkpoint.after_pointer", marks=pytest.mark.slow)]
 )
@@ -121,6 +123,7 @@ def test_killed_word_training_goes_on_to_the_same_bytes_with_any_threads(where, 
     assert_as_undisturbed(tmp_path / "words", built)
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_of_words_is_named_and_not_used(command, run, built, tmp_path):
     args = [*command("words"), "--checkpoint-seconds", "0.001"]
     run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:2")
@@ -156,6 +159,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(command, run, 
     assert_as_undisturbed(tmp_path / "model", built)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_signal_saves_and_dies_by_the_signal(number, command, nursery, tmp_path):
     args = command("model", report_every=1)
@@ -170,6 +174,7 @@ def test_a_stop_signal_saves_and_dies_by_the_signal(number, command, nursery, tm
     assert not list(tmp_path.glob(".model.*.tmp"))
 
 
+@pytest.mark.landing
 def test_a_stop_signal_saves_the_words(command, nursery, tmp_path):
     args = [*command("words"), "--epochs", "100000"]
     child = nursery.command(*args)

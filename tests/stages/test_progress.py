@@ -24,6 +24,7 @@ def run(seen):
     return RunOptions(report=lambda progress: seen[progress.phase].append(progress))
 
 
+@pytest.mark.slow
 def test_every_phase_has_a_total(built, handbook, tmp_path, run, seen):
     wordpipe.ingest(handbook, output=tmp_path / "corpus", documents="block", first_line_title=True, run=run)
     wordpipe.tokenize(tmp_path / "corpus", output=tmp_path / "tokens", vocab_size=800, run=run)

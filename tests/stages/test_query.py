@@ -38,6 +38,7 @@ def index(made):
         yield opened
 
 
+@pytest.mark.landing
 def test_the_weight_is_measured_and_auto_asks_as_measured(index):
     facts = index.artifact.manifest.facts["lexical"]
     assert facts["language"] == "english"
@@ -107,8 +108,13 @@ def test_of_all_hits_that_are_explained_the_first_ones_are_read_once(index, monk
     assert len(read) == 1  # of both together
 
 
-@pytest.mark.parametrize("type_", ["flat", "hnsw"])
-@pytest.mark.parametrize("where", [None, "year > 1995"])
+@pytest.mark.parametrize(
+    ("type_", "where"),
+    [
+        ("flat", "year > 1995"), pytest.param("hnsw", None, marks=pytest.mark.slow),
+        pytest.param("hnsw", "year > 1995", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 def test_a_hybrid_search_asks_again_with_what_it_found(made, tmp_path, type_, where):
     """By hand: the vectors of the first answers from the table, the sum, every allowed row compared."""
     asked = {"mode": "hybrid", "weight": 0.4, "where": where}
@@ -276,6 +282,7 @@ def test_asked_for_more_an_answer_begins_with_what_it_was(index, mode, per_docum
         assert index.query(ASKED, k, **asked) == longest[:k]
 
 
+@pytest.mark.slow
 def test_an_updated_index_keeps_the_words_of_the_rows_that_stayed(built, made, tmp_path):
     lines = (made / "notes.jsonl").read_text().splitlines()
     for name, some in (("old", lines[:-3]), ("new", lines[5:])):

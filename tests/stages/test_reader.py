@@ -85,6 +85,7 @@ def test_transformers_loads_the_folder_and_its_folder_is_asked(reader, tmp_path)
     assert one == other == [NAMES[i % 3] for i in range(6)]
 
 
+@pytest.mark.slow
 def test_long_passages_are_read_in_windows(base, tmp_path):
     made = trained(tmp_path, rows_of(45, filler=" ba di go ku mi " * 8), base, epochs=20, max_query=10)
     assert made.counts["windows"] > 90

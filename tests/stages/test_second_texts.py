@@ -62,6 +62,7 @@ def test_it_goes_on_from_a_first_text_with_the_second(learned):
     assert {made.stopped for made in found[:20]} == {"eos"}
 
 
+@pytest.mark.landing
 def test_transformers_frames_a_prompt_so_and_goes_on_likewise(learned):
     tokenizer = AutoTokenizer.from_pretrained(learned)
     model = AutoModelForCausalLM.from_pretrained(learned)

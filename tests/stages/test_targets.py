@@ -94,6 +94,7 @@ def alike(one, other):
             assert (mine.score, mine.logprob) == pytest.approx((its.score, its.logprob), abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

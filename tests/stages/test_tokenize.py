@@ -77,6 +77,7 @@ def test_words_are_counted(undisturbed):
     assert [row["count"] for row in rows_of(undisturbed, "words")] == counts.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("memory", ["1GB", "70MB"])
 def test_the_bytes_do_not_depend_on_workers_or_memory(corpus, undisturbed, in_shards, tmp_path, workers, memory):
@@ -85,6 +86,7 @@ def test_the_bytes_do_not_depend_on_workers_or_memory(corpus, undisturbed, in_sh
     assert digest_of(tmp_path / "tokens") == digest_of(undisturbed)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     "algorithm", ["bpe", "wordpiece", pytest.param("unigram", marks=pytest.mark.slow), "word", "char"]
 )
@@ -95,6 +97,7 @@ def test_every_algorithm_gives_the_same_bytes_twice(corpus, tmp_path, algorithm)
     assert len(digests) == 1
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_killed_runs_continue_and_finished_shards_are_not_done_twice(corpus, undisturbed, nursery, tmp_path, seed):
     rng = random.Random(seed)
@@ -128,6 +131,7 @@ def test_training_another_size_from_the_counts_gives_what_counting_again_gives(c
         wordpipe.tokenize(corpus, output=tmp_path / "c", counts=undisturbed, lowercase=True)
 
 
+@pytest.mark.slow
 def test_counts_of_counts_keep_how_the_text_was_made_ready(corpus, tmp_path):
     options = {"normalization": "nfkc", "lowercase": True, "pretokenizer": "digits"}
     wordpipe.tokenize(corpus, output=tmp_path / "a", vocab_size=400, **options)

@@ -85,6 +85,7 @@ def test_transformers_writes_by_the_folder_alone_what_ours_writes(tokens, tmp_pa
     assert len(written) > 5, "they depend on their sources"
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("train", [wordpipe.train_seq2seq, wordpipe.train_denoising])
 @pytest.mark.parametrize("style", ["t5", "bart"])
 def test_losses_are_compared_with_knowing_frequencies(tokens, tmp_path, train, style):

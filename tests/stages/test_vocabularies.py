@@ -84,7 +84,7 @@ def manifest(folder):
 # ---- tokens
 
 
-@pytest.mark.parametrize("algorithm", ["bpe", "unigram", "wordpiece"])
+@pytest.mark.parametrize("algorithm", ["bpe", pytest.param("unigram", marks=pytest.mark.slow), "wordpiece"])
 def test_each_side_learns_from_its_own_texts_alone(corpus, tmp_path, algorithm):
     settings = {"vocab_size": 320, "algorithm": algorithm}
     wordpipe.tokenize(corpus, output=tmp_path / "both", vocabulary="separate", **settings)
@@ -110,6 +110,7 @@ def test_ids_of_either_side_are_those_of_its_tokenizer(corpus, tokens):
     assert counts["tokens_b"] == sum(len(row["ids_b"]) for row in rows)
 
 
+@pytest.mark.slow
 def test_ids_are_as_wide_as_the_larger_vocabulary_needs(corpus, tokens, tmp_path):
     """Tokenizers with numbers far above those of the other side, as others may give them."""
     shutil.copytree(tokens, tmp_path / "wide")
@@ -182,6 +183,7 @@ def test_a_pre_tokenizer_suits_the_scripts_of_its_side(tmp_path):
     assert both(tmp_path / "u") == both(tmp_path / "v")
 
 
+@pytest.mark.slow
 def test_given_tokenizers_encode_each_its_side(corpus, tokens, model, tmp_path):
     for number, given in enumerate((tokens, model)):
         made = wordpipe.tokenize(corpus, output=tmp_path / str(number), tokenizer=given)

@@ -246,6 +246,7 @@ def test_a_transform_is_fitted_without_them_and_they_stay_zero(tmp_path):
 # ---- kinds of index
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf-pq"])
 def test_an_index_of_each_kind_is_as_without_them(tmp_path, kind):
     """The vectors are the same, so the faiss file is, to the byte; rows are those of the table."""

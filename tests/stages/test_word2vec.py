@@ -132,6 +132,7 @@ def test_going_on_with_more_text_keeps_the_words_of_both(built, tmp_path):
     assert made.counts["words_of_init_left_out"] > 0
 
 
+@pytest.mark.slow
 def test_going_on_with_ngrams_begins_at_the_same_vectors(built, tmp_path):
     train(built, tmp_path / "first", max_n=5)
     train(built, tmp_path / "more", max_n=5, lr=1e-9, min_lr=1e-9, epochs=1, init=tmp_path / "first")

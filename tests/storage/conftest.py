@@ -9,6 +9,13 @@ from tests.support.object_stores import KEYS, REGION, make_bucket, start_proxy, 
 from wordpipe.storage import buckets
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a store is tried against another program; the few that landing needs say so."""
+    for item in items:
+        if "store_url" in getattr(item, "fixturenames", ()) and item.get_closest_marker("landing") is None:
+            item.add_marker(pytest.mark.oracle)
+
+
 @pytest.fixture(scope="session")
 def store_url():
     pytest.importorskip("obstore", reason="obstore is not installed: pip install 'wordpipe[s3]'")

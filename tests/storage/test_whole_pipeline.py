@@ -57,6 +57,7 @@ def silent(*texts: str) -> None:
             assert secret not in text
 
 
+@pytest.mark.landing
 def test_the_whole_chain_is_that_of_folders(bucket, texts, tmp_path, monkeypatch, cli):
     monkeypatch.chdir(tmp_path)
     source = upload(bucket, "texts/all.txt", texts, tmp_path)

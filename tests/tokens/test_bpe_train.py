@@ -166,6 +166,7 @@ def queued(words: Words, *, vocab_size: int, min_frequency: int, special_tokens:
     return (vocab, list(rank)), chosen
 
 
+@pytest.mark.slow
 def test_tokens_made_in_two_ways() -> None:
     """Random words of "#", "a" and "b"; seeds are printed by the assertion."""
     compared = twice = 0

@@ -66,6 +66,7 @@ def undisturbed(nursery, tmp_path_factory):
     return to_the_end(nursery, "mlm", tmp_path_factory.mktemp("two"), *LONGER)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("kind", "sizes"), [("mlm", (2, 4)), ("clm", (2,))])
 def test_several_processes_learn_what_one_does(nursery, kind, sizes, tmp_path):
     folders = {size: tmp_path / str(size) for size in (1, *sizes)}
@@ -83,6 +84,7 @@ def test_several_processes_learn_what_one_does(nursery, kind, sizes, tmp_path):
             assert float((ends[size][name] - weight).norm()) < 2e-3 * float(weight.norm()), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1])
 def test_killed_and_resumed(nursery, killed, undisturbed, tmp_path):
     """Whichever dies, the other ends with a message, and together they go on to the same bytes."""
@@ -97,6 +99,7 @@ def test_killed_and_resumed(nursery, killed, undisturbed, tmp_path):
     assert int(resumed.pop().split()[2]) % 4 == 0
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("told", [0, 1])
 def test_a_signal_to_one_stops_all_after_the_same_step(nursery, told, undisturbed, tmp_path):
     children = start(nursery, "mlm", tmp_path, *LONGER)

@@ -28,6 +28,7 @@ def differing(settings, folder, n=3, **others):
     ]  # fmt: skip
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kind", ["mlm", "clm"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("optimiser", ["muon", "adamw"])
@@ -102,6 +103,7 @@ def full(monkeypatch):
     return fill, holds
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_fit_is_computed_in_halves(full, tmp_path):
     fill, holds = full
     run = fill(training(settings_of("mlm", micro_batch=8, dropout=0.1, eval_every=100), tmp_path / "full"))
@@ -113,6 +115,7 @@ def test_a_step_that_does_not_fit_is_computed_in_halves(full, tmp_path):
     assert torch.equal(run.learner.model.embedding, want.learner.model.embedding)
 
 
+@pytest.mark.slow
 def test_a_sequence_that_does_not_fit_says_what_to_do(full, tmp_path):
     fill, holds = full
     holds["at_once"] = 0

@@ -26,6 +26,7 @@ def to_the_end(nursery, kind, folder):
     return child.lines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mlm", "clm"])
 @pytest.mark.parametrize("turn", range(2))
 def test_killed_twice_at_random_moments(nursery, kind, turn, undisturbed, tmp_path):
@@ -39,6 +40,7 @@ def test_killed_twice_at_random_moments(nursery, kind, turn, undisturbed, tmp_pa
     assert to_the_end(nursery, kind, tmp_path) == undisturbed[kind], f"seed {seed}"
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("failpoint", ["publish.file_written", "checkpoint.before_pointer", "checkpoint.after_pointer"])
 def test_killed_at_every_write_of_a_checkpoint(nursery, failpoint, undisturbed, tmp_path):
     """A checkpoint is four files: weights, optimiser, log, pointer; the first two checkpoints are enough."""

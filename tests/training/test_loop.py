@@ -37,6 +37,7 @@ def test_one_batch_is_overfitted(kind, tmp_path):
     assert losses[-1] < 0.05
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("kind", "bound"), [("mlm", 2.6), ("clm", 1.2)])
 def test_a_pattern_is_learned_and_held_out_text_agrees(kind, bound, tmp_path):
     run = training(settings_of(kind, steps=200, lr=1e-2, batch_size=16), tmp_path, n=20_000)
@@ -284,6 +285,7 @@ def test_other_conditions_are_reported(tmp_path):
     assert not once_more.bitwise  # its first steps are what they were
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_bfloat16_learns_too_and_keeps_float32_weights(kind, tmp_path):
     losses = []

@@ -46,6 +46,7 @@ def test_the_steps_that_fit_are_planned_and_the_rate_falls_to_its_end(clock, tmp
     assert [fixed.plan.lr_at(step) for step in range(run.step)] == [run.plan.lr_at(step) for step in range(run.step)]
 
 
+@pytest.mark.landing
 def test_a_kill_between_changes_no_byte(clock, tmp_path):
     want = run_to_end(whole := limited(clock, tmp_path / "whole", 1))
     for _ in limited(clock, tmp_path / "state", 1).steps(StopFlag(), until=2):
@@ -68,6 +69,7 @@ def test_what_was_asked_for_is_the_most(clock, tmp_path):
     assert run_to_end(without) == weights_hash(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["as it is", "cool-down"])
 def test_a_stopped_run_is_ended_where_it_is_or_cooled_down(how, tmp_path):
     settings = settings_of("mlm", steps=60, lr=1e-2)

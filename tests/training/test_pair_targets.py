@@ -130,6 +130,7 @@ def test_a_pair_beside_it_changes_no_loss(tmp_path):
     assert alone == pytest.approx(beside, abs=1e-3)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", [STYLES[0], *(pytest.param(style, marks=pytest.mark.slow) for style in STYLES[1:])])
 def test_a_training_starts_near_chance_moves_every_weight_and_learns_a_batch_by_heart(tmp_path, style):
     blocks, _ = pairs_in(tmp_path, 16)

@@ -89,6 +89,7 @@ def scaled(path, scale, **values):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("micro_batch", [8, 2])
 def test_a_scale_changes_only_the_rounding(micro_batch, tmp_path):
     plain = training(settings_of("mlm", report_every=1, dropout=0.1, micro_batch=micro_batch), tmp_path / "plain")
@@ -133,6 +134,7 @@ def test_a_loss_that_overflows_at_any_scale_is_a_divergence(tmp_path):
     assert run.learner.skipped == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mlm", "clm"])
 def test_what_the_device_computes_is_as_repeatable_in_bfloat16(kind, tmp_path):
     values = {"dtype": "bfloat16", "dropout": 0.2, "micro_batch": 4}

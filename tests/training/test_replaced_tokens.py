@@ -84,6 +84,7 @@ def test_the_discriminators_gradient_stops_at_the_draw():
     assert all(gradient is None for gradient in own.values())
 
 
+@pytest.mark.landing
 def test_one_batch_is_overfitted():
     model, (_, targets) = model_of(), given()
     optimiser = torch.optim.AdamW(model.parameters(), 3e-3)

@@ -105,6 +105,7 @@ def test_the_loss_is_the_sum_of_both_and_moves_every_weight(kind):
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in model.parameters())
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kind", ["nsp", "sop"])
 def test_one_batch_is_overfitted(kind):
     model = new_model(small_config("encoder", "classic", pair_head=True), 1)

@@ -88,6 +88,7 @@ def test_what_is_no_good_request_is_refused_or_cut(server, sent):
     assert answer == b"" or status[:1] == b"4" or (status == b"200" and b"websocket" in sent), answer[:200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pieces", [[b""], [b"G", b"ET "], [GET], [GET + b"X: ", *[b"a"] * 20]], ids=["silent", "a", "b", "drip"]
 )
@@ -180,6 +181,7 @@ def generations(built, tmp_path_factory):
     return [os.fspath(one) for one in made]
 
 
+@pytest.mark.landing
 def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(
     generations,
     tmp_path,
@@ -278,6 +280,7 @@ def started(*args):
     return child, json.loads(line)["url"]
 
 
+@pytest.mark.landing
 def test_sigterm_lets_requests_at_work_end(heads):
     child, url = started(heads / "clm")
     body = {"prompt": "The sea", "max_tokens": 300, "temperature": 1, "n": 2}

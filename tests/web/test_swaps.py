@@ -83,6 +83,7 @@ def parts_of(generation):
 SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("sentences", "model", "clm", "colours")]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kind", ["index", "words", *SLOW])
 def test_a_replaced_generation_is_given_back_at_once(served_kinds, tmp_path, quick_looks, collector_off, kind):
     """Whatever it was asked, well or badly."""
@@ -105,6 +106,7 @@ def test_a_replaced_generation_is_given_back_at_once(served_kinds, tmp_path, qui
     assert [name for name in open_files() if name.startswith(os.fspath(tmp_path))] == []
 
 
+@pytest.mark.landing
 def test_twenty_swaps_cost_nothing(records, tmp_path, quick_looks, collector_off):
     """They cost 24 MB and three descriptors each, of an index of 18 MB."""
     shutil.copytree(records, tmp_path / "it")
@@ -126,6 +128,7 @@ def test_twenty_swaps_cost_nothing(records, tmp_path, quick_looks, collector_off
     assert memory[-1] - memory[3] < 10
 
 
+@pytest.mark.landing
 def test_a_generation_that_still_answers_is_given_back_when_it_has(
     built,
     tmp_path,

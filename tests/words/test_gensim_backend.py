@@ -104,6 +104,7 @@ def test_a_text_that_cannot_be_read_is_an_error_and_no_wait_without_end(tmp_path
         list(run.steps(StopFlag()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("architecture", "threads"), [("skipgram", 1), ("skipgram", 2), ("cbow", 2)])
 def test_words_that_keep_company_become_neighbours(tmp_path: Path, architecture: str, threads: int) -> None:
     run = training(tmp_path, words=60_000, architecture=architecture, threads=threads, epochs=4)

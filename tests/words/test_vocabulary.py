@@ -123,6 +123,7 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
         write_text([Words(np.arange(100_000, dtype=np.int32), np.zeros(1, dtype=np.int64))], tmp_path / "rows")
 
 
+@pytest.mark.slow
 def test_a_text_that_was_cut_is_reported(tmp_path: Path) -> None:
     text = write_text([Words(np.arange(100, dtype=np.int32), np.zeros(1, dtype=np.int64))], tmp_path / "rows")
     with text.path.open("r+b") as file:
