@@ -32,7 +32,7 @@ FAMILIES = {
     "hf",
     "variants",
     "kernels",
-    "markup",
+    "readers",
     "endpoints",
     "page",
 }  # folders whose files have one importer, as a switch chooses among them

@@ -31,7 +31,7 @@ STEP = 12  # lines that may follow each other without a comment in such a body
 
 EXAMPLES: dict[str, tuple[str, str]] = {
     "objective": ("", r"train[ _]permutation|\bPermutation[A-Z]\w*|[\"']permutation[\"']|\.permutation\b(?!\()"),
-    "reader": ("corpus", r"[\"'](?:\.html?|html)[\"']|\bread_html\b|\bhtml_pages\b"),
+    "reader": ("corpus", r"[\"'](?:\.html?|html)[\"']|\bhtml_pages:"),
     "pooling": ("", r"first[-_]last\b|\bFirstLast\b"),
     "endpoint": ("web", r"/neighbours\b|\bdef neighbours\b|\bclass Neighbours\b"),
     "index kind": ("", r"\bivf[-_]pq\b|\bIvfPq\b|\bIVFPQ\b"),

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.corpus import Ingest, Ledger, expand
-from wordpipe.corpus.markup import front_matter
+from wordpipe.corpus.readers import markdown
 from wordpipe.corpus.settings import IngestSettings
 
 
 def fields_of(text):
-    return front_matter.read_front_matter(text, Ledger())
+    return markdown.read_front_matter(text, Ledger())
 
 
 @pytest.mark.parametrize(

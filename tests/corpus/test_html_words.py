@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpus.test_markup import shown
-from wordpipe.corpus import Ledger, to_utf8
-from wordpipe.corpus.markup import html_pages, outline
+from wordpipe.corpus import Ledger
+from wordpipe.corpus.readers import html_pages, sections
 from wordpipe.errors import InputError
 
 WORD = re.compile(r"w\d+q")
@@ -44,7 +44,7 @@ UNSEEN = [
 ]
 
 
-class Outlined(outline.Outline):
+class Outlined(sections.Outline):
     """An outline that also remembers the titles below which there is nothing."""
 
     def __init__(self):
@@ -157,7 +157,7 @@ def test_raw_html_within_a_line_of_markdown_parts_no_word_and_loses_none():
 
 
 def decoded(page, bad_bytes="replace", ledger=None):
-    return b"".join(to_utf8(iter([page]), name="p", bad_bytes=bad_bytes, ledger=ledger or Ledger())).decode()
+    return b"".join(html_pages.to_utf8(iter([page]), name="p", bad_bytes=bad_bytes, ledger=ledger or Ledger())).decode()
 
 
 @pytest.mark.parametrize("name", ["windows-1250", "ISO-8859-2", "x-cp1250"])

@@ -9,7 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wordpipe
-from wordpipe.corpus import Decoder, Ingest, Ledger, expand, from_memory, labelled_records, looks_like
+from wordpipe.corpus import (
+    READERS,
+    Decoder,
+    Fields,
+    Ingest,
+    Ledger,
+    Opened,
+    Source,
+    expand,
+    from_memory,
+    function_of,
+    looks_like,
+)
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError
 
@@ -20,12 +32,13 @@ WORDS = st.text(
 NOT_DOCSTART = WORDS.filter(lambda word: word.split() == [word] and not word.startswith(("-DOCSTART-", "__label__")))
 
 
-def read(form, data, block=1 << 20, longest=1 << 20, **settings):
+def read(form, data, block=1 << 20, **settings):
     """The records of some bytes, and the ledger."""
     ledger, data = Ledger(), data if isinstance(data, bytes) else data.encode()
-    decoder = Decoder("f", "replace", ledger)
+    settings, decoder = IngestSettings(**settings), Decoder("f", "replace", ledger)
     blocks = (data[start : start + block] for start in range(0, len(data), block))
-    return [*labelled_records(form, blocks, IngestSettings(**settings), decoder, longest=longest)], ledger
+    opened = Opened(Source("f", "file"), settings, ledger, decoder, Fields(settings, decoder), blocks)
+    return [*function_of(READERS[form].read)(opened)], ledger
 
 
 def ingested(tmp_path, name, text, **settings):
@@ -82,7 +95,7 @@ def test_malformed_columns_are_named_or_counted(text, message, line):
 
 def test_a_sentence_that_does_not_end_is_refused():
     with pytest.raises(InputError, match="too long") as caught:
-        read("conll", "a\tO\n" * 1000, longest=1000)
+        read("conll", "a\tO\n" * 2000, max_document_bytes=1024)
     assert "blank lines" in caught.value.hint
 
 
@@ -289,9 +302,9 @@ def test_one_article_is_held_at_a_time_and_its_size_is_bounded():
     text = json.dumps(given | {"data": given["data"] * 40})
     size = len(json.dumps(given["data"][0]))
     assert len(text) > 30 * size
-    assert len(read("squad", text, longest=4 * size, id_field="none")[0]) == 1200
+    assert len(read("squad", text, max_document_bytes=size, id_field="none")[0]) == 1200
     with pytest.raises(InputError, match="too long") as caught:
-        read("squad", json.dumps(squad(("word " * 500_000, []))), longest=100_000)
+        read("squad", json.dumps(squad(("word " * 500_000, []))), max_document_bytes=25_000)
     assert "--max-document-bytes" in caught.value.hint
 
 

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.corpus import Ingest, Ledger, expand, markup_records, to_utf8
-from wordpipe.corpus.markup import rst
+from wordpipe.corpus import Ingest, Ledger, expand, section_records
+from wordpipe.corpus.readers import html_pages, markdown, rst
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError
 
-FORMATS = ("md", "html", "rst")
+MARKUPS = {module.MARKUP.name: module.MARKUP for module in (markdown, html_pages, rst)}
+FORMATS = tuple(MARKUPS)
 SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 40))]
 
 
@@ -22,8 +23,8 @@ def records(text, form, ledger=None, *, documents="section", max_bytes=1 << 24):
     numbered = [(number, f"{line}\n") for number, line in lines]
     ledger = Ledger() if ledger is None else ledger
     return list(
-        markup_records(
-            numbered, source="x", format=form, documents=documents, max_bytes=max_bytes, ledger=ledger
+        section_records(
+            numbered, MARKUPS[form], source="x", documents=documents, max_bytes=max_bytes, ledger=ledger
         )
     )  # fmt: skip
 
@@ -280,7 +281,7 @@ def test_a_page_is_decoded_by_the_encoding_that_it_names(name):
     )
     ledger = Ledger()
     blocks = (page[at : at + 7] for at in range(0, len(page), 7))
-    text = b"".join(to_utf8(blocks, name="x", bad_bytes="replace", ledger=ledger)).decode()
+    text = b"".join(html_pages.to_utf8(blocks, name="x", bad_bytes="replace", ledger=ledger)).decode()
     assert words in text
     assert sum(ledger.named("files_decoded_from").values()) == 1
 
@@ -288,16 +289,16 @@ def test_a_page_is_decoded_by_the_encoding_that_it_names(name):
 @pytest.mark.parametrize("name", ["utf-8", "UTF8", "nonsense", "hex", "rot13", "utf-16", "idna\x00", "unicode_escape "])
 def test_other_names_leave_the_bytes_as_they_are_or_decode_them(name):
     page = b"<meta charset=" + name.encode() + b"><p>caf\xc3\xa9"
-    assert b"caf" in b"".join(to_utf8(iter([page]), name="x", bad_bytes="replace", ledger=Ledger()))
+    assert b"caf" in b"".join(html_pages.to_utf8(iter([page]), name="x", bad_bytes="replace", ledger=Ledger()))
 
 
 def test_bytes_that_the_encoding_does_not_have_follow_the_policy():
     page = b"<meta charset=shift_jis><p>a\x81\xffb"
     ledger = Ledger()
-    assert "\ufffd".encode() in b"".join(to_utf8(iter([page]), name="x", bad_bytes="replace", ledger=ledger))
+    assert "\ufffd".encode() in b"".join(html_pages.to_utf8(iter([page]), name="x", bad_bytes="replace", ledger=ledger))
     assert ledger["bytes_replaced"] == 1
     with pytest.raises(InputError, match="cp932"):
-        list(to_utf8(iter([page]), name="x", bad_bytes="fail", ledger=Ledger()))
+        list(html_pages.to_utf8(iter([page]), name="x", bad_bytes="fail", ledger=Ledger()))
 
 
 # reStructuredText

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.corpus import Ingest, expand, in_pieces, not_text, way_to_read
-from wordpipe.corpus.looks import not_text as looks
+from wordpipe.corpus import NOT_READ, READERS, Ingest, expand, in_pieces, not_text, way_to_read
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError
 
@@ -21,6 +20,7 @@ NOTEBOOK = json.dumps(
 ).encode()
 MAIL = b"Return-Path: <a@example.org>\r\nReceived: from x\r\n\tby y\r\nSubject: Hay\r\n\r\nIt is dry.\r\n"
 BASE64 = b"\n".join([b"TWFuIGlzIGRpc3Rpbmd1aXNoZWQsIG5vdCBvbmx5IGJ5IGhpcyByZWFzb24sIGJ1dCBieSB0"] * 4)
+KIND = {one.name: one for one in (READERS["parquet"], *NOT_READ)}
 KINDS = {
     "RTF": rb"{\rtf1\ansi Hay is dry.}",
     "mail": MAIL,
@@ -198,7 +198,7 @@ def test_an_ending_says_what_to_do(tmp_path, monkeypatch, name, said):
     ],
 )  # fmt: skip
 def test_what_turns_a_file_into_text_writes_another(kind, name, written):
-    assert way_to_read(kind, name).endswith(f" {written}")
+    assert way_to_read(KIND[kind], name).endswith(f" {written}")
 
 
 def test_a_notebook_of_another_name_is_known(tmp_path, monkeypatch):
@@ -236,11 +236,11 @@ def test_pages_without_an_ending_are_read_as_pages(tmp_path, monkeypatch):
 def test_programs_that_choose_the_name_write_elsewhere(name):
     """A spreadsheet called .csv, a notebook called .md, would be written over."""
     for kind in ("old Office", "spreadsheet", "notebook", "slides"):
-        assert shlex.split(way_to_read(kind, name).split("; pdftotext")[0])[-1] == "converted"
-    made = shlex.split(way_to_read("slides", name))[-1]
+        assert shlex.split(way_to_read(KIND[kind], name).split("; pdftotext")[0])[-1] == "converted"
+    made = shlex.split(way_to_read(KIND["slides"], name))[-1]
     assert made == f"converted/{Path(name).stem}.pdf"
 
 
 def test_every_kind_has_a_way():
-    for kind in {*looks.BY_ENDING.values()}:
+    for kind in NOT_READ:
         assert way_to_read(kind, "dir.d/x")

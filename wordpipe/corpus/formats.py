@@ -1,241 +1,191 @@
-r"""The format of a source, and the pieces in which a large one is read.
+"""The table of formats: all that is known of each before one of its files is opened, as data.
 
-A source whose name does not say its format is looked at: JSON Lines, CSV, TSV, labelled or plain text, by its first lines.
-Prose must never be taken for a table: the header has to name the text field, and all first rows have as many cells as it.
-
-Pieces are read apart, each as the whole file would be read there. A piece begins where a record begins whatever came before:
-after a line end, or after a blank line where those part documents. So only plain files of such formats have pieces: text (a
-document for each block or line), JSON Lines, and TSV, which knows no quotes. "\r" alone ends a line, but no piece.
+A new format is a reader in `corpus/readers/` and an entry here. Beside what is read stands what is not: files that hold no
+plain text, with what to do about them.
 """
 
-import csv
-import json
-import os
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal
 
-from wordpipe.corpus.decode import read_blocks
-from wordpipe.corpus.documents import Ledger
-from wordpipe.corpus.labelled import PREFIX
-from wordpipe.corpus.looks.not_text import NotText, is_page, not_text
-from wordpipe.corpus.settings import IngestSettings
-from wordpipe.corpus.sources import Format, Source, Sources, stamp_of
-
-FORMAT_NAMES: dict[Format, str] = {
-    "jsonl": "JSON Lines", "csv": "CSV", "tsv": "TSV", "squad": "SQuAD's JSON", "label-first": "lines of fastText",
-    "html": "HTML",
-}  # fmt: skip
-_LINES = 10  # looked at
-_HEAD_BYTES = 1 << 16  # of a source that has as many the last line may be cut
-_LINE_END = re.compile(r"\r\n|\r|\n")
-_BOM = "\ufeff"
-_SAID = re.compile(
-    rb'(?:\xef\xbb\xbf)?"?sep=(?:\\t|[^\w\s"]|\t)"?[ \t]*[\r\n]', re.IGNORECASE
-)  # a table that says what parts its cells
-_SQUAD = re.compile(r'\s*\{.*"data"\s*:\s*\[.*"paragraphs"\s*:', re.DOTALL)
-_RECORD_LINE, _RECORD_BLOCK = re.compile(rb"\n"), re.compile(rb"\n\r?\n")  # what a line, and what a block, ends with
-OnBytes = Callable[[int], object]
-_BEFORE = 2  # bytes of the block before in which the end of a piece may begin
+_READERS = "wordpipe.corpus.readers."
+_LINE, _BLOCK = rb"\n", rb"\n\r?\n"  # what ends a line, and a block between blank lines
 
 
-def is_structured(form: Format, settings: IngestSettings) -> bool:
-    """Whether its markup is read; blocks and lines of Markdown are taken as they are."""
-    is_markdown = form == "md" and settings.documents in ("auto", "file") and not settings.first_line_title
-    return is_markdown or form in ("html", "rst")
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One format: how its files are known, and what reads them.
 
-
-def unreadable(first: bytes, source: Source, settings: IngestSettings) -> NotText | None:
-    """What a source looks like, by its first block, that holds no text to read; None where it does."""
-    is_plain = source.format == "txt" and settings.format == "auto"
-    return not_text(first, source.name, is_plain=is_plain, as_it_is=settings.format != "auto")
-
-
-def form_of(first: bytes, source: Source, settings: IngestSettings, ledger: Ledger) -> Format:
-    """The format of a source; where its name does not say it, what its first block looks like."""
-    if source.format != "txt" or source.start:
-        return source.format
-    name = "standard input" if source.name == "-" else source.name
-    if source.is_unnamed and (found := looks_like(first, settings)) != "txt":
-        ledger.notes[f"{name}: {FORMAT_NAMES[found]}"] = None
-        return found
-    if settings.format == "auto" and has_labels_first(first):
-        return "label-first"
-    if looks_like_json(first):
-        ledger.warn("looks", f"{name} looks like JSON Lines, and was read as text: --format jsonl reads records")
-    elif is_page(first):
-        ledger.warn("looks", f"{name} looks like HTML, and was read as text: --format html reads pages")
-    return "txt"
-
-
-def looks_like(first: bytes, settings: IngestSettings) -> Format:
-    """The format of a source that begins with these bytes."""
-    if has_labels_first(first):
-        return "label-first"
-    if is_page(first):
-        return "html"
-    lines = _first_lines(first)
-    if _SQUAD.match(first[:_HEAD_BYTES].decode(errors="replace").removeprefix(_BOM)):
-        return "squad"
-    if _SAID.match(first):
-        return "csv"
-    good = sum(map(_is_object, lines))
-    if lines and (good == len(lines) or (settings.bad_records == "skip" and 2 * good > len(lines))):
-        return "jsonl"
-    cells = [line.split("\t") for line in lines]
-    if _is_table(cells, settings.text_field) or _has_columns(cells, settings):
-        return "tsv"
-    for delimiter in ",;|":
-        try:
-            rows = [*csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)]
-        except csv.Error:
-            continue
-        if _is_table(rows, settings.text_field):
-            return "csv"
-    return "txt"
-
-
-def has_labels_first(first: bytes) -> bool:
-    """Whether the first lines all begin with a label as fastText writes it."""
-    lines = _first_lines(first[:_HEAD_BYTES])
-    return bool(lines) and all(line.startswith(PREFIX) for line in lines)
-
-
-def looks_like_json(first: bytes) -> bool:
-    """Whether the first lines are JSON objects."""
-    lines = _first_lines(first[:_HEAD_BYTES])
-    return bool(lines) and all(map(_is_object, lines))
-
-
-def _first_lines(first: bytes) -> list[str]:
-    """The first lines that are whole and not blank; the last one of a short source needs no line end."""
-    text = first.decode(errors="replace").removeprefix(_BOM)
-    whole = _LINE_END.split(text)
-    if len(first) >= _HEAD_BYTES:
-        whole = whole[:-1]  # which the block may have cut; after a line end it is nothing
-    return [line for line in whole if line.strip()][:_LINES]
-
-
-def _is_object(line: str) -> bool:
-    if not line.lstrip().startswith("{"):
-        return False
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _is_table(rows: list[list[str]], text_field: str) -> bool:
-    """Whether the first row is a header that names the text field, and the others have as many cells."""
-    if len(rows) < 2 or len(rows[0]) < 2 or text_field not in rows[0] or len(set(rows[0])) < len(rows[0]):
-        return False
-    return all(len(row) == len(rows[0]) for row in rows)
-
-
-def _has_columns(rows: list[list[str]], settings: IngestSettings) -> bool:
-    """Whether a setting asks for a column by its number, and all first rows have as many cells, and that one."""
-    asked = [int(name) for name in (settings.text_field, settings.text_b) if name.isdecimal() and name.isascii()]
-    width = len(rows[0]) if rows else 0
-    return bool(asked) and max(asked) <= width > 1 and all(len(row) == width for row in rows)
-
-
-def in_pieces(
-    sources: Sources, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes = lambda done: None
-) -> Sources:
-    """The same sources in order, large ones in pieces. Where these begin depends on the files and the settings alone.
-
-    Args:
-        sources: that are to be read.
-        settings: how they are read.
-        least_bytes: of a piece.
-        on_bytes: called with how many bytes have been looked through, for the ends of lines.
-
-    Raises:
-        InputError: a file is gone.
-        StorageError: it cannot be read.
+    Functions are named "module:function", so that the table is light.
     """
-    if settings.parallel:
-        return sources
-    done = 0
 
-    def note(number: int) -> None:
-        nonlocal done
-        done += number
-        on_bytes(done)
-
-    found = (piece for source in sources for piece in _pieces(source, settings, least_bytes, note))
-    return Sources(found, sources.skipped, sources.examples, is_sorted=False)
-
-
-def _pieces(source: Source, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes) -> Iterator[Source]:
-    is_plain = source.kind == "file" and source.compression == "none" and source.format in ("txt", "md", "jsonl", "tsv")
-    if not is_plain or source.bytes < 2 * least_bytes:
-        yield source
-        return
-    with source.open() as file:
-        stamp = stamp_of(os.fstat(file.fileno()))
-        source = replace(source, stamp=stamp, bytes=stamp.size)
-        first = next(read_blocks(file, source.name, lambda _: None), b"")
-        form = form_of(first, source, settings, Ledger())
-    start, line = 0, 1
-    if _SAID.match(first) or unreadable(first, source, settings) is not None:  # its reader says so, once
-        yield source
-        return
-    if source.bytes >= 2 * least_bytes and (end := _end_of_record(form, settings)) is not None:
-        for stop, next_line in _ends(source, end, least_bytes, on_bytes):
-            yield _piece(source, form, start, stop, line)
-            start, line = stop, next_line
-    yield _piece(source, form, start, None, line) if start else source
+    name: str  # of --format; of what is not read, that of its kind
+    title: str  # as messages call it
+    endings: tuple[str, ...] = ()  # of the names of its files
+    endings_if_named: tuple[str, ...] = ()  # of files that folders hold for other reasons, too: not read from there
+    read: str = ""  # (Opened) → iterator of records; "": such files are not read
+    takes: Literal["blocks", "file", "source"] = (
+        "blocks"  # unpacked bytes; a file that seeks, never a pipe; it opens itself
+    )
+    begins: tuple[bytes, ...] = ()  # its first bytes
+    inside_zip: tuple[bytes, ...] = ()  # what stands near the beginning of a zip that is this
+    looks_like: str = ""  # (first block, settings) → whether it looks like this: of what no name and no first bytes say
+    rank: int = 0  # a look of a lower rank is asked first
+    of_txt: Literal["", "warn", "read", "refuse"] = ""  # what is done with a .txt that looks like this
+    is_structured: bool = False  # a document is a section below a heading
+    fields: Literal["", "named", "own"] = ""  # records with fields that settings name, or that the format names itself
+    piece_ends: Mapping[str, bytes] = field(
+        default_factory=dict
+    )  # --documents → pattern of a record's end: pieces end there
+    text_share: float = 1.0  # bytes of text out of a byte of a file, for estimates
+    hint: str = ""  # what to do about a file that is not read: FILE is its name, STEM that without its ending
+    in_letters: bool = False  # of what is not read: it is text, though of no prose
+    is_document: bool = False  # of what is not read: people wrote it, so folders with such files are told the way
 
 
-def _piece(source: Source, form: Format, start: int, stop: int | None, line: int) -> Source:
-    """A piece of a source; only the first is looked at once more, and told of."""
-    size = (source.bytes if stop is None else stop) - start
-    form = form if start else source.format
-    return replace(source, format=form, start=start, stop=stop, first_line=line, bytes=size, seen=type(source.seen)())
+READERS: dict[str, Reader] = {
+    one.name: one
+    for one in (
+        Reader(
+            "txt", "plain text", (".txt", ".text"), read=_READERS + "lines:read_text",
+            piece_ends={"line": _LINE, "block": _BLOCK},
+        ),
+        Reader(
+            "md", "Markdown", (".md", ".markdown"), read=_READERS + "markdown:read", is_structured=True,
+            piece_ends={"line": _LINE, "block": _BLOCK},
+        ),
+        Reader(
+            "html", "HTML", (".html", ".htm", ".xhtml"), read=_READERS + "html_pages:read", is_structured=True,
+            looks_like="wordpipe.corpus.looks:is_page", rank=2, of_txt="warn",
+        ),
+        Reader("rst", "reStructuredText", (".rst",), read=_READERS + "rst:read", is_structured=True),
+        Reader(
+            "jsonl", "JSON Lines", (".jsonl", ".ndjson"), read=_READERS + "lines:read_json_lines", fields="named",
+            looks_like=_READERS + "lines:is_json_lines", rank=4, of_txt="warn", text_share=0.8,
+            piece_ends=dict.fromkeys(("auto", "file", "block", "line"), _LINE),
+        ),
+        Reader(
+            "csv", "CSV", (".csv",), read=_READERS + "lines:read_csv", fields="named", text_share=0.85,
+            looks_like=_READERS + "lines:is_csv", rank=6,
+        ),
+        Reader(
+            "tsv", "TSV", (".tsv",), read=_READERS + "lines:read_tsv", fields="named", text_share=0.9,
+            looks_like=_READERS + "lines:is_tsv", rank=5,
+            piece_ends=dict.fromkeys(("auto", "file", "block", "line"), _LINE),
+        ),
+        Reader(
+            "parquet", "Parquet", (".parquet",), read=_READERS + "tables:read_parquet", takes="file", fields="named",
+            begins=(b"PAR1",), text_share=1.8, hint="let its name end so: mv FILE STEM.parquet",
+        ),
+        Reader("conll", "CoNLL's columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
+        Reader(
+            "squad", "SQuAD's JSON", endings_if_named=(".json",), read=_READERS + "labelled:read_squad", fields="own",
+            looks_like=_READERS + "labelled:is_squad", rank=3,
+        ),
+        Reader(
+            "label-first", "lines of fastText", read=_READERS + "labelled:read_label_first", fields="own",
+            looks_like=_READERS + "labelled:is_label_first", rank=1, of_txt="read",
+        ),
+        Reader("python", "docstrings of a package", read=_READERS + "package:read", takes="source", text_share=0.15),
+        Reader("rows", "records of a program", read=_READERS + "tables:read_rows", takes="source", fields="named"),
+    )
+}  # fmt: skip
+"""Name → what is read; the first ones are the values of --format."""
+
+FORMATS = tuple(one.name for one in READERS.values() if one.takes != "source")
+"""Formats of files, as --format calls them."""
+
+_PANDOC = "turn it into text first: pandoc -f {} -t plain FILE -o STEM.txt"
+_LOOKS = "wordpipe.corpus.looks:"
 
 
-def _end_of_record(form: Format, settings: IngestSettings) -> re.Pattern[bytes] | None:
-    """What a record ends with; None where that is not to be seen from the bytes around it."""
-    if form in ("jsonl", "tsv"):
-        return _RECORD_LINE
-    if form not in ("txt", "md") or is_structured(form, settings):
-        return None
-    return {"line": _RECORD_LINE, "block": _RECORD_BLOCK}.get(settings.documents)
+def _kind(name: str, *endings: str, hint: str, **more: Any) -> Reader:
+    return Reader(name, name, endings, hint=hint, **more)
 
 
-def _ends(source: Source, end: re.Pattern[bytes], least_bytes: int, on_bytes: OnBytes) -> Iterator[tuple[int, int]]:
-    """The byte at which each piece but the last ends, and the number of the line that begins there; all of about a size."""
-    offset, line, before, size = 0, 1, b"", source.bytes
-    wanted = size // (size // least_bytes)
-    with source.open() as file:
-        for block in read_blocks(file, source.name, lambda _: None):
-            known, first, counted = before + block, offset - len(before), len(before)
-            offset += len(block)
-            on_bytes(len(block))
-            while wanted < offset and (stop := _end_from(wanted - first, known, end)) is not None:
-                left = size - first - stop
-                if (pieces := left // least_bytes) < 1:
-                    return
-                line += _line_ends(known, counted, stop)
-                counted = max(counted, stop)
-                yield first + stop, line
-                if pieces == 1:
-                    return
-                wanted = first + stop + left // pieces
-            line += _line_ends(known, counted, len(known))
-            before = known[-_BEFORE:]
+NOT_READ = (
+    _kind("PDF", ".pdf", begins=(b"%PDF",), is_document=True, hint="turn it into text first: pdftotext FILE STEM.txt"),
+    _kind("Word", ".docx", inside_zip=(b"word/",), is_document=True, hint=_PANDOC.format("docx")),
+    _kind(
+        "spreadsheet", ".xlsx", ".ods", inside_zip=(b"xl/", b"opendocument.spreadsheet"), is_document=True,
+        hint="save it as CSV: soffice --headless --convert-to csv FILE --outdir converted",
+    ),
+    _kind(
+        "slides", ".pptx", ".odp", inside_zip=(b"ppt/", b"opendocument.presentation"), is_document=True,
+        hint="save them as PDF, and turn that into text: soffice --headless --convert-to pdf FILE --outdir converted; "
+        "pdftotext converted/NAME.pdf",
+    ),
+    _kind("EPUB", ".epub", inside_zip=(b"application/epub+zip",), is_document=True, hint=_PANDOC.format("epub")),
+    _kind("OpenDocument", ".odt", inside_zip=(b"opendocument.text",), is_document=True, hint=_PANDOC.format("odt")),
+    _kind(
+        "old Office", ".doc", ".xls", ".ppt", begins=(b"\xd0\xcf\x11\xe0",), is_document=True,
+        hint="save it as plain text, a table as CSV: soffice --headless --convert-to txt:Text FILE --outdir converted",
+    ),
+    _kind("RTF", ".rtf", begins=(b"{\\rtf",), in_letters=True, is_document=True, hint=_PANDOC.format("rtf")),
+    _kind(
+        "mail", ".eml", ".mbox", looks_like=_LOOKS + "is_mail", in_letters=True, is_document=True,
+        hint="save it as text in the program that reads mail; or read it as it is, with its headers, by --format txt",
+    ),
+    _kind(
+        "vCard or iCalendar", ".vcf", ".ics", looks_like=_LOOKS + "is_calendar", in_letters=True,
+        hint="export it as CSV, which is read; or read it as it is by --format txt",
+    ),
+    _kind("uuencode", looks_like=_LOOKS + "is_uuencode", in_letters=True, hint="decode it first: uudecode FILE"),
+    _kind("base64", looks_like=_LOOKS + "is_base64", in_letters=True, hint="decode it first: base64 -d FILE > STEM.decoded"),
+    _kind("PEM", looks_like=_LOOKS + "is_pem", in_letters=True, hint="it is a key or a certificate"),
+    _kind(
+        "notebook", ".ipynb", looks_like=_LOOKS + "is_notebook", in_letters=True, is_document=True,
+        hint="turn it into text first: jupyter nbconvert --to markdown FILE --output-dir converted",
+    ),
+    _kind(
+        "web archive", ".mht", ".mhtml", looks_like=_LOOKS + "is_web_archive", in_letters=True,
+        hint="save the page as HTML alone, which is read",
+    ),
+    _kind(
+        "SVG", ".svg", looks_like=_LOOKS + "is_svg", of_txt="refuse", in_letters=True,
+        hint="it is a picture; read its markup as text with --format txt",
+    ),
+    _kind(
+        "XML", ".xml", looks_like=_LOOKS + "is_xml", of_txt="refuse", in_letters=True,
+        hint="turn it into text first, or read the markup as text with --format txt",
+    ),
+    _kind("PostScript", ".ps", ".eps", begins=(b"%!PS",), hint="turn it into text first: ps2ascii FILE STEM.txt"),
+    _kind(
+        "DjVu", ".djvu", begins=(b"AT&TFORM",), is_document=True, hint="turn it into text first: djvutxt FILE STEM.txt"
+    ),
+    _kind(
+        "picture", ".png", ".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".webp", begins=(b"\x89PNG", b"GIF8", b"\xff\xd8\xff"),
+        hint="read what is written on it first: tesseract FILE STEM",
+    ),
+    _kind(
+        "SQLite", ".sqlite", ".sqlite3", begins=(b"SQLite format 3\0",),
+        hint="write its tables as CSV first: sqlite3 -header -csv FILE 'SELECT * FROM name_of_a_table' > STEM.csv",
+    ),
+    _kind(
+        "pickle", ".pkl", ".pickle", begins=(b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"),
+        hint="a pickle is a program, which nobody else should run: write JSON Lines or Parquet from Python instead",
+    ),
+    _kind(
+        "Arrow, ORC or Avro", ".arrow", ".feather", ".orc", ".avro", begins=(b"ARROW1", b"FEA1", b"ORC\x0a", b"Obj\x01"),
+        hint="write Parquet, CSV or JSON Lines with the program that made it",
+    ),
+    _kind(
+        "zip", ".zip", begins=(b"PK\x03\x04", b"PK\x05\x06"), hint="unpack it and name the folder: unzip FILE -d STEM"
+    ),
+    _kind(
+        "tar", ".tar", ".tgz", looks_like=_LOOKS + "is_tar",
+        hint="unpack it and name the folder: mkdir STEM && tar -xf FILE -C STEM",
+    ),
+    _kind("archive", ".7z", ".rar", begins=(b"7z\xbc\xaf", b"Rar!\x1a", b"=ybegin "), hint="unpack it and name the folder"),
+)  # fmt: skip
+"""Kinds of files that hold no plain text, in the order in which they are looked for."""
+
+ENDINGS: dict[str, Reader] = {ending: one for one in (*READERS.values(), *NOT_READ) for ending in one.endings}
+"""The ending of a name → what such files are."""
 
 
-def _end_from(least: int, data: bytes, end: re.Pattern[bytes]) -> int | None:
-    """The first place, at `least` or behind it, where a record ends."""
-    found = end.finditer(data, max(least - _BEFORE, 0))
-    return next((one.end() for one in found if one.end() >= least), None)
-
-
-def _line_ends(data: bytes, start: int, stop: int) -> int:
-    r"""Lines that end in data[start:stop]; not the "\n" at its start whose "\r" comes before, which ended the line."""
-    found, returns = data.count(b"\n", start, stop), data.count(b"\r", start, stop)
-    if returns:  # which few files have
-        found += returns - data.count(b"\r\n", start, stop)
-    return found - (0 < start < stop and data[start - 1 : start + 1] == b"\r\n")
+def function_of(named: str) -> Any:
+    """The function that "module:function" names."""
+    module, _, name = named.partition(":")
+    return getattr(import_module(module), name)

@@ -28,10 +28,10 @@ from wordpipe.corpus.documents import (
     split_record,
 )
 from wordpipe.corpus.fields import near_fields
-from wordpipe.corpus.looks.not_text import left_out
+from wordpipe.corpus.looks import left_out
 from wordpipe.corpus.parallel import parallel_records
 from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
-from wordpipe.corpus.readers import read_records
+from wordpipe.corpus.reading import read_records
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Source, Sources
 from wordpipe.errors import InputError

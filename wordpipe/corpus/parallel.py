@@ -10,7 +10,7 @@ from itertools import count
 
 from wordpipe.corpus.decode import Decoder, read_blocks
 from wordpipe.corpus.documents import Ledger, Record
-from wordpipe.corpus.readers import text_blocks
+from wordpipe.corpus.reading import text_blocks
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Source
 from wordpipe.errors import InputError

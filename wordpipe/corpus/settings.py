@@ -1,15 +1,22 @@
 """Settings of `wordpipe ingest`."""
 
 import re
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import field_validator, model_validator
 
+from wordpipe.corpus.formats import FORMATS, READERS
 from wordpipe.settings import Settings, setting
+
+if TYPE_CHECKING:
+    Format = str
+else:
+    Format = Literal["auto", *FORMATS]
 
 MetadataType = Literal["str", "int", "float", "bool", "date"]
 Newline = Literal["auto", "paragraph", "space"]
 
+_SECTIONED = [reader.endings[0] for reader in READERS.values() if reader.is_structured]
 _ENTRY = re.compile(r"(?P<name>.+):(?P<type>str|int|float|bool|date)|(?P<plain>[^:]+)", re.DOTALL)
 NOTHING = "nothing"
 """What a manifest says that was held out, where all documents would have been."""
@@ -27,8 +34,8 @@ class IngestSettings(Settings):
 
     documents: Literal["auto", "file", "block", "line"] = setting(
         "auto",
-        "what one document of text is: the file, a block between blank lines, or a line; auto is the file, and of .md, .html "
-        "and .rst the section below a heading",
+        "what one document of text is: the file, a block between blank lines, or a line; auto is the file, and of "
+        f"{', '.join(_SECTIONED[:-1])} and {_SECTIONED[-1]} the section below a heading",
         section="Documents",
     )
     first_line_title: bool = setting(
@@ -39,9 +46,7 @@ class IngestSettings(Settings):
         "what a single newline is; auto decides for each document by whether its lines are wrapped at a width",
         expert=True,
     )
-    format: Literal[
-        "auto", "txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet", "conll", "squad", "label-first"
-    ] = setting("auto", "read every source as this, whatever its name and even if it looks binary")
+    format: Format = setting("auto", "read every source as this, whatever its name and even if it looks binary")
     text_field: str = setting(
         "text",
         "field or column that holds the text; of CSV and TSV without a header its number, from 1",
@@ -184,7 +189,7 @@ class IngestSettings(Settings):
                 raise ValueError(
                     f"parallel reads two files of lines, of which {', '.join(extra)} says nothing: leave it out"
                 )
-        if self.format in ("conll", "squad", "label-first"):
+        if self.format != "auto" and READERS[self.format].fields == "own":
             names = ("text_field", "text_b", "label_field", "tags_field", "spans_field")
             if extra := [name for name in names if getattr(self, name) != type(self).model_fields[name].default]:
                 raise ValueError(f"format {self.format} says itself what is what: leave out {', '.join(extra)}")

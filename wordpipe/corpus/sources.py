@@ -16,20 +16,15 @@ from blake3 import blake3
 
 from wordpipe.artifacts import holds_artifact, is_broken_artifact
 from wordpipe.corpus.decode import Compression
-from wordpipe.corpus.docstrings import find_package
-from wordpipe.corpus.looks.not_text import BY_ENDING, way_to_read
+from wordpipe.corpus.formats import ENDINGS, READERS
+from wordpipe.corpus.looks import way_to_read
+from wordpipe.corpus.readers.package import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError
 from wordpipe.runtime import working_folder
 from wordpipe.storage import url_of
 
-Format = Literal["txt", "md", "html", "rst", "jsonl", "csv", "tsv", "parquet", "conll", "squad", "label-first"]
-
-_FORMATS: dict[str, Format] = {
-    ".txt": "txt", ".text": "txt", ".md": "md", ".markdown": "md", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv",
-    ".tsv": "tsv", ".parquet": "parquet", ".html": "html", ".htm": "html", ".xhtml": "html", ".rst": "rst",
-    ".conll": "conll", ".bio": "conll", ".iob": "conll",
-}  # fmt: skip
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
+_IF_NAMED = {ending: one.name for one in READERS.values() for ending in one.endings_if_named}
 _EXAMPLES = 3  # names of what was skipped, of each kind
 
 
@@ -62,7 +57,7 @@ class Source:
     name: str
     # a file, a stream (standard input, a named pipe), a package, or rows of a program (read once, as a stream is)
     kind: Literal["file", "stream", "package", "rows"]
-    format: Format = "txt"  # how to read it, after decompression
+    format: str = "txt"  # how to read it, after decompression
     # what it is compressed with; "auto" (streams) is seen from the first bytes
     compression: Compression | Literal["auto"] = "none"
     path: Path | None = None  # the file or pipe; None for standard input and packages
@@ -193,7 +188,7 @@ class Sources(list[Source]):
         return sum(source.bytes for source in self)
 
 
-def expand(texts: Iterable[str], *, read_as: Format | Literal["auto"] = "auto", parallel: bool = False) -> Sources:
+def expand(texts: Iterable[str], *, read_as: str = "auto", parallel: bool = False) -> Sources:
     """The sources that the user's words name: files, folders, globs, "-", "python:PACKAGE,PACKAGE", "python:stdlib".
 
     Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never. With
@@ -233,7 +228,7 @@ def _require_two_files(texts: list[str], found: list[Source], read_as: str) -> N
 
 def from_memory(rows: Any, name: str = "memory") -> Sources:
     """What a program has, as a source: mappings of names to values, a data frame, an Arrow table or reader of batches."""
-    return Sources([Source(name, "rows", rows=rows)], {})
+    return Sources([Source(name, "rows", "rows", rows=rows)], {})
 
 
 def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> list[dict[str, str | int]]:
@@ -260,7 +255,7 @@ def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> 
 class _Finder:
     """The search for sources; a file that is named twice counts once."""
 
-    def __init__(self, read_as: Format | Literal["auto"]) -> None:
+    def __init__(self, read_as: str) -> None:
         self.read_as = read_as
         self.found: dict[str, Source] = {}
         self.skipped: Counter[str] = Counter()
@@ -297,7 +292,7 @@ class _Finder:
         elif text.startswith("python:"):
             for package in map(str.strip, text.removeprefix("python:").split(",")):
                 size = sum(file.path.stat().st_size for file in find_package(package))
-                self._keep(f"python:{package}", Source(f"python:{package}", "package", bytes=size))
+                self._keep(f"python:{package}", Source(f"python:{package}", "package", "python", bytes=size))
         elif os.path.lexists(text):
             self._add_path(Path(text))
         elif not has_magic(text):
@@ -324,14 +319,13 @@ class _Finder:
             self._add_folder(path)
             return
         known, suffix, _ = _kind(path)
-        if self.read_as == "auto" and known is None and suffix in BY_ENDING:
+        if self.read_as == "auto" and known is None and suffix in ENDINGS:
             if is_found:
                 self._skip(suffix, path)
                 return
-            hint = way_to_read(BY_ENDING[suffix], str(path))
+            hint = way_to_read(ENDINGS[suffix], str(path))
             raise InputError(f"{suffix} files are not read", where=path, expected=_known(), hint=hint)
-        # a file that is named is taken for SQuAD's, whose reader says what it is otherwise; folders hold many others
-        self._add_file(path, "squad" if suffix == ".json" else None, is_found=is_found)
+        self._add_file(path, _IF_NAMED.get(suffix), is_found=is_found)
 
     def _add_folder(self, folder: Path) -> None:
         for where, folders, files in os.walk(folder, onerror=_cannot_list):
@@ -364,7 +358,7 @@ class _Finder:
         if len(names) < _EXAMPLES:
             names.append(_shown(path))
 
-    def _add_file(self, path: Path, meant: Format | None = None, *, is_found: bool = False) -> None:
+    def _add_file(self, path: Path, meant: str | None = None, *, is_found: bool = False) -> None:
         try:
             found = path.stat()
         except FileNotFoundError:
@@ -380,8 +374,10 @@ class _Finder:
         form, name, unnamed = self._format(known), _shown(path), known is None and self.read_as == "auto"
         if stat.S_ISFIFO(found.st_mode):
             source = Source(name, "stream", form, "auto", path, is_unnamed=unnamed)
-        elif form == "parquet" and compression != "none":
-            raise InputError("Parquet is read from plain files only", where=path, hint="decompress it first")
+        elif READERS[form].takes == "file" and compression != "none":
+            raise InputError(
+                f"{READERS[form].title} is read from plain files only", where=path, hint="decompress it first"
+            )
         else:
             source = Source(
                 name, "file", form, compression, path, found.st_size, unnamed, is_found, stamp=stamp_of(found)
@@ -391,7 +387,7 @@ class _Finder:
             self._outer[key] = self._input
         self._keep(key, source)
 
-    def _format(self, known: Format | None) -> Format:
+    def _format(self, known: str | None) -> str:
         return (known or "txt") if self.read_as == "auto" else self.read_as
 
     def _keep(self, key: str, source: Source) -> None:
@@ -402,16 +398,18 @@ class _Finder:
         self.found.setdefault(key, source)
 
 
-def _kind(path: Path) -> tuple[Format | None, str, Compression]:
-    """Format by the name's ending (None: unknown), that ending, and the compression by the last one."""
+def _kind(path: Path) -> tuple[str | None, str, Compression]:
+    """Str by the name's ending (None: unknown), that ending, and the compression by the last one."""
     compression = _COMPRESSIONS.get(path.suffix.lower(), "none")
     inner = path if compression == "none" else path.with_suffix("")
     suffix = inner.suffix.lower()
-    return _FORMATS.get(suffix), suffix, compression
+    reader = ENDINGS.get(suffix)
+    return (reader.name if reader is not None and reader.read else None), suffix, compression
 
 
 def _known() -> str:
-    return f"{' '.join(sorted(_FORMATS))}, each also {' '.join(_COMPRESSIONS)}"
+    endings = sorted(ending for ending, one in ENDINGS.items() if one.read)
+    return f"{' '.join(endings)}, each also {' '.join(_COMPRESSIONS)}"
 
 
 def _shown(path: Path) -> str:

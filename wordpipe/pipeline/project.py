@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts import atomic_file, refuse_inside_artifact
-from wordpipe.corpus import Source, expand, first_values
+from wordpipe.corpus import READERS, Source, expand, first_values
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError, StorageError
 from wordpipe.pipeline.config import CONFIG
@@ -37,7 +37,6 @@ _IDS = (
     "id", "_id", "uuid", "key", "record_id", "doc_id", "isbn", "doi", "number", "no", "nr", "call number", "call no.",
     "callno", "call_number", "signature", "signatur", "reference", "ref",
 )  # fmt: skip
-_TABLES = ("jsonl", "csv", "tsv", "parquet")  # formats of records
 _FEW_FILES = 20  # of text: what one file says of itself is then parted at its blank lines
 _SHORT_RECORD = 1500  # characters: a record is then one passage
 _NO_NUMBER = re.compile(r"[+-]?(0\d|nan|inf)|.*_", re.IGNORECASE)
@@ -138,10 +137,10 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
     """The settings of `ingest` for sources, with inputs and the unit that suits them; then as `Project` has them."""
     sources = expand(names)
     named = [name if name.startswith("python:") else os.path.relpath(name, home) for name in names]
-    records = next((one for one in sources if one.format in _TABLES and one.kind == "file"), None)
+    records = next((one for one in sources if READERS[one.format].fields == "named" and one.kind == "file"), None)
     if records is None:
         few = len(sources) < _FEW_FILES and all(one.kind == "file" for one in sources)
-        by_block = {"documents": "block"} if few and all(one.format == "txt" for one in sources) else {}
+        by_block = {"documents": "block"} if few and all(one.format in ("txt", "python") for one in sources) else {}
         return {"inputs": named, **by_block}, (), None, None
     fields = _fields(records)
     strings = [field for field in fields if field.type == "str"]

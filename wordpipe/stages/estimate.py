@@ -21,9 +21,10 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any, Literal
 
 from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact
+from wordpipe.corpus import READERS
 from wordpipe.errors import WordpipeError
 from wordpipe.runtime import cpu_count
-from wordpipe.stages.sizes import KEPT, SIZES, Size, size_of_artifact, size_of_files, size_of_manifest
+from wordpipe.stages.sizes import SIZES, Size, size_of_artifact, size_of_files, size_of_manifest
 from wordpipe.storage import cache_folder
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _rule(settings: "Settings", inputs: Sequence[Size]) -> _Rule:
 
 def _ingest(settings: Any, inputs: Sequence[Size]) -> _Rule:
     given, form = inputs[0], inputs[0].form or "txt"
-    text = given.bytes * KEPT.get(form, 1.0)
+    text = given.bytes * READERS[form].text_share
     of_text = {"auto": given.files, "file": given.files, "block": text / 1200, "line": text / 150}
     documents = of_text[settings.documents] if form in ("txt", "md") else text / 1200
     size = Size(bytes=text, documents=documents, sentences=text / 120, words=text / 6.3, tokens=text / 3.9)

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordpipe.artifacts import Artifact, Manifest
+from wordpipe.corpus import ENDINGS
 
 if TYPE_CHECKING:
     from wordpipe.corpus import Sources
 
-KEPT = {"txt": 1.0, "md": 1.0, "jsonl": 0.8, "csv": 0.85, "tsv": 0.9, "parquet": 1.8, "python": 0.15}
-"""Bytes of text out of a byte of a source, by its format."""
 _COMPRESSED = 3.3  # bytes out of one of .gz, .bz2, .xz, .zst
 _ENDING = re.compile(r"\.(\w+?)(\.(?:gz|bz2|xz|zst))?$")
-_FORMATS = {"markdown": "md", "ndjson": "jsonl", "text": "txt"}
 
 
 @dataclass(frozen=True)
@@ -89,9 +87,10 @@ def size_of_files(files: Sequence[tuple[str, float]]) -> Size:
     by_form: dict[str, float] = {}
     for name, size in files:
         ending = _ENDING.search(name.lower())
-        form = "python" if name.startswith("python:") else ending[1] if ending else "txt"
-        form = _FORMATS.get(form, form)
+        reader = ENDINGS.get(f".{ending[1]}") if ending else None
+        form = reader.name if reader is not None and reader.read else "txt"
+        form = "python" if name.startswith("python:") else form
         unpacked = size * (_COMPRESSED if ending and ending[2] else 1.0)
         by_form[form] = by_form.get(form, 0.0) + unpacked
     form = max(by_form, key=lambda one: by_form[one], default="txt")
-    return Size(form=form if form in KEPT else "txt", files=len(files), bytes=sum(by_form.values()))
+    return Size(form=form, files=len(files), bytes=sum(by_form.values()))

@@ -19,11 +19,26 @@ from wordpipe.corpus.columns import RepeatedFieldError, Strings, natives, text_o
 from wordpipe.corpus.decode import ExpansionLimit
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.fields import HEAD_RECORDS, Fields
+from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError, StorageError
 
 _ROWS = 256  # decoded at a time: rows may be as long as documents
 _BATCH_BYTES = 32 << 20  # and so many bytes of them
 _EXACT_TYPES = (datetime, date, time, timedelta, Decimal, bytes)  # of which Arrow has scalars
+
+
+def read_parquet(opened: Opened) -> Iterator[Record]:
+    """A record a row of a file."""
+    assert opened.file is not None
+    limit = ExpansionLimit(opened.source.name, opened.settings.max_expand)
+    limit.taken = opened.source.bytes
+    return parquet_records(opened.file, opened.fields, limit)
+
+
+def read_rows(opened: Opened) -> Iterator[Record]:
+    """A record for each that a program has."""
+    yield from memory_records(opened.source.rows, opened.fields, opened.source.seen.note)
+    opened.source.seen.is_whole = True
 
 
 def parquet_records(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> Iterator[Record]:

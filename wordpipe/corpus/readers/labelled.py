@@ -13,16 +13,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, Literal, get_args
+from typing import Any
 
 from wordpipe.corpus.columns import RepeatedFieldError, without_repeats
-from wordpipe.corpus.decode import BLOCK, Decoder
+from wordpipe.corpus.decode import BLOCK
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.fields import Fields
+from wordpipe.corpus.looks import HEAD_BYTES, first_lines
+from wordpipe.corpus.reading import Opened
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError
 
-LabelledFormat = Literal["conll", "squad", "label-first"]
 PREFIX = "__label__"
 """What a label of fastText begins with."""
 
@@ -30,11 +31,7 @@ _USUAL: dict[str, Any] = {
     "text_field": "text", "title_field": "title", "id_field": "none", "metadata": (), "text_b": "", "label_field": "",
     "tags_field": "", "spans_field": "",
 }  # fmt: skip
-_NAMES: dict[LabelledFormat, dict[str, str]] = {
-    "conll": {"tags_field": "tags"},
-    "squad": {"text_b": "text_b", "spans_field": "spans", "id_field": "id"},
-    "label-first": {"label_field": "label"},
-}
+_SQUAD = re.compile(r'\s*\{.*"data"\s*:\s*\[.*"paragraphs"\s*:', re.DOTALL)
 _DOCSTART = "-DOCSTART-"
 _LEAST_COLUMNS = 2
 _LOOKED_AT = 10  # lines, by which it is known what parts labels and texts
@@ -43,33 +40,38 @@ _AT_ONCE = 1 << 16  # characters of JSON that are read at a time, at least
 _SHOWN = 60  # characters of what is wrong
 
 
-def is_labelled(form: str) -> bool:
-    """Whether a format is one of these."""
-    return form in get_args(LabelledFormat)
+def read_conll(opened: Opened) -> Iterator[Record]:
+    """A record for each sentence."""
+    return conll_records(opened.record_lines(), _own_fields(opened, tags_field="tags"), longest=opened.longest)
 
 
-def labelled_records(
-    form: LabelledFormat, blocks: Iterator[bytes], settings: IngestSettings, decoder: Decoder, *, longest: int
-) -> Iterator[Record]:
-    """The records of one source.
+def read_squad(opened: Opened) -> Iterator[Record]:
+    """A record for each question."""
+    id_field = "none" if opened.settings.id_field == "none" else "id"
+    fields = _own_fields(opened, text_b="text_b", spans_field="spans", id_field=id_field)
+    parts = (line for _, line in opened.decoder.lines(opened.blocks, longest=BLOCK))  # often one line
+    return squad_records(parts, fields, longest=opened.longest)
 
-    Args:
-        form: its format.
-        blocks: its bytes.
-        settings: policies; those that name fields say nothing here.
-        decoder: of the source.
-        longest: bytes of a line, a text or an article that are held at most.
 
-    Raises:
-        InputError: malformed, see each reader.
-    """
-    names = _NAMES[form] | ({"id_field": "none"} if form == "squad" and settings.id_field == "none" else {})
-    fields = Fields(settings.model_copy(update=_USUAL | names), decoder)
-    if form == "squad":  # often one line
-        yield from squad_records((line for _, line in decoder.lines(blocks, longest=BLOCK)), fields, longest=longest)
-        return
-    lines = decoder.lines(blocks, longest=longest, cut_longer=False)
-    yield from conll_records(lines, fields, longest=longest) if form == "conll" else label_first_records(lines, fields)
+def read_label_first(opened: Opened) -> Iterator[Record]:
+    """A record for each line."""
+    return label_first_records(opened.record_lines(), _own_fields(opened, label_field="label"))
+
+
+def is_squad(first: bytes, settings: IngestSettings) -> bool:
+    """Whether a source begins as SQuAD's JSON does."""
+    return _SQUAD.match(first[:HEAD_BYTES].decode(errors="replace").removeprefix("\ufeff")) is not None
+
+
+def is_label_first(first: bytes, settings: IngestSettings) -> bool:
+    """Whether the first lines all begin with a label as fastText writes it."""
+    lines = first_lines(first[:HEAD_BYTES])
+    return bool(lines) and all(line.startswith(PREFIX) for line in lines)
+
+
+def _own_fields(opened: Opened, **names: str) -> Fields:
+    """What makes records of fields that the format names; the settings say nothing of them."""
+    return Fields(opened.settings.model_copy(update=_USUAL | names), opened.decoder)
 
 
 def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: int) -> Iterator[Record]:

@@ -1,16 +1,23 @@
-"""The outline of a structured document: headings and the prose between them, from which sections are made.
+"""Sections of structured documents: the outline that every parser of markup tells what it meets, and records made of it.
 
-A parser of a format tells an `Outline` what it meets, in order: headings, words, code, and where blocks end. The outline
-makes plain text of it (a paragraph is one line, a list item begins with "- ", a row of a table is one line with bars between
-its cells) and remembers which line of the source each stretch came from.
+A parser of a format tells an `Outline`, in order, of headings, words, code, and where blocks end. The outline makes plain text
+of it (a paragraph is one line, a list item begins with "- ", a row of a table is one line with bars between its cells) and
+remembers which line of the source each stretch came from. A record is a section, or the file.
+
+A source is parsed in parts of at most 1 MiB of Markdown, 512 KiB of reStructuredText and 4 MiB of HTML (less where the
+longest document is shorter), cut before a heading or at a blank line where there is one: so much is held, with what its parser
+makes of it. The levels of headings in reStructuredText begin anew in each part. A part that no parser takes (thousands of
+things in each other, a line of 100,000 characters) is read as plain text; both are counted.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record
+from wordpipe.corpus.fields import Fields
+from wordpipe.corpus.reading import Opened
 
 _JOIN = " › "  # between the headings of a path
 _LONGEST_ANCHOR = 500  # characters; a longer one names nothing that anyone links to
@@ -205,3 +212,152 @@ def _joined(title: str | None, path: tuple[str, ...]) -> str | None:
         rest = before
     is_news = rest.casefold() not in " ".join(path).casefold()
     return _JOIN.join([rest, *path] if is_news else path) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """A markup: its parser, and how long sources of it are parted."""
+
+    name: str
+    parse: Callable[[str, int, "Outline"], None]  # a text, its first line, and what is to be told of it
+    begins: re.Pattern[str]  # a line that may begin a part
+    part_bytes: int
+
+
+def read_sections(opened: Opened, markup: Markup, blocks: Iterator[bytes] | None = None) -> Iterator[Record]:
+    """The records of a source in a markup; `blocks` are its bytes where they are not as they were read."""
+    documents = opened.settings.documents
+    return section_records(
+        opened.lines(blocks),
+        markup,
+        source=opened.source.name,
+        documents="section" if documents == "auto" else documents,
+        max_bytes=opened.settings.max_document_bytes,
+        ledger=opened.ledger,
+        carry=lambda values: _front_record(values, opened.fields, is_whole=documents == "file"),
+    )
+
+
+def section_records(
+    lines: Iterable[tuple[int, str]],
+    markup: Markup,
+    *,
+    source: str,
+    documents: Literal["section", "file", "block", "line"],
+    max_bytes: int,
+    ledger: Ledger,
+    carry: Callable[[dict[str, Any]], Record | None] = lambda fields: None,
+) -> Iterator[Record]:
+    """Records of numbered lines, each with its newline, as `Decoder.lines` gives them.
+
+    Args:
+        lines: of the source.
+        markup: that they are in.
+        source: value of the `source` column.
+        documents: what one record is: a section, the whole file without its markup (of a long one, each part that was parsed),
+            or a paragraph or line of a section's text.
+        max_bytes: a longer source is parsed in parts.
+        ledger: counts headings without text, what is left out, and parts.
+        carry: makes a record of the fields of front matter, whose title and columns all records of the source have.
+    """
+    head: Record | None = None
+    outline = Outline(ledger)
+    for number, (first, text) in enumerate(_parts(lines, markup.begins, min(max_bytes, markup.part_bytes))):
+        ledger.add("files_parsed_in_parts", number == 1)
+        try:
+            markup.parse(text, first, outline)
+        except (ValueError, RecursionError):  # of our parsers and docutils
+            outline = Outline(ledger)  # what it was told before it broke is in the text below, too
+            ledger.add("parts_read_as_plain_text")
+            ledger.warn(
+                "markup", f"{markup.name} too deep or too long to be parsed, read as plain text: {source}, line {first}"
+            )
+            yield Record(text, source, first, newline="space")
+            continue
+        outline.finish()
+        if number == 0 and outline.fields and (head := carry(outline.fields)) is not None:
+            outline.title = head.title
+        sections = list(outline.take())
+        ledger.add("sections_read", len(sections))
+        if documents == "file":
+            sections = _joined_sections(sections)
+        for section in sections:
+            record = section.record(source, outline.title)
+            if head is not None:
+                record.metadata, record.own = dict(head.metadata), {**record.own, **head.own}
+                record.width, record.beside = head.width, head.beside
+            yield from [record] if documents in ("section", "file") else _pieces(record, documents)
+
+
+def _front_record(values: dict[str, Any], fields: Fields, *, is_whole: bool) -> Record | None:
+    """What the fields of front matter say of all records of a file: an id only where the file is one record."""
+    settings, width = fields.settings, len(str(values))
+    taken = {settings.text_field} if is_whole else {settings.text_field, settings.id_field} - {settings.title_field}
+    kept = {name: value for name, value in values.items() if name in taken}
+    record = fields.record({**{n: v for n, v in values.items() if n not in kept}, settings.text_field: ""}, 1, width)
+    if record is not None and not is_whole:
+        record.own.pop("record_id", None)
+    if record is not None and not settings.metadata and not settings.no_metadata:
+        record.metadata |= kept
+    return record
+
+
+def _parts(lines: Iterable[tuple[int, str]], begins: re.Pattern[str], limit: int) -> Iterator[tuple[int, str]]:
+    """Number of the first line, and text, of each part; lines that are missing, as they were no UTF-8, are blank."""
+    held: list[str] = []
+    size, first, after, cut = 0, 1, 1, 0
+    for number, line in lines:
+        if number > after:
+            held.append("\n" * (number - after))
+        if size > limit // 2 and (begins.match(line) or not (cut or line.strip())):
+            cut = len(held)
+        held.append(line)
+        size += len(line)
+        after = number + line.endswith("\n")
+        if size * 4 > limit and size > limit:
+            cut = cut or len(held)
+            text = "".join(held[:cut])
+            yield first, text
+            first += text.count("\n")
+            held = held[cut:]
+            size, cut = sum(map(len, held)), 0
+    if held:
+        yield first, "".join(held)
+
+
+def _joined_sections(sections: list[Section]) -> list[Section]:
+    """All as one: the headings stand in the text, but for the first where it is the title of all."""
+    if not sections:
+        return []
+    top = sections[0].path[:1] if all(one.path[:1] == sections[0].path[:1] for one in sections) else ()
+    whole = Section(top, None, sections[0].line)
+    pieces: list[str] = []
+    length = 0
+    before: tuple[str, ...] = top
+    for section in sections:
+        new = [name for at, name in enumerate(section.path) if section.path[: at + 1] != before[: at + 1]]
+        before = section.path
+        for piece, places in [(name, [(0, section.line)]) for name in new] + [(section.text, section.places)]:
+            if pieces:
+                pieces.append("\n\n")
+                length += 2
+            whole.places += [(length + at, line) for at, line in places]
+            pieces.append(piece)
+            length += len(piece)
+    whole.text = "".join(pieces)
+    return [whole]
+
+
+def _pieces(record: Record, documents: Literal["section", "file", "block", "line"]) -> Iterator[Record]:
+    """The paragraphs of a section's text, or its lines, as records of their own."""
+    parts = re.split(r"(\n\n+)" if documents == "block" else r"(\n+)", record.text)
+    offset = 0
+    lines = record.lines_from(0, record.line, parts)
+    for part, line in zip(parts, lines, strict=False):
+        if part.strip():
+            places = [(max(at - offset, 0), where) for at, where in record.places if at < offset + len(part)]
+            yield Record(
+                part, record.source, line, title=record.title, newline="space", lines_follow=False,
+                own=record.own, places=places, metadata=dict(record.metadata), width=record.width, beside=record.beside,
+            )  # fmt: skip
+        offset += len(part)

@@ -1,201 +1,111 @@
-"""The readers of the formats: one source to records, by opening, decompressing, decoding and reading its format."""
+"""The readers of lines: plain text, and records as JSON Lines, CSV and TSV."""
 
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from wordpipe.corpus.columns import RepeatedFieldError, without_repeats
-from wordpipe.corpus.decode import (
-    Decoder,
-    ExpansionLimit,
-    compression_of,
-    decompress_blocks,
-    read_blocks,
-    without_end_marks,
-)
-from wordpipe.corpus.docstrings import package_records
-from wordpipe.corpus.documents import LONGEST_TITLE, NOT_TEXT, Ledger, Record, split_record
+from wordpipe.corpus.decode import Decoder, read_blocks
+from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
 from wordpipe.corpus.fields import HEAD_CHARS, HEAD_RECORDS, Fields
-from wordpipe.corpus.formats import form_of, is_structured, unreadable
-from wordpipe.corpus.labelled import LabelledFormat, is_labelled, labelled_records
-from wordpipe.corpus.markup.sections import MarkupFormat, markup_records, to_utf8
+from wordpipe.corpus.looks import first_lines
+from wordpipe.corpus.reading import LINE_FACTOR, Opened, text_blocks
 from wordpipe.corpus.settings import IngestSettings, Newline
 from wordpipe.corpus.sources import Source
-from wordpipe.corpus.tables import memory_records, parquet_records
-from wordpipe.errors import InputError
 
 _JSON = json.JSONDecoder(object_pairs_hook=without_repeats)
 _SAID_DELIMITER = re.compile(
     r'"?sep=(\\t|[^\w\s"]|\t)"?[ \t]*\n?\Z', re.IGNORECASE
 )  # a first line that Excel reads and writes
-_LINE_FACTOR = 4  # a line of JSON may be this much longer than its text: escapes, other fields
-
-
-def read_records(
-    source: Source,
-    settings: IngestSettings,
-    ledger: Ledger,
-    on_bytes: Callable[[int], object],
-    *,
-    needs_id: bool = False,
-) -> Iterator[Record]:
-    """The records of one source. What is dropped, mended or left behind is counted in the ledger.
-
-    `on_bytes` is called with how many more bytes of the source on disk were read; `needs_id`: see `Fields`.
-
-    Raises:
-        InputError: the source is missing, binary, damaged or malformed.
-        StorageError: reading it failed.
-    """
-    if source.kind == "package":
-        yield from package_records(source.name.removeprefix("python:"), ledger)
-        on_bytes(source.bytes)
-        return
-    decoder = Decoder(source.name, settings.bad_bytes, ledger, start=source.start, first_line=source.first_line)
-    fields = Fields(settings, decoder, needs_id=needs_id)
-    if source.rows is not None:
-        yield from memory_records(source.rows, fields, source.seen.note)
-        source.seen.is_whole = True
-        return
-    if source.format == "parquet":  # it is read column by column, and decompressed by its library
-        if source.kind == "stream":
-            raise InputError("Parquet cannot be read from a stream", where=source.name, hint="name the file itself")
-        limit = ExpansionLimit(source.name, settings.max_expand)
-        limit.taken = source.bytes
-        with source.open() as file:
-            yield from parquet_records(file, fields, limit)
-        ledger.add("bytes_read", source.bytes)
-        on_bytes(source.bytes)
-        return
-
-    def note(block: bytes) -> None:
-        on_bytes(len(block))
-        if source.kind == "stream":
-            source.seen.note(block)
-
-    # all others: blocks of bytes, then lines of text, then records
-    with source.open() as file:
-        raw = read_blocks(file, source.name, note, source.start, source.stop)
-        blocks = text_blocks(raw, source, settings, ledger)
-        first = next(blocks, b"")
-        blocks, form = chain([first], blocks), form_of(first, source, settings, ledger)
-        longest = settings.max_document_bytes
-        if is_structured(form, settings):
-            documents = settings.documents
-            if form == "html":
-                blocks = to_utf8(blocks, name=source.name, bad_bytes=settings.bad_bytes, ledger=ledger)
-            yield from markup_records(
-                decoder.lines(blocks, longest=longest),
-                source=source.name,
-                format=cast(MarkupFormat, form),
-                documents="section" if documents == "auto" else documents,
-                max_bytes=longest,
-                ledger=ledger,
-                carry=lambda values: _front_record(values, fields, is_whole=documents == "file"),
-            )
-        elif form in ("txt", "md"):
-            blocks = _counting_lines(blocks, source)
-            yield from text_records(
-                decoder.lines(blocks, longest=longest),
-                source=source.name,
-                documents="file" if settings.documents == "auto" else settings.documents,
-                first_line_title=settings.first_line_title,
-                newline="space" if form == "md" else "auto",
-                max_bytes=longest,
-            )
-        elif is_labelled(form):
-            longest *= _LINE_FACTOR
-            yield from labelled_records(cast(LabelledFormat, form), blocks, settings, decoder, longest=longest)
-        else:
-            longest *= _LINE_FACTOR
-            lines = decoder.lines(blocks, longest=longest, cut_longer=False)
-            if form == "csv":
-                yield from csv_records(lines, fields, longest=longest)
-            else:
-                beginning = _beginning(source, settings) if source.is_piece else None
-                yield from (jsonl_records if form == "jsonl" else tsv_records)(lines, fields, beginning)
-    source.seen.is_whole = True
-
-
+_SAID = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(?:\\t|[^\w\s"]|\t)"?[ \t]*[\r\n]', re.IGNORECASE)
 _Beginning: TypeAlias = tuple[Iterator[tuple[int, str]], Fields]
 """The lines of a file from its first on, and fields whose counts nobody sees."""
 
 
-def _beginning(source: Source, settings: IngestSettings) -> _Beginning:
-    """What a piece of a file must know of the file's beginning: what its columns are called, and which of them is the id."""
-    whole, ledger = replace(source, start=0, stop=None, first_line=1), Ledger()
-    decoder = Decoder(source.name, settings.bad_bytes, ledger)
-
-    def lines() -> Iterator[tuple[int, str]]:
-        with whole.open() as file:
-            blocks = read_blocks(file, source.name, lambda _: None)
-            longest = _LINE_FACTOR * settings.max_document_bytes
-            yield from decoder.lines(blocks, longest=longest, cut_longer=False)
-
-    return lines(), Fields(settings, decoder)
-
-
-def first_values(source: Source) -> list[dict[str, Any]]:
-    """The fields of the first records of a file of JSON Lines, CSV or TSV; what cannot be read among them is left out.
-
-    Raises:
-        InputError: the file is missing, binary or damaged.
-        StorageError: reading it failed.
-    """
-    settings, ledger = IngestSettings(bad_records="skip"), Ledger()
-    decoder = Decoder(source.name, settings.bad_bytes, ledger)
-    fields, longest = Fields(settings, decoder), _LINE_FACTOR * settings.max_document_bytes
-    with source.open() as file:
-        blocks = text_blocks(read_blocks(file, source.name, lambda _: None), source, settings, ledger)
-        lines = islice(decoder.lines(blocks, longest=longest, cut_longer=False), 10 * HEAD_RECORDS)
-        if source.format == "jsonl":
-            found = _objects(lines, fields)
-        else:
-            rows = _csv_rows(lines, fields, longest) if source.format == "csv" else _tsv_rows(lines)
-            found = _named_cells(rows, _unique(next(rows, (0, []))[1]), fields, "the header")
-        return [values for _, _, values in _head(found)]
+def read_text(opened: Opened, newline: Newline = "auto") -> Iterator[Record]:
+    """The documents of plain text: the file, its blocks or its lines."""
+    source, settings = opened.source, opened.settings
+    return text_records(
+        opened.lines(_counting_lines(opened.blocks, source)),
+        source=source.name,
+        documents="file" if settings.documents == "auto" else settings.documents,
+        first_line_title=settings.first_line_title,
+        newline=newline,
+        max_bytes=settings.max_document_bytes,
+    )
 
 
-def _front_record(values: dict[str, Any], fields: Fields, *, is_whole: bool) -> Record | None:
-    """What the fields of front matter say of all records of a file: an id only where the file is one record."""
-    settings, width = fields.settings, len(str(values))
-    taken = {settings.text_field} if is_whole else {settings.text_field, settings.id_field} - {settings.title_field}
-    kept = {name: value for name, value in values.items() if name in taken}
-    record = fields.record({**{n: v for n, v in values.items() if n not in kept}, settings.text_field: ""}, 1, width)
-    if record is not None and not is_whole:
-        record.own.pop("record_id", None)
-    if record is not None and not settings.metadata and not settings.no_metadata:
-        record.metadata |= kept
-    return record
+def read_json_lines(opened: Opened) -> Iterator[Record]:
+    """A record a line."""
+    return jsonl_records(opened.record_lines(), opened.fields, opened.beginning())
 
 
-def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
-    """Decompressed blocks, once the first of them has been seen to be text; none of a file of a folder that is not.
+def read_csv(opened: Opened) -> Iterator[Record]:
+    """A record a row."""
+    return csv_records(opened.record_lines(), opened.fields, longest=opened.longest)
 
-    Raises:
-        InputError: a source that was named is not text, or damaged.
-    """
-    compression = source.compression
-    if compression == "auto":
-        head = next(raw, b"")
-        raw, compression = chain([head], raw), compression_of(head)
-    blocks = decompress_blocks(raw, compression, ExpansionLimit(source.name, settings.max_expand))
-    first = next(blocks, b"")
-    if not source.start and (found := unreadable(first, source, settings)) is not None:
-        if not source.is_found:
-            raise found.error(source.name)
-        ledger.add_named("files_not_text", found.kind)
-        ledger.warn(NOT_TEXT, f"{source.name} ({found.kind}; {found.hint})")
-        ledger.notes[f"not read: {source.name} looks like {found.kind}"] = None
-        return
-    blocks = chain([first], blocks)
-    for block in without_end_marks(blocks, ledger) if source.stop is None else blocks:
-        ledger.add("bytes_read", len(block))
-        yield block
+
+def read_tsv(opened: Opened) -> Iterator[Record]:
+    """A record a line."""
+    return tsv_records(opened.record_lines(), opened.fields, opened.beginning())
+
+
+def is_json_lines(first: bytes, settings: IngestSettings) -> bool:
+    """Whether the first lines are JSON objects; where bad records are left out, most of them."""
+    lines = first_lines(first)
+    good = sum(map(_is_object, lines))
+    return good > 0 and (good == len(lines) or (settings.bad_records == "skip" and 2 * good > len(lines)))
+
+
+def is_csv(first: bytes, settings: IngestSettings) -> bool:
+    """Whether the first line says what parts cells, or is a header with the text field and as many cells as those below."""
+    if says_delimiter(first):
+        return True
+    for delimiter in ",;|":
+        try:
+            rows = [*csv.reader((f"{line}\n" for line in first_lines(first)), delimiter=delimiter, strict=True)]
+        except csv.Error:
+            continue
+        if _is_table(rows, settings.text_field):
+            return True
+    return False
+
+
+def is_tsv(first: bytes, settings: IngestSettings) -> bool:
+    """Whether the first line is a header with the text field, or a column is asked for by number that all lines have."""
+    cells = [line.split("\t") for line in first_lines(first)]
+    return not says_delimiter(first) and (_is_table(cells, settings.text_field) or _has_columns(cells, settings))
+
+
+def says_delimiter(first: bytes) -> bool:
+    """Whether a table says in its first line what parts its cells."""
+    return _SAID.match(first) is not None
+
+
+def _is_object(line: str) -> bool:
+    if not line.lstrip().startswith("{"):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_table(rows: list[list[str]], text_field: str) -> bool:
+    """Whether the first row is a header that names the text field, and the others have as many cells."""
+    if len(rows) < 2 or len(rows[0]) < 2 or text_field not in rows[0] or len(set(rows[0])) < len(rows[0]):
+        return False
+    return all(len(row) == len(rows[0]) for row in rows)
+
+
+def _has_columns(rows: list[list[str]], settings: IngestSettings) -> bool:
+    """Whether a setting asks for a column by its number, and all first rows have as many cells, and that one."""
+    asked = [int(name) for name in (settings.text_field, settings.text_b) if name.isdecimal() and name.isascii()]
+    width = len(rows[0]) if rows else 0
+    return bool(asked) and max(asked) <= width > 1 and all(len(row) == width for row in rows)
 
 
 def _counting_lines(blocks: Iterator[bytes], source: Source) -> Iterator[bytes]:
@@ -483,3 +393,24 @@ def _named_cells(
             message = f"rows with fewer cells than the {len(names)} of the header, the others are empty, first in"
             fields.ledger.warn("missing_cells", f"{message} {fields.source}:{line}")
         yield line, sum(map(len, cells)), dict(zip(names, cells, strict=False))
+
+
+def first_values(source: Source) -> list[dict[str, Any]]:
+    """The fields of the first records of a file of JSON Lines, CSV or TSV; what cannot be read among them is left out.
+
+    Raises:
+        InputError: the file is missing, binary or damaged.
+        StorageError: reading it failed.
+    """
+    settings, ledger = IngestSettings(bad_records="skip"), Ledger()
+    decoder = Decoder(source.name, settings.bad_bytes, ledger)
+    fields, longest = Fields(settings, decoder), LINE_FACTOR * settings.max_document_bytes
+    with source.open() as file:
+        blocks = text_blocks(read_blocks(file, source.name, lambda _: None), source, settings, ledger)
+        lines = islice(decoder.lines(blocks, longest=longest, cut_longer=False), 10 * HEAD_RECORDS)
+        if source.format == "jsonl":
+            found = _objects(lines, fields)
+        else:
+            rows = _csv_rows(lines, fields, longest) if source.format == "csv" else _tsv_rows(lines)
+            found = _named_cells(rows, _unique(next(rows, (0, []))[1]), fields, "the header")
+        return [values for _, _, values in _head(found)]

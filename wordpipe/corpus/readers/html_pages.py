@@ -12,14 +12,20 @@ Comments and processing instructions (`<?php … ?>`) are passed over, and part 
 Elements deeper than 500 in each other become their text alone: lexbor takes 10 seconds for 100,000 in each other.
 """
 
+import codecs
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from itertools import chain
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from wordpipe.corpus.markup.outline import Outline, names
+from wordpipe.corpus.documents import Ledger, Record
+from wordpipe.corpus.readers.sections import Markup, Outline, names, read_sections
+from wordpipe.corpus.reading import Opened
+from wordpipe.errors import InputError
 
 _DEEPEST = 500
 _LONGEST_NUMBER = 9  # digits of the first number of a list
@@ -61,6 +67,24 @@ _LINE_MARK = re.compile(r"line (\d{1,12})\Z")
 _SIGNS = frozenset("¶§#🔗")
 _UNKNOWN = "-unknown"  # what the parser has no name for: a processing instruction
 _BOXES = frozenset(("section", "article", "div", "main", "a", "span", "details", "dt"))  # whose id may name a heading
+
+_HEAD_BYTES = 2048  # in which a page says its encoding; browsers look at 1,024
+_CHARSET = re.compile(rb"<meta\b[^<>]{0,300}?\bcharset\s*=\s*[\"']?\s*([A-Za-z0-9_:.+-]{1,40})", re.IGNORECASE)
+_XML = re.compile(rb"<\?xml\s[^>]{0,200}?\bencoding\s*=\s*[\"']\s*([A-Za-z0-9_:.+-]{1,40})")
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+_NO_TEXT = frozenset(("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape"))  # of Python alone
+_MEANT = {  # what browsers take them for (the WHATWG's Encoding Standard)
+    "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932", "utf-16": "utf-8", "utf-16-le": "utf-8",
+    "utf-16-be": "utf-8", "utf-7": "utf-8", "utf-32": "utf-8",
+}  # fmt: skip
+
+
+def read(opened: Opened) -> Iterator[Record]:
+    """The sections of a page."""
+    settings = opened.settings
+    blocks = to_utf8(opened.blocks, name=opened.source.name, bad_bytes=settings.bad_bytes, ledger=opened.ledger)
+    return read_sections(opened, MARKUP, blocks)
 
 
 def read_html(text: str, line: int, outline: Outline, *, is_page: bool = True) -> None:
@@ -373,3 +397,70 @@ def _is_too_deep(open_tags: list[str], name: str, *, is_end: bool) -> bool:
         if open_tags[place] in _WALLS:
             break
     return len(open_tags) > _DEEPEST
+
+
+def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledger) -> Iterator[bytes]:
+    """Blocks of an HTML page, those of another encoding than UTF-8 that it names in its head as UTF-8.
+
+    A mark at its beginning (BOM) comes first, then a `meta` element, then an XML declaration, as the HTML standard has it.
+
+    Raises:
+        InputError: bytes that the encoding does not have, where `bad_bytes` is "fail".
+    """
+    head = b""
+    for block in blocks:
+        head += block
+        if len(head) >= _HEAD_BYTES:
+            break
+    blocks = chain([head], blocks)
+    label = _declared(head[:_HEAD_BYTES])
+    encoding = None if label is None else _encoding_of(label)
+    if label is not None and encoding is None:
+        ledger.add_named("files_of_unknown_encoding", label)
+        ledger.warn("encoding", f"{name} says that its encoding is {label}, which is not known; it was read as UTF-8")
+    if encoding in (None, "utf-8"):
+        yield from blocks
+        return
+    assert encoding is not None
+    ledger.add_named("files_decoded_from", encoding)
+    decoder = codecs.getincrementaldecoder(encoding)("strict" if bad_bytes == "fail" else "replace")
+    line = 1
+    try:
+        for block in chain(blocks, [b""]):
+            text = decoder.decode(block, final=not block)
+            if bad := text.count("\ufffd"):
+                ends = text.count("\n", 0, text.index("\ufffd"))
+                done = "replaced" if bad_bytes == "replace" else "left out"
+                ledger.warn(
+                    "bad_bytes", f"{done} invalid {encoding}, which its head says it is: {name}, line {line + ends}"
+                )
+                ledger.add("bytes_replaced" if bad_bytes == "replace" else "bytes_skipped", bad)
+            line += text.count("\n")
+            yield (text if bad_bytes == "replace" else text.replace("\ufffd", "")).encode()
+    except UnicodeDecodeError as error:
+        hint = "mend the file, or choose another --bad-bytes"
+        raise InputError(f"invalid {encoding}, which its head says it is", where=name, got=error, hint=hint) from None
+
+
+def _declared(head: bytes) -> str | None:
+    """What a page calls its encoding."""
+    if head.startswith(b"\xef\xbb\xbf"):
+        return None
+    found = _CHARSET.search(_COMMENT.sub(b"", head)) or _XML.match(head)
+    return found and found[1].decode().lower()
+
+
+def _encoding_of(label: str) -> str | None:
+    """Python's name of an encoding of text, "utf-8" too; None where there is none."""
+    for name in (label, label.removeprefix("x-"), label.removesuffix("-i"), label.replace("windows-", "cp")):
+        try:
+            known = codecs.lookup(name)
+            encoding = _MEANT.get(known.name, known.name)
+            "".encode(encoding)  # hex, rot13 and their like are no encodings of text
+        except (LookupError, TypeError):
+            continue
+        return None if known.name.replace("-", "_") in _NO_TEXT else encoding.replace("utf-8-sig", "utf-8")
+    return None
+
+
+MARKUP = Markup("html", read_html, re.compile(r"\s*<(?:h[1-6]|section|article|div|p)\b", re.IGNORECASE), 4 << 20)

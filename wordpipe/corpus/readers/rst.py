@@ -6,12 +6,14 @@ argument and their content are text, or code where their name says so. Left out,
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wordpipe.corpus.markup.outline import Outline, names
+from wordpipe.corpus.documents import Record
+from wordpipe.corpus.readers.sections import Markup, Outline, names, read_sections
+from wordpipe.corpus.reading import Opened
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -50,6 +52,11 @@ _TARGET = re.compile(r"\A(?P<title>.+?)\s*<[^<>]*>\Z", re.DOTALL)
 
 class TooLongError(ValueError):
     """A line of more than 100,000 characters."""
+
+
+def read(opened: Opened) -> Iterator[Record]:
+    """The sections of a document."""
+    return read_sections(opened, MARKUP)
 
 
 def read_rst(text: str, line: int, outline: Outline) -> None:
@@ -320,3 +327,6 @@ def _said_by_role(text: str) -> str:
     if text.startswith("~"):
         return text[1:].rpartition(".")[2]
     return text.removeprefix("!")
+
+
+MARKUP = Markup("rst", read_rst, re.compile(r"(?!)"), 1 << 19)

@@ -1,0 +1,295 @@
+"""The format of a source, by its first bytes; and what holds no text to read: binary files, UTF-16, letters for programs.
+
+A source whose name does not say its format is looked at. Prose must never be taken for a table: the header has to name the
+text field, and all first rows have as many cells as it. A text may hold some control characters: a Ctrl-Z at its end, a NUL,
+the marks of a printer.
+"""
+
+import codecs
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wordpipe.corpus.decode import compression_of
+from wordpipe.corpus.formats import ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
+from wordpipe.errors import InputError
+
+if TYPE_CHECKING:
+    from wordpipe.corpus.documents import Ledger
+    from wordpipe.corpus.settings import IngestSettings
+    from wordpipe.corpus.sources import Source
+
+HEAD_BYTES = 1 << 16  # looked at
+_LINES = 10  # looked at
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_MARK = "\ufeff"
+_BOM = b"\xef\xbb\xbf"
+_CONTROL = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
+_SHOWN_WAYS = 3
+_UNPRINTED = "\t\n\r\f\v\x1a\xa0\xad\u200b\u200c\u200d\u200e\u200f\u2028\u3000"  # and yet part of texts
+_BINARY = "binary"
+_RAW = "or read it as it is by --format txt"
+_UNPACKED_BY = {"gz": "gzip -dc", "bz2": "bzip2 -dc", "xz": "xz -dc", "zst": "zstd -dc"}
+_FEW_CONTROLS = 3  # of which a short text may have some: Ctrl-Z at its end, a NUL, marks of a printer
+_WIDE_BYTES = 4096  # looked at for UTF-16 and UTF-32
+_BLANK_END = b"\x1a\r\n"
+
+_HEADERS = re.compile(
+    rb"(?:From [^\r\n]{1,200}\r?\n)?(?:[A-Za-z][A-Za-z-]{1,40}:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*){2,200}"
+)
+_OF_MAIL = re.compile(
+    rb"^(?:Message-ID|MIME-Version|Received|Return-Path|Delivered-To|Content-Transfer-Encoding|DKIM-Signature):",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FROM = re.compile(rb"From \S+[^\r\n]*\d{4}\r?\n[A-Za-z-]+:")
+is_calendar = re.compile(rb"BEGIN:V(?:CARD|CALENDAR)\r?\n", re.IGNORECASE).match
+is_uuencode = re.compile(rb"begin [0-7]{3} [^\r\n]+\r?\n[M -`]").match
+is_base64 = re.compile(
+    rb"(?=[A-Za-z+/]{0,75}[0-9])(?=[A-Z0-9+/]{0,75}[a-z])(?=[a-z0-9+/]{0,75}[A-Z])"
+    rb"(?:[A-Za-z0-9+/]{60,76}\r?\n){3}[A-Za-z0-9+/=]+\r?(?:\n|\Z)"
+).match
+is_pem = re.compile(
+    rb"-----BEGIN [A-Z0-9 ]{0,40}(?:CERTIFICATE|KEY|REQUEST|PARAMETERS|PGP MESSAGE)[A-Z ]{0,20}-----"
+).match
+is_svg = re.compile(
+    rb"(?:<\?xml[^>]{0,300}>\s*)?(?:<!(?:DOCTYPE svg|--)[^>]{0,400}>\s*){0,5}<svg[\s>]", re.IGNORECASE
+).match
+is_tar = re.compile(rb".{257}ustar", re.DOTALL).match
+_NOTEBOOK = re.compile(rb'\{\s*"(?:cells|metadata|nbformat|nbformat_minor)"\s*:')
+_XML = re.compile(rb"<\?xml\s|<(?:mediawiki|rss|feed|TEI|kml|gpx)[\s>]")
+_PAGE = re.compile(
+    rb"\s*(?:<\?xml[^>]{0,300}>\s*|<!--.{0,500}?-->\s*){0,5}(?:<html[\s>]|<!DOCTYPE\s+html)", re.IGNORECASE | re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NotText:
+    """A source that holds no text to read: what it looks like, and what to do about it."""
+
+    kind: str
+    hint: str
+    in_letters: bool = False  # written in letters, though for programs
+
+    def error(self, name: str) -> InputError:
+        """The refusal of a source of this name."""
+        if self.kind.startswith("UTF-"):
+            what = "is not in UTF-8"
+        else:
+            what = "holds no plain text" if self.in_letters else "looks like a binary file, not text"
+        return InputError(what, where=name, got=None if self.kind == _BINARY else self.kind, hint=self.hint)
+
+
+def form_of(first: bytes, source: "Source", settings: "IngestSettings", ledger: "Ledger") -> str:
+    """The format of a source; where its name does not say it, what its first block looks like."""
+    if source.format != "txt" or source.start:
+        return source.format
+    name = "standard input" if source.name == "-" else source.name
+    if source.is_unnamed and (found := looks_like(first, settings)) != "txt":
+        ledger.notes[f"{name}: {READERS[found].title}"] = None
+        return found
+    of_txt = [one for one in _BY_RANK if one.of_txt and function_of(one.looks_like)(first, settings)]
+    if settings.format == "auto" and of_txt and of_txt[0].of_txt == "read":
+        return of_txt[0].name
+    for one in [one for one in of_txt if one.of_txt == "warn"][:1]:
+        message = f"{name} looks like {one.title}, and was read as text: --format {one.name} reads it as that"
+        ledger.warn("looks", message)
+    return "txt"
+
+
+_BY_RANK = sorted((READERS[name] for name in FORMATS if READERS[name].looks_like), key=lambda one: one.rank)
+
+
+def looks_like(first: bytes, settings: "IngestSettings") -> str:
+    """The format of a source that begins with these bytes."""
+    found = (one.name for one in _BY_RANK if function_of(one.looks_like)(first, settings))
+    return next(found, "txt")
+
+
+def first_lines(first: bytes) -> list[str]:
+    """The first lines that are whole and not blank; the last one of a short source needs no line end."""
+    whole = _LINE_END.split(first.decode(errors="replace").removeprefix(_MARK))
+    if len(first) >= HEAD_BYTES:
+        whole = whole[:-1]  # which the block may have cut; after a line end it is nothing
+    return [line for line in whole if line.strip()][:_LINES]
+
+
+def unreadable(first: bytes, source: "Source", settings: "IngestSettings") -> NotText | None:
+    """What a source looks like, by its first block, that holds no text to read; None where it does."""
+    is_plain = source.format == "txt" and settings.format == "auto"
+    return not_text(first, source.name, is_plain=is_plain, as_it_is=settings.format != "auto")
+
+
+def way_to_read(reader: Reader, name: str) -> str:
+    """What to do about a file that holds no plain text, in words and a command.
+
+    >>> way_to_read(ENDINGS[".pdf"], "minutes.pdf")
+    'turn it into text first: pdftotext minutes.pdf minutes.txt'
+    """
+    stem = re.sub(r"(?<=[^/])\.[^./]{1,10}\Z", "", name)
+    way = reader.hint.replace("FILE", shlex.quote(name)).replace("NAME", shlex.quote(stem.rpartition("/")[2]))
+    return re.sub(r"STEM(\.\w+)?", lambda found: shlex.quote(_another(name, stem, found[1] or "")), way)
+
+
+def _another(name: str, stem: str, ending: str) -> str:
+    """What a command writes: never the file itself, which may be called .txt whatever it holds."""
+    written = stem + ending
+    return f"{stem}.converted{ending}" if name in (written, f"{written}.txt") else written
+
+
+def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = False) -> NotText | None:
+    """What a source looks like, by its first block, that holds no text to read; None where it does.
+
+    Args:
+        head: the first block, decompressed.
+        name: of the source.
+        is_plain: nothing says that it is markup or a table; then XML is no text either.
+        as_it_is: somebody wants it read whatever it looks like: nothing but UTF-16 and UTF-32 is looked for, of which only
+            signs that nobody can read would come.
+    """
+    if (encoding := _wide_encoding(head)) is not None:
+        return NotText(encoding, _conversion(encoding, name))
+    if as_it_is:
+        return None
+    packed = compression_of(head)
+    if packed != "none":
+        hint = f"let its name end so: mv {shlex.quote(name)} {shlex.quote(f'{name}.{packed}')}"
+        return NotText(f"{packed} compression", f"{hint}; {_RAW}")
+    head = head[:HEAD_BYTES]
+    if (kind := _kind_of(head, is_plain=is_plain)) is not None:
+        hint = way_to_read(kind, name)
+        return NotText(kind.title, hint if "--format" in hint else f"{hint}; {_RAW}", kind.in_letters)
+    body = head.rstrip(_BLANK_END)
+    controls = len(body) - len(body.translate(None, _CONTROL))
+    if controls > max(_FEW_CONTROLS, len(body) // 100) or (controls > 1 and 3 * controls > len(body)):
+        return NotText(_BINARY, "name its --format to read it all the same: --format txt")
+    return None
+
+
+def _conversion(encoding: str, name: str) -> str:
+    """What makes UTF-8 of a source in another encoding."""
+    convert, (stem, dot, ending) = f"iconv -f {encoding} -t UTF-8", name.rpartition(".")
+    if name == "-":
+        return f"convert it first: … | {convert} | wordpipe ingest -"
+    if (unpack := _UNPACKED_BY.get(ending.lower())) is not None:
+        stem, dot, ending = stem.rpartition(".")
+    if not stem or "/" in ending:
+        stem, ending = f"{stem}{dot}{ending}", "txt"
+    source, target = shlex.quote(name), shlex.quote(f"{stem}.utf8.{ending}")
+    command = f"{convert} {source}" if unpack is None else f"{unpack} {source} | {convert}"
+    return f"convert it first: {command} > {target}"
+
+
+def _wide_encoding(head: bytes) -> str | None:
+    """UTF-32 or UTF-16 in the words of iconv; None where bytes are of another encoding."""
+    marks = {
+        codecs.BOM_UTF32_LE: "UTF-32",
+        codecs.BOM_UTF32_BE: "UTF-32",
+        codecs.BOM_UTF16_LE: "UTF-16",
+        codecs.BOM_UTF16_BE: "UTF-16",
+    }
+    if (marked := next((name for mark, name in marks.items() if head.startswith(mark)), None)) is not None:
+        return marked
+    data = head[:_WIDE_BYTES]
+    if b"\0" not in data or (len(data) - len(data.translate(None, _CONTROL)) == 1 and _is_utf_8(data)):
+        return None
+    found: dict[str, int] = {}
+    for name in ("UTF-32LE", "UTF-32BE", "UTF-16LE", "UTF-16BE"):
+        if len(head) == len(data) and len(data) % (int(name[4:6]) // 8):
+            continue
+        try:
+            text = codecs.getincrementaldecoder(name)().decode(data)
+        except UnicodeDecodeError:
+            continue
+        if len(text) > 1 and _is_likely(text):
+            found.setdefault(name, sum(map(str.isascii, text)))
+    return max(found, key=found.__getitem__) if found else None
+
+
+def _is_utf_8(data: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_likely(text: str) -> bool:
+    """Whether what was decoded is a text, and not two letters of another text in each character."""
+    if not all(one.isprintable() or one in _UNPRINTED for one in text):
+        return False
+    pairs = far = 0
+    for one in text:
+        if (code := ord(one)) > 255:
+            far += 1
+            pairs += code < 0x7F00 and 0x20 <= code >> 8 != 0x30 and 0x20 <= code & 0xFF < 0x7F  # 0x30: kana
+    return 2 * pairs < far or not far
+
+
+def _kind_of(head: bytes, *, is_plain: bool) -> Reader | None:
+    """What is not read of which this is the beginning."""
+    if (
+        begun := next((one for one in (*READERS.values(), *NOT_READ) if head.startswith(one.begins)), None)
+    ) is not None:
+        inner = (one for one in NOT_READ if any(mark in head for mark in one.inside_zip))
+        return next(inner, begun) if begun.name == "zip" else begun
+    letters = head.removeprefix(_BOM).lstrip()
+    looked_for = (one for one in NOT_READ if one.looks_like and (is_plain or one.of_txt != "refuse"))
+    return next((one for one in looked_for if function_of(one.looks_like)(letters)), None)
+
+
+def is_mail(head: bytes) -> bool:
+    """Whether this is the beginning of a mail, or of several."""
+    return _FROM.match(head) is not None or (_mail_headers(head) != b"" and not is_web_archive(head))
+
+
+def is_web_archive(head: bytes) -> bool:
+    """Whether this is the beginning of a page that a browser kept with its pictures."""
+    return b"Snapshot-Content-Location" in _mail_headers(head)
+
+
+def _mail_headers(head: bytes) -> bytes:
+    """The headers of a mail; nothing where it is none."""
+    headers = _HEADERS.match(head)
+    return headers[0] if headers is not None and _OF_MAIL.search(headers[0]) else b""
+
+
+def is_notebook(head: bytes) -> bool:
+    """Whether this is the beginning of a notebook of Jupyter."""
+    return bool(_NOTEBOOK.match(head) and b'"cells"' in head and (b'"cell_type"' in head or b'"nbformat"' in head))
+
+
+def is_xml(head: bytes) -> bool:
+    """Whether this is the beginning of XML that is no page."""
+    return _XML.match(head) is not None and not is_page(head)
+
+
+def is_page(head: bytes, settings: "IngestSettings | None" = None) -> bool:
+    """Whether a text begins as a page of HTML does."""
+    return _PAGE.match(head[:HEAD_BYTES].removeprefix(_BOM)) is not None
+
+
+def left_out(skipped: Mapping[str, int], examples: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Lines about the files of folders that were left out: how many of which kind, some names, and how some could be read.
+
+    Args:
+        skipped: how many, by the ending of their names, "without ending", or the reason.
+        examples: names of some of those that were left out for their ending.
+    """
+    parts, ways = [], dict[str, str]()
+    for kind, number in sorted(skipped.items(), key=lambda item: (-item[1], item[0])):
+        names = examples.get(kind, ())
+        more = ", …" if len(names) < number else ""
+        parts.append(f"{number:,} {kind}" + (f" ({', '.join(names)}{more})" if names else ""))
+        if names and kind in ENDINGS and ENDINGS[kind].is_document and len(ways) < _SHOWN_WAYS:
+            ways.setdefault(ENDINGS[kind].title, way_to_read(ENDINGS[kind], names[0]))
+    if parts:
+        yield f"not read: {', '.join(parts)}"
+    if unknown := [kind for kind in examples if kind not in ENDINGS]:
+        kind = max(unknown, key=lambda one: skipped[one])
+        folder, slash, name = examples[kind][0].rpartition("/")
+        pattern = f"{folder.partition('/')[0]}/**/{f'*{kind}' if kind.startswith('.') else name}" if slash else name
+        pattern = examples[kind][0] if pattern.startswith("/") else pattern
+        yield f"those of them that are text are read where they are named too, for example {shlex.quote(pattern)}"
+    yield from (f"{kind}: {way}" for kind, way in ways.items())

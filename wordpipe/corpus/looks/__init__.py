@@ -1,1 +1,0 @@
-"""The looks of bytes, whatever their name says."""
