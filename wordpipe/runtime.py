@@ -49,10 +49,10 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's mall
 
 _ADDRESS_SPACE = {
     "init": 0, "help": 0, "status": 0, "run": 0, "copy": 0, "plan": 0,
-    "query": 560, "query index": 1_060, "condition": 1_900, "transformer": 950, "torch": 1_420,
+    "query": 560, "query index": 1_060, "condition": 1_900, "transformer": 950, "torch": 1_560,
     "show": 460, "verify": 460, "export": 480, "ingest": 470, "import": 750, "map": 1_140, "diff": 530, "duplicates": 630,
     "index": 1_060, "cluster": 960, "embed": 850, "tokenize": 920, "train word2vec": 920, "plot": 910, "report": 910,
-    "doctor": 1_000, "fill": 880, "finish": 1_180, "generate": 940, "predict": 1_300, "attention": 1_420,
+    "doctor": 1_000, "fill": 880, "finish": 1_180, "generate": 940, "predict": 1_300, "attention": 1_560,
     "train mlm": 1_180, "train clm": 1_180, "train electra": 1_180, "train permutation": 1_180, "train denoising": 1_180,
     "train seq2seq": 1_180, "train contrastive": 1_650, "train classifier": 1_400, "train tagger": 1_400,
     "train reader": 1_400,
