@@ -83,14 +83,12 @@ STAGES: dict[str, list[str]] = {
     "clm": ["train", "clm", "tokens", *TINY],
     "clm-classic": ["train", "clm", "tokens", *TINY, "--style", "classic"],
     "clm-window": ["train", "clm", "tokens", *TINY, "--window", "16", "--n-kv-heads", "1"],
-    "static": ["train", "contrastive", "tokens", "--steps", "10", "--batch-size", "32", *ONE, "--words", "words"],
-    "static-tokens": ["train", "contrastive", "tokens-wordpiece", "--unit", "token", "--steps", "10", "--batch-size", "32",
+    "static": ["train", "static", "tokens", "--steps", "10", "--batch-size", "32", *ONE, "--words", "words"],
+    "static-tokens": ["train", "static", "tokens-wordpiece", "--unit", "token", "--steps", "10", "--batch-size", "32",
                       *ONE],
-    "contrastive": ["train", "contrastive", "tokens", "--encoder", "transformer", "--init", "mlm", "--steps", "6",
-                    "--batch-size", "16", *ONE],
-    "contrastive-table": ["train", "contrastive", "tokens-wordpiece", "--encoder", "transformer", "--init-embeddings",
-                          "static-tokens", "--n-layers", "1", "--steps", "6", "--batch-size", "16",
-                          "--teacher", "static-tokens", *ONE],
+    "contrastive": ["train", "contrastive", "tokens", "--init", "mlm", "--steps", "6", "--batch-size", "16", *ONE],
+    "contrastive-table": ["train", "contrastive", "tokens-wordpiece", "--init-embeddings", "static-tokens",
+                          "--n-layers", "1", "--steps", "6", "--batch-size", "16", "--teacher", "static-tokens", *ONE],
     "electra": ["train", "electra", "tokens", *TINY],
     "electra-classic": ["train", "electra", "tokens-wordpiece", *TINY, "--style", "classic", "--mask-unit", "word"],
     "permutation": ["train", "permutation", "tokens", *TINY],
@@ -204,8 +202,11 @@ REQUESTS: dict[str, tuple[str, Any]] = {
 }
 """What a server of these artifacts is asked: a path, and the JSON of a POST."""
 
-RENAMED: dict[str, tuple[str, dict[str, str]]] = {}
-"""Command of today → what it was called before, with the settings that stood for its name."""
+RENAMED: dict[str, tuple[str, dict[str, str], str]] = {
+    "train static": ("train contrastive", {}, "train static"),
+    "train contrastive": ("train contrastive", {"encoder": "transformer"}, "train static"),
+}
+"""Command of today → what it was called before, with the settings that stood for its name, where there was no such command."""
 
 SPEED: dict[str, list[str]] = {
     "tokens": ["tokens.py", "--sizes", "20", "--only", "train,encode", "--peers", "hf", "--repeat", "3"],
@@ -428,9 +429,9 @@ def helps(run: Runner) -> dict[str, str]:
 def as_known(command: list[str], known: set[str]) -> list[str]:
     """The command as this checkout calls it."""
     name = " ".join(command[:2])
-    if name not in RENAMED or name in known:
+    before, settings, since = RENAMED.get(name, (name, {}, name))
+    if since in known:
         return command
-    before, settings = RENAMED[name]
     return [*before.split(), *command[2:], *(part for key, value in settings.items() for part in (f"--{key}", value))]
 
 

@@ -5,7 +5,7 @@
     python benchmarks/retrieval.py --data collections/ --encoder run/model          an encoder as it is, not trained on them
     python benchmarks/retrieval.py --data collections/ --controls                   of a run of before the controls alone, anew
 
-One recipe for all of them, in defaults alone: `wordpipe ingest`, `tokenize` and `train contrastive --goal search` on the
+One recipe for all of them, in defaults alone: `wordpipe ingest`, `tokenize` and `train static --goal search` on the
 documents, whose queries and judgements stay unseen. Every table has BM25, RM3 (BM25 with queries expanded as Anserini does),
 TF-IDF and LSI, 95 % intervals, and paired bootstrap tests against BM25, RM3 and LSI. Two controls say what hybrid search gains
 without its vectors: BM25 asked twice (feedback by words alone), and hybrid search with vectors drawn by chance.
@@ -85,7 +85,7 @@ def adapted(folder: Path, words: Path | None, scratch: Path) -> Path:
     wordpipe.ingest(scratch / "documents.jsonl", output=scratch / "corpus")
     wordpipe.tokenize(scratch / "corpus", output=scratch / "tokens")
     given: dict[str, Any] = {} if words is None else {"words": words}
-    return Path(wordpipe.train_contrastive(scratch / "tokens", output=scratch / "model", goal="search", **given).path)
+    return Path(wordpipe.train_static(scratch / "tokens", output=scratch / "model", goal="search", **given).path)
 
 
 def of_settings(encoder: Path, folder: Path, agreement: float) -> dict[Setting, Floats]:

@@ -52,7 +52,7 @@ ABOVE = 0.02  # TF-IDF, the mean of the sets
 DRAWS = 1_000
 NUMBERS, PIECES, NEGATIONS = (1.0, 1.5, 2.0, 3.0), (0.35, 0.5, 0.7, 1.0), (0.0, 0.15, 0.3, 0.5)
 NOTHING = {"number_weight": 1.0, "punctuation_weight": 1.0, "piece_weight": 1.0, "negation_weight": 0.0}
-TABLE = ["train", "contrastive", "tokens", "--unit", "token"]
+TABLE = ["train", "static", "tokens", "--unit", "token"]
 PARTS: dict[str, list[str]] = {
     "corpus": ["ingest", "{text}", "--documents", "block", "--first-line-title"],
     "tokens": [

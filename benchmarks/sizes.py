@@ -25,7 +25,7 @@ CHAIN = (  # stage, command, inputs
     ("corpus", "ingest {text} --documents block --first-line-title"),
     ("tokens", "tokenize corpus"),
     ("words", "train word2vec tokens"),
-    ("encoder", "train contrastive tokens --goal search"),
+    ("encoder", "train static tokens --goal search"),
     ("sentences", "embed encoder corpus --unit window"),
     ("index", "index sentences"),
 )

@@ -25,7 +25,7 @@ FIELDS = {name: {*load_named(command.settings).model_fields} for name, command i
         ("train mlm", "num_attention_heads", "n_heads"), ("train mlm", "per_device_train_batch_size", "batch_size"),
         ("train mlm", "num_train_epochs", "epochs"), ("train mlm", "max_length", "seq_len"),
         ("train mlm", "mlm_probability", "mask_rate"), ("train mlm", "intermediate_size", "ffn_dim"),
-        ("train clm", "block_size", "seq_len"), ("train contrastive", "learning_rate", "lr"),
+        ("train clm", "block_size", "seq_len"), ("train static", "learning_rate", "lr"),
         ("train classifier", "learning_rate", "lr"), ("embed", "batch_size", "batch_tokens"),
         ("index", "efSearch", "ef_search"),
         ("index", "M", "hnsw_m"), ("cluster", "n_clusters", "k"), ("cluster", "random_state", "seed"),

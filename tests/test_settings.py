@@ -1,8 +1,10 @@
 """Settings: one definition, checked, with errors that name the value and the bound."""
 
-from typing import Literal
+from itertools import combinations
+from typing import Literal, Self
 
 import pytest
+from pydantic import model_validator
 
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.errors import ConfigError
@@ -69,3 +71,49 @@ def test_the_defaults_of_every_command_are_valid_json(command):
     settings = command.load_settings().make({})
     assert settings.manifest()
     assert all(field.description for field in type(settings).model_fields.values())
+
+
+def doubled(cls: type[Settings]) -> set[str]:
+    """Names of fields and validators that two parts of a class share: pydantic calls the first validator alone, in silence."""
+    parts = [base for base in cls.__mro__ if issubclass(base, Settings) and base is not Settings]
+    own = {part: {*vars(part).get("__annotations__", ()), *vars(part)} for part in parts}
+    names = {*cls.model_fields, *cls.__pydantic_decorators__.model_validators}
+    return {
+        name
+        for one, other in combinations(parts, 2)
+        if not issubclass(one, other) and not issubclass(other, one)
+        for name in own[one] & own[other] & names
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.name)
+def test_parts_of_settings_share_no_field_and_no_validator(command):
+    assert doubled(command.load_settings()) == set()
+
+
+def test_parts_that_share_a_name_would_be_found():
+    class Wide(Settings):
+        """A part."""
+
+        size: int = setting(1, "how wide")
+
+        @model_validator(mode="after")
+        def _fits(self) -> Self:
+            return self
+
+    class High(Settings):
+        """Another."""
+
+        size: int = setting(1, "how high")
+
+        @model_validator(mode="after")
+        def _fits(self) -> Self:
+            raise ValueError("too high")
+
+    class Box(Wide, High):
+        """Both; what it overrides itself is meant."""
+
+        size: int = setting(2, "how large")
+
+    assert doubled(Box) == {"size", "_fits"}
+    assert Box.make({})  # High's would refuse it

@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         train_permutation,
         train_reader,
         train_seq2seq,
+        train_static,
         train_tagger,
         train_word2vec,
         verify,
@@ -110,7 +111,7 @@ if TYPE_CHECKING:
     from wordpipe.stages import map_words as map  # noqa: A004
     from wordpipe.stages import open_artifact as open  # noqa: A004
     from wordpipe.tokens.settings import TokenizeSettings
-    from wordpipe.training.contrastive.settings import ContrastiveSettings
+    from wordpipe.training.contrastive.settings import ContrastiveSettings, StaticSettings
     from wordpipe.training.settings import (
         CausalSettings,
         DenoisingSettings,

@@ -57,6 +57,7 @@ from wordpipe.stages.text.fill import Filled
 from wordpipe.stages.text.generate import Generated
 from wordpipe.tokens.settings import TokenizeSettings as TokenizeSettings
 from wordpipe.training.contrastive.settings import ContrastiveSettings as ContrastiveSettings
+from wordpipe.training.contrastive.settings import StaticSettings as StaticSettings
 from wordpipe.training.settings import CausalSettings as CausalSettings
 from wordpipe.training.settings import DenoisingSettings as DenoisingSettings
 from wordpipe.training.settings import ElectraSettings as ElectraSettings
@@ -1237,28 +1238,23 @@ def train_clm(
 
 def train_contrastive(
     tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
-    encoder: Literal['static', 'transformer'] = 'static', goal: Literal['similarity', 'search'] = 'similarity',
-    steps: int | None = None, epochs: float | None = None, minutes: float | None = None, batch_size: int | None = None,
-    pairs: PathLike | None = None, pair_dropout: float | None = None, pair_neighbour: float | None = None,
-    pair_crop: float | None = None, pair_title: float | None = None, pair_deletion: float | None = None,
-    pair_file: float | None = None, deletion_rate: float = 0.2, max_words: int = 256, temperature: float = 0.05,
-    false_negatives: Literal['keep', 'drop'] = 'drop', max_similarity: float = 1.0,
-    unit: Literal['word', 'token'] = 'word', words: PathLike | None = None, words_weight: float | None = None,
-    lexical_weight: float | None = None, lexical_dim: int = 512, lsi_weight: float | None = None, lsi_dim: int = 300,
-    weighting: Literal['sif', 'idf'] | None = None, sif_a: float = 0.001, number_weight: float = 2.0,
-    punctuation_weight: float = 0.5, piece_weight: float = 0.5, negation_weight: float = 0.3,
-    min_count: int | None = None, init: PathLike | None = None, init_embeddings: PathLike | None = None,
+    goal: Literal['similarity', 'search'] = 'similarity', steps: int | None = None, epochs: float | None = None,
+    minutes: float | None = None, batch_size: int | None = None, pairs: PathLike | None = None,
+    pair_neighbour: float | None = None, pair_crop: float | None = None, pair_title: float | None = None,
+    pair_deletion: float | None = None, pair_file: float | None = None, deletion_rate: float = 0.2,
+    max_words: int = 256, temperature: float = 0.05, false_negatives: Literal['keep', 'drop'] = 'drop',
+    max_similarity: float = 1.0, init: PathLike | None = None, init_embeddings: PathLike | None = None,
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', dim: int | None = None, n_layers: int | None = None,
-    dropout: float = 0.1, pooling: Literal['mean', 'weighted'] | None = None, longest: int = 0,
-    teacher: PathLike | None = None, teacher_weight: float = 1.0, teacher_temperature: float = 0.05,
-    lr: float | None = None, min_lr_frac: float = 0.1, warmup: float = 0.1,
+    dropout: float = 0.1, pooling: Literal['mean', 'weighted'] | None = None, sif_a: float = 0.001, longest: int = 0,
+    teacher: PathLike | None = None, teacher_weight: float = 1.0, teacher_temperature: float = 0.05, lr: float = 0.0003,
+    min_lr_frac: float = 0.1, warmup: float = 0.1,
     schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2, beta1: float = 0.9,
-    beta2: float = 0.999, weight_decay: float = 0.01, clip: float = 1.0, seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
-    threads: int = 0, checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10,
-    eval_every: int = 0, valid_pairs: int = 1000,
+    beta2: float = 0.999, seed: int = 1, threads: int = 0, checkpoint_seconds: float = 60, checkpoint_steps: int = 0,
+    report_every: int = 10, eval_every: int = 0, valid_pairs: int = 1000, pair_dropout: float | None = None,
+    weight_decay: float = 0.01, clip: float = 1.0, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
 ) -> Made:
-    """Train an encoder of texts, without labels: texts that belong together come near, others are kept apart.
+    """Train a transformer that encodes texts, without labels: what belongs together comes near, others are kept apart.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -1268,16 +1264,14 @@ def train_contrastive(
         run: progress, fresh start, verification.
 
     Settings:
-        encoder: static: one vector per word, added up, 100 times as fast; transformer: words are read in their context. Default: 'static'.
         goal: similarity: texts that say the same are near; search: a question is near the text that answers it. Default: 'similarity'.
         steps: optimiser steps. Default: None.
         epochs: passes over the sentences, instead of steps; with neither: 1, and at least 200 steps (> 0). Default: None.
         minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
-        batch_size: pairs per step, each the negative of all others; else 1024 for static, 128 for a transformer, or one for each sentence where there are fewer (2 to 65536). Default: None.
+        batch_size: pairs per step, each the negative of all others; else 1024 of train static, 128 of train contrastive, or one for each sentence where there are fewer (2 to 65536). Default: None.
 
     Settings, the pairs (shares; with none given they follow the goal):
         pairs: pairs of your own: a Parquet or JSON Lines file, of which the first two text columns are read. Default: None.
-        pair_dropout: share of pairs that are one sentence twice, told apart by the model's dropout alone (0 to 1). Default: None.
         pair_neighbour: share: a sentence and the next one of its document (0 to 1). Default: None.
         pair_crop: share: two random spans of one document (0 to 1). Default: None.
         pair_title: share: a document's title and a span of it (0 to 1). Default: None.
@@ -1287,60 +1281,46 @@ def train_contrastive(
         max_words: words (or tokens) of a text that are read; longer ones are cut, and counted (at least 8). Default: 256.
 
     Settings, the loss:
-        temperature: of the softmax over the batch: lower looks harder at near misses (> 0, at most 10). Default: 0.05.
+        temperature: temperature of the softmax over the batch: lower looks harder at near misses (> 0, at most 10). Default: 0.05.
         false_negatives: texts of the same document, or the same text again, as negatives of each other. Default: 'drop'.
         max_similarity: negatives with a cosine above this are left out as likely to mean the same; 1 = none (> 0, at most 1). Default: 1.0.
 
-    Settings, the static table:
-        unit: static: what has a vector, words or the tokenizer's tokens. Default: 'word'.
-        words: static: begin with the vectors of this words artifact. Default: None.
-        words_weight: static: share of the word vectors in the table it begins with; else 0.25 for search, 1 for similarity (0 to 1000). Default: None.
-        lexical_weight: static: share of random directions, one for each stem, by which equal words alone meet; else 0.5 for search, 1 for similarity (0 to 1000). Default: None.
-        lexical_dim: static: numbers of these directions (1 to 4096). Default: 512.
-        lsi_weight: static: share of latent semantic indexing, which words stand in the same documents; else 1 for search, 0 for similarity (0 to 1000). Default: None.
-        lsi_dim: static: numbers of these (1 to 4096). Default: 300.
-        weighting: static: what a word begins to weigh, by its share of the text or by how few passages hold its stem; else idf for search, sif for similarity. Default: None.
-        sif_a: static: by sif a word of share p in the text weighs a / (a + p) (> 0, at most 1). Default: 0.001.
-        number_weight: static, for similarity: how much more numbers weigh after the training (> 0, at most 1000). Default: 2.0.
-        punctuation_weight: static, for similarity: so do tokens without a letter or digit (> 0, at most 1000). Default: 0.5.
-        piece_weight: static, for similarity: so do tokens that only continue a word (> 0, at most 1000). Default: 0.5.
-        negation_weight: static, for similarity: length of the direction of English words that deny, sentences being about 1 long (0 to 1000). Default: 0.3.
-        min_count: static: rarer words get no vector; else 2, but 1 for search in up to 100,000 different words. Default: None.
-
     Settings, the transformer, and what it starts from:
-        init: start from the weights of this model: of `train mlm`, or an earlier `train contrastive` of the same encoder. Default: None.
-        init_embeddings: transformer without init: begin as the mean of these vectors, of words or a static encoder trained with unit token; context is learned on top. Default: None.
-        preset: transformer without init: its size. Default: 'mini'.
-        dim: transformer without init: its width, else that of the vectors it begins with (multiples of 64), else the preset's (2 to 16384). Default: None.
-        n_layers: transformer without init: its blocks, else the preset's (1 to 256). Default: None.
-        dropout: transformer: share of each block's output zeroed in training (< 1). Default: 0.1.
-        pooling: transformer: mean of its tokens, or a mean in which a token of share p of this text weighs sif_a / (sif_a + p); else as the model of init does, with its weights, and weighted where there is none. Default: None.
-        longest: transformer: positions of a sequence, special tokens included, 0 = the model's (0 to 65536). Default: 0.
-        teacher: transformer: also learn how alike this encoder finds the texts of a batch. Default: None.
-        teacher_weight: weight of that loss beside the contrast (> 0, at most 1000). Default: 1.0.
-        teacher_temperature: of the softmax over the teacher's similarities (> 0, at most 10). Default: 0.05.
+        init: start from the weights of this model: of `train mlm`, or an earlier `train contrastive`. Default: None.
+        init_embeddings: without init: begin as the mean of these vectors, of words or a static encoder trained with unit token; context is learned on top. Default: None.
+        preset: without init: its size. Default: 'mini'.
+        dim: without init: its width, else that of the vectors it begins with (multiples of 64), else the preset's (2 to 16384). Default: None.
+        n_layers: without init: its blocks, else the preset's (1 to 256). Default: None.
+        dropout: share of each block's output zeroed in training (< 1). Default: 0.1.
+        pooling: mean of its tokens, or a mean in which a token of share p of this text weighs sif_a / (sif_a + p); else as the model of init does, with its weights, and weighted where there is none. Default: None.
+        sif_a: in a weighted mean a token of share p in the text weighs a / (a + p) (> 0, at most 1). Default: 0.001.
+        longest: positions of a sequence, special tokens included, 0 = the model's (0 to 65536). Default: 0.
+        teacher: also learn how alike this encoder finds the texts of a batch. Default: None.
+        teacher_weight: weight of the teacher's loss beside the contrast (> 0, at most 1000). Default: 1.0.
+        teacher_temperature: temperature of the teacher's softmax (> 0, at most 10). Default: 0.05.
 
     Settings, the optimiser:
-        lr: peak learning rate; else 0.01 for static (a share of what a row begins as), 3e-4 for a transformer (> 0, at most 1000). Default: None.
+        lr: peak learning rate (> 0, at most 1000). Default: 0.0003.
         min_lr_frac: learning rate at the end, as a share of the peak (0 to 1). Default: 0.1.
         warmup: steps in which the learning rate rises: a share below 1, a number of steps from 1 on. Default: 0.1.
         schedule: how the learning rate falls after the warm-up. Default: 'cosine'.
         decay: share of the steps in which a wsd schedule falls (> 0, at most 1). Default: 0.2.
         beta1: Adam's memory of gradients (< 1). Default: 0.9.
         beta2: Adam's memory of squared gradients (< 1). Default: 0.999.
-        weight_decay: transformer: decoupled weight decay, on matrices only (0 to 10). Default: 0.01.
-        clip: transformer: largest norm of a step's gradient, 0 = no limit. Default: 1.0.
 
     Settings, where and how it runs:
         seed: seed of pairs, order, deletion and first weights. Default: 1.
-        device: transformer: where to train. Default: 'auto'.
-        dtype: transformer: numbers in matrix products; auto: bfloat16 where the device has units for it, else float32. Default: 'auto'.
         threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
         checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
         checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
         report_every: steps between two rows of the log. Default: 10.
         eval_every: steps between validations, 0 = five over the run. Default: 0.
         valid_pairs: held-out pairs among which partners are looked for (at least 2). Default: 1000.
+        pair_dropout: share of pairs that are one sentence twice, told apart by the model's dropout alone (0 to 1). Default: None.
+        weight_decay: decoupled weight decay, on matrices only (0 to 10). Default: 0.01.
+        clip: largest norm of a step's gradient, 0 = no limit. Default: 1.0.
+        device: where to train. Default: 'auto'.
+        dtype: numbers in matrix products; auto: bfloat16 where the device has units for it, else float32. Default: 'auto'.
     """
 
 def train_denoising(
@@ -1949,6 +1929,90 @@ def train_seq2seq(
     Settings, the pairs:
         prefix: text put before every source, such as "translate German to English: ". Default: ''.
         prefix_field: field of the records that holds such a text, as it is, for each source: several tasks in one model. Default: ''.
+    """
+
+def train_static(
+    tokens: PathLike, *, output: PathLike, run: RunOptions | None = None,
+    goal: Literal['similarity', 'search'] = 'similarity', steps: int | None = None, epochs: float | None = None,
+    minutes: float | None = None, batch_size: int | None = None, pairs: PathLike | None = None,
+    pair_neighbour: float | None = None, pair_crop: float | None = None, pair_title: float | None = None,
+    pair_deletion: float | None = None, pair_file: float | None = None, deletion_rate: float = 0.2,
+    max_words: int = 256, temperature: float = 0.05, false_negatives: Literal['keep', 'drop'] = 'drop',
+    max_similarity: float = 1.0, unit: Literal['word', 'token'] = 'word', words: PathLike | None = None,
+    words_weight: float | None = None, lexical_weight: float | None = None, lexical_dim: int = 512,
+    lsi_weight: float | None = None, lsi_dim: int = 300, weighting: Literal['sif', 'idf'] | None = None,
+    sif_a: float = 0.001, number_weight: float = 2.0, punctuation_weight: float = 0.5, piece_weight: float = 0.5,
+    negation_weight: float = 0.3, min_count: int | None = None, init: PathLike | None = None, lr: float = 0.01,
+    min_lr_frac: float = 0.1, warmup: float = 0.1,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2, beta1: float = 0.9,
+    beta2: float = 0.999, seed: int = 1, threads: int = 0, checkpoint_seconds: float = 60, checkpoint_steps: int = 0,
+    report_every: int = 10, eval_every: int = 0, valid_pairs: int = 1000,
+) -> Made:
+    """Train a table of vectors that encodes texts, without labels: what belongs together comes near, others are kept apart.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which sentence-transformers loads as it is.
+        run: progress, fresh start, verification.
+
+    Settings:
+        goal: similarity: texts that say the same are near; search: a question is near the text that answers it. Default: 'similarity'.
+        steps: optimiser steps. Default: None.
+        epochs: passes over the sentences, instead of steps; with neither: 1, and at least 200 steps (> 0). Default: None.
+        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        batch_size: pairs per step, each the negative of all others; else 1024 of train static, 128 of train contrastive, or one for each sentence where there are fewer (2 to 65536). Default: None.
+
+    Settings, the pairs (shares; with none given they follow the goal):
+        pairs: pairs of your own: a Parquet or JSON Lines file, of which the first two text columns are read. Default: None.
+        pair_neighbour: share: a sentence and the next one of its document (0 to 1). Default: None.
+        pair_crop: share: two random spans of one document (0 to 1). Default: None.
+        pair_title: share: a document's title and a span of it (0 to 1). Default: None.
+        pair_deletion: share: one sentence twice, other words left out of each (0 to 1). Default: None.
+        pair_file: share: from the file of pairs; else half where one is given (0 to 1). Default: None.
+        deletion_rate: words left out of deletion pairs and of crops (0 to 0.9). Default: 0.2.
+        max_words: words (or tokens) of a text that are read; longer ones are cut, and counted (at least 8). Default: 256.
+
+    Settings, the loss:
+        temperature: temperature of the softmax over the batch: lower looks harder at near misses (> 0, at most 10). Default: 0.05.
+        false_negatives: texts of the same document, or the same text again, as negatives of each other. Default: 'drop'.
+        max_similarity: negatives with a cosine above this are left out as likely to mean the same; 1 = none (> 0, at most 1). Default: 1.0.
+
+    Settings, the static table:
+        unit: what has a vector, words or the tokenizer's tokens. Default: 'word'.
+        words: begin with the vectors of this words artifact. Default: None.
+        words_weight: share of the word vectors in the table it begins with; else 0.25 for search, 1 for similarity (0 to 1000). Default: None.
+        lexical_weight: share of random directions, one for each stem, by which equal words alone meet; else 0.5 for search, 1 for similarity (0 to 1000). Default: None.
+        lexical_dim: dimensions of the random directions (1 to 4096). Default: 512.
+        lsi_weight: share of latent semantic indexing, which words stand in the same documents; else 1 for search, 0 for similarity (0 to 1000). Default: None.
+        lsi_dim: dimensions of the latent semantic part (1 to 4096). Default: 300.
+        weighting: what a word begins to weigh, by its share of the text or by how few passages hold its stem; else idf for search, sif for similarity. Default: None.
+        sif_a: by sif a word of share p in the text weighs a / (a + p) (> 0, at most 1). Default: 0.001.
+        number_weight: for similarity: how much more numbers weigh after the training (> 0, at most 1000). Default: 2.0.
+        punctuation_weight: for similarity: weight of tokens without a letter or digit after the training (> 0, at most 1000). Default: 0.5.
+        piece_weight: for similarity: weight of word pieces after the first, after the training (> 0, at most 1000). Default: 0.5.
+        negation_weight: for similarity: length of the direction of English words that deny, sentences being about 1 long (0 to 1000). Default: 0.3.
+        min_count: rarer words get no vector; else 2, but 1 for search in up to 100,000 different words. Default: None.
+        init: start from the table of this model, of an earlier `train static`. Default: None.
+
+    Settings, the optimiser:
+        lr: peak learning rate, a share of what a row begins as (> 0, at most 1000). Default: 0.01.
+        min_lr_frac: learning rate at the end, as a share of the peak (0 to 1). Default: 0.1.
+        warmup: steps in which the learning rate rises: a share below 1, a number of steps from 1 on. Default: 0.1.
+        schedule: how the learning rate falls after the warm-up. Default: 'cosine'.
+        decay: share of the steps in which a wsd schedule falls (> 0, at most 1). Default: 0.2.
+        beta1: Adam's memory of gradients (< 1). Default: 0.9.
+        beta2: Adam's memory of squared gradients (< 1). Default: 0.999.
+
+    Settings, where and how it runs:
+        seed: seed of pairs, order, deletion and first weights. Default: 1.
+        threads: CPU threads, 0 = one per core; another number gives slightly other weights (0 to 1024). Default: 0.
+        checkpoint_seconds: seconds between checkpoints (> 0). Default: 60.
+        checkpoint_steps: also a checkpoint every this many steps, 0 = by time only. Default: 0.
+        report_every: steps between two rows of the log. Default: 10.
+        eval_every: steps between validations, 0 = five over the run. Default: 0.
+        valid_pairs: held-out pairs among which partners are looked for (at least 2). Default: 1000.
     """
 
 def train_tagger(

@@ -54,8 +54,8 @@ _ADDRESS_SPACE = {
     "index": 1_060, "cluster": 960, "embed": 850, "tokenize": 920, "train word2vec": 920, "plot": 910, "report": 910,
     "doctor": 1_000, "fill": 880, "finish": 1_180, "generate": 940, "predict": 1_300, "attention": 1_560,
     "train mlm": 1_180, "train clm": 1_180, "train electra": 1_180, "train permutation": 1_180, "train denoising": 1_180,
-    "train seq2seq": 1_180, "train contrastive": 1_650, "train classifier": 1_400, "train tagger": 1_400,
-    "train reader": 1_400,
+    "train seq2seq": 1_180, "train contrastive": 1_650, "train static": 1_650, "train classifier": 1_400,
+    "train tagger": 1_400, "train reader": 1_400,
     "evaluate tokenizer": 990, "evaluate words": 480, "evaluate sts": 640, "evaluate retrieval": 830,
     "evaluate model": 1_540, "evaluate seq2seq": 1_360, "evaluate predictions": 1_700,
 }  # fmt: skip

@@ -132,6 +132,12 @@ class Settings(BaseModel):
             raise ConfigError(_explain(error, cls, flags), where=where, hint=_hint(error, cls)) from None
 
     @classmethod
+    def instead(cls, name: str) -> str:
+        """What to do about a setting that this command does not have, without a full stop; empty: nothing is known."""
+        del name
+        return ""
+
+    @classmethod
     def merge(cls, base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
         """Values of a file and of flags, which win, also over what cannot stand beside them."""
         gone = {name for given in overrides for name in cls.displaces.get(given, ())} - set(overrides)
@@ -207,7 +213,7 @@ def _explain(error: ValidationError, cls: type[Settings], flags: Mapping[str, st
         name = ".".join(str(part) for place, part in enumerate(item["loc"]) if not place or isinstance(part, int))
         flag = flags.get(str(item["loc"][0])) if item["loc"] else None
         if item["type"] == "extra_forbidden":
-            lines.append(f"unknown setting {shown_value(name)}")
+            lines.append(": ".join(filter(None, (f"unknown setting {shown_value(name)}", cls.instead(name)))))
         elif item["type"] == "missing":
             lines.append(f"setting {name!r} is required")
         elif not name:
@@ -226,6 +232,6 @@ def _hint(error: ValidationError, cls: type[Settings]) -> str | None:
     """For an unknown key, the setting that is meant, else all."""
     for item in error.errors(include_url=False):
         name = str(item["loc"][-1]) if item["loc"] else ""
-        if item["type"] == "extra_forbidden":
+        if item["type"] == "extra_forbidden" and not cls.instead(name):
             return did_you_mean(name, cls.model_fields) or f"known settings: {', '.join(sorted(cls.model_fields))}"
     return None

@@ -86,12 +86,12 @@ def which_encoder() -> str:
     static, small = f"{rate['static']:,.0f}", f"{rate['4x256']:,.0f}"
     rows = [
         [
-            "to search your texts (start here)", "`train contrastive --goal search`", static,
+            "to search your texts (start here)", "`train static --goal search`", static,
             f"nDCG@10 {100 * _left_out(retrieval):.1f}; BM25 {100 * retrieval['mean']['bm25']:.1f}, "
             f"asked twice {100 * retrieval['controls']['mean']['bm25_twice']:.1f}",
         ],
         [
-            "to compare sentences, find duplicates", "`train contrastive --goal similarity`", static,
+            "to compare sentences, find duplicates", "`train static --goal similarity`", static,
             f"Spearman {found:.1f}, TF-IDF {floor:.1f}",
         ],
         ["to compare words", "`train word2vec`", "–", _word_quality()],

@@ -59,7 +59,7 @@ def test_a_table_and_its_json_say_the_same(cli, built, data):
     assert rows["above BM25"][0] == "–"
     assert re.search(r"hybrid, 0\.\d\d dense", table.out)
     assert "4 documents, 4 judged queries, 4 judgements" in table.err
-    assert "wordpipe train contrastive --goal search" in table.err
+    assert "wordpipe train static --goal search" in table.err
     for told in ("mean of words: cosines", "dense: cosines", "its vectors bring", "random vectors: hybrid"):
         assert told in table.err
     assert "1 judged queries have no text" in table.err

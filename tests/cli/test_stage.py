@@ -283,3 +283,27 @@ def test_what_tokens_of_pairs_say_next_can_be_done(pairs, cli):
 def test_what_tokens_of_single_texts_say_next(project, cli):
     (line,) = next_lines(cli("tokenize", "texts", "-o", "tokens", "--vocab-size", 300))
     assert line == "wordpipe train word2vec tokens -o ./words"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["contrastive", "t", "--encoder", "static"], "no such option --encoder: wordpipe train static"),
+        (["static", "t", "--encoder=transformer"], "wordpipe train contrastive a transformer"),
+        (["contrastive", "t", "--words", "w"], "no such option --words: it is a setting of wordpipe train static"),
+        (["static", "t", "--set", "dropout=0.2"], "unknown setting 'dropout': it is a setting of wordpipe train contrastive"),
+    ],
+)  # fmt: skip
+def test_an_option_of_the_other_encoder_names_its_command(cli, args, said):
+    done = cli("train", *args, "-o", "out")
+    assert done.code == 2
+    assert said in " ".join(done.err.split())
+
+
+def test_a_config_with_an_encoder_says_what_to_write(project, cli):
+    stage = '[stage.encoder]\ncommand = "train contrastive"\ninputs = ["tokens"]\nencoder = "static"\n'
+    (project / "wordpipe.toml").write_text(CONFIG + stage)
+    done = cli("status")
+    assert done.code == 2
+    assert "[stage.encoder]" in done.err
+    assert 'command = "train static"' in done.err

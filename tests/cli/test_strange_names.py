@@ -87,11 +87,11 @@ def test_a_prefix_may_have_lines_and_tabs_and_no_more():
 
 def test_settings_are_texts_and_paths_may_be_bytes():
     from wordpipe.corpus.settings import IngestSettings
-    from wordpipe.training.contrastive.settings import ContrastiveSettings
+    from wordpipe.training.contrastive.settings import StaticSettings
 
     with pytest.raises(ConfigError, match="title_field: it holds bytes that are no UTF-8"):
         IngestSettings.make({"title_field": LATIN})
-    assert str(ContrastiveSettings.make({"pairs": LATIN}).pairs) == LATIN
+    assert str(StaticSettings.make({"pairs": LATIN}).pairs) == LATIN
     assert issubclass(IngestSettings, Settings)
 
 

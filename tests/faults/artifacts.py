@@ -149,7 +149,7 @@ def _mixed(stage: str, name: str, other: str) -> Act:
 def _strangers(room: Room) -> None:
     """An encoder of one artifact asked of the index of another is refused, with what they are."""
     done = room.run(
-        "train", "contrastive", room.world.folder / "tokenize", "--init", room.world.folder / "index", "-o", "out"
+        "train", "static", room.world.folder / "tokenize", "--init", room.world.folder / "index", "-o", "out"
     )
     room.said(done, {2, 3, 4})
     room.fired += done.code != 0

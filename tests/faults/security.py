@@ -251,7 +251,7 @@ def _file(work: Path, name: str, text: str) -> str:
     return str(work / name)
 
 
-_TRANSFORMER = ["--encoder", "transformer", "--preset", "tiny", "--steps", "2", "--batch-size", "4", "--device", "cpu"]
+_TRANSFORMER = ["--preset", "tiny", "--steps", "2", "--batch-size", "4", "--device", "cpu"]
 _LATE: dict[str, tuple[Callable[[Path, Path], list[object]], Collection[int]]] = {
     "map-to-a-device": (lambda _, world: ["map", world / "word2vec", "-o", "/dev/null"], {2, 4, 5}),
     "map-to-a-folder": (lambda work, world: ["map", world / "word2vec", "-o", work], {2, 4, 5}),
@@ -282,13 +282,13 @@ _LATE: dict[str, tuple[Callable[[Path, Path], list[object]], Collection[int]]] =
         {2, 3, 4},
     ),
     "pairs-missing": (
-        lambda _, world: ["train", "contrastive", world / "tokenize", "--pairs", "nowhere.jsonl", "-o", "out"],
+        lambda _, world: ["train", "static", world / "tokenize", "--pairs", "nowhere.jsonl", "-o", "out"],
         {2, 3, 4},
     ),
     "pairs-without-texts": (
         lambda work, world: [
             "train",
-            "contrastive",
+            "static",
             world / "tokenize",
             "--pairs",
             _file(work, "p.jsonl", '{"a": 1}\n'),
@@ -298,11 +298,11 @@ _LATE: dict[str, tuple[Callable[[Path, Path], list[object]], Collection[int]]] =
         {2, 3, 4},
     ),
     "pairs-a-folder": (
-        lambda work, world: ["train", "contrastive", world / "tokenize", "--pairs", work, "-o", "out"],
+        lambda work, world: ["train", "static", world / "tokenize", "--pairs", work, "-o", "out"],
         {2, 3, 4, 5},
     ),
-    "contrastive-to-a-file": (
-        lambda work, world: ["train", "contrastive", world / "tokenize", "-o", _file(work, "mine", "x")],
+    "static-to-a-file": (
+        lambda work, world: ["train", "static", world / "tokenize", "-o", _file(work, "mine", "x")],
         {2, 4, 5},
     ),
     "mlm-to-a-file": (

@@ -390,7 +390,7 @@ def cases(world: World) -> list[Case]:
         "config": ("ingest", "{world}/text.txt", "--config", "endless.txt", "-o", "out"),
         "status": ("status", "endless.txt"),
         "queries": ("query", "{world}/index", "--queries", "endless.txt"),
-        "pairs": ("train", "contrastive", "{world}/tokenize", "--pairs", "endless.txt", "-o", "out"),
+        "pairs": ("train", "static", "{world}/tokenize", "--pairs", "endless.txt", "-o", "out"),
         "evaluate-words": ("evaluate", "words", "{world}/word2vec", "--data", "endless.txt"),
         "evaluate-sts": ("evaluate", "sts", "{world}/word2vec", "--data", "endless.txt"),
         "map-only": ("map", "{world}/word2vec", "--only", "endless.txt", "-o", "map.html"),

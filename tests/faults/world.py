@@ -83,7 +83,7 @@ STAGES = {
         trains=True,
     ),
     "static": Stage(
-        ("train", "contrastive", "{world}/tokenize", "--words", "{world}/word2vec", *_PAIRS),
+        ("train", "static", "{world}/tokenize", "--words", "{world}/word2vec", *_PAIRS),
         "model",
         "mlm",
         trains=True,
@@ -93,8 +93,6 @@ STAGES = {
             "train",
             "contrastive",
             "{world}/tokenize",
-            "--encoder",
-            "transformer",
             "--init",
             "{world}/mlm",
             "--device",

@@ -58,7 +58,7 @@ def test_a_new_project_reads_and_says_what_it_takes(tmp_path):
     project = init_project(tmp_path / "new")
     assert [(path.name, is_new) for path, is_new in project.files] == [(CONFIG, True), ("Makefile", True)]
     stages = Pipeline(tmp_path / "new" / CONFIG).stages
-    assert [stage.command.name for stage in stages] == ["ingest", "tokenize", "train contrastive", "embed", "index"]
+    assert [stage.command.name for stage in stages] == ["ingest", "tokenize", "train static", "embed", "index"]
     assert stages[2].settings == {"goal": "search", "false_negatives": "keep"}
     assert (tmp_path / "new" / "texts").is_dir()
     assert project.is_assumed

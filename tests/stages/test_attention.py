@@ -235,12 +235,10 @@ def test_what_cannot_be_shown_is_refused_and_nothing_is_written(models, tmp_path
 
 def test_encoders_of_texts_are_looked_into_and_their_loss_is_not_measured(models, built, tmp_path):
     few = {"steps": 1, "false_negatives": "keep", "threads": 1, "batch_size": 8}
-    wordpipe.train_contrastive(built / "tokens", output=tmp_path / "static", **few)
+    wordpipe.train_static(built / "tokens", output=tmp_path / "static", **few)
     with pytest.raises(ArtifactError, match="no attention"):
         wordpipe.attention(tmp_path / "static", TEXT)
-    wordpipe.train_contrastive(
-        built / "tokens", output=tmp_path / "encoder", encoder="transformer", init=models / "encoder", **few
-    )
+    wordpipe.train_contrastive(built / "tokens", output=tmp_path / "encoder", init=models / "encoder", **few)
     assert wordpipe.attention(tmp_path / "encoder", TEXT)["stacks"][0]["name"] == "encoder"
     with pytest.raises(ArtifactError, match="which texts belong together") as caught:
         doctor(tmp_path / "encoder")

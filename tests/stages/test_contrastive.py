@@ -1,4 +1,4 @@
-"""`train contrastive`: both encoders."""
+"""`train static` and `train contrastive`."""
 
 import gzip
 import json
@@ -23,21 +23,21 @@ from wordpipe.sentences import listed_words
 from wordpipe.stages.train import run as run_file
 
 TRANSFORMER = {
-    "encoder": "transformer", "steps": 3, "batch_size": 4, "threads": 1, "device": "cpu", "dtype": "float32", "valid_pairs": 8,
+    "steps": 3, "batch_size": 4, "threads": 1, "device": "cpu", "dtype": "float32", "valid_pairs": 8,
 }  # fmt: skip
 FEW = {"steps": 3, "batch_size": 8, "threads": 1, "valid_pairs": 8}
 STATIC = FEW | {"lexical_dim": 16}
 FLAGS = {
-    "transformer": ["--encoder", "transformer", "--preset", "tiny", "--device", "cpu", "--batch-size", "4"],
+    "contrastive": ["--preset", "tiny", "--device", "cpu", "--batch-size", "4"],
     "static": ["--batch-size", "8"],
 }
 TEXTS = ["Bees find their way by the sun.", "A kettle boils water.", "water"]
 
 
-def trained(built, output, tokens="tokens", **settings):
-    said = Said()
-    made = wordpipe.train_contrastive(built / tokens, output=output, run=RunOptions(report=said), **settings)
-    return made, said
+def trained(built, output, **settings):
+    """A static encoder, or a transformer where a device is named."""
+    said, train = Said(), wordpipe.train_contrastive if "device" in settings else wordpipe.train_static
+    return train(built / "tokens", output=output, run=RunOptions(report=said), **settings), said
 
 
 @pytest.fixture(scope="module")
@@ -246,17 +246,17 @@ def test_titles_come_from_the_corpus_and_are_missed_where_it_is_gone(chain, tmp_
 
 
 @pytest.mark.slow  # six processes; the exactness of a resumed training is tested in one in tests/training/contrastive
-@pytest.mark.parametrize("encoder", FLAGS)
-def test_killed_trainings_go_on_to_the_same_bytes(encoder, built, tmp_path):
-    command = [
-        sys.executable, "-m", "wordpipe", "train", "contrastive", str(built / "tokens"), "--steps", "3", "--threads", "1",
-        "--config", str(tmp_path / "few.toml"), *FLAGS[encoder],
+@pytest.mark.parametrize("command", FLAGS)
+def test_killed_trainings_go_on_to_the_same_bytes(command, built, tmp_path):
+    more = {"static": "lexical_dim = 16\n", "contrastive": ""}[command]
+    line = [
+        sys.executable, "-m", "wordpipe", "train", command, str(built / "tokens"), "--steps", "3", "--threads", "1",
+        "--config", str(tmp_path / "few.toml"), *FLAGS[command],
     ]  # fmt: skip
-    more = {"static": "lexical_dim = 16\n", "transformer": ""}[encoder]
     (tmp_path / "few.toml").write_text(f"checkpoint_steps = 1\nvalid_pairs = 4\n{more}")
 
     def run(name, **env):
-        return subprocess.run([*command, "-o", str(tmp_path / name)], capture_output=True, text=True, check=False,
+        return subprocess.run([*line, "-o", str(tmp_path / name)], capture_output=True, text=True, check=False,
                               env={**os.environ, **env})  # fmt: skip
 
     killed = run("model", WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:2")
@@ -272,15 +272,13 @@ def test_killed_trainings_go_on_to_the_same_bytes(encoder, built, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "kind", "message"),
     [
-        (TRANSFORMER | {"words": "words"}, ConfigError, "words cannot be chosen for encoder = transformer"),
-        (STATIC | {"dropout": 0.2}, ConfigError, "dropout cannot be chosen for encoder = static"),
         (TRANSFORMER | {"teacher_weight": 2.0}, ConfigError, "there is no teacher"),
         (TRANSFORMER | {"init": "model", "preset": "tiny"}, ConfigError, "has its own size"),
         (TRANSFORMER | {"init_embeddings": "words"}, ArtifactError, "of words, not of tokens"),
         (TRANSFORMER | {"init_embeddings": "model"}, ArtifactError, "no table of vectors"),
         (FEW | {"init": "model"}, ArtifactError, "no static encoder"),
         (STATIC | {"words": "words", "unit": "token"}, ArtifactError, "another unit"),
-        (FEW | {"lexical_weight": 0.0}, ConfigError, "begins as nothing"),
+        (FEW | {"lexical_weight": 0.0}, ConfigError, "all initial weights are 0"),
         (STATIC | {"min_count": 10_000}, InputError, "known word"),
     ],
 )
@@ -318,7 +316,7 @@ def test_words_of_a_script_without_spaces_are_refused(tmp_path):
     )
     wordpipe.tokenize(tmp_path / "notes.txt", output=tmp_path / "tokens", vocab_size=300)
     with pytest.raises(ConfigError, match="without spaces") as caught:
-        wordpipe.train_contrastive(tmp_path / "tokens", output=tmp_path / "model", steps=1, threads=1)
+        wordpipe.train_static(tmp_path / "tokens", output=tmp_path / "model", steps=1, threads=1)
     assert "--unit token" in caught.value.hint
     assert not (tmp_path / "model").exists()
 
@@ -330,7 +328,7 @@ def test_for_search_words_that_came_once_have_a_vector_unless_there_are_many(bui
         return made.counts["words"], any("came once" in line for line in said)
 
     every, few = words("all", goal="search"), words("few", goal="search", min_count=2)
-    monkeypatch.setattr("wordpipe.stages.train.contrastive_static._MANY_WORDS", every[0] - 1)
+    monkeypatch.setattr("wordpipe.stages.train.static._MANY_WORDS", every[0] - 1)
     assert words("many", goal="search") == (few[0], True)
     assert words("asked", goal="search", min_count=1) == every == (every[0], False)
     assert words("similar") == few

@@ -167,14 +167,14 @@ def test_hidden_states_are_sick_and_whitened_ones_are_not(built, tmp_path):
 
 # ---- what is found
 
-SEARCH = "wordpipe train contrastive TOKENS -o MODEL --goal search"
+SEARCH = "wordpipe train static TOKENS -o MODEL --goal search"
 
 
 @pytest.fixture(scope="module")
 def finding(built, tmp_path_factory) -> Path:
     """Documents in the vectors of a small encoder for search."""
     folder = tmp_path_factory.mktemp("finding")
-    made = wordpipe.train_contrastive(built / "tokens", output=folder / "model", goal="search", steps=25, threads=1)
+    made = wordpipe.train_static(built / "tokens", output=folder / "model", goal="search", steps=25, threads=1)
     wordpipe.embed(made.path, built / "corpus", output=folder / "sentences", unit="document", threads=1)
     return folder / "sentences"
 
@@ -245,7 +245,7 @@ def test_a_sick_space_that_does_not_find_has_two_next_steps(built, tmp_path):
     assert shown.splitlines()[-3:] == [
         f"  {found['mend']['command']}",
         "The vectors do not find. Another --pooling or --transform may help (in wordpipe.toml: pooling, transform in the "
-        'stage of embed); or train for search (command = "train contrastive", goal = "search"):',
+        'stage of embed); or train for search (command = "train static", goal = "search"):',
         f"  {SEARCH}",
     ]
     assert "too well" not in shown

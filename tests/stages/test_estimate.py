@@ -39,7 +39,7 @@ INPUTS = {
     "train reader": [TEXT, BODY],
     "train clm": [TEXT], "train electra": [TEXT], "train permutation": [TEXT],
     "train denoising": [TEXT], "train seq2seq": [TEXT],
-    "train contrastive": [TEXT], "embed": [ENCODER, TEXT], "index": [SENTENCES],
+    "train contrastive": [TEXT], "train static": [TEXT], "embed": [ENCODER, TEXT], "index": [SENTENCES],
     "cluster": [SENTENCES], "predict": [BODY, TEXT],
 }  # fmt: skip
 
@@ -114,8 +114,8 @@ GROWING = ("bytes", "documents", "sentences", "words", "distinct", "tokens", "ro
         ("train word2vec", {"deterministic": False}, {"deterministic": True}),
         ("train mlm", {"steps": 100, "device": "cpu"}, {"steps": 1000, "device": "cpu"}),
         ("train clm", {"preset": "tiny", "steps": 9, "device": "cpu"}, {"preset": "base", "steps": 9, "device": "cpu"}),
-        ("train contrastive", {"steps": 100}, {"steps": 1000}),
-        ("train contrastive", {}, {"encoder": "transformer", "epochs": 3.0, "device": "cpu"}),
+        ("train static", {"steps": 100}, {"steps": 1000}),
+        ("train contrastive", {"steps": 100, "device": "cpu"}, {"steps": 1000, "device": "cpu"}),
         ("tokenize", {}, {"algorithm": "unigram"}),
         ("embed", {"unit": "document"}, {"unit": "sentence"}),
     ],

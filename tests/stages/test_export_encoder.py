@@ -48,7 +48,7 @@ def with_facts(path: Path, files: dict[str, bytes], facts: dict) -> Path:
 
 
 def static(path: Path, dim: int = 6) -> tuple[Path, np.ndarray]:
-    """A static encoder as `train contrastive --encoder static` leaves it, and its table."""
+    """A static encoder as `train static` leaves it, and its table."""
     tokenizer = word_tokenizer({})
     table_VD = np.random.default_rng(1).standard_normal((tokenizer.get_vocab_size(), dim)).astype(np.float32)
     table_VD[0] = 0  # what is unknown says nothing

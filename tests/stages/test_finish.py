@@ -181,10 +181,10 @@ CASES = {
     "electra": (wordpipe.train_electra, "tokens", TINY | {"steps": 9, "device": "cpu"}),
     "denoising": (wordpipe.train_denoising, "tokens", TINY | {"steps": 9, "device": "cpu", "style": "t5"}),
     "permutation": (wordpipe.train_permutation, "tokens", TINY | {"steps": 9, "device": "cpu"}),
-    "static": (wordpipe.train_contrastive, "tokens", {"words": "words", "steps": 9, "threads": 1}),
+    "static": (wordpipe.train_static, "tokens", {"words": "words", "steps": 9, "threads": 1}),
     "transformer": (
         wordpipe.train_contrastive, "tokens",
-        {"encoder": "transformer", "init": "model", "steps": 9, "batch_size": 8, "threads": 1, "device": "cpu"},
+        {"init": "model", "steps": 9, "batch_size": 8, "threads": 1, "device": "cpu"},
     ),
     "classifier": (wordpipe.train_classifier, "labelled", {"init": "words", "epochs": 30, "batch_size": 8, "seeds": 2}),
     "tagger": (wordpipe.train_tagger, "labelled", {"init": "words", "epochs": 30, "batch_size": 8, "seeds": 2}),

@@ -33,7 +33,7 @@ def strange(tmp_path) -> dict[str, Path]:
     [
         ["evaluate", "words", "{built}/words", "--data", ...],
         ["evaluate", "sts", "{built}/words", "--data", ...],
-        ["train", "contrastive", "{built}/tokens", "-o", "made", "--set", "pair_file=1", "--pairs", ...],
+        ["train", "static", "{built}/tokens", "-o", "made", "--set", "pair_file=1", "--pairs", ...],
         ["tokenize", "{built}/corpus", "-o", "made", "--tokenizer", ...],
         ["import", ..., "-o", "made"],
     ],
@@ -164,8 +164,6 @@ def test_a_wrong_file_is_refused_before_the_text_is_prepared(cli, built, tmp_pat
         built / "tokens",
         "-o",
         tmp_path / "made",
-        "--encoder",
-        "transformer",
         *more,
         option,
         *wrong,

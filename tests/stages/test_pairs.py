@@ -335,9 +335,7 @@ def test_stages_that_read_one_text_say_so_once_and_go_on(corpus, tokens, tmp_pat
     calls = [
         lambda: wordpipe.train_mlm(tokens, output=tmp_path / "model", run=run, **TINY | {"steps": 1}),
         lambda: wordpipe.train_word2vec(tokens, output=tmp_path / "words", dim=8, epochs=1, min_count=1, run=run),
-        lambda: wordpipe.train_contrastive(
-            tokens, output=tmp_path / "static", encoder="static", words=tmp_path / "words", steps=1, run=run
-        ),
+        lambda: wordpipe.train_static(tokens, output=tmp_path / "static", words=tmp_path / "words", steps=1, run=run),
         lambda: wordpipe.embed(tmp_path / "words", corpus, output=tmp_path / "sentences", run=run),
     ]
     for call in calls:

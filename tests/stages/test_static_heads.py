@@ -47,7 +47,7 @@ def coloured(words, tmp_path_factory):
 def encoder(built, tmp_path_factory):
     """A static encoder of words."""
     output = tmp_path_factory.mktemp("encoder") / "model"
-    wordpipe.train_contrastive(built / "tokens", output=output, steps=2, lexical_dim=16, threads=1)
+    wordpipe.train_static(built / "tokens", output=output, steps=2, lexical_dim=16, threads=1)
     return output
 
 

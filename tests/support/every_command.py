@@ -31,6 +31,17 @@ RUNS: dict[str, tuple[str, ...]] = {
     "train reader": ("{made}/questions.json", *_HEAD),
     "train contrastive": (
         "{built}/tokens",
+        "--init",
+        "{built}/model",
+        "--steps",
+        "2",
+        "--batch-size",
+        "8",
+        "-o",
+        "{out}",
+    ),
+    "train static": (
+        "{built}/tokens",
         "--words",
         "{built}/words",
         "--steps",

@@ -80,7 +80,7 @@ def text_in(folder: Path, n: int = 60) -> PairText:
 
 def settings_of(**values: object) -> ContrastiveSettings:
     standard = {
-        "encoder": "transformer", "steps": 6, "batch_size": 8, "lr": 1e-2, "threads": 1, "device": "cpu", "dtype": "float32",
+        "steps": 6, "batch_size": 8, "lr": 1e-2, "threads": 1, "device": "cpu", "dtype": "float32",
         "pair_neighbour": 0.5, "pair_deletion": 0.5, "report_every": 2, "valid_pairs": 20,
     }  # fmt: skip
     return ContrastiveSettings.make(standard | values)

@@ -8,7 +8,7 @@ nothing heavy.
 import inspect
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,15 +55,16 @@ class ExampleCommand(click.Command):
         quiet: what -q does.
         verify: whose hashes --verify checks.
         no_option: setting that has no option of its own → what `--help-all` says of it.
+        instead: option of another command, by its setting → what to do, or nothing.
     """
 
     def __init__(
         self, *args: Any, example: str = "", json: str = "", quiet: str = "", verify: str = "",
-        no_option: Mapping[str, str] | None = None, **attrs: Any,
+        no_option: Mapping[str, str] | None = None, instead: Callable[[str], str] = lambda _: "", **attrs: Any,
     ) -> None:  # fmt: skip
         super().__init__(*args, **attrs)
         self.example = example
-        self.no_option = no_option or {}
+        self.no_option, self.instead = no_option or {}, instead
         if verify:
             text = f"Check the {verify} hashes before use.  [on]"
             self.params.append(Option(["--verify/--no-verify"], default=True, expert=True, section=COMMON, help=text))
@@ -88,6 +89,8 @@ class ExampleCommand(click.Command):
             return super().parse_args(ctx, [*args])  # which it empties
         except click.NoSuchOption as error:
             option = error.option_name.lstrip("-").removeprefix("no-").replace("-", "_")
+            if said := self.instead(option):
+                raise click.UsageError(f"No such option {error.option_name}: {said}.", ctx) from None
             if option in self.no_option:
                 value = _value_after(error.option_name, args)
                 instead = f"say --set {option}={value}, or {option} = {value} in a --config file"

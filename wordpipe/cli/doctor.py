@@ -156,7 +156,7 @@ def _advice(found: dict[str, Any]) -> Iterator[str]:
     elif finds["mend"] is not None:
         way = "Another --pooling or --transform may help (in wordpipe.toml: pooling, transform in the stage of embed)"
         way = f"For search {more} may help" if finds["trained"] else way
-        yield f'The vectors do not find. {way}; or train for search (command = "train contrastive", goal = "search"):'
+        yield f'The vectors do not find. {way}; or train for search (command = "train static", goal = "search"):'
         yield f"  {finds['mend']}"
     elif finds["state"] == "weak":
         yield f"For vectors that find as much as words, {more} may help; `query` asks by both."

@@ -57,6 +57,7 @@ def stage_command(command: Command) -> click.Command:
         callback=lambda **given: make(command, given),
         example=command.example,
         no_option=settings_without_option(settings),
+        instead=settings.instead,
         help=f"{command.summary}\n\n\b\n{inputs}",
         json="Print one JSON object on stdout.",
         quiet="Print nothing but errors.",

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.train.heads import train_classifier, train_reader, train_tagger
     from wordpipe.stages.train.language_model import train_clm, train_electra, train_mlm, train_permutation
     from wordpipe.stages.train.seq2seq import train_denoising, train_seq2seq
+    from wordpipe.stages.train.static import train_static
     from wordpipe.stages.train.word2vec import TrainingRun, train_word2vec
 else:
     __getattr__, __dir__ = face(__name__, __file__)

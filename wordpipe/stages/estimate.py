@@ -251,9 +251,8 @@ def _headed_words(settings: Any, given: Size, vectors: Size) -> _Rule:
     return _Rule(f"{settings.command}/words", seconds, 420e6 + 24 * rows * dim, 4.0 * rows * dim + 15 * rows, size)
 
 
-def _contrastive(settings: Any, inputs: Sequence[Size]) -> _Rule:
-    if settings.encoder == "transformer":
-        return _transformer(settings, inputs)
+def _static(settings: Any, inputs: Sequence[Size]) -> _Rule:
+    """A table: what its texts have, and the matrices that it begins as."""
     given, parts = inputs[0], settings.parts
     dim = (settings.lexical_dim if parts.lexical else 0) + (settings.lsi_dim if parts.lsi else 0)
     dim += sum(one.dim for one in inputs[1:] if one.form in ("words", "static"))
@@ -264,7 +263,7 @@ def _contrastive(settings: Any, inputs: Sequence[Size]) -> _Rule:
     share = settings.pairs_per_step(int(given.sentences)) / 1_024
     seconds = 1 + share * (4 + 1.35e-8 * steps * parameters) + 6e-6 * given.words
     size = Size(form="static", dim=dim, parameters=parameters)
-    return _Rule(f"train contrastive/{settings.goal}", seconds, 450e6 + 42 * parameters, 4 * parameters, size)
+    return _Rule(f"train static/{settings.goal}", seconds, 450e6 + 42 * parameters, 4 * parameters, size)
 
 
 def _embed(settings: Any, inputs: Sequence[Size]) -> _Rule:
@@ -314,11 +313,15 @@ def _predict(_: Any, inputs: Sequence[Size]) -> _Rule:
 
 _RULES: dict[str, Callable[[Any, Sequence[Size]], _Rule]] = {
     **dict.fromkeys(
-        ("train mlm", "train clm", "train electra", "train permutation", "train denoising", "train seq2seq"), _transformer
+        (
+            "train mlm", "train clm", "train electra", "train permutation", "train denoising", "train seq2seq",
+            "train contrastive",
+        ),
+        _transformer,
     ),
     "ingest": _ingest,
     **dict.fromkeys(("train classifier", "train tagger", "train reader"), _headed),
-    "import": _import, "tokenize": _tokenize, "train word2vec": _word2vec, "train contrastive": _contrastive,
+    "import": _import, "tokenize": _tokenize, "train word2vec": _word2vec, "train static": _static,
     "embed": _embed, "index": _index, "cluster": _cluster, "predict": _predict,
 }  # fmt: skip
 

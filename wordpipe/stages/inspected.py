@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from wordpipe.model import LoadedHead, Transformer
 
-CONTRASTIVE = "train contrastive"  # the command whose models are encoders of texts
 _CONFIG = "config.json"
 _MAX_FILE = 1 << 40  # bytes
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff"  # Thai, Lao, Burmese, Khmer, kana, Han
@@ -288,7 +287,7 @@ def inspected_of(artifact: Artifact, language_model: OpenModel | None = None) ->
         "command": manifest.command, "facts": manifest.facts, "settings": manifest.settings,
         "inputs": _inputs_of(artifact), "made_of": tuple(entry.kind for entry in manifest.inputs),
     }  # fmt: skip
-    if _CONFIG not in files and manifest.command == CONTRASTIVE:
+    if _CONFIG not in files and manifest.facts.get("encoder") == "static":
         raise ArtifactError(
             "the model adds up the vectors of words: it has no attention", where=folder, expected="a transformer",
             hint=see_its_vectors(folder),

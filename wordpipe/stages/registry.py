@@ -98,7 +98,9 @@ _HEADED = Argument(
     "a model of train classifier or tagger, or a folder of transformers with such a class",
     entry="wordpipe.stages:model_entry",
 )
-_ENCODER = Argument("MODEL|WORDS", ("model", "words"), "a model (of train contrastive, mlm or clm) or a words artifact")
+_ENCODER = Argument(
+    "MODEL|WORDS", ("model", "words"), "a model (of train static, contrastive, mlm or clm) or a words artifact"
+)
 
 COMMANDS: dict[str, Command] = {
     command.name: command
@@ -249,13 +251,23 @@ COMMANDS: dict[str, Command] = {
             next='wordpipe predict {output} "a question" --index INDEX',
         ),
         Command(
+            name="train static",
+            makes="model",
+            summary="Train a static encoder of texts without labels: a vector for each word, in minutes.",
+            arguments=(_TOKENS,),
+            function="wordpipe.stages:train_static",
+            settings="wordpipe.training.contrastive.settings:StaticSettings",
+            example="wordpipe train static run/tokens -o run/encoder --goal search",
+            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
+        ),
+        Command(
             name="train contrastive",
             makes="model",
-            summary="Train an encoder of texts without labels; what belongs together comes near.",
+            summary="Train a transformer as an encoder of texts without labels: words are read in context.",
             arguments=(_TOKENS,),
             function="wordpipe.stages:train_contrastive",
             settings="wordpipe.training.contrastive.settings:ContrastiveSettings",
-            example="wordpipe train contrastive run/tokens -o run/encoder --words run/words",
+            example="wordpipe train contrastive run/tokens -o run/encoder --init run/model",
             next="wordpipe embed {output} CORPUS -o {parent}/sentences",
         ),
         Command(

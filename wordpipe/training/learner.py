@@ -27,7 +27,7 @@ from wordpipe.training.validation import Validation
 
 if TYPE_CHECKING:
     from wordpipe.model import LanguageModel, Transformer
-    from wordpipe.training.contrastive.settings import ContrastiveSettings
+    from wordpipe.training.contrastive.settings import EncoderSettings
 
 
 M = TypeVar("M", bound="Transformer")
@@ -400,7 +400,7 @@ def assemble_learner(
 
 
 def pair_trainer(
-    learner: L, settings: "ContrastiveSettings", n_pairs: int, *, state_dir: Path, run_key: str,
+    learner: L, settings: "EncoderSettings", n_pairs: int, *, state_dir: Path, run_key: str,
     ending: Ending = UNTIL_DONE,
 ) -> Trainer[L]:  # fmt: skip
     """A contrastive training of either encoder, resumed if `state_dir` holds its checkpoints; see `assemble`."""

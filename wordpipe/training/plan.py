@@ -29,7 +29,7 @@ from wordpipe.training.settings import (
 )
 
 if TYPE_CHECKING:
-    from wordpipe.training.contrastive.settings import ContrastiveSettings
+    from wordpipe.training.contrastive.settings import EncoderSettings
 
 Schedule = Literal["cosine", "linear", "wsd", "noam", "constant"]
 
@@ -234,9 +234,9 @@ class Plan:
         return self.batch_size * self.seq_len
 
 
-def _schedule(settings: "PretrainSettings | ContrastiveSettings", steps: int) -> dict[str, Any]:
+def _schedule(settings: "PretrainSettings | EncoderSettings", steps: int) -> dict[str, Any]:
     """The fields of a `Plan` that every training's settings have."""
-    same = ("min_lr_frac", "schedule", "decay", "clip", "report_every")
+    same = ("min_lr_frac", "schedule", "decay", "report_every")
     return {name: getattr(settings, name) for name in same} | {
         "steps": steps, "warmup": warmup_steps(settings.warmup, steps), "warmup_share": settings.warmup,
         "eval_every": settings.eval_every or max(1, math.ceil(steps / _EVALUATIONS)),
@@ -333,20 +333,20 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
     return Plan(
         **_schedule(settings, steps), batch_size=batch_size,
         micro_batch=min(batch_size, settings.micro_batch or _micro_batch(config, batch_size, seq_len, rate, device)),
-        seq_len=seq_len,
+        seq_len=seq_len, clip=settings.clip,
         lr=settings.lr or _usual_lr(settings, config) * (MUON_LR if settings.optimiser == "muon" else 1.0),
         seed=settings.seed, label_smoothing=settings.label_smoothing,
         average=settings.average if isinstance(settings, PairSettings) else 0.0,
     )  # fmt: skip
 
 
-def pair_plan(settings: "ContrastiveSettings", n_pairs: int) -> Plan:
+def pair_plan(settings: "EncoderSettings", n_pairs: int) -> Plan:
     """The plan of a contrastive training, of either encoder, with `n_pairs` pairs in one pass over the training text."""
     steps = settings.steps_for(n_pairs)
     return Plan(
         **_schedule(settings, steps),
         batch_size=settings.pairs_per_step(n_pairs),
-        lr=settings.peak_lr,
+        lr=settings.lr,
         seed=settings.seed,
     )
 

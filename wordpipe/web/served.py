@@ -46,7 +46,8 @@ CAN: dict[str, str] = {
 }
 """What can be asked of an artifact → which can."""
 _OF_MODELS: dict[str, tuple[str, ...]] = {
-    "train contrastive": ("embed",), "train mlm": ("fill", "embed"), "train electra": ("embed",),
+    "train static": ("embed",), "train contrastive": ("embed",), "train mlm": ("fill", "embed"),
+    "train electra": ("embed",),
     "train clm": ("complete", "embed"), "train denoising": ("fill",), "train seq2seq": ("complete",),
     "train classifier": ("predict",), "train tagger": ("predict",), "train reader": ("predict",),
 }  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from tests.support.pair_texts import made_text, random_documents
 from wordpipe.errors import ConfigError
 from wordpipe.training.contrastive import Finish, lexical_part
-from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.training.contrastive.settings import StaticSettings
 
 WEIGHTS = {"number_weight": 2.0, "punctuation_weight": 0.5, "piece_weight": 0.25, "negation_weight": 0.3}
 
@@ -77,7 +77,7 @@ def test_the_direction_of_negation_is_always_the_same_and_no_stems() -> None:
 
 
 def test_weights_are_those_given_else_the_usual_ones() -> None:
-    settings = ContrastiveSettings.make({"number_weight": 3.0, "negation_weight": 0.0})
+    settings = StaticSettings.make({"number_weight": 3.0, "negation_weight": 0.0})
     assert settings.finish == {
         "number_weight": 3.0, "punctuation_weight": 0.5, "piece_weight": 0.5, "negation_weight": 0.0,
     }  # fmt: skip
@@ -88,9 +88,8 @@ def test_weights_are_those_given_else_the_usual_ones() -> None:
     [
         ({"goal": "search", "number_weight": 3.0}, "for search the table stays as it was trained"),
         ({"piece_weight": 1.0}, "words are neither punctuation nor pieces"),
-        ({"encoder": "transformer", "negation_weight": 0.1}, "cannot be chosen for encoder = transformer"),
     ],
 )
 def test_weights_that_would_do_nothing_are_refused(given: dict[str, object], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        ContrastiveSettings.make(given)
+        StaticSettings.make(given)

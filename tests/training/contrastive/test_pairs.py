@@ -21,7 +21,7 @@ from wordpipe.training.contrastive import (
     write_pair_text,
     write_ragged,
 )
-from wordpipe.training.contrastive.settings import KINDS, ContrastiveSettings
+from wordpipe.training.contrastive.settings import KINDS, ContrastiveSettings, StaticSettings
 
 
 @pytest.mark.parametrize("rows_per_batch", [1, 7, 1000])
@@ -80,7 +80,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> PairText:
 
 
 def settings(**values: Any) -> ContrastiveSettings:
-    return ContrastiveSettings.make({"encoder": "transformer", "batch_size": 16, "deletion_rate": 0.3, **values})
+    return ContrastiveSettings.make({"batch_size": 16, "deletion_rate": 0.3, **values})
 
 
 def lists(side: Ragged) -> list[list[int]]:
@@ -244,7 +244,7 @@ def test_neighbours_of_several_held_out_documents(tmp_path: Path) -> None:
     sentences = [[1, 2], [3, 4], [5, 6]]
     for held_out, there in ((1, False), (3, False), (4, True)):
         documents = [(f"d{i}", "valid" if i < held_out else "train", sentences) for i in range(10)]
-        found = held_out_pairs(ContrastiveSettings(), made_text(tmp_path / str(held_out), documents))
+        found = held_out_pairs(StaticSettings(), made_text(tmp_path / str(held_out), documents))
         assert (found is not None) == there
     assert found is not None
     assert len(set(found.batch(0).document.tolist())) == 4

@@ -14,7 +14,7 @@ from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, Stopped
 from wordpipe.training import Snapshot, Trainer
 from wordpipe.training.contrastive import Pairs, PairText, RowAdam, StaticLearner, pair_plan, pair_trainer
-from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.training.contrastive.settings import StaticSettings
 
 VOCAB = 60
 
@@ -40,7 +40,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> PairText:
 def training(
     text: PairText, folder: Path, *, table: Any = None, found: Any = None, **values: Any
 ) -> Trainer[StaticLearner]:
-    settings = ContrastiveSettings.make(
+    settings = StaticSettings.make(
         {"batch_size": 32, "steps": 60, "lr": 0.02, "pair_neighbour": 1, "threads": 1, "valid_pairs": 30} | values
     )
     if table is None:

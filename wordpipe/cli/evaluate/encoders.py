@@ -220,6 +220,6 @@ def _advice(systems: Sequence[dict[str, Any]]) -> list[str]:
     if untrained := [short_name(name, _SEARCH_WIDTH) for name, pairs in learned.items() if not pairs]:
         lines.append(
             f"{', '.join(untrained)}: not trained to search; to train an encoder on these documents, without labels: "
-            "wordpipe train contrastive --goal search"
+            "wordpipe train static --goal search"
         )
     return lines

@@ -397,7 +397,7 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
         command = f"wordpipe embed MODEL CORPUS -o {shlex.quote(str(artifact.path))}"
         return {**found, "state": "sick", "says": why, "mend": command}
     state, says = _rate_finds(found["measured"]["ndcg_at_10"])
-    mend = "wordpipe train contrastive TOKENS -o MODEL --goal search" if state == "sick" else None
+    mend = "wordpipe train static TOKENS -o MODEL --goal search" if state == "sick" else None
     return {**found, "state": state, "says": says, "mend": mend}
 
 

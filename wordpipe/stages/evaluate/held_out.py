@@ -34,7 +34,7 @@ from wordpipe.stages.evaluate.language_model import task_of
 from wordpipe.stages.evaluate.pairs import read_pairs
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.inputs import corpus_to_evaluate
-from wordpipe.stages.inspected import CONTRASTIVE, Inspected, see_its_vectors
+from wordpipe.stages.inspected import Inspected, see_its_vectors
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.models import DENOISING, OpenModel
 from wordpipe.stages.sources import SourceLike
@@ -125,7 +125,7 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
         ArtifactError: a corpus without what the objective needs, or a model without an objective that is measured here:
             an encoder of texts.
     """
-    if model.command == CONTRASTIVE:
+    if model.facts.get("objective") == "contrast":
         raise ArtifactError(
             "the model learned which texts belong together: it has no loss of single texts", where=model.path,
             expected="a language model, an encoder-decoder, a classifier or a tagger", hint=see_its_vectors(model.path),

@@ -256,7 +256,7 @@ class OpenArtifact:
 
     def _no_encoder(self) -> ArtifactError:
         expected = "model, words, sentences or an index over sentences"
-        hint = "train one: wordpipe train contrastive"
+        hint = "train one: wordpipe train static"
         return ArtifactError("it has no encoder of texts", where=self.path, got=self.kind, expected=expected, hint=hint)
 
     def batches(self, columns: Sequence[str] | None = None, *, table: str = "") -> pa.RecordBatchReader:

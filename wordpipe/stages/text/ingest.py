@@ -171,7 +171,7 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
         job.warn(text, always=text in reader.missing)
     if job.counts.get("documents_kept") == 1 and (sentences := job.counts.get("sentences", 0)) >= _MANY_SENTENCES:
         job.warn(  # a whole book is one document: what compares documents then has nothing to compare
-            f"all {sentences:,} sentences are one document: none is held out, train contrastive has no negatives, and a "
+            f"all {sentences:,} sentences are one document: none is held out, train static has no negatives, and a "
             "search per document has one answer; --documents block parts text at blank lines, line at every line"
         )
     read = job.counts.get("bytes_read", 0) - reader.bytes_copied

@@ -1,43 +1,58 @@
-"""`wordpipe train contrastive`: tokens → model, an encoder of texts; here that of a transformer."""
+"""`wordpipe train contrastive`: tokens → model, a transformer that encodes texts.
 
-from collections.abc import Sequence
+the text     rows of the tokens, titles of the corpus behind them, pairs of a file: `contrast_text`, of `train static` too
+the start    a model, a mean of vectors, or fresh weights: `_first_encoder`
+the training `assemble_encoder` of `training/contrastive`
+the folder   which transformers and sentence-transformers load: `_write`
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from safetensors.numpy import load, save
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact
-from wordpipe.errors import ArtifactError
+from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact, DocumentStarts, read_batches
+from wordpipe.errors import ArtifactError, WordpipeError
 from wordpipe.model import LanguageModel, save_hf, seed_of, start_as_mean, transformers_class
 from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.calls import public
+from wordpipe.stages.inputs import file_entry, reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.train.contrastive_inputs import check_contrast_inputs, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.initial_weights import given_model, vectors_of_words
-from wordpipe.stages.train.run import ending_of, fresh_model, special_ids, train_on_pairs, with_special_ids
+from wordpipe.stages.train.run import ending_of, fresh_model, special_ids, token_rows, train_on_pairs, with_special_ids
 from wordpipe.tokens import FRAMES, framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import SpecialIds, model_config
 from wordpipe.training.contrastive import (
+    FilePairs,
     Pairs,
+    PairText,
     TeacherVectors,
     assemble_encoder,
     held_out_pairs,
+    read_pair_file,
     word_weights,
+    write_pair_text,
+    write_ragged,
 )
-from wordpipe.training.contrastive.settings import DEFAULT_POOLING, ContrastiveSettings, Pooling
+from wordpipe.training.contrastive.settings import DEFAULT_POOLING, ContrastiveSettings, EncoderSettings, Pooling
 from wordpipe.training.settings import MaskedSettings
 
 Floats = npt.NDArray[np.float32]
+IdsOf = Callable[[Sequence[str]], list[list[int]]]
+"""Texts → the ids of each, as the rows of the tokens artifact have them."""
 
 _HEAD = 64  # width of a head of most presets
 
 
 @public(ContrastiveSettings)
 def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Train an encoder of texts, without labels: texts that belong together come near, others are kept apart.
+    """Train a transformer that encodes texts, without labels: what belongs together comes near, others are kept apart.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -51,27 +66,24 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
         WordpipeError: its class and its hint say what to do.
 
     Example:
-        >>> made = wordpipe.train_contrastive("run/tokens", output="new/encoder", words="run/words", steps=5)
+        >>> made = wordpipe.train_contrastive("run/tokens", output="new/encoder", init="run/model", steps=2)
         >>> with wordpipe.open(made, "model") as encoder:
         ...     encoder.encode(["why does the sea have tides", "the moon pulls the water"]).shape
-        (2, 536)
+        (2, 128)
     """
     chosen = ContrastiveSettings.make(settings)
     with open_job("model", output, chosen, run) as job:
         job.libraries, job.arguments = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow"), [tokens]
         source = job.open_input(tokens, ["tokens"])
         job.note_first_texts(source)
-        check_contrast_inputs(chosen)
-        if chosen.encoder == "static":
-            from wordpipe.stages.train.contrastive_static import train_static
-
-            train_static(job, source, chosen)
-        else:
-            _train_transformer(job, source, chosen)
+        check_pairs(chosen)
+        if chosen.teacher is not None:
+            Artifact(chosen.teacher, ["model", "words"], verify=False).close()
+        _train(job, source, chosen)
     return job.made
 
 
-def _train_transformer(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
+def _train(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
     """Train, and write the model's folder.
 
     Raises:
@@ -213,7 +225,7 @@ def _token_vectors(
             hint=f"start from all of it with --init {vectors.path}",
         )
     if facts.get("unit") != "token":
-        command = "train word2vec" if vectors.kind == "words" else "train contrastive"
+        command = "train word2vec" if vectors.kind == "words" else "train static"
         hint = f"train them with: wordpipe {command} TOKENS --unit token"
         raise ArtifactError("the vectors are of words, not of tokens", where=vectors.path, hint=hint)
     if vectors.kind == "words":
@@ -259,3 +271,88 @@ def _write(job: Job, start: _FirstEncoder, data: bytes, settings: ContrastiveSet
         "pairs": pair_kinds(settings), "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
         "transformers": transformers_class(config),
     }  # fmt: skip
+
+
+def contrast_text(
+    job: Job, source: Artifact, settings: EncoderSettings, ids_of: IdsOf, *, vocab_size: int,
+    column: Literal["ids", "word_ids"],
+) -> tuple[PairText, FilePairs | None]:  # fmt: skip
+    """The documents as rows of ids, with titles where pairs of titles are wanted, and the user's own pairs.
+
+    Args:
+        job: its scratch folder holds the text as long as it is used; the file of pairs becomes an input.
+        source: the tokens artifact.
+        settings: which pairs are wanted.
+        ids_of: for titles and pairs.
+        vocab_size: ids from this on are left out.
+        column: what the rows are made of.
+
+    Raises:
+        InputError: the file of pairs is none; no row has an id.
+    """
+    folder = job.scratch / "pairs"
+    folder.mkdir()
+    titles = None
+    if settings.shares["title"] > 0:
+        if (corpus := _corpus_of(job, source)) is not None:
+            titles = _titles(corpus, ids_of)
+        else:
+            job.warn(
+                "the corpus that these tokens were made of is not where it was, or is another one now: pairs of a title and "
+                "its text are made of two spans of the text instead"
+            )
+    rows = token_rows(job, source, column)
+    text = write_pair_text(rows, folder, vocab_size=vocab_size, column=column, titles=titles)
+    job.counts |= {name: count for name, count in text.ledger.items() if count}
+    if settings.pairs is None:
+        return text, None
+    with reading(job, file_entry, settings.pairs):
+        lists = (_lists(ids_of(texts)) for texts in read_pair_file(settings.pairs))
+        given = write_ragged(lists, folder / "given", vocab_size=vocab_size)
+    return text, FilePairs.of(given)
+
+
+def check_pairs(settings: EncoderSettings) -> None:
+    """Open the file of pairs before the text is prepared, which takes minutes.
+
+    Raises:
+        InputError: it is none, as far as its first rows tell.
+    """
+    if settings.pairs is not None:
+        next(read_pair_file(settings.pairs))
+
+
+def token_ids(tokenizer: Tokenizer) -> IdsOf:
+    """Texts to the tokenizer's ids, without special ones."""
+    return lambda texts: [one.ids for one in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+
+def pair_kinds(settings: EncoderSettings) -> list[str]:
+    """What an encoder says of the pairs that it learns from: it is not to be evaluated on the like of them."""
+    return [kind for kind, share in settings.shares.items() if share]
+
+
+def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
+    """The corpus named by the manifest of the tokens, if it is still the same one."""
+    entry = source.manifest.inputs[0]
+    if entry.kind != "corpus" or entry.path is None:
+        return None
+    try:
+        corpus = Artifact(source.place.parent / entry.path, ["corpus"], verify=job.run.verify)
+    except (WordpipeError, OSError):
+        return None
+    job.keep_open(corpus)
+    return corpus if corpus.digest == entry.digest else None
+
+
+def _titles(corpus: Artifact, ids_of: IdsOf) -> Iterator[pa.Array]:
+    """The ids of the title of each document."""
+    starts = DocumentStarts()
+    for batch in read_batches(corpus, "corpus", ["doc_id", "sentence_id", "title"]):
+        if batch.num_rows:
+            first = batch["title"].filter(pa.array(starts.of(batch)))
+            yield _lists(ids_of(pc.fill_null(first, "").to_pylist()))
+
+
+def _lists(ids: list[list[int]]) -> pa.Array:
+    return pa.array(ids, pa.list_(pa.uint32()))

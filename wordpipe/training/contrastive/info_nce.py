@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wordpipe.training.contrastive.pairs import PairBatch
-from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.training.contrastive.settings import EncoderSettings
 from wordpipe.training.trainer import Measured
 
 
@@ -47,7 +47,7 @@ def nearest_share(first_BD: Tensor, second_BD: Tensor) -> float:
     return float((partner_B > cosine_BB.amax(dim=1)).double().mean())
 
 
-def pair_loss(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: ContrastiveSettings) -> Tensor:
+def pair_loss(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: EncoderSettings) -> Tensor:
     """The loss of a batch's unit vectors under the settings: `temperature`, `false_negatives`, `max_similarity`."""
     same_BB = false_negatives(batch, first_BD.device) if settings.false_negatives == "drop" else None
     return info_nce_loss(
@@ -55,7 +55,7 @@ def pair_loss(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: C
     )
 
 
-def measured(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: ContrastiveSettings) -> Measured:
+def measured(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: EncoderSettings) -> Measured:
     """How well partners are known again among held-out pairs, by their unit vectors."""
     same_BB = false_negatives(batch, first_BD.device)  # whatever is trained on, so that runs compare
     loss = float(info_nce_loss(first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB))

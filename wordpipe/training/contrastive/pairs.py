@@ -14,7 +14,7 @@ from wordpipe.compiled import inlined, kernel, read_only, scrambled
 from wordpipe.errors import InputError
 from wordpipe.model import seed_of
 from wordpipe.training.contrastive.pair_text import SPLITS, FilePairs, Int64s, PairText, RaggedFile, rows_of
-from wordpipe.training.contrastive.settings import KINDS, ContrastiveSettings, PairKind
+from wordpipe.training.contrastive.settings import KINDS, EncoderSettings, PairKind
 from wordpipe.training.sequences import shuffled
 
 DROPOUT, NEIGHBOUR, CROP, TITLE, DELETION, PAIRS = range(6)
@@ -85,7 +85,7 @@ class Pairs:
     """
 
     def __init__(
-        self, text: PairText, settings: ContrastiveSettings, *, split: str = "train", given: FilePairs | None = None,
+        self, text: PairText, settings: EncoderSettings, *, split: str = "train", given: FilePairs | None = None,
         batch_size: int | None = None,
     ) -> None:  # fmt: skip
         chosen = text.splits == SPLITS.index(split)
@@ -146,7 +146,7 @@ class Pairs:
 
 
 def _counts(
-    text: PairText, chosen: npt.NDArray[np.bool_], rows: Int64s, given: FilePairs | None, settings: ContrastiveSettings
+    text: PairText, chosen: npt.NDArray[np.bool_], rows: Int64s, given: FilePairs | None, settings: EncoderSettings
 ) -> dict[str, int]:
     begins, ends = text.documents[:-1][chosen], text.documents[1:][chosen]
     filled = ends > begins
@@ -168,7 +168,7 @@ def _counts(
     return counts
 
 
-def _notes(counts: dict[str, int], settings: ContrastiveSettings) -> list[str]:
+def _notes(counts: dict[str, int], settings: EncoderSettings) -> list[str]:
     """What cannot be had of these documents, and what is taken instead, where half of them or more are concerned."""
     deleted = "twice, other words left out"
     instead: tuple[tuple[PairKind, str, str, str], ...] = (
@@ -209,7 +209,7 @@ def _few_negatives(document_N: npt.NDArray[np.int32]) -> list[str]:
     ]
 
 
-def held_out_pairs(settings: ContrastiveSettings, text: PairText) -> Pairs | None:
+def held_out_pairs(settings: EncoderSettings, text: PairText) -> Pairs | None:
     """Neighbouring sentences of held-out documents, whatever is trained on, so that runs compare; None: there are too few.
 
     Sentences of one document are no negatives of each other, so that a single document would ask nothing at all. A sentence
@@ -217,10 +217,8 @@ def held_out_pairs(settings: ContrastiveSettings, text: PairText) -> Pairs | Non
     """
     if (np.diff(text.documents)[text.splits == 1] > 0).sum() < 4:  # documents
         return None
-    neighbours = settings.model_copy(
-        update=dict.fromkeys(("pair_dropout", "pair_crop", "pair_title", "pair_deletion", "pair_file", "pairs"))
-        | {"pair_neighbour": 1.0}
-    )
+    others = [name for name in type(settings).model_fields if name.startswith("pair")]
+    neighbours = settings.model_copy(update=dict.fromkeys(others) | {"pair_neighbour": 1.0})
     found = Pairs(text, neighbours, split="valid", batch_size=settings.valid_pairs)
     return found if found.n_pairs > 1 else None
 

@@ -25,7 +25,7 @@ from wordpipe.tokens import offsets_of
 from wordpipe.training.checkpoint import Tensors
 from wordpipe.training.contrastive.info_nce import measured, pair_loss
 from wordpipe.training.contrastive.pairs import Pairs
-from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.training.contrastive.settings import StaticSettings
 from wordpipe.training.plan import Plan
 from wordpipe.training.precision import Execution
 from wordpipe.training.trainer import Gradients, Measured
@@ -54,7 +54,7 @@ class StaticLearner:
     """
 
     def __init__(
-        self, pairs: Pairs, table_VD: Matrix, settings: ContrastiveSettings, *, held_out: Pairs | None = None
+        self, pairs: Pairs, table_VD: Matrix, settings: StaticSettings, *, held_out: Pairs | None = None
     ) -> None:
         self.table, self._pairs, self._settings = table_VD, pairs, settings
         self._held_out = None if held_out is None else held_out.batch(0)

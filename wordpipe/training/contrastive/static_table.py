@@ -284,7 +284,7 @@ class Finish:
 
         Args:
             words: as the vocabulary has them, marks included.
-            weights: `ContrastiveSettings.finish`.
+            weights: `StaticSettings.finish`.
             byte_level: they are written in byte letters.
         """
         is_piece = _piece_test(words)

@@ -1,7 +1,14 @@
-"""The contrastive training of a static encoder: from the artifacts to the table that it begins as, and to its files."""
+"""`wordpipe train static`: tokens → model, a table of vectors whose sums encode texts.
+
+the rows     words of the text, or the tokenizer's tokens: `_words`, `_tokens`
+the start    word vectors, random directions, latent directions side by side: `_first_table`; or an earlier table
+the training `StaticLearner` of `training/contrastive`
+the folder   which sentence-transformers loads: `_write`
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +27,9 @@ from wordpipe.sentences import (
     unspaced_share,
     word_tokenizer,
 )
-from wordpipe.stages.job import Job
-from wordpipe.stages.train.contrastive_inputs import IdsOf, contrast_text, pair_kinds, token_ids
+from wordpipe.stages.calls import public
+from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.train.contrastive import IdsOf, check_pairs, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.run import ending_of, train_on_pairs
 from wordpipe.tokens import WordSplitter, is_byte_level, number_of_ids, open_tokenizer, run_splitter, vocabulary_of
 from wordpipe.training.contrastive import (
@@ -42,7 +50,7 @@ from wordpipe.training.contrastive import (
     spelled_part,
     word_weights,
 )
-from wordpipe.training.contrastive.settings import LEAST_STEPS, ContrastiveSettings
+from wordpipe.training.contrastive.settings import LEAST_STEPS, StaticSettings
 from wordpipe.words import WordVectors
 
 Floats = npt.NDArray[np.float32]
@@ -52,6 +60,40 @@ _MANY_WORDS = (
     100_000  # different ones; 324,000 of 100 MB of Wikipedia took 10 GB with those that came once, 5 GB without
 )
 _UNSPACED = 0.05  # of a text's words; names in an English encyclopaedia are less
+
+
+@public(StaticSettings)
+def train_static(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
+    """Train a table of vectors that encodes texts, without labels: what belongs together comes near, others are kept apart.
+
+    A run that was stopped is continued by the same call, exactly.
+
+    Args:
+        tokens: a tokens artifact.
+        output: folder of the model artifact, which sentence-transformers loads as it is.
+        run: progress, fresh start, verification.
+        settings: fields of `StaticSettings`.
+
+    Raises:
+        WordpipeError: its class and its hint say what to do.
+
+    Example:
+        >>> made = wordpipe.train_static("run/tokens", output="new/encoder", words="run/words", steps=5)
+        >>> with wordpipe.open(made, "model") as encoder:
+        ...     encoder.encode(["why does the sea have tides", "the moon pulls the water"]).shape
+        (2, 536)
+    """
+    chosen = StaticSettings.make(settings)
+    with open_job("model", output, chosen, run) as job:
+        job.arguments = [tokens]
+        job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow", "scipy", "numba", "PyStemmer")
+        source = job.open_input(tokens, ["tokens"])
+        job.note_first_texts(source)
+        check_pairs(chosen)
+        if chosen.words is not None:
+            Artifact(chosen.words, ["words"], verify=False).close()
+        _train(job, source, chosen)
+    return job.made
 
 
 @dataclass(frozen=True)
@@ -73,13 +115,12 @@ class _Units:
     byte_level: bool = False
 
 
-def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
+def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
     """Train, and write the model's folder.
 
     Raises:
         WordpipeError: its class and its hint say what to do.
     """
-    job.libraries = (*job.libraries, "scipy", "numba", "PyStemmer")
     units = _words(source, _min_count(job, source, settings)) if settings.unit == "word" else _tokens(source)
     text, given = contrast_text(
         job, source, settings, units.ids_of, vocab_size=len(units.words),
@@ -112,7 +153,7 @@ def train_static(job: Job, source: Artifact, settings: ContrastiveSettings) -> N
     _write(job, source, table_VD, units, settings)
 
 
-def _min_count(job: Job, source: Artifact, settings: ContrastiveSettings) -> int:
+def _min_count(job: Job, source: Artifact, settings: StaticSettings) -> int:
     """How often a word has to come to have a row; a large text has many words that came once, and a table three copies."""
     least = settings.parts.min_count
     if settings.min_count is None and least == 1 and (words := row_count(source, "words")) > _MANY_WORDS:
@@ -158,7 +199,7 @@ def _tokens(source: Artifact) -> _Units:
 
 
 def _write(
-    job: Job, source: Artifact, table_VD: npt.NDArray[np.float32], units: _Units, settings: ContrastiveSettings
+    job: Job, source: Artifact, table_VD: npt.NDArray[np.float32], units: _Units, settings: StaticSettings
 ) -> None:
     """The model's folder, which sentence-transformers loads as a StaticEmbedding."""
     dim = table_VD.shape[1]
@@ -172,7 +213,7 @@ def _write(
     }  # fmt: skip
 
 
-def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], text: PairText) -> Floats:
+def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text: PairText) -> Floats:
     """The table before its first step, (V, D).
 
     Args:
@@ -210,14 +251,14 @@ def _first_table(job: Job, settings: ContrastiveSettings, words: Sequence[str], 
             job.warn(f"too little text for latent semantic indexing ({error.got}): the encoder does without it")
     if not parts:
         raise ConfigError(
-            "the table begins as nothing", where="words_weight, lexical_weight, lsi_weight", got="no part with a weight",
-            hint="give --words WORDS, or a weight above 0",
+            "all initial weights are 0", where="words_weight, lexical_weight, lsi_weight", got="no part with a weight",
+            hint="give --words WORDS, or set words_weight, lexical_weight or lsi_weight above 0",
         )  # fmt: skip
     table_VD = joined_parts(parts, text)
     return join_compounds(table_VD, words) if settings.goal == "search" and settings.unit == "word" else table_VD
 
 
-def _weights(settings: ContrastiveSettings, stems: Sequence[str], text: PairText) -> tuple[Floats, Floats]:
+def _weights(settings: StaticSettings, stems: Sequence[str], text: PairText) -> tuple[Floats, Floats]:
     """What the words begin to weigh, (V,), and what they do in the lexical part."""
     if settings.word_weighting == "idf":
         weights = passage_weights(text, stems)
@@ -227,7 +268,7 @@ def _weights(settings: ContrastiveSettings, stems: Sequence[str], text: PairText
     return word_weights(text.counts, settings.sif_a), of_stems
 
 
-def _word_part(job: Job, settings: ContrastiveSettings, words: Sequence[str]) -> Floats:
+def _word_part(job: Job, settings: StaticSettings, words: Sequence[str]) -> Floats:
     """The vectors of a words artifact, zero for words that it lacks."""
     artifact = job.open_input(settings.words, ["words"])  # type: ignore[arg-type]  # the caller has looked
     _check_unit(artifact, settings)
@@ -242,12 +283,12 @@ def _word_part(job: Job, settings: ContrastiveSettings, words: Sequence[str]) ->
     return part_VD
 
 
-def _table_of(job: Job, settings: ContrastiveSettings, words: Sequence[str], text: PairText) -> Floats:
+def _table_of(job: Job, settings: StaticSettings, words: Sequence[str], text: PairText) -> Floats:
     """The table of the given static encoder, for the words of this training; not finished, as this training does that anew."""
     artifact = job.open_input(settings.init, ["model"])  # type: ignore[arg-type]  # the caller has looked
     if artifact.manifest.facts.get("encoder") != "static":
         raise ArtifactError(
-            "this model is no static encoder", where=artifact.path, hint="train it further with --encoder transformer"
+            "this model is no static encoder", where=artifact.path, hint="wordpipe train contrastive trains it further"
         )
     _check_unit(artifact, settings)
     known, byte_level = _words_of(artifact)
@@ -277,7 +318,7 @@ def _spelled(tokenizer: Tokenizer) -> list[str]:
     return [token or "" for token in vocabulary_of(tokenizer).tokens[: number_of_ids(tokenizer)]]
 
 
-def _check_unit(artifact: Artifact, settings: ContrastiveSettings) -> None:
+def _check_unit(artifact: Artifact, settings: StaticSettings) -> None:
     if (unit := artifact.manifest.facts.get("unit", "word")) != settings.unit:
         raise ArtifactError(
             "vectors of another unit", where=artifact.path, got=unit, expected=settings.unit, hint=f"give --unit {unit}"
