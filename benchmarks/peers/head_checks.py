@@ -94,7 +94,7 @@ def check_heads(base: dict[str, Any], epochs: float, device: torch.device) -> It
             best = trainer.learner.best
             yield {"check": f"{kind} head learns", "ok": best is not None and best > 0.9, "right": best}
             trainer.learner.take_best()
-            yield check_scores(kind, trainer.learner.whole(), held_out, device)
+            yield check_scores(kind, trainer.learner.model.cpu().eval(), held_out, device)
 
 
 def check_scores(kind: str, model: HeadedModel, texts: LabelledExamples, device: torch.device) -> Line:

@@ -92,7 +92,7 @@ class Case:
 
     def numpy_head(self):
         weights = {name: weight.detach().numpy() for name, weight in self.model.named_parameters()}
-        return StaticHead(self.config, self.units, self.trainer.learner.table(self.table), weights, str.split)
+        return StaticHead(self.config, self.units, self.trainer.learner.learner.table(self.table), weights, str.split)
 
 
 class Twin(torch.nn.Module):
@@ -145,7 +145,7 @@ class Twin(torch.nn.Module):
 @pytest.mark.parametrize("name", CASES)
 def test_losses_and_gradients_equal_plain_torch(tmp_path, name):
     case = Case(tmp_path, name)
-    learner, twin = case.trainer.learner, Twin(case)
+    learner, twin = case.trainer.learner.learner, Twin(case)
     numbers = case.examples.order(0, batch_size=8, seed=1)
     found = learner.gradients(0)
     loss = twin.loss(numbers)
@@ -183,14 +183,14 @@ def test_three_steps_equal_sparse_adam_of_torch(tmp_path, name):
     list(case.trainer.steps(StopFlag(), until=3))
     for name, mine in case.model.named_parameters():
         assert torch.allclose(mine, twin.head[name.replace(".", "_")], atol=1e-4)
-    assert np.allclose(case.trainer.learner.rows, twin.table.detach().numpy()[case.used], atol=1e-4)
+    assert np.allclose(case.trainer.learner.learner.rows, twin.table.detach().numpy()[case.used], atol=1e-4)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_numpy_says_what_torch_says(tmp_path, name):
     case = Case(tmp_path, name)
     list(case.trainer.steps(StopFlag()))
-    scores, wanted, _ = case.trainer.learner.measure(case.examples)
+    scores, wanted, _ = case.trainer.learner.measured()
     bags = [bags_of(texts, str.split, words=case.config.kind == "token")[0] for texts in case.texts]
     found = case.numpy_head().scores(bags)
     for one, other, target, true in zip(found, scores, case.targets, wanted, strict=True):
@@ -203,12 +203,12 @@ def test_rows_that_no_text_has_and_frozen_ones_stay(tmp_path):
     assert case.used.sum() > 0
     case.used[0] = True  # a row that only a held-out text would have
     list(case.trainer.steps(StopFlag()))
-    moved = (case.trainer.learner.table(case.table) != case.table).any(1)
+    moved = (case.trainer.learner.learner.table(case.table) != case.table).any(1)
     assert not moved[~case.used].any()
     assert moved[case.used].mean() > 0.9
     frozen = Case(tmp_path / "two", "single", freeze=1)
     list(frozen.trainer.steps(StopFlag()))
-    assert np.array_equal(frozen.trainer.learner.table(frozen.table), frozen.table)
+    assert np.array_equal(frozen.trainer.learner.learner.table(frozen.table), frozen.table)
     with pytest.raises(ConfigError, match="fewer layers"):
         Case(tmp_path / "three", "single", freeze=2)
 
@@ -226,7 +226,7 @@ def test_a_stopped_training_ends_with_the_same_rows(tmp_path, name, until):
     list(again.trainer.steps(StopFlag()))
     for case in (whole, again):
         case.trainer.learner.take_best()
-    assert np.array_equal(whole.trainer.learner.rows, again.trainer.learner.rows)
+    assert np.array_equal(whole.trainer.learner.learner.rows, again.trainer.learner.learner.rows)
     assert all(
         torch.equal(one, other) for one, other in zip(whole.model.parameters(), again.model.parameters(), strict=True)
     )

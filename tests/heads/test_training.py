@@ -13,6 +13,7 @@ from wordpipe.heads import (
     Encoded,
     ExampleWriter,
     HeadObjective,
+    SeenRows,
     TextEncoder,
     head_loss_sum,
     head_trainer,
@@ -133,7 +134,7 @@ def test_weights_of_labels_are_those_of_torch(tmp_path):
         assert float(head_loss_sum(model, batch) / batch.n_targets) == pytest.approx(float(wanted), rel=1e-5)
 
 
-def trainer_of(folder, *, architecture="encoder", style="modern", n=40, **settings):
+def trainer_of(folder, *, architecture="encoder", style="modern", n=40, seen=None, **settings):
     """A training on texts whose label is whether they begin with a small id."""
     random, chosen = np.random.default_rng(5), {"epochs": 3, "lr": 1e-2, "threads": 1, "batch_size": 8, "dropout": 0.0}
     writer = ExampleWriter(folder / "ids", 1)
@@ -151,7 +152,7 @@ def trainer_of(folder, *, architecture="encoder", style="modern", n=40, **settin
 
     return head_trainer(
         made, model, HeadObjective(False), given, given, figures=figures, execution=make_execution(made), seed=1,
-        state_dir=folder / "state", run_key="key",
+        state_dir=folder / "state", run_key="key", seen=None if seen is None else seen(model.embedding, (given, given)),
     )  # fmt: skip
 
 
@@ -202,8 +203,24 @@ def test_it_learns_keeps_the_best_and_ends_early(tmp_path):
     assert trainer.step < trainer.plan.steps
     assert len(found) == trainer.learner.best_step + 3
     trainer.learner.take_best()
-    scores, wanted, _ = trainer.learner.measure(trainer.learner._held_out)
+    scores, wanted, _ = trainer.learner.measured()
     assert all(row.argmax() == one[0] for row, one in zip(scores, wanted, strict=True))
+
+
+def test_a_training_with_the_rows_that_occur_is_the_training_with_all(tmp_path):
+    seen = []
+
+    def rows(table, examples):
+        seen.append(SeenRows(table, examples))
+        return seen[0]
+
+    whole, some = trainer_of(tmp_path / "whole"), trainer_of(tmp_path / "some", seen=rows)
+    assert len(some.learner.model.embedding) + seen[0].n_left_out // some.learner.model.embedding.shape[1] == len(whole.learner.model.embedding)
+    for trainer in (whole, some):
+        list(trainer.steps(StopFlag()))
+    made = dict(seen[0].whole(some.learner.model).named_parameters())
+    for name, weight in whole.learner.model.named_parameters():
+        torch.testing.assert_close(made[name], weight, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.landing

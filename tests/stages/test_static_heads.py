@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.stages.test_heads import COLOURS, TAGGED, Said, corpus_of, rows_of
 from wordpipe import RunOptions
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.heads import StaticHeadLearner
+from wordpipe.heads import RowsLearner
 
 FAST = {"threads": 1, "epochs": 8}
 
@@ -135,7 +135,7 @@ def test_several_labels_scores_and_pairs(words, tmp_path):
 
 def test_a_stopped_run_goes_on(words, tmp_path, monkeypatch):
     whole = trained(tmp_path / "whole", rows_of(), words, seeds=2)
-    take, calls = StaticHeadLearner.take, []
+    take, calls = RowsLearner.take, []
 
     def failing(self, step, gradients, lr):
         calls.append(step)
@@ -143,10 +143,10 @@ def test_a_stopped_run_goes_on(words, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return take(self, step, gradients, lr)
 
-    monkeypatch.setattr(StaticHeadLearner, "take", failing)
+    monkeypatch.setattr(RowsLearner, "take", failing)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path / "parts", rows_of(), words, seeds=2, checkpoint_steps=2)
-    monkeypatch.setattr(StaticHeadLearner, "take", take)
+    monkeypatch.setattr(RowsLearner, "take", take)
     said = Said()
     made = trained(tmp_path / "parts", rows_of(), words, seeds=2, checkpoint_steps=2, run=RunOptions(report=said))
     assert any("continuing a stopped run" in note for note in said)

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
         open_examples,
     )
     from wordpipe.heads.labels import Contradictions, LabelCounts, balanced_weights, is_held_out, is_no_score
-    from wordpipe.heads.learner import HeadLearner, head_trainer, layered_optimiser
+    from wordpipe.heads.learner import HeadLearner, SeenRows, head_trainer, layered_optimiser
     from wordpipe.heads.predict import Answered, Classified, Classifier, Prediction, Tagged, TaggedSpan, Tagger
     from wordpipe.heads.static_learner import (
         RowEncoder,
-        StaticHeadLearner,
+        RowsLearner,
         StaticModel,
         static_trainer,
     )

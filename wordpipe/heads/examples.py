@@ -1,6 +1,7 @@
 """Labelled records as ids and targets: texts as the model's tokenizer reads them, flat files that are mapped into memory."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,6 +162,7 @@ class LabelledExamples:
     def __init__(self, path: Path, width: int) -> None:
         self.lengths, self.seconds = np.fromfile(_file_of(path, "lengths"), np.int64).reshape(2, -1)
         self._starts, self._width = np.cumsum(self.lengths) - self.lengths, width
+        self._place_V: Ints | None = None
         self._ids, self._targets = (
             _mapped(_file_of(path, name), kind) for name, kind in (("ids", np.int32), ("targets", np.float32))
         )
@@ -184,7 +186,14 @@ class LabelledExamples:
             [np.arange(self._starts[one], self._starts[one] + self.lengths[one]) for one in index_B]
         )
         targets = self._targets.reshape(-1, self._width)[index_B] if self._width else self._targets[places]
-        return Rows(self._ids[places], self.lengths[index_B], self.seconds[index_B], targets, torch.device("cpu"))
+        ids = self._ids[places] if self._place_V is None else self._place_V[self._ids[places]]
+        return Rows(ids, self.lengths[index_B], self.seconds[index_B], targets, torch.device("cpu"))
+
+    def numbered(self, place_V: Ints) -> "LabelledExamples":
+        """The same examples with place_V[id] for each id."""
+        found = copy(self)
+        found._place_V = place_V
+        return found
 
     def mark(self, seen_V: npt.NDArray[np.bool_]) -> None:
         """Set true whatever id occurs; a bounded piece of the file at a time."""

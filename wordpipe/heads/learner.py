@@ -1,11 +1,15 @@
-"""The learner of a model with a head: layers with rates of their own, frozen ones, the best weights kept, an early end."""
+"""The learning of a model with a head: layers with rates of their own, frozen ones, the best weights kept, an early end.
+
+`HeadLearner` has a learner that takes the steps: of a transformer that of language models, with a head's targets and loss; of
+word vectors that of `static_learner`.
+"""
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +24,11 @@ from wordpipe.training import (
     UNTIL_DONE,
     Ending,
     Execution,
+    Gradients,
     LanguageLearner,
     Measured,
     Plan,
+    Tensors,
     Trainer,
     World,
     load_snapshot,
@@ -35,6 +41,43 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 Figures = Callable[[list[Floats], list[Floats]], Mapping[str, float]]
 """Scores and targets of all held-out texts, in their order → figures; the first one decides which weights are best."""
+MeasuredTexts = tuple[list[Floats], list[Floats], float]
+"""Scores and targets of texts, in their order, and the mean loss."""
+
+
+class Steps(Protocol):
+    """A learner that takes steps and leaves validation to another; see `Learner` of the trainer.
+
+    Attributes:
+        execution: device, precision, threads.
+        model: what is trained.
+    """
+
+    execution: Execution
+    model: Any
+
+    def gradients(self, step: int) -> Gradients:
+        """See `Learner.gradients`."""
+        ...
+
+    def take(self, step: int, gradients: Gradients, lr: float) -> torch.Tensor:
+        """See `Learner.take`."""
+        ...
+
+    def replan(self, plan: Plan) -> None:
+        """See `Learner.replan`."""
+        ...
+
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """See `Learner.state`."""
+        ...
+
+    def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
+        """See `Learner.load`."""
+        ...
+
+
+L = TypeVar("L", bound=Steps)
 
 _BLOCK = re.compile(r"blocks\.(\d+)\.")
 _IDS_AT_ONCE = 16_384  # of held-out texts: shapes of a few thousand rows are the fastest of a CPU
@@ -79,89 +122,60 @@ def layered_optimiser(
     )  # fmt: skip
 
 
-class HeadLearner(LanguageLearner):
-    """Learns what a head is to say.
+class HeadLearner(Generic[L]):
+    """Teaches a head by a learner: keeps the best weights, and ends early.
 
     Args:
-        model: on the execution's device; trained in place.
-        optimiser: see `layered_optimiser`.
-        objective: see `targets`.
-        blocks: the labelled texts.
-        plan: sizes, the seed.
-        execution: device and numbers.
+        learner: takes the steps.
+        measure: what the weights say of texts: scores and targets, in the order of the texts, and the mean loss.
+        weights: those that move; the best ones are kept.
         held_out: texts on which the best weights are found.
         figures: what is measured on them.
         patience: validations without a better one after which the training ends; 0: none.
-        seen: see `SeenRows`; None: the embedding table is whole.
 
     Attributes:
-        seen: as given.
+        learner: as given.
         best: the first of the figures of the best weights; None before the first validation.
-        best_step: the step that they are of.
+        best_step: the number of the validation that found them.
     """
 
     def __init__(
-        self, model: HeadedModel, optimiser: torch.optim.Optimizer, objective: HeadObjective, blocks: LabelledExamples,
-        plan: Plan, execution: Execution, *, held_out: LabelledExamples, figures: Figures, patience: int,
-        seen: "SeenRows | None" = None,
+        self, learner: L, measure: Callable[[LabelledExamples], MeasuredTexts], weights: Mapping[str, torch.Tensor], *,
+        held_out: LabelledExamples, figures: Figures, patience: int,
     ) -> None:  # fmt: skip
-        super().__init__(model, optimiser, objective, blocks, plan, execution, World(execution.device))
-        self.seen = seen
-        self._loss_sum = head_loss_sum
-        self._headed, self._held_out, self._figures, self._patience = model, held_out, figures, patience
-        self._head_objective = objective
+        self.learner, self._measure, self.execution = learner, measure, learner.execution
+        self.gradients, self.take, self.replan = learner.gradients, learner.take, learner.replan
+        self._weights, self._held_out, self._figures, self._patience = weights, held_out, figures, patience
         self.best: float | None = None
         self.best_step, self._since, self._looked = 0, 0, 0
         self._best: dict[str, torch.Tensor] = {}
 
     @property
+    def model(self) -> Any:
+        """What is trained."""
+        return self.learner.model
+
+    @property
     def is_done(self) -> bool:
-        """Whether so many validations were no better than the best one."""
+        """True if so many validations were no better than the best one."""
         return 0 < self._patience <= self._since
+
+    def measured(self) -> MeasuredTexts:
+        """What the weights say of the held-out texts."""
+        return self._measure(self._held_out)
 
     def validate(self) -> Measured | None:
         """Measure the held-out texts, and keep the weights if they are the best so far."""
-        scores, targets, loss = self.measure(self._held_out)
+        scores, targets, loss = self.measured()
         figures = {name: float(value) for name, value in self._figures(scores, targets).items()}
         self._looked += 1
         value = next(iter(figures.values()))
         if self.best is None or value > self.best:
             self.best, self.best_step, self._since = value, self._looked, 0
-            self._best = {
-                name: weight.detach().clone() for name, weight in self._weights.items() if weight.requires_grad
-            }
+            self._best = {name: weight.detach().clone() for name, weight in self._weights.items()}
         else:
             self._since += 1
         return Measured(loss, int(self._held_out.lengths.sum()), figures)
-
-    @torch.no_grad()
-    def measure(self, examples: LabelledExamples) -> tuple[list[Floats], list[Floats], float]:
-        """The scores and the targets of all texts, in their order, and the mean loss."""
-        was_training, per_position = self.model.training, self._head_objective.per_position
-        has_rows = self._headed.head_config.kind != "sequence"
-        self._headed.eval()
-        scores: list[Any] = [None] * len(examples)
-        wanted: list[Any] = [None] * len(examples)
-        loss = count = 0.0
-        with self.execution.attention_kernels():
-            for index_B in examples.batches(_IDS_AT_ONCE):
-                batch = HeadTargets(self._numbered(examples.rows(index_B)).to(self.execution.device), per_position)
-                with self.execution.autocast():
-                    found, packed = scores_of(self._headed, batch)
-                    loss += float(loss_of_scores(found, packed, self._headed.head_config, batch))
-                count += float(batch.n_targets)
-                ends = np.cumsum(batch.given.lengths)
-                rows = _by_text(found, packed, has_rows)
-                for place, row in zip(packed.order, rows, strict=True):
-                    number, length = int(index_B[place]), int(batch.given.lengths[place])
-                    scores[number] = row[:length] if has_rows else row
-                    wanted[number] = (
-                        batch.given.targets[ends[place] - length : ends[place]]
-                        if per_position
-                        else batch.given.targets[place]
-                    )
-        self._headed.train(was_training)
-        return scores, wanted, loss / max(1.0, count)
 
     @torch.no_grad()
     def take_best(self) -> None:
@@ -169,36 +183,53 @@ class HeadLearner(LanguageLearner):
         for name, weight in self._best.items():
             self._weights[name].copy_(weight)
 
-    def whole(self) -> HeadedModel:
-        """The model with its whole table, on the CPU: at the end, for nothing is learned from then on."""
-        model = self._headed.cpu().eval()
-        if self.seen is not None:
-            model.embedding = torch.nn.Parameter(self.seen.with_rows(model.embedding))
-            self.seen = None
-        return model
-
-    def _rows(self, step: int) -> Any:
-        order_B = self.blocks.order(step, batch_size=self._plan.batch_size, seed=self._plan.seed)
-        return self._numbered(self.blocks.rows(order_B)).to(self.execution.device)
-
-    def _numbered(self, rows: Any) -> Any:
-        return rows if self.seen is None else replace(rows, ids=self.seen.place_V[rows.ids])
-
-    def state(self) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, Any]]:
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
         """See `Learner.state`."""
-        tensors, log = super().state()
+        tensors, log = self.learner.state()
         if self._best:
             tensors = {**tensors, "best": {name: weight.cpu() for name, weight in self._best.items()}}
         about = {"best": self.best, "best_step": self.best_step, "since": self._since, "looked": self._looked}
-        return tensors, log | about  # type: ignore[return-value]
+        return tensors, log | about
 
-    def load(self, tensors: Any, log: Mapping[str, Any]) -> None:
+    def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
         """See `Learner.load`."""
-        super().load(tensors, log)
+        self.learner.load(tensors, log)
         self.best, self.best_step, self._since, self._looked = (
             log[name] for name in ("best", "best_step", "since", "looked")
         )
         self._best = {name: one.to(self.execution.device, copy=True) for name, one in tensors.get("best", {}).items()}
+
+
+@torch.no_grad()
+def measured_texts(
+    model: HeadedModel, execution: Execution, examples: LabelledExamples, *, per_position: bool
+) -> MeasuredTexts:
+    """The scores and the targets of all texts, in their order, and the mean loss."""
+    was_training, has_rows = model.training, model.head_config.kind != "sequence"
+    model.eval()
+    scores: list[Any] = [None] * len(examples)
+    wanted: list[Any] = [None] * len(examples)
+    loss = count = 0.0
+    with execution.attention_kernels():
+        for index_B in examples.batches(_IDS_AT_ONCE):
+            batch = HeadTargets(examples.rows(index_B).to(execution.device), per_position)
+            with execution.autocast():
+                found, packed = scores_of(model, batch)
+                loss += float(loss_of_scores(found, packed, model.head_config, batch))
+            count += float(batch.n_targets)
+            # packed by length: back to the order of the texts, without padding
+            ends = np.cumsum(batch.given.lengths)
+            rows = _by_text(found, packed, has_rows)
+            for place, row in zip(packed.order, rows, strict=True):
+                number, length = int(index_B[place]), int(batch.given.lengths[place])
+                scores[number] = row[:length] if has_rows else row
+                wanted[number] = (
+                    batch.given.targets[ends[place] - length : ends[place]]
+                    if per_position
+                    else batch.given.targets[place]
+                )
+    model.train(was_training)
+    return scores, wanted, loss / max(1.0, count)
 
 
 def _by_text(scores: torch.Tensor, packed: Any, has_rows: bool) -> list[Floats]:
@@ -240,9 +271,12 @@ class SeenRows:
         """A copy of those that occur."""
         return self._table_VD[self.numbers]
 
-    def with_rows(self, rows_UD: torch.Tensor) -> torch.Tensor:
-        """The whole table with these in their places."""
-        return self._table_VD.clone().index_copy_(0, self.numbers, rows_UD.detach())
+    def whole(self, model: HeadedModel) -> HeadedModel:
+        """A trained model with its whole table, on the CPU: at the end, for nothing is learned from then on."""
+        model = model.cpu().eval()
+        table_VD = self._table_VD.clone().index_copy_(0, self.numbers, model.embedding.detach())
+        model.embedding = torch.nn.Parameter(table_VD)
+        return model
 
 
 def head_plan(settings: "HeadSettings", n_examples: int, seed: int) -> Plan:
@@ -262,13 +296,13 @@ def head_plan(settings: "HeadSettings", n_examples: int, seed: int) -> Plan:
 def head_trainer(
     settings: "HeadSettings", model: HeadedModel, objective: HeadObjective, examples: LabelledExamples,
     held_out: LabelledExamples, *, figures: Figures, execution: Execution, seed: int, state_dir: Path, run_key: str,
-    ending: Ending = UNTIL_DONE,
-) -> Trainer[HeadLearner]:  # fmt: skip
+    seen: SeenRows | None = None, ending: Ending = UNTIL_DONE,
+) -> Trainer[HeadLearner[LanguageLearner]]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
     Args:
         settings: how to train.
-        model: with its first weights; trained in place, with the rows of its embeddings that occur: see `HeadLearner.whole`.
+        model: with its first weights; trained in place.
         objective: what is learned.
         examples: to learn from.
         held_out: see `HeadLearner`.
@@ -277,21 +311,32 @@ def head_trainer(
         seed: of order and dropout.
         state_dir: the folder of checkpoints; need not exist.
         run_key: what is trained, on what.
+        seen: the rows of its embeddings that the model is left with, see `SeenRows.whole`; None: all.
         ending: when it ends.
     """
     plan = head_plan(settings, len(examples), seed)
-    seen = SeenRows(model.embedding, (examples, held_out))
-    model.embedding = torch.nn.Parameter(seen.rows())
+    if seen is not None:
+        model.embedding = torch.nn.Parameter(seen.rows())
+        examples, held_out = (some.numbered(seen.place_V) for some in (examples, held_out))
     model.to(execution.device)
     optimiser = layered_optimiser(
         model, lr=plan.lr, layer_decay=settings.layer_decay, weight_decay=settings.weight_decay, freeze=settings.freeze
     )
+    learner = LanguageLearner(
+        model, optimiser, objective, examples, plan, execution, World(execution.device), loss=head_loss_sum
+    )
+    measure = partial(measured_texts, model, execution, per_position=objective.per_position)
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    head = HeadLearner(learner, measure, weights, held_out=held_out, figures=figures, patience=settings.patience)
+    return trainer_of_head(settings, head, plan, state_dir, run_key, ending)
+
+
+def trainer_of_head(
+    settings: "HeadSettings", head: HeadLearner[L], plan: Plan, state_dir: Path, run_key: str, ending: Ending
+) -> Trainer[HeadLearner[L]]:
+    """The trainer of a head, from its last checkpoint if there is one."""
     state = Checkpoints(state_dir, run_key, about={**ending.about})
-    learner = HeadLearner(
-        model, optimiser, objective, examples, plan, execution, held_out=held_out, figures=figures,
-        patience=settings.patience, seen=seen,
-    )  # fmt: skip
     return Trainer(
-        learner, plan, state=state, found=state.restore(load_snapshot), checkpoint_seconds=settings.checkpoint_seconds,
+        head, plan, state=state, found=state.restore(load_snapshot), checkpoint_seconds=settings.checkpoint_seconds,
         checkpoint_steps=settings.checkpoint_steps, ending=ending.wanting(plan, plan.steps),
     )  # fmt: skip

@@ -14,15 +14,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError
 from wordpipe.heads.examples import Encoded, LabelledExamples, Rows
-from wordpipe.heads.learner import Figures, Floats, HeadLearner, head_plan
+from wordpipe.heads.learner import Figures, Floats, HeadLearner, MeasuredTexts, head_plan, trainer_of_head
 from wordpipe.heads.static_model import REACH, StaticHeadConfig, divisors, pair_features
 from wordpipe.heads.static_units import WORD_UNITS, Split, UnitRows, bags_of, windows_of
 from wordpipe.heads.targets import HeadObjective, HeadTargets, loss_of_rows
 from wordpipe.model import HeadConfig, seed_of
-from wordpipe.training import UNTIL_DONE, Ending, Execution, Gradients, Plan, Trainer, load_snapshot
+from wordpipe.training import UNTIL_DONE, Ending, Execution, Gradients, ModelLearner, Plan, Tensors, Trainer
 from wordpipe.training.contrastive import RowAdam
 
 if TYPE_CHECKING:
@@ -115,8 +114,8 @@ def _linear(shape: tuple[int, ...], deviation: float | None, generator: torch.Ge
     return found
 
 
-class StaticHeadLearner(HeadLearner):
-    """Learns a static head and, unless they are frozen, the rows of its units.
+class RowsLearner(ModelLearner[Any]):
+    """Learns a static head and, unless they are frozen, the rows of its units: see `HeadLearner`.
 
     Args:
         model: trained in place.
@@ -124,7 +123,10 @@ class StaticHeadLearner(HeadLearner):
         used: which are, (V,) bool.
         share: learning rate of the rows as a share of the head's; 0: they are frozen.
         optimiser: of the head.
-        given: the further arguments of `HeadLearner`.
+        objective: what is learned.
+        examples: the labelled texts.
+        plan: sizes, the seed.
+        execution: on the CPU.
 
     Attributes:
         rows: the rows in use, in their order, (U, D) float32.
@@ -132,19 +134,18 @@ class StaticHeadLearner(HeadLearner):
 
     def __init__(
         self, model: StaticModel, table_VD: Floats, used: npt.NDArray[np.bool_], share: float,
-        optimiser: torch.optim.Optimizer, objective: HeadObjective, blocks: LabelledExamples, plan: Plan,
-        execution: Execution, **given: Any,
+        optimiser: torch.optim.Optimizer, objective: HeadObjective, examples: LabelledExamples, plan: Plan,
+        execution: Execution,
     ) -> None:  # fmt: skip
-        head: Any = model
-        super().__init__(head, optimiser, objective, blocks, plan, execution, **given)
-        self._static, self._share = model, share
+        super().__init__(model, optimiser, plan.clip, execution)
+        self._static, self._share, self._objective = model, share, objective
+        self._examples, self._plan = examples, plan
         self._numbers, self.rows = np.flatnonzero(used), np.ascontiguousarray(table_VD[used])
         self._adam = RowAdam(
             self.rows, np.ones(len(self.rows), np.float32), beta1=_BETA1, beta2=_BETA2, threads=execution.threads
         )
         self._bags = np.zeros(0, np.int32), np.zeros(0, np.int64)  # of the step: rows, and how many are each bag's
         self._gradient_ND = np.zeros((0, self.rows.shape[1]), np.float32)
-        self._best_rows: Floats | None = None
 
     @property
     def static_config(self) -> StaticHeadConfig:
@@ -152,13 +153,14 @@ class StaticHeadLearner(HeadLearner):
         return self._static.static_config
 
     @property
-    def trains_rows(self) -> bool:
-        """Whether the rows are not frozen."""
-        return self._share > 0
+    def moving(self) -> dict[str, Tensor]:
+        """The weights that are trained, by name; the rows under `rows`."""
+        return dict(self._static.named_parameters()) | ({"rows": torch.from_numpy(self.rows)} if self._share else {})
 
     def gradients(self, step: int) -> Gradients:
         """See `Learner.gradients`."""
-        targets: Any = self.targets(step)
+        order_B = self._examples.order(step, batch_size=self._plan.batch_size, seed=self._plan.seed)
+        targets = HeadTargets(self._examples.rows(order_B), self._objective.per_position, self._objective.weights)
         ids, lengths = self._bags_of(targets.given)
         sums_ND = torch.from_numpy(self._adam.sums(ids, lengths) / divisors(lengths)[:, None])
         sums_ND.requires_grad_(self._share > 0)
@@ -180,17 +182,13 @@ class StaticHeadLearner(HeadLearner):
             self._adam.update(ids, lengths, self._gradient_ND, lr=lr * self._share, step=step + 1)
         return found
 
-    def validate(self) -> Any:
-        """See `HeadLearner.validate`."""
-        before = self.best_step
-        found = super().validate()
-        if self.best_step != before:
-            self._best_rows = self.rows.copy()
-        return found
+    def replan(self, plan: Plan) -> None:
+        """See `Learner.replan`."""
+        self._plan = plan
 
     @torch.no_grad()
-    def measure(self, examples: LabelledExamples) -> tuple[list[Floats], list[Floats], float]:
-        """See `HeadLearner.measure`."""
+    def measure(self, examples: LabelledExamples) -> MeasuredTexts:
+        """See `measured_texts`."""
         was_training, per_word = self._static.training, self.static_config.kind == "token"
         self._static.eval()
         scores: list[Any] = [None] * len(examples)
@@ -210,31 +208,25 @@ class StaticHeadLearner(HeadLearner):
         self._static.train(was_training)
         return scores, wanted, loss / max(1.0, count)
 
-    def take_best(self) -> None:
-        """See `HeadLearner.take_best`."""
-        super().take_best()
-        if self._best_rows is not None:
-            self.rows[:] = self._best_rows
-
     def table(self, table_VD: Floats) -> Floats:
         """All rows with those that were trained."""
         whole_VD = table_VD.copy()
         whole_VD[self._numbers] = self.rows
         return whole_VD
 
-    def state(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
         """See `Learner.state`."""
         tensors, log = super().state()
-        rows = {name: torch.from_numpy(array.copy()) for name, array in self._arrays().items()}
-        best = {} if self._best_rows is None else {"best_rows": {"rows": torch.from_numpy(self._best_rows)}}
-        return {**tensors, "rows": rows, **best}, log
+        return {
+            **tensors,
+            "rows": {name: torch.from_numpy(array.copy()) for name, array in self._arrays().items()},
+        }, log
 
-    def load(self, tensors: Any, log: Mapping[str, Any]) -> None:
+    def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
         """See `Learner.load`."""
         super().load(tensors, log)
         for name, array in self._arrays().items():
             array[:] = tensors["rows"][name].numpy()
-        self._best_rows = tensors["best_rows"]["rows"].numpy().copy() if "best_rows" in tensors else None
 
     def _arrays(self) -> dict[str, Floats]:
         return {"rows": self.rows, "mean": self._adam.mean_VD, "square": self._adam.square_VD} if self._share else {}
@@ -268,7 +260,7 @@ def static_trainer(
     settings: "HeadSettings", model: StaticModel, table_VD: Floats, used: npt.NDArray[np.bool_], objective: HeadObjective,
     examples: LabelledExamples, held_out: LabelledExamples, *, figures: Figures, seed: int, state_dir: Path, run_key: str,
     ending: Ending = UNTIL_DONE,
-) -> Trainer[HeadLearner]:  # fmt: skip
+) -> Trainer[HeadLearner[RowsLearner]]:  # fmt: skip
     """A training of a static head that is ready to run, resumed if `state_dir` holds its checkpoints; see `head_trainer`.
 
     Args:
@@ -301,15 +293,12 @@ def static_trainer(
         [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": offsets, "weight_decay": 0.0}],
         lr=plan.lr, betas=(_BETA1, _BETA2), eps=1e-8, fused=True,
     )  # fmt: skip
-    state = Checkpoints(state_dir, run_key, about={**ending.about})
-    learner = StaticHeadLearner(
-        model, table_VD, used, 0.0 if settings.freeze else settings.layer_decay, optimiser, objective, examples, plan,
-        execution, held_out=held_out, figures=figures, patience=settings.patience,
-    )  # fmt: skip
-    return Trainer(
-        learner, plan, state=state, found=state.restore(load_snapshot), checkpoint_seconds=settings.checkpoint_seconds,
-        checkpoint_steps=settings.checkpoint_steps, ending=ending.wanting(plan, plan.steps),
-    )  # fmt: skip
+    share = 0.0 if settings.freeze else settings.layer_decay
+    learner = RowsLearner(model, table_VD, used, share, optimiser, objective, examples, plan, execution)
+    head = HeadLearner(
+        learner, learner.measure, learner.moving, held_out=held_out, figures=figures, patience=settings.patience
+    )
+    return trainer_of_head(settings, head, plan, state_dir, run_key, ending)
 
 
 def static_execution(threads: int) -> Execution:

@@ -18,6 +18,7 @@ from wordpipe.lazy import face
 if TYPE_CHECKING:
     from wordpipe.training.checkpoint import (
         Snapshot,
+        Tensors,
         diverged,
         load_snapshot,
         other_conditions,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.training.cross_entropy import cross_entropy_sum
     from wordpipe.training.distributed import World, join_world
-    from wordpipe.training.learner import LanguageLearner, assemble, assemble_learner
+    from wordpipe.training.learner import LanguageLearner, ModelLearner, assemble, assemble_learner
     from wordpipe.training.objectives import (
         RATE_STEPS,
         AnyTargets,

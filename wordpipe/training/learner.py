@@ -125,6 +125,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
         world: the processes that train together.
         validation: held-out text, if there is any.
         also: what else a validation measures of the model, by name.
+        loss: summed over the targets of some rows, with a label smoothing; None: of tokens, as the execution computes it.
 
     Attributes:
         blocks: as given.
@@ -135,14 +136,14 @@ class LanguageLearner(ModelLearner["Transformer"]):
     def __init__(
         self, model: "Transformer", optimiser: torch.optim.Optimizer, objective: Objective, blocks: Examples, plan: Plan,
         execution: Execution, world: World, validation: Validation | None = None,
-        also: "Callable[[Transformer], dict[str, float]] | None" = None,
+        also: "Callable[[Transformer], dict[str, float]] | None" = None, loss: Callable[..., Tensor] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(model, optimiser, plan.clip, execution, world)
         self._also = also
         self.blocks, self._objective = blocks, objective
         self._ahead: tuple[int, Any] | None = None  # the rows of a step that are on their way to a GPU
         self.micro_batch = plan.micro_batch
-        self._plan, self._validation, self._loss_sum = plan, validation, execution.loss_function()
+        self._plan, self._validation, self._loss_sum = plan, validation, loss or execution.loss_function()
         self._summed: dict[str, Tensor] = {}  # weights that are averaged at the end, added up
         self._n_summed = 0
 

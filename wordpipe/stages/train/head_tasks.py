@@ -1,9 +1,9 @@
 """The tasks of heads: how each reads its labels, writes its targets, measures held-out texts and calibrates its answers."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from wordpipe.heads import (
     tag_vocabulary,
     words_of,
 )
-from wordpipe.heads.settings import ClassifierSettings
+from wordpipe.heads.settings import ClassifierSettings, HeadSettings, TaggerSettings
 from wordpipe.metrics import label_statistics, macro_f1_of, micro_score, pearson, spearman
 from wordpipe.model import HeadConfig, HeadedModel, Problem
 from wordpipe.stages.train.labelled import Labelled, LabelReader, Record
@@ -56,95 +56,97 @@ class Calibrated:
     note: str = ""
 
 
-class HeadTask(LabelReader, Protocol):
-    """A task.
+class HeadTask(LabelReader):
+    """What reads the records of a task, makes examples of them, measures and calibrates; here each record is one example.
+
+    Args:
+        settings: what was asked for; some tasks need none.
 
     Attributes:
         name: as in the manifest.
+        settings: the class of the settings of its command.
         per_word: each word has a label, and not each text.
+        reads_order: it needs a model that reads a whole text in its order: no word vectors, no decoder.
         facts: of the manifest, beside those that all tasks have.
         counts: likewise, of examples.
     """
 
     name: str
-    per_word: bool
-    facts: dict[str, Any]
-    counts: dict[str, int]
+    settings: type[HeadSettings]
+    per_word = False
+    reads_order = False
 
-    def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
-        """What is trained."""
-        ...
-
-    def width(self, labelled: Labelled) -> int:
-        """Numbers of a target; 0: one a position."""
-        ...
-
-    def encoder(self, tokenizer: Tokenizer, max_len: int) -> Any:
-        """What turns records into ids."""
-        ...
-
-    def examples(
-        self, records: Sequence[Record], encoder: Any, labelled: Labelled
-    ) -> Iterable[Sequence[tuple[Encoded, Sequence[float]]]]:
-        """What is learned of each record: ids, and what they are to be; most have one example, a long passage has several."""
-        ...
-
-    def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
-        """How to say that so many tokens, or words, of so many texts are not read."""
-        ...
-
-    def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
-        """What is learned."""
-        ...
-
-    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
-        """Change a fresh head, where that helps."""
-        ...
-
-    def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
-        """Figures of held-out texts, the higher the better; the first decides which weights are best."""
-        ...
-
-    def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
-        """What is chosen on held-out texts."""
-        ...
-
-
-class _WholeTexts:
-    """What tasks have in common whose records are one example each."""
-
-    per_word, least, noun, by_passage = False, 2, "labels", False
-    also: tuple[str, ...] = ()
-
-    def __init__(self) -> None:
+    def __init__(self, settings: Any = None) -> None:
+        self._settings = settings
         self.facts: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
 
-    def encoder(self, tokenizer: Tokenizer, max_len: int) -> TextEncoder:
-        """See `HeadTask`."""
+    def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
+        """What is trained."""
+        raise NotImplementedError
+
+    def width(self, labelled: Labelled) -> int:
+        """Numbers of a target; 0: one a position."""
+        raise NotImplementedError
+
+    def encoder(self, tokenizer: Tokenizer, max_len: int) -> Any:
+        """What turns records into ids."""
         return TextEncoder(tokenizer, max_len)
 
     def examples(
         self, records: Sequence[Record], encoder: Any, labelled: Labelled
     ) -> Iterator[list[tuple[Encoded, Sequence[float]]]]:
-        """See `HeadTask`."""
+        """What is learned of each record: ids, and what they are to be; most have one example, a long passage has several."""
         encoded = encoder.encode([record.texts for record in records], words=self.per_word)
         for record, one in zip(records, encoded, strict=True):
             yield [(one, self.target(record, labelled))]
-
-    def look(self, value: Any, where: str) -> None:
-        """See `LabelReader`."""
 
     def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
         """What a record is to be."""
         raise NotImplementedError
 
     def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
-        """See `HeadTask`."""
+        """How to say that so many tokens, or words, of so many texts are not read."""
         return (
             f"{texts:,} texts are longer than the {max_len:,} {unit} that are read: {cut:,} {unit} at their ends were left "
             "out"
         )
+
+    def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
+        """What is learned."""
+        del labelled, device
+        return HeadObjective(per_position=self.per_word)
+
+    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
+        """Change a fresh head, where that helps."""
+
+    def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
+        """Figures of held-out texts, the higher the better; the first decides which weights are best."""
+        raise NotImplementedError
+
+    def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
+        """What is chosen on held-out texts."""
+        raise NotImplementedError
+
+
+def calibrated_by(logits_NV: npt.NDArray[Any], true_N: npt.NDArray[np.int64]) -> Calibrated:
+    """A temperature, where one answer of each text is right.
+
+    Args:
+        logits_NV: of the answers.
+        true_N: which is right; -1: none of them, which no temperature mends.
+    """
+    there_N = true_N >= 0
+    temperature = choose_temperature(logits_NV[there_N], true_N[there_N], "single") if there_N.any() else 1.0
+    errors = []
+    for one in (1.0, temperature):
+        known_NV = probabilities_of(logits_NV, one, "single")
+        errors.append(calibration_error(known_NV.max(1), known_NV.argmax(1) == true_N))
+    note = (
+        f"probabilities are off by {errors[0]:.1%} in the mean as they come, by {errors[1]:.1%} with temperature "
+        f"{temperature:.2f}, which was chosen on the same held-out texts"
+    )
+    return Calibrated(temperature, None, {"calibration_error": errors[1]}, note)
 
 
 _FEW_WORDS, _FEW_NUMBERS = (
@@ -153,25 +155,20 @@ _FEW_WORDS, _FEW_NUMBERS = (
 )  # words for each number, and different numbers, up to which these may be names of classes
 
 
-class ClassifierTask(_WholeTexts):
-    """Labels of texts: one, several, or a score.
+class ClassifierTask(HeadTask):
+    """Labels of texts: one, several, or a score."""
 
-    Args:
-        settings: what was asked for.
-    """
-
-    name, column, option = "classifier", "label", "--label-field"
+    name, column, option, settings = "classifier", "label", "--label-field", ClassifierSettings
 
     def __init__(self, settings: ClassifierSettings) -> None:
-        super().__init__()
-        self._settings = settings
+        super().__init__(settings)
         self._looks = {"list": False, "fraction": False}
         self._numbers, self._words, self._word, self._different = 0, 0, ("", ""), set[float]()
 
     @property
     def _kind(self) -> str:
         if self._settings.problem != "auto":
-            return self._settings.problem
+            return str(self._settings.problem)
         is_score = self._looks["fraction"] and self._words <= _FEW_WORDS * self._numbers
         is_score = is_score and (not self._words or len(self._different) > _FEW_NUMBERS)
         if is_score and self._words:
@@ -289,15 +286,7 @@ class ClassifierTask(_WholeTexts):
             return Calibrated()
         logits_NV, wanted_NV = np.stack(found), np.stack(wanted)
         if self.problem == "single_label":
-            true_N = wanted_NV[:, 0].astype(np.int64)
-            temperature = choose_temperature(logits_NV, true_N, "single")
-            errors = []
-            for one in (1.0, temperature):
-                known_NV = probabilities_of(logits_NV, one, "single")
-                errors.append(calibration_error(known_NV.max(1), known_NV.argmax(1) == true_N))
-            return Calibrated(
-                temperature, None, {"calibration_error": errors[1]}, calibration_note(temperature, *errors)
-            )
+            return calibrated_by(logits_NV, wanted_NV[:, 0].astype(np.int64))
         true_NV = wanted_NV.astype(np.int64)
         temperature = choose_temperature(logits_NV, true_NV, "several")
         known_NV = probabilities_of(logits_NV, temperature, "several")
@@ -314,10 +303,10 @@ def _named(rows_NV: npt.NDArray[np.bool_], names: Sequence[str]) -> list[list[st
     return [[names[int(place)] for place in np.flatnonzero(row)] for row in rows_NV]
 
 
-class TaggerTask(_WholeTexts):
+class TaggerTask(HeadTask):
     """Tags of words."""
 
-    name, per_word, column, option = "tagger", True, "tags", "--tags-field"
+    name, per_word, column, option, settings = "tagger", True, "tags", "--tags-field", TaggerSettings
 
     def read(self, value: Any, text: str, where: str) -> Any:
         """A tag for each word."""
@@ -329,10 +318,6 @@ class TaggerTask(_WholeTexts):
                 hint="words are what white space parts; an empty tag is written O",
             )  # fmt: skip
         return tuple(value)
-
-    def names_of(self, label: Any) -> list[str]:
-        """See `LabelReader`."""
-        return list(label)
 
     @staticmethod
     def _tags(labelled: Labelled) -> tuple[str, ...]:
@@ -351,14 +336,6 @@ class TaggerTask(_WholeTexts):
         """See `HeadTask`."""
         tags = self._tags(labelled)
         return [float(tags.index(tag)) for tag in record.label]
-
-    def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
-        """See `HeadTask`."""
-        del labelled, device
-        return HeadObjective(per_position=True)
-
-    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
-        """Nothing to change."""
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
         """F1 of spans, where the tags mean spans; the share of right tags."""
@@ -382,17 +359,4 @@ class TaggerTask(_WholeTexts):
         there = [wanted_T != IGNORED for wanted_T in wanted]
         logits_NV = np.concatenate([scores_TV[one] for scores_TV, one in zip(found, there, strict=True)])
         true_N = np.concatenate([wanted_T[one] for wanted_T, one in zip(wanted, there, strict=True)]).astype(np.int64)
-        temperature = choose_temperature(logits_NV, true_N, "single")
-        errors = []
-        for one in (1.0, temperature):
-            known_NV = probabilities_of(logits_NV, one, "single")
-            errors.append(calibration_error(known_NV.max(1), known_NV.argmax(1) == true_N))
-        return Calibrated(temperature, None, {"calibration_error": errors[1]}, calibration_note(temperature, *errors))
-
-
-def calibration_note(temperature: float, before: float, after: float) -> str:
-    """What a temperature changed, for the user."""
-    return (
-        f"probabilities are off by {before:.1%} in the mean as they come, by {after:.1%} with temperature {temperature:.2f}, "
-        "which was chosen on the same held-out texts"
-    )
+        return calibrated_by(logits_NV, true_N)

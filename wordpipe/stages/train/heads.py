@@ -13,6 +13,7 @@ from wordpipe.heads import (
     ExampleWriter,
     HeadLearner,
     LabelledExamples,
+    SeenRows,
     head_trainer,
     open_examples,
 )
@@ -57,8 +58,7 @@ def train_classifier(corpus: SourceLike, *, output: Any, run: RunOptions | None 
         >>> made.kind, made.counts["labels"]
         ('model', 2)
     """
-    chosen = ClassifierSettings.make(settings)
-    return _train(corpus, output, chosen, run, ClassifierTask(chosen))
+    return train_head(ClassifierTask, corpus, output, run, settings)
 
 
 @public(TaggerSettings)
@@ -83,8 +83,7 @@ def train_tagger(corpus: SourceLike, *, output: Any, run: RunOptions | None = No
         >>> made.kind, made.counts["labels"]
         ('model', 2)
     """
-    chosen = TaggerSettings.make(settings)
-    return _train(corpus, output, chosen, run, TaggerTask())
+    return train_head(TaggerTask, corpus, output, run, settings)
 
 
 @public(ReaderSettings)
@@ -111,8 +110,7 @@ def train_reader(corpus: SourceLike, *, output: Any, run: RunOptions | None = No
         >>> made.kind, made.counts["windows"]
         ('model', 60)
     """
-    chosen = ReaderSettings.make(settings)
-    return _train(corpus, output, chosen, run, ReaderTask(chosen))
+    return train_head(ReaderTask, corpus, output, run, settings)
 
 
 class Start(Protocol):
@@ -139,19 +137,19 @@ class Start(Protocol):
     def trainer(
         self, settings: HeadSettings, head: HeadConfig, task: HeadTask, labelled: Labelled, examples: LabelledExamples,
         held_out: LabelledExamples, **given: Any,
-    ) -> Trainer[HeadLearner]:  # fmt: skip
+    ) -> Trainer[HeadLearner[Any]]:  # fmt: skip
         """A training of a fresh head; `given`: see `head_trainer`."""
         ...
 
-    def shown(self, learner: HeadLearner) -> str:
+    def shown(self, learner: HeadLearner[Any]) -> str:
         """What is trained, in words, and how many weights there are."""
         ...
 
-    def numbers(self, learner: HeadLearner) -> tuple[int, int]:
+    def numbers(self, learner: HeadLearner[Any]) -> tuple[int, int]:
         """Weights, and those of them that are trained."""
         ...
 
-    def save(self, job: Job, learner: HeadLearner) -> dict[str, Any]:
+    def save(self, job: Job, learner: HeadLearner[Any]) -> dict[str, Any]:
         """Write the folder; its facts."""
         ...
 
@@ -170,6 +168,7 @@ class _TransformerStart:
     tokenizer: Tokenizer
     names: dict[str, str]
     unit = "tokens"
+    _seen: SeenRows | None = field(default=None, init=False)
 
     def resolved(self, settings: HeadSettings, n_texts: int) -> HeadSettings:
         """See `Start`."""
@@ -190,29 +189,34 @@ class _TransformerStart:
     def trainer(
         self, settings: HeadSettings, head: HeadConfig, task: HeadTask, labelled: Labelled, examples: LabelledExamples,
         held_out: LabelledExamples, **given: Any,
-    ) -> Trainer[HeadLearner]:  # fmt: skip
+    ) -> Trainer[HeadLearner[Any]]:  # fmt: skip
         """See `Start`."""
         execution = make_execution(settings)
         # a start of its own for each seed: the head's weights are drawn by it
         model = start_headed(self.base, head, seed_of(given["seed"], "start"), settings.dropout)
         task.prepare(model, labelled)
         objective = task.objective(labelled, execution.device)
-        return head_trainer(settings, model, objective, examples, held_out, execution=execution, **given)
+        if self._seen is None:  # of all seeds the same
+            self._seen = SeenRows(self.base.embedding, (examples, held_out))
+        return head_trainer(
+            settings, model, objective, examples, held_out, execution=execution, seen=self._seen, **given
+        )
 
-    def numbers(self, learner: HeadLearner) -> tuple[int, int]:
+    def numbers(self, learner: HeadLearner[Any]) -> tuple[int, int]:
         """See `Start`."""
-        left_out = 0 if learner.seen is None else learner.seen.n_left_out
-        weights, table = [*learner.model.parameters()], learner.model.embedding
+        assert self._seen is not None
+        weights, table, left_out = [*learner.model.parameters()], learner.model.embedding, self._seen.n_left_out
         trained = sum(one.numel() for one in weights if one.requires_grad) + left_out * table.requires_grad
         return sum(one.numel() for one in weights) + left_out, trained
 
-    def shown(self, learner: HeadLearner) -> str:
+    def shown(self, learner: HeadLearner[Any]) -> str:
         """See `Start`."""
         return f"{learner.model.config.architecture} of {learner.model.config.n_layers} layers"
 
-    def save(self, job: Job, learner: HeadLearner) -> dict[str, Any]:
+    def save(self, job: Job, learner: HeadLearner[Any]) -> dict[str, Any]:
         """See `Start`."""
-        model = learner.whole()
+        assert self._seen is not None
+        model = self._seen.whole(learner.model)
         save_headed(model, job.write)
         config = model.config
         side = "left" if config.causal else "right"
@@ -288,9 +292,9 @@ class _Training:
             )  # fmt: skip
         return train, held_out
 
-    def train_all(self, examples: LabelledExamples, held_out: LabelledExamples) -> Trainer[HeadLearner]:
+    def train_all(self, examples: LabelledExamples, held_out: LabelledExamples) -> Trainer[HeadLearner[Any]]:
         """A model for each seed; the best one."""
-        best: Trainer[HeadLearner] | None = None
+        best: Trainer[HeadLearner[Any]] | None = None
         scores: list[float] = []
         made = 0  # steps of all models
         job, limit, seeds = self.job, self.job.limit, self.settings.seeds
@@ -333,11 +337,11 @@ class _Training:
             self.job.note(f"of {len(scores)} seeds, held out: {shown}; the best one is kept")
         return best
 
-    def finish(self, trainer: Trainer[HeadLearner], held_out: LabelledExamples) -> None:
+    def finish(self, trainer: Trainer[HeadLearner[Any]]) -> None:
         """Measure the best weights, calibrate, and write the folder."""
         job, learner = self.job, trainer.learner
         write_log(job, trainer)
-        scores, wanted, loss = learner.measure(held_out)
+        scores, wanted, loss = learner.measured()
         for name in [name for name in job.metrics if name in trainer.metrics]:
             del job.metrics[name]
         found = self.task.figures(scores, wanted, self.labelled)
@@ -359,7 +363,7 @@ class _Training:
             **self.start.save(job, learner),
         }  # fmt: skip
 
-    def _announce(self, trainer: Trainer[HeadLearner]) -> None:
+    def _announce(self, trainer: Trainer[HeadLearner[Any]]) -> None:
         job, learner, plan = self.job, trainer.learner, trainer.plan
         job.device = str(learner.execution.device)
         weights, trained = self.start.numbers(learner)
@@ -375,7 +379,23 @@ class _Training:
         )
 
 
-def _train(corpus: SourceLike, output: Any, settings: HeadSettings, run: RunOptions | None, task: HeadTask) -> Made:
+def train_head(
+    head: type[HeadTask], corpus: SourceLike, output: Any, run: RunOptions | None, given: dict[str, Any]
+) -> Made:
+    """Train a head, and write the model's folder.
+
+    Args:
+        head: which.
+        corpus: of labelled records.
+        output: folder of the model artifact.
+        run: progress, fresh start, verification.
+        given: the settings.
+
+    Raises:
+        WordpipeError: its class and its hint say what to do.
+    """
+    settings = head.settings.make(given)
+    task = head(settings)
     keep_torch_cache()
     with open_job("model", output, settings, run) as job:
         job.libraries, job.arguments = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow"), [corpus]
@@ -393,17 +413,17 @@ def _train(corpus: SourceLike, output: Any, settings: HeadSettings, run: RunOpti
         examples, held_out = training.write_examples()
         with torch.random.fork_rng(devices=[]):
             best = training.train_all(examples, held_out)
-        training.finish(best, held_out)
+        training.finish(best)
     return job.made
 
 
 def _open_start(job: Job, init: Path, seed: int, task: HeadTask) -> Start:
     if names_word_vectors(init):
-        if task.name == ReaderTask.name:
+        if task.reads_order:
             raise _no_reader("word vectors, which do not know where they stand")
         return StaticStart.open(job, init)
     _, (loaded, tokenizer, names) = open_given(job, init, seed)
-    if task.name == ReaderTask.name and loaded.language_model.config.causal:
+    if task.reads_order and loaded.language_model.config.causal:
         raise _no_reader("a decoder, which has read nothing at its first token")
     for text in loaded.notes:
         job.warn(f"{init.name}: {text}")
@@ -417,6 +437,6 @@ def _no_reader(got: str) -> ConfigError:
     )  # fmt: skip
 
 
-def _note_figures(job: Job, trainer: Trainer[HeadLearner], step: Step) -> None:
+def _note_figures(job: Job, trainer: Trainer[HeadLearner[Any]], step: Step) -> None:
     shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in trainer.metrics.items())
     job.note(f"step {step.step:,}: held-out loss {step.loss:.4f}, {shown}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from wordpipe.artifacts import Artifact, read_batches, read_schema, row_count
 from wordpipe.errors import InputError
@@ -32,7 +32,7 @@ class Record:
     held_out: bool = False
 
 
-class LabelReader(Protocol):
+class LabelReader:
     """What a task knows of its labels.
 
     Attributes:
@@ -46,22 +46,21 @@ class LabelReader(Protocol):
 
     column: str
     option: str
-    also: tuple[str, ...]
-    least: int
-    noun: str
-    by_passage: bool
+    also: tuple[str, ...] = ()
+    least = 2
+    noun = "labels"
+    by_passage = False
 
     def look(self, value: Any, where: str) -> None:
         """See what a record has in the column, before any is read: what is to be learned may be a question of all."""
-        ...
 
     def read(self, value: Any, text: str, where: str) -> Any:
         """The label of a record as the task keeps it; None: it has none. Raises InputError: it cannot be one."""
-        ...
+        raise NotImplementedError
 
     def names_of(self, label: Any) -> list[str]:
         """The names that are counted; a score has none."""
-        ...
+        return list(label)
 
 
 @dataclass

@@ -5,27 +5,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from wordpipe.errors import InputError
 from wordpipe.heads import (
     Candidates,
     Encoded,
-    HeadObjective,
     Passage,
     PassageEncoder,
     Reading,
     answered,
     best_candidates,
-    calibration_error,
     choose_no_answer,
-    choose_temperature,
     probabilities_of,
 )
 from wordpipe.heads.settings import ReaderSettings
 from wordpipe.metrics import answer_f1, exact_match
 from wordpipe.model import HeadConfig
-from wordpipe.stages.train.head_tasks import AnyHead, Calibrated, Scores, calibration_note
+from wordpipe.stages.train.head_tasks import Calibrated, HeadTask, Scores, calibrated_by
 from wordpipe.stages.train.labelled import Labelled, Record
 
 if TYPE_CHECKING:
@@ -54,27 +50,21 @@ class _Question:
         return [self.passage.text[start:end] for start, end in self.spans] or [""]
 
 
-class ReaderTask:
-    """Answers of questions.
+class ReaderTask(HeadTask):
+    """Answers of questions."""
 
-    Args:
-        settings: how passages are read.
-    """
-
-    name, per_word, column, option = "reader", False, "spans", "--text-b QUESTION --spans-field"
-    least, noun, by_passage = 1, "kinds of questions", True
-    also: tuple[str, ...] = ("text_b",)
+    name, column, option, settings = "reader", "spans", "--text-b QUESTION --spans-field", ReaderSettings
+    least, noun, by_passage, reads_order = 1, "kinds of questions", True, True
+    also = ("text_b",)
 
     def __init__(self, settings: ReaderSettings) -> None:
+        super().__init__(settings)
         self.reading = Reading(settings.max_query, settings.max_answer, settings.stride, settings.n_best)
-        self.facts: dict[str, Any] = {
+        self.facts = {
             "reading": {name: getattr(settings, name) for name in ("max_query", "max_answer", "stride", "n_best")}
         }
         self.counts = {"windows": 0, "answers_in_no_window": 0}
         self._held_out: list[_Question] = []
-
-    def look(self, value: Any, where: str) -> None:
-        """See `LabelReader`: nothing depends on it."""
 
     def read(self, value: Any, text: str, where: str) -> Any:
         """The answers as pairs of characters, none of a question without one; None where nobody wrote them down."""
@@ -128,14 +118,6 @@ class ReaderTask:
             f"of the model's: {cut:,} tokens at their ends were left out"
         )
 
-    def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
-        """See `HeadTask`."""
-        del labelled, device
-        return HeadObjective(per_position=False)
-
-    def prepare(self, model: AnyHead, labelled: Labelled) -> None:
-        """Nothing to change."""
-
     def _candidates(self, found: Scores) -> list[Candidates]:
         """The best answers of each held-out question; `found` are the scores of all windows."""
         windows = iter(found)
@@ -171,16 +153,10 @@ class ReaderTask:
         candidates, questions = self._candidates(found), self._held_out
         logits_NC = np.stack([one.logits(self.reading.n_best) for one in candidates])
         true_N = np.array([_right(*pair) for pair in zip(questions, candidates, strict=True)], np.int64)
-        there = true_N >= 0
-        temperature = choose_temperature(logits_NC[there], true_N[there], "single") if there.any() else 1.0
-        errors, has_none = [], not all(one.spans for one in questions)
-        for one in (1.0, temperature):
-            known_NC = probabilities_of(logits_NC, one, "single")
-            errors.append(calibration_error(known_NC.max(1), known_NC.argmax(1) == true_N))
-        figures = {"calibration_error": errors[1]}
-        note = calibration_note(temperature, *errors)
-        if not has_none:
-            return Calibrated(temperature, None, figures, note)
+        found_by = calibrated_by(logits_NC, true_N)
+        if all(one.spans for one in questions):
+            return found_by
+        temperature = found_by.temperature
         no_answer_N = probabilities_of(logits_NC, temperature, "single")[:, 0]
         best = [
             answered(one.passage, some, self.reading, temperature, None).answer
@@ -189,11 +165,9 @@ class ReaderTask:
         f1_N = answer_f1(best, [one.answers for one in questions])
         threshold = choose_no_answer(no_answer_N, f1_N, np.array([not one.spans for one in questions]))
         said = ["" if sure >= threshold else text for sure, text in zip(no_answer_N, best, strict=True)]
-        figures |= {f"{name}_by_threshold": value for name, value in self._measured(said).items()}
-        note += (
-            f"; no answer is said from a probability of {threshold:.2f} on: F1 {figures['f1_by_threshold']:.4f} there"
-        )
-        return Calibrated(temperature, [threshold], figures, note)
+        more = {f"{name}_by_threshold": value for name, value in self._measured(said).items()}
+        note = f"; no answer is said from a probability of {threshold:.2f} on: F1 {more['f1_by_threshold']:.4f} there"
+        return Calibrated(temperature, [threshold], {**found_by.figures, **more}, found_by.note + note)
 
 
 def _commonest(spans: Sequence[Span], text: str) -> Span:

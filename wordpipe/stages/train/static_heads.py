@@ -15,8 +15,8 @@ from wordpipe.heads import (
     HeadLearner,
     LabelledExamples,
     RowEncoder,
+    RowsLearner,
     StaticHeadConfig,
-    StaticHeadLearner,
     StaticModel,
     UnitCounts,
     UnitRows,
@@ -114,15 +114,7 @@ class StaticStart:
 
         They begin as zeros, words as what their n-grams say where the table has n-grams. Where the table is frozen, zeros
         would stay zeros: nothing is added.
-
-        Raises:
-            ConfigError: a task that no static head can learn.
         """
-        if task.head(labelled, 0.0).kind == "span":
-            raise ConfigError(
-                "word vectors find no answers in passages", where="init", expected="a model of train mlm",
-                hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL",
-            )  # fmt: skip
         settings: Any = job.settings
         counts, n_rows = UnitCounts(), len(self.rows)
         for record in labelled.records():
@@ -152,35 +144,33 @@ class StaticStart:
     def trainer(
         self, settings: HeadSettings, head: HeadConfig, task: HeadTask, labelled: Labelled, examples: LabelledExamples,
         held_out: LabelledExamples, **given: Any,
-    ) -> Trainer[HeadLearner]:  # fmt: skip
+    ) -> Trainer[HeadLearner[RowsLearner]]:  # fmt: skip
         """See `Start`."""
         import torch
 
         assert self._encoder is not None
-        assert head.kind != "span"  # `prepare` has refused it
+        assert head.kind != "span"  # which needs a model that reads texts in their order
         config = StaticHeadConfig(head.kind, head.labels, head.problem, labelled.pairs, self.table.shape[1])
         model = StaticModel(config, head, seed_of(given["seed"], "start"))
         task.prepare(model, labelled)
         objective = task.objective(labelled, torch.device("cpu"))
         return static_trainer(settings, model, self.table, self._encoder.used, objective, examples, held_out, **given)
 
-    def numbers(self, learner: HeadLearner) -> tuple[int, int]:
+    def numbers(self, learner: HeadLearner[RowsLearner]) -> tuple[int, int]:
         """See `Start`."""
-        assert isinstance(learner, StaticHeadLearner)
         head = sum(one.numel() for one in learner.model.parameters())
-        return head + self.table.size, head + (learner.rows.size if learner.trains_rows else 0)
+        return head + self.table.size, sum(one.numel() for one in learner.learner.moving.values())
 
-    def shown(self, learner: HeadLearner) -> str:
+    def shown(self, learner: HeadLearner[RowsLearner]) -> str:
         """See `Start`."""
         return f"{len(self.rows):,} vectors of width {self.table.shape[1]}"
 
-    def save(self, job: Job, learner: HeadLearner) -> dict[str, Any]:
+    def save(self, job: Job, learner: HeadLearner[RowsLearner]) -> dict[str, Any]:
         """See `Start`."""
-        assert isinstance(learner, StaticHeadLearner)
         assert self._encoder is not None
         weights = {name: weight.detach().numpy() for name, weight in learner.model.named_parameters()}
-        table_VD = learner.table(self.table)
-        for name, content in static_head_files(learner.static_config, table_VD, weights, self.about):
+        table_VD = learner.learner.table(self.table)
+        for name, content in static_head_files(learner.learner.static_config, table_VD, weights, self.about):
             job.write(name, content)
         if self.tokenizer is not None:
             job.write(TOKENIZER, self.tokenizer)
