@@ -1,9 +1,11 @@
 """Heads: what a trained transformer, or word vectors, are taught to say of texts, and how they say it.
 
+Here they learn and predict; `model/heads.py` is the layer above a transformer, `stages/train/heads.py` the command.
+
 Read in this order: `settings`, `tags` (tags of words and the spans they mean), `labels` (what the records are labelled as),
 `examples` (records → ids and targets, on disk), `targets` (a batch and its loss), `learner` (what the trainer trains),
-`calibration` (probabilities that mean something, thresholds), `predict` (texts → labels, spans), `windows` (questions and
-passages as they are read), `answers` (questions and passages → answers) and `baselines` (what does without a transformer).
+`calibration` (probabilities that mean something, thresholds), `predict` (texts → labels, spans), `reader` (questions and
+passages → windows → answers) and `baselines` (what does without a transformer).
 Of word vectors instead of a transformer: `static_units` (texts as bags), `static_model` (what is said of them, without torch),
 `static_learner`.
 """
@@ -13,7 +15,6 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.heads.answers import Candidates, Reader, answered, best_candidates
     from wordpipe.heads.baselines import Gazetteer, TfidfModel, best_sentence, commonest
     from wordpipe.heads.calibration import (
         calibration_error,
@@ -35,6 +36,17 @@ if TYPE_CHECKING:
     from wordpipe.heads.labels import Contradictions, LabelCounts, balanced_weights, is_held_out, is_no_score
     from wordpipe.heads.learner import HeadLearner, SeenRows, head_trainer, layered_optimiser
     from wordpipe.heads.predict import Answered, Classified, Classifier, Prediction, Tagged, TaggedSpan, Tagger
+    from wordpipe.heads.reader import (
+        Candidates,
+        Passage,
+        PassageEncoder,
+        Reader,
+        Reading,
+        Window,
+        answered,
+        best_candidates,
+        whole_in_one,
+    )
     from wordpipe.heads.static_learner import (
         RowEncoder,
         RowsLearner,
@@ -63,6 +75,5 @@ if TYPE_CHECKING:
     )
     from wordpipe.heads.tags import Chunk, best_tags, chunks_of, tag_vocabulary, words_of
     from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum
-    from wordpipe.heads.windows import Passage, PassageEncoder, Reading, Window, whole_in_one
 else:
     __getattr__, __dir__ = face(__name__, __file__)

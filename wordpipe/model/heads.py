@@ -1,6 +1,6 @@
-"""Heads: what a trained transformer says of a text, of every token, or of where an answer begins and ends.
+"""The layer of a head: scores of a text, of every token, or of where an answer begins and ends. How it learns: `heads/`.
 
-A head is a matrix over the hidden states, as the classes of `transformers` have it, so that folders load on both sides:
+It is a matrix over the hidden states, as the classes of `transformers` have it, so that folders load on both sides:
 
     encoder that is normed before (ModernBERT)   pooled states → dense, activation, norm (those of its masked head) → scores
     encoder that is normed after (BERT)          first state → dense, tanh (its pooler) → scores; of tokens: states → scores

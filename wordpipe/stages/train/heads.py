@@ -1,4 +1,4 @@
-"""`wordpipe train classifier`, `tagger` and `reader`: a labelled corpus and a trained model → a model with a head."""
+"""The commands `train classifier`, `tagger` and `reader`: a labelled corpus and a trained model → a model with a head."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
