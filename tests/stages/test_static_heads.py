@@ -186,12 +186,13 @@ def test_what_word_vectors_do_not_have_is_refused(words, tmp_path, settings, say
     assert not (tmp_path / "head").exists()
 
 
-def test_answers_are_not_found_by_word_vectors(words, tmp_path, monkeypatch):
-    from wordpipe.model import HeadConfig
-
-    monkeypatch.setattr("wordpipe.stages.train.head_tasks.ClassifierTask.head", lambda *_: HeadConfig("span"))
-    with pytest.raises(ConfigError, match="no answers") as caught:
-        trained(tmp_path, rows_of(), words)
+def test_answers_are_not_found_by_word_vectors(words, tmp_path):
+    rows = [
+        {"text": f"{i}: Ada is here.", "q": "Who?", "a": [[len(f"{i}: "), len(f"{i}: Ada"), None]]} for i in range(30)
+    ]
+    wordpipe.ingest(rows, output=tmp_path / "asked", text_b="q", spans_field="a")
+    with pytest.raises(ConfigError, match="a reader needs an encoder") as caught:
+        wordpipe.train_reader(tmp_path / "asked", output=tmp_path / "reader", init=words)
     assert "train mlm" in str(caught.value.hint)
 
 
