@@ -1,6 +1,5 @@
 """`train static` and `train contrastive`."""
 
-import gzip
 import json
 import os
 import signal
@@ -9,7 +8,6 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
@@ -20,7 +18,10 @@ from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, BundledFiles
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.sentences import listed_words
+from wordpipe.stages.train import contrastive as stage
 from wordpipe.stages.train import run as run_file
+from wordpipe.tokens import open_tokenizer
+from wordpipe.training.contrastive.settings import ContrastiveSettings
 
 TRANSFORMER = {
     "steps": 3, "batch_size": 4, "threads": 1, "device": "cpu", "dtype": "float32", "valid_pairs": 8,
@@ -121,42 +122,42 @@ def test_what_an_encoder_says_of_itself(transformer, static):
             assert artifact.manifest.metrics.keys() >= {"loss", "valid_loss", "valid_nearest", "valid_pairs"}
 
 
-def test_it_goes_on_from_a_masked_model_with_all_that_it_can_learn_from(built, static, tmp_path):
-    made, said = trained(
-        built, tmp_path / "model",
-        **TRANSFORMER | {"init": built / "model", "teacher": built / "words"},
-    )  # fmt: skip
-    assert made.counts["parameters"] > 0
-    assert said.about("encoder of 1 layers, width 32")
-    with Artifact(tmp_path / "model") as artifact:
-        assert [entry.kind for entry in artifact.manifest.inputs] == ["tokens", "model", "words"]
-
-
-def test_pooling_and_weights_are_those_of_the_encoder_that_goes_on(built, transformer, tmp_path):
+def test_it_goes_on_as_it_pools_with_all_that_it_can_learn_from(built, transformer, tmp_path):
     def weights(folder):
         return load_file(folder / "word_weights.safetensors")["weights"]
 
-    few = TRANSFORMER | {"steps": 1, "valid_pairs": 2, "init": transformer}
-    trained(built, tmp_path / "on", **few)
-    assert facts(tmp_path / "on")["pooling"] == "weighted"
+    few = TRANSFORMER | {"steps": 1, "valid_pairs": 2, "init": transformer, "teacher": built / "words"}
+    made, said = trained(built, tmp_path / "on", **few)
+    assert made.counts["parameters"] > 0
+    assert said.about("encoder of 2 layers, width 128")
+    with Artifact(tmp_path / "on") as artifact:
+        assert [entry.kind for entry in artifact.manifest.inputs] == ["tokens", "model", "words"]
+        assert artifact.manifest.facts["pooling"] == "weighted"
     np.testing.assert_array_equal(weights(tmp_path / "on"), weights(transformer))
-    trained(built, tmp_path / "anew", **few | {"pooling": "weighted"})
-    assert not np.array_equal(
-        weights(tmp_path / "anew"), weights(transformer)
-    )  # they had the lengths of vectors in them
-    trained(built, tmp_path / "mean", **few | {"pooling": "mean"})
-    trained(built, tmp_path / "still", **few | {"init": tmp_path / "mean"})
-    for name in ("mean", "still"):
-        assert facts(tmp_path / name)["pooling"] == "mean"
-        assert not (tmp_path / name / "word_weights.safetensors").exists()
 
 
-def test_a_transformer_can_begin_as_a_static_encoder_of_tokens(built, tmp_path):
+def test_pooling_is_as_asked_else_as_the_model_pools(transformer):
+    asked, unasked = (ContrastiveSettings.make({"init": "m"} | more) for more in ({"pooling": "weighted"}, {}))
+    with Artifact(transformer) as given:
+        n_ids = len(load_file(transformer / "word_weights.safetensors")["weights"])
+        assert stage._pooling_of(given, asked, n_ids) == ("weighted", None)  # counted anew
+        pooling, kept_V = stage._pooling_of(given, unasked, n_ids)
+        assert (pooling, kept_V.shape) == ("weighted", (n_ids,))
+        with pytest.raises(ArtifactError, match="another tokenizer"):
+            stage._pooling_of(given, unasked, n_ids + 1)
+    plain = SimpleNamespace(manifest=SimpleNamespace(facts={"pooling": "mean"}))
+    assert stage._pooling_of(plain, unasked, n_ids) == ("mean", None)
+    assert stage._pooling_of(None, unasked, n_ids) == ("weighted", None)
+
+
+def test_a_static_encoder_of_tokens_lends_its_rows_to_a_transformer(built, tmp_path):
     trained(built, tmp_path / "static", **STATIC | {"unit": "token"})
-    made, _ = trained(
-        built, tmp_path / "model", **TRANSFORMER | {"init_embeddings": tmp_path / "static", "preset": "tiny"}
-    )
-    assert made.counts["embeddings_given"] > 900
+    with Artifact(tmp_path / "static") as vectors:
+        data = vectors.read("tokenizer.json")
+        tokenizer = open_tokenizer(data, where="tokenizer.json")
+        table_VD, found_V = stage._token_vectors(SimpleNamespace(), vectors, tokenizer, data)
+    assert table_VD.shape == (len(found_V), 16)
+    assert found_V.sum() > 900
 
 
 def test_a_static_encoder_goes_on_and_takes_in_new_words(built, static, tmp_path, handbook):
@@ -167,23 +168,6 @@ def test_a_static_encoder_goes_on_and_takes_in_new_words(built, static, tmp_path
     made, _ = trained(tmp_path, tmp_path / "model", **FEW | {"init": static})
     assert made.counts["words_new"] >= 1
     assert made.counts["words_from_init"] > 500
-
-
-def test_numbers_and_negation_tell_sentences_apart(built, static, tmp_path):
-    plain = {"number_weight": 1.0, "negation_weight": 0.0}
-    trained(built, tmp_path / "plain", **STATIC | {"words": built / "words", **plain})
-    pairs = ["bees find the way", "bees do not find the way", "60 of them are there", "365 of them are there"]
-
-    def cosines(folder):
-        from wordpipe.sentences import StaticEncoder
-        from wordpipe.sentences.settings import EmbedSettings
-
-        with Artifact(folder) as artifact:
-            first, denied, one, other = StaticEncoder(BundledFiles(artifact), EmbedSettings()).encode(pairs).vectors
-        return first @ denied, one @ other
-
-    for with_weights, without in zip(cosines(static), cosines(tmp_path / "plain"), strict=True):
-        assert with_weights < without - 0.01
 
 
 def test_a_finished_table_that_goes_on_is_finished_once_and_not_for_search(built, static, tmp_path):
@@ -203,18 +187,10 @@ def test_a_finished_table_that_goes_on_is_finished_once_and_not_for_search(built
     np.testing.assert_allclose(raw[: len(words)], finish.undo(before[: len(words)]), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.parquet", "large.parquet"])
-def test_pairs_of_a_file_are_read_and_recorded_by_their_content(name, built, tmp_path):
+def test_pairs_of_a_file_are_read_and_recorded_by_their_content(built, tmp_path):
     pairs = [("how bees find their way", "Bees find their way by the sun."), ("a kettle", "water"), ("", "nothing")]
-    if name.endswith("parquet"):
-        first, second = zip(*pairs, strict=True)
-        kind = pa.large_string() if name.startswith("large") else pa.string()
-        columns = {"n": [1, 2, 3], "question": pa.array(first, kind), "answer": pa.array(second, kind)}
-        pq.write_table(pa.table(columns), tmp_path / name)
-    else:
-        lines = [json.dumps({"n": 1, "question": first, "answer": second}) for first, second in pairs]
-        (tmp_path / name).write_text("\n".join(lines))
-    made, _ = trained(built, tmp_path / "model", **STATIC | {"pairs": tmp_path / name, "pair_file": 1.0})
+    (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps({"question": one, "answer": two}) for one, two in pairs))
+    made, _ = trained(built, tmp_path / "model", **STATIC | {"pairs": tmp_path / "pairs.jsonl", "pair_file": 1.0})
     assert (made.counts["file_pairs"], made.counts["file_pairs_left_out"]) == (2, 1)
     with Artifact(tmp_path / "model") as artifact:
         assert [entry.kind for entry in artifact.manifest.inputs] == ["tokens", "file"]
@@ -292,24 +268,6 @@ def test_what_does_not_fit_is_refused(settings, kind, message, built, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"a": "one text"}', "two texts"),
-        ("no json", "not a line of JSON"),
-        ('["a", "b"]\n{"', "not a line"),
-        ('["a", "b"]\n["caf\u00e9", "b"]'.encode("latin-1"), "not a line of JSON"),
-        (gzip.compress(b'["a", "b"]', mtime=0), "not a line of JSON"),
-    ],
-)
-def test_a_bad_file_of_pairs_is_told_by_its_line(content, message, built, tmp_path):
-    (tmp_path / "pairs.jsonl").write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(InputError, match=message) as error:
-        trained(built, tmp_path / "model", **STATIC | {"pairs": tmp_path / "pairs.jsonl"})
-    assert "pairs.jsonl" in str(error.value.where)
-    assert "two texts" in message or "in UTF-8, not packed" in str(error.value.hint)
-
-
 def test_words_of_a_script_without_spaces_are_refused(tmp_path):
     (tmp_path / "notes.txt").write_text(
         "\n\n".join(f"蜂は花の蜜を集めて巣に帰る。{n}番目の蜂も踊る。" for n in range(60))
@@ -322,14 +280,16 @@ def test_words_of_a_script_without_spaces_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_for_search_words_that_came_once_have_a_vector_unless_there_are_many(built, tmp_path, monkeypatch):
+def test_for_search_words_that_came_once_have_a_vector_unless_there_are_many(built, static, tmp_path, monkeypatch):
     def words(name, **more):
         made, said = trained(built, tmp_path / name, steps=1, batch_size=16, **more)
         return made.counts["words"], any("came once" in line for line in said)
 
-    every, few = words("all", goal="search"), words("few", goal="search", min_count=2)
+    every = words("all", goal="search")
     monkeypatch.setattr("wordpipe.stages.train.static._MANY_WORDS", every[0] - 1)
-    assert words("many", goal="search") == (few[0], True)
-    assert words("asked", goal="search", min_count=1) == every == (every[0], False)
-    assert words("similar") == few
+    few = words("many", goal="search")
+    assert (every[1], few[1]) == (False, True)
+    assert words("asked", goal="search", min_count=1) == every
+    with Artifact(static) as artifact:  # for similarity those that came twice
+        assert artifact.manifest.counts["words"] == few[0]
     assert every[0] > few[0]

@@ -1,11 +1,15 @@
 """Pairs and the text they are cut from: pure functions of (seed, step), of the kinds asked for, never across documents."""
 
+import gzip
+import json
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.pair_texts import Document, id_lists, made_text, random_documents, token_batches
@@ -17,6 +21,7 @@ from wordpipe.training.contrastive import (
     PairText,
     Ragged,
     held_out_pairs,
+    read_pair_file,
     rows_of,
     write_pair_text,
     write_ragged,
@@ -248,3 +253,37 @@ def test_neighbours_of_several_held_out_documents(tmp_path: Path) -> None:
         assert (found is not None) == there
     assert found is not None
     assert len(set(found.batch(0).document.tolist())) == 4
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.parquet", "large.parquet"])
+def test_the_first_two_columns_of_text_are_the_pairs(name: str, tmp_path: Path) -> None:
+    pairs = [("how bees find their way", "Bees find their way by the sun."), ("a kettle", "water"), ("", "nothing")]
+    if name.endswith("parquet"):
+        first, second = zip(*pairs, strict=True)
+        kind = pa.large_string() if name.startswith("large") else pa.string()
+        pq.write_table(
+            pa.table({"n": [1, 2, 3], "q": pa.array(first, kind), "a": pa.array(second, kind)}), tmp_path / name
+        )
+    else:
+        lines = [json.dumps({"n": 1, "question": one, "answer": other}) for one, other in pairs]
+        (tmp_path / name).write_text("\n".join(lines))
+    texts = [text for some in read_pair_file(tmp_path / name) for text in some]
+    assert texts == [text for pair in pairs for text in pair]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"a": "one text"}', "two texts"),
+        (b"no json", "not a line of JSON"),
+        (b'["a", "b"]\n{"', "not a line"),
+        ('["a", "b"]\n["caf\u00e9", "b"]'.encode("latin-1"), "not a line of JSON"),
+        (gzip.compress(b'["a", "b"]', mtime=0), "not a line of JSON"),
+    ],
+)
+def test_a_bad_file_of_pairs_is_told_by_its_line(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "pairs.jsonl").write_bytes(content)
+    with pytest.raises(InputError, match=message) as error:
+        list(read_pair_file(tmp_path / "pairs.jsonl"))
+    assert "pairs.jsonl" in str(error.value.where)
+    assert "two texts" in message or "in UTF-8, not packed" in str(error.value.hint)
