@@ -63,6 +63,13 @@ def coloured(base, tmp_path_factory):
     return folder / "head", made
 
 
+@pytest.fixture(scope="module")
+def seeds(base, tmp_path_factory):
+    """The best of two models, and what was said of them."""
+    said = Said()
+    return trained(tmp_path_factory.mktemp("seeds"), rows_of(), base, seeds=2, run=RunOptions(report=said)), said
+
+
 def test_held_out_records_with_labels_of_their_own_alone_are_refused(base, tmp_path):
     rows = [{"text": f"Number {i} is here.", "label": f"label {i}"} for i in range(40)]
     with pytest.raises(InputError, match="no held-out record has a label that is learned") as caught:
@@ -76,6 +83,8 @@ def test_a_classifier_learns_and_says_what_it_knows(coloured):
     assert made.metrics["valid_accuracy"] > 0.9
     assert made.counts["labels"] == 3
     assert made.counts["texts_train"] + made.counts["texts_held_out"] == 150
+    corpus = pq.read_table(folder.parent / "corpus" / "corpus-00000.parquet")
+    assert corpus.num_rows == 300  # sentences: a record is read whole
     facts = json.loads((folder / "manifest.json").read_text())["facts"]
     assert (facts["task"], facts["labels"], facts["problem"]) == ("classifier", sorted(COLOURS), "single_label")
     found = wordpipe.predict(folder, "Number 7 is green. It stays so.")
@@ -107,20 +116,6 @@ def test_a_folder_of_transformers_is_asked_as_it_is(coloured, tmp_path):
     texts = [row["text"] for row in rows_of(6)]
     one, other = (list(wordpipe.open_predictor(path).predict(texts)) for path in (folder, tmp_path))
     assert [a.labels for a in one] == [b.labels for b in other]
-
-
-def test_a_record_is_read_whole_whatever_its_sentences(base, tmp_path):
-    """The label of these texts is a word of their second sentence."""
-    rows = [{"text": f"This is number {i}. It is {COLOURS[i % 3]}.", "label": COLOURS[i % 3]} for i in range(40)]
-    made = trained(tmp_path, rows, base)
-    assert made.counts["texts_train"] + made.counts["texts_held_out"] == 40
-    assert pq.read_table(tmp_path / "corpus" / "corpus-00000.parquet").num_rows == 80
-
-
-def test_the_same_call_gives_the_same_bytes(base, tmp_path):
-    one = trained(tmp_path / "one", rows_of(), base)
-    other = trained(tmp_path / "other", rows_of(), base)
-    assert one.digest == other.digest
 
 
 def test_several_labels_have_thresholds(base, tmp_path):
@@ -155,10 +150,9 @@ def test_pairs_are_read_together(base, tmp_path):
         next(opened.predict(["it is red"]))
 
 
-def test_three_seeds_keep_the_best_one(base, tmp_path):
-    said = Said()
-    made = trained(tmp_path, rows_of(), base, seeds=3, run=RunOptions(report=said))
-    assert any("of 3 seeds" in note for note in said)
+def test_seeds_keep_the_best_one(seeds):
+    made, said = seeds
+    assert any("of 2 seeds" in note for note in said)
     assert made.metrics["valid_accuracy"] >= made.metrics["seeds_mean"]
 
 
@@ -173,8 +167,7 @@ def test_frozen_layers_are_those_of_the_start(base, tmp_path):
 
 
 @pytest.mark.parametrize("stopped", ["before", "in the second seed"])
-def test_a_stopped_run_goes_on(base, tmp_path, monkeypatch, stopped):
-    whole = trained(tmp_path / "whole", rows_of(), base, seeds=2)
+def test_a_stopped_run_goes_on(base, seeds, tmp_path, monkeypatch, stopped):
     from wordpipe.heads import HeadLearner
 
     take, calls = HeadLearner.take, []
@@ -192,7 +185,7 @@ def test_a_stopped_run_goes_on(base, tmp_path, monkeypatch, stopped):
     said = Said()
     made = trained(tmp_path / "parts", rows_of(), base, seeds=2, checkpoint_steps=2, run=RunOptions(report=said))
     assert any("continuing a stopped run" in note for note in said)
-    assert made.digest == whole.digest
+    assert made.digest == seeds[0].digest
 
 
 def test_contradictions_and_cut_texts_are_told(base, tmp_path):

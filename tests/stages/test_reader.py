@@ -130,28 +130,6 @@ def test_a_passage_is_on_one_side_with_all_its_questions(base, tmp_path):
     assert made.counts["texts_held_out"] + made.counts["texts_train"] == 120
 
 
-def test_a_stopped_run_goes_on(base, tmp_path, monkeypatch):
-    from wordpipe.heads import HeadLearner
-
-    whole = trained(tmp_path / "whole", rows_of(45), base)
-    take, calls = HeadLearner.take, []
-
-    def failing(self, step, gradients, lr):
-        calls.append(step)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return take(self, step, gradients, lr)
-
-    monkeypatch.setattr(HeadLearner, "take", failing)
-    with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "parts", rows_of(45), base, checkpoint_steps=1)
-    monkeypatch.setattr(HeadLearner, "take", take)
-    said = []
-    again = trained(tmp_path / "parts", rows_of(45), base, RunOptions(report=lambda one: said.append(one.note or "")))
-    assert any("continuing a stopped run" in note for note in said)
-    assert again.digest == whole.digest
-
-
 def test_the_commonest_answer_is_learned_and_unknown_ones_are_left_out(base, tmp_path):
     rows = rows_of(40)
     rows[3]["a"] = [[0, 5, None], rows[3]["a"][0], rows[3]["a"][0]]

@@ -91,11 +91,6 @@ def test_words_that_no_labelled_text_has_keep_their_vectors(words, coloured):
     assert not np.allclose(table[: len(old)][counts > 0] / old[counts > 0], factors[0, 0], rtol=1e-2)
 
 
-def test_the_same_call_gives_the_same_bytes(words, tmp_path):
-    one, other = (trained(tmp_path / name, rows_of(), words, seeds=2) for name in ("one", "other"))
-    assert one.digest == other.digest
-
-
 def test_texts_of_unknown_words_and_of_none(coloured):
     opened = wordpipe.open_predictor(coloured[0])
     one, other = opened.predict(["zyxwv qqqq", "?!"])

@@ -144,7 +144,6 @@ class HeadLearner(Generic[L]):
         held_out: LabelledExamples, figures: Figures, patience: int,
     ) -> None:  # fmt: skip
         self.learner, self._measure, self.execution = learner, measure, learner.execution
-        self.gradients, self.take, self.replan = learner.gradients, learner.take, learner.replan
         self._weights, self._held_out, self._figures, self._patience = weights, held_out, figures, patience
         self.best: float | None = None
         self.best_step, self._since, self._looked = 0, 0, 0
@@ -159,6 +158,18 @@ class HeadLearner(Generic[L]):
     def is_done(self) -> bool:
         """True if so many validations were no better than the best one."""
         return 0 < self._patience <= self._since
+
+    def gradients(self, step: int) -> Gradients:
+        """See `Learner.gradients`."""
+        return self.learner.gradients(step)
+
+    def take(self, step: int, gradients: Gradients, lr: float) -> torch.Tensor:
+        """See `Learner.take`."""
+        return self.learner.take(step, gradients, lr)
+
+    def replan(self, plan: Plan) -> None:
+        """See `Learner.replan`."""
+        self.learner.replan(plan)
 
     def measured(self) -> MeasuredTexts:
         """What the weights say of the held-out texts."""
