@@ -36,13 +36,11 @@ def _mlm_rms(of: Of, output: Path) -> None:
 
 
 def _static(of: Of, output: Path) -> None:
-    wordpipe.train_contrastive(of("tokens"), output=output, words=of("words"), **_PAIRS)
+    wordpipe.train_static(of("tokens"), output=output, words=of("words"), **_PAIRS)
 
 
 def _contrastive(of: Of, output: Path) -> None:
-    wordpipe.train_contrastive(
-        of("tokens"), output=output, encoder="transformer", init=of("model"), device="cpu", **_PAIRS
-    )
+    wordpipe.train_contrastive(of("tokens"), output=output, init=of("model"), device="cpu", **_PAIRS)
 
 
 def _sentences_static(of: Of, output: Path) -> None:
