@@ -36,7 +36,7 @@ from tokens import machine
 import wordpipe
 from wordpipe import evaluate_retrieval
 from wordpipe.artifacts import Artifact
-from wordpipe.metrics import MEASURES, mean_interval, paired_difference
+from wordpipe.metrics import QueryFigures, mean_interval, paired_difference
 from wordpipe.search import (
     ChanceVectors,
     LexicalIndex,
@@ -96,7 +96,7 @@ def of_settings(encoder: Path, folder: Path, agreement: float) -> dict[Setting, 
         opened = open_encoder(artifact, EmbedSettings.make({"device": "cpu"}))
         documents_ND = opened.encode(collection.passages).vectors
         queries_QD = opened.encode(collection.questions).vectors
-    found, place = {}, list(MEASURES).index(MEASURE)
+    found, place = {}, QueryFigures._fields.index(MEASURE)
     for feedback in FEEDBACKS:
         for rule in SHARES:
             made = Shared(VectorTable(documents_ND), lexical, agreement, feedback=feedback, rule=rule)
@@ -147,7 +147,7 @@ CHANCE_DIM, CHANCE_QUERIES = 300, 2**40
 
 def controls(asked: argparse.Namespace) -> dict[str, Any]:
     """BM25, BM25 asked twice, and hybrid with vectors drawn by chance at the agreement that the run of before had measured."""
-    before, collections, place = json.loads(asked.out.read_text()), {}, list(MEASURES).index(MEASURE)
+    before, collections, place = json.loads(asked.out.read_text()), {}, QueryFigures._fields.index(MEASURE)
     for name, one in before["collections"].items():
         collection = open_collection(asked.data / name)
         lexical = LexicalIndex.build(collection.passages, LexicalSettings())
@@ -196,7 +196,7 @@ def floors_of(folder: Path) -> dict[str, Floats]:
     """The nDCG@10 of BM25 and RM3, query by query."""
     collection = open_collection(folder)
     lexical = LexicalIndex.build(collection.passages, LexicalSettings())
-    place = list(MEASURES).index(MEASURE)
+    place = QueryFigures._fields.index(MEASURE)
     found = {"bm25": lexical.search(collection.questions, 100)}
     pairs = zip(collection.questions, found["bm25"], strict=True)
     found["rm3"] = lexical.best(

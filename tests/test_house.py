@@ -265,6 +265,8 @@ LARGE_FILES = {
     "wordpipe/runtime.py": "the machine that a run is on: signals, threads, device, memory, folder; reports of progress",
     "wordpipe/search/bm25.py": "BM25 over an inverted index: scores, feedback, suggestions and what explains a score",
     "wordpipe/search/filters.py": "a condition on rows: what it may say, what is wrong with it, what would be right",
+    "wordpipe/stages/evaluate/doctor.py": "a space of vectors: how healthy it is, what it finds, what would mend it",
+    "wordpipe/stages/evaluate/seq2seq.py": "texts that a model writes: their loss, measures and baselines, and a file of them",
     "wordpipe/stages/search/query.py": "an opened index that answers: modes, feedback, what is not known, why a hit was found",
 }
 """File of more than 500 lines → its one idea, which parts of it would not tell."""

@@ -26,6 +26,7 @@ from wordpipe.heads.settings import ClassifierSettings as ClassifierSettings
 from wordpipe.heads.settings import PredictSettings as PredictSettings
 from wordpipe.heads.settings import ReaderSettings as ReaderSettings
 from wordpipe.heads.settings import TaggerSettings as TaggerSettings
+from wordpipe.metrics.figures import Evaluation
 from wordpipe.model.settings import FillSettings as FillSettings
 from wordpipe.model.settings import GenerateSettings as GenerateSettings
 from wordpipe.pipeline import Pipeline as Pipeline
@@ -261,7 +262,7 @@ def diff(
 def doctor(
     artifact: PathLike, *, data: PathLike | Iterable[Any] | None = None, sample: int = 10000,
     run: RunOptions | None = None,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Examine the vectors of an artifact, or a trained transformer.
 
     Args:
@@ -272,11 +273,9 @@ def doctor(
 
     Returns:
         Of a model: path, kind, architecture, task (of a head), data, split, objective, counts, metrics (loss,
-        unigram_entropy), layers (of each: stack, layer, rise of the loss without it, moved: how far its matrices are from
-        where training began, dead_units: share), embedding_moved, start (fresh, a model, or "" where it is not known), heads
-        (kind of attention → layers → rise of the loss without the head), names (kind → layers → what it looks at), idle_heads
-        (kind → layer and head of those whose loss does not rise), idle_together (the rise without all of them), alike_heads
-        (kind → groups), findings (list of name, state, says, mend).
+        unigram_entropy), layers (of each: stack, layer, moved: how far its matrices are from where training began,
+        dead_units: share of its feed-forward), embedding_moved, start (fresh, a model, or "" where it is not known), findings
+        (list of name, state, says, mend).
 
         Of vectors: path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already),
         spaces (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None
@@ -345,7 +344,7 @@ def evaluate_model(
     models: PathLike | Sequence[PathLike], data: PathLike | Iterable[PathLike], *, split: str | None = None,
     seq_len: int | None = None, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0,
     run: RunOptions | None = None,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate language models by the loss of a text.
 
     The text is tokenized by each model's own tokenizer and laid into sequences as in training: documents one after the
@@ -380,7 +379,7 @@ def evaluate_predictions(
     train: PathLike | Iterable[Any] | None = None, run: RunOptions | None = None, text_field: str = '',
     text_b: str = '', label_field: str = '', split: Literal['train', 'valid', 'test', 'all'] | None = None,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0, draws: int = 1000, seed: int = 1,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate models with heads by what they say of labelled texts, beside baselines that need no transformer.
 
     Args:
@@ -434,7 +433,7 @@ def evaluate_retrieval(
     components: int = 1, dims: int = 0, sif_a: float = 0.0001, batch_tokens: int = 16384,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
     threads: int = 0, update: bool = False,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate encoders on a collection of documents, queries and judgements, beside BM25, RM3, TF-IDF and LSI.
 
     Every system searches for every query: bm25, rm3 (BM25 of expanded queries), tfidf, lsi, words_mean, and for each encoder
@@ -492,7 +491,7 @@ def evaluate_retrieval(
 
 def evaluate_search(
     index: PathLike, data: PathLike, *, draws: int = 10000, run: RunOptions | None = None,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Ask an index one's own questions, by words, by vectors, by both and by several weights, and compare what is found.
 
     Args:
@@ -524,7 +523,7 @@ def evaluate_seq2seq(
     max_tokens: int | None = None, min_tokens: int = 0, no_repeat_ngram: int = 0,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', threads: int = 0, draws: int = 1000, seed: int = 1,
     samples: int = 0,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate encoder-decoders by the target texts that they write, beside baselines that need no training.
 
     Args:
@@ -589,7 +588,7 @@ def evaluate_sts(
     components: int = 1, dims: int = 0, sif_a: float = 0.0001, batch_tokens: int = 16384,
     device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto', dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto',
     threads: int = 0, update: bool = False,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate encoders of texts on pairs of sentences that people have scored, beside baselines that need no training.
 
     Args:
@@ -641,7 +640,7 @@ def evaluate_sts(
 def evaluate_tokenizer(
     tokens: PathLike | Sequence[PathLike], data: PathLike | Iterable[PathLike], *, by: str | None = None,
     split: str | None = None, run: RunOptions | None = None,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate tokenizers on a text.
 
     Args:
@@ -660,7 +659,7 @@ def evaluate_words(
     words: PathLike | Sequence[PathLike], data: PathLike | Iterable[PathLike], *, restrict_vocab: int = 30000,
     analogy: Literal['cosadd', 'cosmul'] = 'cosadd', unknown: Literal['drop', 'zero'] = 'drop',
     run: RunOptions | None = None,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate word vectors on word similarity and analogies.
 
     Args:

@@ -99,3 +99,13 @@ def human_seconds(value: float) -> str:
         return f"{value:.1f} s"
     minutes, seconds = divmod(int(value), 60)
     return f"{minutes}m{seconds:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+def short_name(name: str, room: int = 28) -> str:
+    r"""A name on one line of at most `room` characters; the end of a long one says most.
+
+    >>> short_name("run/words"), short_name("a/long\npath/to/words", 10)
+    ('run/words', '…/to/words')
+    """
+    name = safe_text(" ".join(name.split()))
+    return name if len(name) <= room else "…" + name[1 - room :]

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from wordpipe.cli import tables
+from wordpipe.cli import figures
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def screen(monkeypatch):
 
     def open_screen(width: int, **how: object) -> Console:
         made = Console(width=width, highlight=False, markup=False, emoji=False, **how)  # type: ignore[arg-type]
-        monkeypatch.setattr(tables, "console", lambda: made)
+        monkeypatch.setattr(figures, "console", lambda: made)
         monkeypatch.setenv("COLUMNS", str(width))
         return made
 

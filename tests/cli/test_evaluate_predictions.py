@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import pytest
 
@@ -55,9 +56,8 @@ def test_many_labels_list_the_pairs_that_are_confused_most(tmp_path, cli):
     labels = [f"label-{number:02d}" for number in range(45)]
     page = cli("evaluate", "predictions", stored(tmp_path, "classifier", some(400, labels), "label"))
     assert "confused most often" in page.out
-    assert "called label-" in page.out
+    assert re.search(r"label-\d+ +label-\d+ +\d+ +file:\d+", page.out)
     assert "and 5 more labels" in page.out
-    assert ", first file:" in page.out
 
 
 def test_what_learned_nothing_is_told(tmp_path, cli):

@@ -4,10 +4,6 @@ import json
 import re
 
 import pytest
-from rich.console import Console
-
-from wordpipe.cli import tables
-from wordpipe.cli.evaluate import encoders
 
 
 @pytest.fixture(scope="module")
@@ -82,28 +78,3 @@ def test_wrong_wishes(cli, args, code, word):
     result = cli("evaluate", "retrieval", *args)
     assert (result.code, result.out) == (code, "")
     assert word in result.err
-
-
-def test_an_encoder_that_learned_from_pairs_is_not_sent_to_be_trained():
-    against = {"ndcg_at_10": {"difference": 0.03, "interval": [0.01, 0.05], "p": 0.002}}
-    systems = [
-        {"system": "dense", "name": "enc", "facts": {"learned_from_pairs": True}},
-        {"system": "hybrid", "name": "enc", "facts": {}, "against_bm25_twice": against},
-    ]
-    (said,) = encoders._advice(systems)
-    assert said == "enc: its vectors bring +3.00 points of nDCG@10 (p 0.0020) to BM25 asked twice"
-    systems[0]["facts"]["learned_from_pairs"] = False
-    assert "enc: not trained to search" in encoders._advice(systems)[1]
-
-
-@pytest.mark.parametrize("width", [60, 100])
-def test_tables_fit_the_terminal_and_names_cannot_steer_it(monkeypatch, capsys, width):
-    monkeypatch.setattr(tables, "console", lambda: Console(width=width, highlight=False, markup=False, emoji=False))
-    metrics = {"ndcg_at_10": 0.5, "map": 0.25, "recall_at_100": 1.0, "mrr": 0.0}
-    shown = {"metrics": metrics, "intervals": dict.fromkeys(metrics), "against_bm25": None, "facts": {"weight": 0.5}}
-    names = [("bm25", "bm25"), ("dense", "a/rather/long/path/to/a/model"), ("hybrid", "evil\x1b]0;x\x07")]
-    encoders._show_retrieval({"systems": [{"system": system, "name": name, **shown} for system, name in names]})
-    out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= width
-    assert not set(out) & {"\x1b", "\x07"}
-    assert out.count("nDCG@10") == {60: 2, 100: 1}[width]

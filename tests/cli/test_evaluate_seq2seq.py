@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-import wordpipe
 from tests.support.model_artifacts import artifact_of, folder_of, model_files, pair_files, tokenizer_file
-from wordpipe.cli.evaluate import seq2seq as command
+from wordpipe.metrics import Figure
 
 PAIRS = [
     ("the bees fly to the hill. They come back.", "bees fly to the hill"),
@@ -53,9 +52,9 @@ def test_a_table_and_its_json_say_the_same(cli, model, files):
     assert table.code == 0
     assert [one["system"] for one in found["systems"]] == ["model", "copy", "first_sentence", "nearest"]
     rows = rows_of(table.out)
-    for measure, (label, times) in command._SCORES.items():
-        values = [times * one["metrics"][measure] for one in found["systems"]]
-        assert rows[label] == ["0" if not value else f"{value:.2f}" for value in values]
+    for measure in ("bleu", "bleu_lc", "chrf", "rouge_l", "exact_match", "length_ratio"):
+        figures = [Figure(measure, one["metrics"][measure]) for one in found["systems"]]
+        assert rows[figures[0].measure.label] == [one.shown for one in figures]
     metrics = found["systems"][0]["metrics"]
     assert rows["loss (nats/token)"] == [f"{metrics['loss']:.4f}", "–", "–", "–"]
     assert rows["perplexity"][0] == f"{metrics['perplexity']:,.2f}"
@@ -79,25 +78,6 @@ def test_a_table_and_its_json_say_the_same(cli, model, files):
     assert (bare.code, bare.err) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("p", "draws", "shown"),
-    [
-        (0.05, 20, "+1.50, p ≤ 0.05"),
-        (0.1, 20, "+1.50, p 0.1"),
-        (0.001, 1_000, "+1.50, p ≤ 0.001"),
-        (1.0, 1, "+1.50, p 1"),
-    ],
-)
-def test_the_least_p_that_draws_can_give_is_a_bound(p, draws, shown):
-    metrics = dict.fromkeys([*command._SCORES, *command._OTHERS], 0.5)
-    none = dict.fromkeys(metrics)
-    one = {"metrics": metrics, "intervals": none, "against": {"copy": none | {"bleu": {"difference": 1.5, "p": p}}}}
-    systems = [{"system": "model", "name": "m"} | one, {"system": "copy", "name": "copy"} | one | {"against": {}}]
-    columns = dict(command._columns(systems, systems, draws))
-    assert dict(columns["copy of\nthe source"])["  model above"] is None  # of the last measure
-    assert next(cell for label, cell in columns["copy of\nthe source"] if label == "  model above") == shown
-
-
 def test_what_is_cut_or_missing_is_said(cli, model, files):
     long = " ".join(["bees"] * 60)
     (files / "data.tsv").write_text(f"{long}\tx\nbees\t{long}\n")
@@ -105,24 +85,6 @@ def test_what_is_cut_or_missing_is_said(cli, model, files):
     assert re.search(r"model: 1 source longer than the model, \d+ tokens not read\n", told)
     assert "model: 1 reference longer than the model, the loss is of their beginning\n" in told
     assert told.endswith("no --train, so no baseline of the nearest training pair\n")
-
-
-@pytest.mark.parametrize("width", [60, 80])
-def test_tables_fit_the_terminal(width, screen, capsys, model):
-    task = "a task with a rather long name: "
-    rows = [{"text": f"{source} {source}", "text_b": target, "task": task} for source, target in PAIRS]
-    found = wordpipe.evaluate_seq2seq(
-        [model, model], rows, train=rows, prefix_field="task", max_tokens=8, draws=50, samples=3, device="cpu", threads=1,
-        run=wordpipe.RunOptions(report=lambda _: None),
-    )  # fmt: skip
-    screen(width)
-    command._show(found)
-    lines = [line for line in capsys.readouterr().out.splitlines() if "|version:" not in line]
-    assert max(map(len, lines)) <= width
-    assert "a task with a rather long name: (3 pairs)" in [line.strip() for line in lines]
-    assert sum(line.strip().startswith("above: …") for line in lines) >= 2 * 2 * 5  # models, tables, measures
-    assert all(any(line.startswith(f"{label}  ") for line in lines) for label in ("prefix", "source", "reference"))
-    assert any(line.startswith(" " * 11) and line.strip() in rows[0]["text"] for line in lines)  # the source goes on
 
 
 @pytest.mark.parametrize(

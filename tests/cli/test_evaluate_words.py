@@ -4,12 +4,8 @@ import json
 import re
 
 import pytest
-from rich.console import Console
 
-from wordpipe.cli import tables
-from wordpipe.cli.evaluate import measures as evaluate
-from wordpipe.cli.output import say
-from wordpipe.cli.tables import figure
+from wordpipe.metrics import written
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +33,11 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
     assert (near["pairs"], far["pairs"], asked["asked"]) == (5, 3, 3)
     rows = rows_of(table.out)
     assert rows["words"] == [f"{found['words'][0]['distinct']:,}"] * 2
-    assert rows["near"] == [figure(near["spearman"], "{:.3f}")] * 2
+    assert rows["near"] == [written(near["spearman"], "{:.3f}")] * 2
     assert rows["asked"] == [f"{asked['accuracy']:.1%}" if asked["accuracy"] else "0"] * 2
     assert rows["questions seen"] == [f"{asked['seen']} of 3"] * 2
     assert rows["gram1"][0].endswith(f" of {asked['sections'][1]['seen']}")
-    assert rows["mean spearman"] == [figure(found["metrics"]["spearman"], "{:.3f}")] * 2
+    assert rows["mean spearman"] == [written(found["metrics"]["spearman"], "{:.3f}")] * 2
     assert "mean accuracy" not in rows
     assert "3CosAdd among the 30,000 commonest words. Unknown words: left out." in table.out
     assert "\x1b" not in table.out
@@ -78,50 +74,3 @@ def test_wrong_wishes(cli, built, args, code, word):
     result = cli("evaluate", "words", built / "words", *args)
     assert (result.code, result.out) == (code, "")
     assert word in result.err
-
-
-def similarity(known: int = 5, **more):
-    words = {"count": 9, "first": ["\x1b[2J", *"bcdefgh"]}
-    one = {"name": "near\x1b[31m", "kind": "similarity", "spearman": -0.5, "pairs": 9, "known": known}
-    return {**one, "unknown_words": words, **more}
-
-
-def evaluated(name: str, *sets, unit: str = "word"):
-    metrics = {"spearman": 0.25, "accuracy": None, "spearman/near": -0.5}
-    return {"name": name, "distinct": 123_456, "dim": 300, "unit": unit, "metrics": metrics, "sets": [*sets]}
-
-
-def found(*words, unknown: str = "drop"):
-    return {"restrict_vocab": 30_000, "analogy": "cosadd", "unknown": unknown, "words": words, "skipped": {}}
-
-
-@pytest.mark.parametrize("width", [44, 80, 120, 200])
-def test_tables_fit_the_terminal(monkeypatch, capsys, width):
-    monkeypatch.setattr(tables, "console", lambda: Console(width=width, highlight=False, markup=False, emoji=False))
-    evaluate._show_words(
-        found(*(evaluated(f"a/rather/long/path/to/words-{n}", similarity()) for n in range(5))), sections=False
-    )
-    out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= width
-    assert out.count("dimensions") == {44: 5, 80: 3, 120: 2, 200: 1}[width]
-    assert width == 44 or out.count("words-") == 5  # a single column may be folded
-
-
-def test_names_and_words_cannot_steer_the_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(tables, "console", lambda: Console(width=100, highlight=False, markup=False, emoji=False))
-    evil = found(evaluated("evil\x1b]0;x\x07", similarity()))
-    evaluate._show_words(evil, sections=False)
-    for line in evaluate._words_remarks(evil):
-        say(line)
-    shown = capsys.readouterr()
-    assert not set(shown.out + shown.err) & {"\x1b", "\x07"}
-    assert "9 words of near\\x1b[31m unknown: \\x1b[2J, b, c, d, e, …" in shown.err
-
-
-def test_what_makes_columns_differ_is_said():
-    two = evaluated("one", similarity(5)), evaluated("other", similarity(4))
-    assert "--unknown zero" in evaluate._words_remarks(found(*two))[-1]
-    assert not any("--unknown" in line for line in evaluate._words_remarks(found(*two, unknown="zero")))
-    tokens = evaluate._words_remarks(found(evaluated("one", unit="token")))
-    assert len(tokens) == 1
-    assert "tokens" in tokens[0]

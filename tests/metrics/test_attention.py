@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial.distance import jensenshannon
 
 from wordpipe.metrics import (
     LOOKS,
     HeadLooks,
-    alike_groups,
-    head_distances,
     join_words,
     name_head,
     rollout,
@@ -86,25 +83,6 @@ def test_cross_attention_has_other_keys_than_queries():
     shares = looks.shares()
     assert all(np.isfinite(values).all() for values in shares.values())
     assert (shares["separators"] > 0).all()
-
-
-def test_distances_are_those_of_scipy():
-    weights = some_weights(5, 6, 7)
-    found = head_distances(weights)
-    for one in range(5):
-        for other in range(5):
-            slow = np.mean([jensenshannon(weights[one, t], weights[other, t], base=2) for t in range(6)])
-            assert found[one, other] == pytest.approx(slow, abs=1e-6)
-    assert head_distances(np.stack([np.eye(4), np.eye(4)[::-1]]))[0, 1] == pytest.approx(1.0)
-
-
-def test_groups_are_alike_throughout():
-    places = np.array([0.0, 0.1, 0.2, 5.0, 5.05, 9.0])
-    distances = np.abs(places[:, None] - places)
-    assert alike_groups(distances, 0.25) == [[0, 1, 2], [3, 4]]
-    assert alike_groups(distances, 0.15) == [[0, 1], [3, 4]]
-    assert alike_groups(distances, 0.01) == []
-    assert alike_groups(np.zeros((1, 1)), 1.0) == []
 
 
 def test_tokens_are_joined_to_the_words_they_are_in():

@@ -6,7 +6,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.metrics import MEASURES, QueryFigures, score_ranking, trec_order
+from wordpipe.metrics import QueryFigures, score_ranking, trec_order
 
 ITS_NAMES = {"ndcg_at_10": "ndcg_cut_10", "map": "map", "recall_at_100": "recall_100", "mrr": "recip_rank"}
 DOCUMENTS = [f"d{number}" for number in range(300)]
@@ -30,7 +30,7 @@ def ours(run: dict[str, float], grades: dict[str, int]) -> QueryFigures:
 )
 def test_every_figure_is_that_of_trec_eval(run, grades):
     expected, found = by_trec(run, grades), ours(run, grades)
-    for name in MEASURES:
+    for name in QueryFigures._fields:
         assert getattr(found, name) == pytest.approx(expected[ITS_NAMES[name]], abs=1e-9), name
 
 
@@ -41,7 +41,9 @@ def test_long_rankings_with_grades_are_those_of_trec_eval():
         run = dict(zip(rng.choice(DOCUMENTS, size, replace=False).tolist(), rng.random(size).round(2), strict=True))
         grades = {name: int(rng.integers(0, 4)) for name in rng.choice(DOCUMENTS, 60, replace=False).tolist()}
         expected, found = by_trec(run, grades), ours(run, grades)
-        assert [getattr(found, name) for name in MEASURES] == pytest.approx([expected[ITS_NAMES[n]] for n in MEASURES])
+        assert [getattr(found, name) for name in QueryFigures._fields] == pytest.approx(
+            [expected[ITS_NAMES[n]] for n in QueryFigures._fields]
+        )
 
 
 def test_equal_scores_are_read_from_the_last_name_to_the_first():

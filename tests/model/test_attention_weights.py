@@ -13,7 +13,6 @@ from wordpipe.model import (
     attention_of,
     feedforwards_observed,
     heads_off,
-    layer_off,
     load_hf,
     new_encoder_decoder,
     new_model,
@@ -192,22 +191,6 @@ def test_heads_that_are_not_there_are_refused():
     for kept in ({"decoder": np.ones((3, 4))}, {"encoder": np.ones((3, 5))}):
         with pytest.raises(ConfigError, match="no such heads"), heads_off(model, kept):
             pass
-
-
-@pytest.mark.parametrize("style", ["modern", "classic"])
-def test_a_layer_left_out_is_a_model_without_it(style):
-    model = shaken(new_model(small_config("encoder", style), 1))
-    shorter = new_model(small_config("encoder", style, n_layers=2), 1)
-    kept = {name.replace("blocks.2.", "blocks.1."): weight for name, weight in model.state_dict().items()
-            if not name.startswith("blocks.1.")}  # fmt: skip
-    shorter.load_state_dict(kept)
-    with layer_off(model, "encoder", 1):
-        np.testing.assert_allclose(fast(model, ids_of()), fast(shorter.eval(), ids_of()), atol=1e-5)
-    at = torch.tensor([[3, 1]])
-    with layer_off(model, "encoder", 2), torch.inference_mode():
-        whole = model.encode(torch.from_numpy(ids_of())[None])
-        some = model.encode(torch.from_numpy(ids_of())[None], at_BK=at)
-    torch.testing.assert_close(some[0], whole[0, [3, 1]])
 
 
 def test_a_model_with_a_head_is_looked_into_like_its_body():

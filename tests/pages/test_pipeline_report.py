@@ -142,7 +142,7 @@ def test_the_systems_of_an_evaluation_stand_side_by_side():
     found = {"evaluated": "retrieval", "data": "set", "metrics": {"recall_at_10": 0.5}, "systems": systems}
     text = page_with(ReportedArtifact("index", manifest("index")), evaluations={"r.json": found}).text
     assert "bm25ours" in text
-    assert "recall at 1050.0%75.0%" in text
+    assert "recall@1050.0075.00" in text
     assert "evaluations" not in text
 
 

@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 import wordpipe
 from tests.support.made_vectors import made_sentences, made_words, with_other_vectors
 from wordpipe import doctor
 from wordpipe.artifacts import Artifact
 from wordpipe.cli.app import app
-from wordpipe.cli.doctor import _show as show
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import quiet
@@ -112,18 +110,6 @@ def test_hardly_trained_words_are_to_be_trained_longer(built):
         "No --transform mends this; more text or more --epochs (in wordpipe.toml: epochs in the stage of train word2vec) may."
     )
     assert doctor(built / "index")["kind"] == "index"
-
-
-@pytest.mark.parametrize("width", [60, 80])
-def test_it_has_room_on_a_terminal(width, sick, monkeypatch, capsys):
-    made = Console(width=width, highlight=False, markup=False, emoji=False)
-    monkeypatch.setattr("wordpipe.cli.doctor.console", lambda: made)
-    show(doctor(sick))
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines[:-1])) <= width
-    assert lines[-1] == f"  {doctor(sick)['mend']['command']}"  # whole, to be copied
-    begun = next(number for number, line in enumerate(lines) if line.startswith("sick "))
-    assert lines[begun + 1].startswith(" " * 9)  # what goes on is indented
 
 
 def test_few_vectors_can_lie_in_few_directions():

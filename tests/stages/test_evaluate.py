@@ -145,3 +145,14 @@ def test_an_artifact_without_tokenizer(built):
     for name, what in (("corpus", "a corpus"), ("index", "an index")):
         with pytest.raises(ArtifactError, match=f": {what} artifact has no tokenizer"):
             segment(built / name, "text")
+
+
+def test_many_groups_are_cut_and_said_so(built):
+    from wordpipe.metrics import System
+    from wordpipe.stages.evaluate import tokenizer
+
+    metrics = dict.fromkeys(wordpipe.evaluate_tokenizer(built / "tokens", built / "corpus")["metrics"], 0.5)
+    groups = {f"file-{number}": {"metrics": metrics, "counts": {"bytes": 5}} for number in range(33)}
+    table = tokenizer._groups(System("run/tokens", [], {"groups": groups}), "source")
+    assert [label for label, _ in table.rows] == [*(f"file-{number}" for number in range(20)), "… 13 more"]
+    assert {len(cells) for _, cells in table.rows} == {len(table.heads)}

@@ -182,3 +182,17 @@ def test_what_cannot_be_evaluated(built, data, tmp_path):
     for encoders, where, wishes, error, match in cases:
         with pytest.raises(error, match=match):
             evaluated(encoders, where, **wishes)
+
+
+def test_an_encoder_that_learned_from_pairs_is_not_sent_to_be_trained():
+    from wordpipe.metrics import System
+    from wordpipe.stages.evaluate import retrieval
+
+    against = {"ndcg_at_10": {"difference": 0.03, "interval": [0.01, 0.05], "p": 0.002}}
+    dense = {"system": "dense", "name": "enc", "facts": {"learned_from_pairs": True}}
+    hybrid = {"system": "hybrid", "name": "enc", "facts": {}, "against_bm25_twice": against}
+    systems = [System("", [], dense), System("", [], hybrid)]
+    (said,) = retrieval._advice(systems)
+    assert said == "enc: its vectors bring +3.00 points of nDCG@10 (p 0.0020) to BM25 asked twice"
+    dense["facts"]["learned_from_pairs"] = False
+    assert "enc: not trained to search" in [*retrieval._advice(systems)][1]

@@ -123,3 +123,17 @@ def test_what_cannot_be_evaluated(built, sets, tmp_path):
     for wish in ({"restrict_vocab": -1}, {"analogy": "cosine"}, {"unknown": "skip"}):
         with pytest.raises(ConfigError, match=str(*wish.values())):
             wordpipe.evaluate_words(built / "words", sets, **wish)
+
+
+def test_what_makes_columns_differ_is_said():
+    from wordpipe.metrics import System
+    from wordpipe.stages.evaluate import words
+
+    def table(known=5, unit="word"):
+        some = {"name": "near", "kind": "similarity", "known": known, "unknown_words": {"count": 0, "first": []}}
+        return System("words", [], {"unit": unit, "sets": [some]})
+
+    assert "--unknown zero" in [*words._remarks([table(5), table(4)], "drop")][-1]
+    assert not [*words._remarks([table(5), table(4)], "zero")]
+    (said,) = words._remarks([table(unit="token")], "drop")
+    assert "tokens" in said

@@ -30,7 +30,7 @@ _USE = {
     "evaluate": ("wordpipe.cli.app:_evaluate", f"{_MEASURE}; a tokenizer, word vectors, a model, an encoder of texts."),
     "show": ("wordpipe.cli.show:show", "Say what an artifact is, how it was made and what it holds."),
     "verify": ("wordpipe.cli.show:verify", "Check that artifacts are whole and unchanged."),
-    "doctor": ("wordpipe.cli.doctor:doctor", "Say how healthy vectors or a model are, and what would mend it."),
+    "doctor": ("wordpipe.cli.evaluate:doctor", "Say how healthy vectors or a model are, and what would mend it."),
     "duplicates": ("wordpipe.cli.look:duplicates", "Report groups of texts that say nearly the same."),
     "map": ("wordpipe.cli.look:map_", "Draw a map of word vectors as one HTML page."),
     "report": ("wordpipe.cli.pages:report", "Write a report on a whole pipeline as one HTML page."),
@@ -153,33 +153,33 @@ _train = LazyGroup(
 )
 
 _EVALUATE = {
-    "tokenizer": ("wordpipe.cli.evaluate.measures:tokenizer", "Evaluate tokenizers on a text, side by side."),
+    "tokenizer": ("wordpipe.cli.evaluate:tokenizer", "Evaluate tokenizers on a text, side by side."),
     "words": (
-        "wordpipe.cli.evaluate.measures:words",
+        "wordpipe.cli.evaluate:words",
         "Evaluate word vectors on similarity and analogies, side by side.",
     ),
     "model": (
-        "wordpipe.cli.evaluate.measures:model",
+        "wordpipe.cli.evaluate:model",
         "Evaluate language models by how much a text surprises them, side by side.",
     ),
     "seq2seq": (
-        "wordpipe.cli.evaluate.seq2seq:seq2seq",
+        "wordpipe.cli.evaluate:seq2seq",
         "Evaluate encoder-decoders by the target texts that they write, beside baselines.",
     ),
     "predictions": (
-        "wordpipe.cli.evaluate.predictions:predictions",
+        "wordpipe.cli.evaluate:predictions",
         "Evaluate classifiers and taggers on labelled texts, beside baselines.",
     ),
     "sts": (
-        "wordpipe.cli.evaluate.encoders:sts",
+        "wordpipe.cli.evaluate:sts",
         "Evaluate encoders of texts on pairs of sentences that people have scored.",
     ),
     "search": (
-        "wordpipe.cli.evaluate.search:search",
+        "wordpipe.cli.evaluate:search",
         "Evaluate an index by your own questions, in every way it can be asked.",
     ),
     "retrieval": (
-        "wordpipe.cli.evaluate.encoders:retrieval",
+        "wordpipe.cli.evaluate:retrieval",
         "Evaluate how well encoders find the documents that people judged relevant.",
     ),
 }

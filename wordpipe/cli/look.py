@@ -91,7 +91,7 @@ def _print_table(words: list[dict[str, Any]]) -> None:
     """One line per word; lists of neighbours are cut to the room there is."""
     from rich.text import Text
 
-    from wordpipe.cli.tables import console, new_table
+    from wordpipe.cli.figures import console, new_table
 
     table = new_table("surprise", "word", "moved", "kept")
     table.expand = True
@@ -239,7 +239,7 @@ def duplicates(artifact: Path, **options: Any) -> None:
     Every text is linked to those near it, and what is linked is a group, so its ends may be farther apart than the threshold.
     Up to 200,000 rows all pairs are compared; of more, the index is asked for the nearest of every row.
     """
-    from wordpipe.cli.tables import answer
+    from wordpipe.cli.figures import answer
     from wordpipe.stages import duplicates as stage
 
     answer(stage, artifact, show=_show_groups, remarks=_group_remarks, **options)
@@ -298,7 +298,7 @@ def plan(time: str, text: Path | None, device: str, command: str, as_json: bool)
 
     TIME: such as 30m, 1h30m or 90s. The pace is that of earlier runs of this machine, else measured in half a second.
     """
-    from wordpipe.cli.tables import console, new_table
+    from wordpipe.cli.figures import console, new_table
     from wordpipe.stages import plan as look
 
     found: dict[str, Any] = look(time, text, command=command, device=device)

@@ -243,7 +243,7 @@ def _print_clusters(made: "Made") -> None:
     from rich.text import Text
 
     from wordpipe.cli.answers import piped_cells, user_id
-    from wordpipe.cli.tables import console, new_table
+    from wordpipe.cli.figures import console, new_table
     from wordpipe.stages import open_artifact, show
 
     rows: list[list[str]] = []

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from wordpipe.metrics.attention import (
         LOOKS,
         HeadLooks,
-        alike_groups,
-        head_distances,
         join_words,
         name_head,
         rollout,
@@ -28,7 +26,24 @@ if TYPE_CHECKING:
         ratio_of,
         right_given_there,
     )
-    from wordpipe.metrics.ranking import MEASURES, QueryFigures, score_ranking, trec_order
+    from wordpipe.metrics.figures import (
+        MEASURES,
+        SIGNIFICANT,
+        Apart,
+        Evaluation,
+        Figure,
+        Measured,
+        Part,
+        System,
+        Table,
+        in_json,
+        json_of,
+        listed,
+        rounded,
+        side_by_side,
+        written,
+    )
+    from wordpipe.metrics.ranking import QueryFigures, score_ranking, trec_order
     from wordpipe.metrics.statistics import (
         average_ranks,
         correlation_interval,

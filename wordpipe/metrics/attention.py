@@ -1,4 +1,4 @@
-"""Weights of attention in figures: rollout, what a head looks at, how alike two heads are, tokens joined to words.
+"""Weights of attention in figures: rollout, what a head looks at, tokens joined to words.
 
 Arrays in, arrays out. A matrix of weights is (T, S): T queries, S keys, rows that sum to 1. L layers, H heads.
 """
@@ -119,48 +119,6 @@ def name_head(shares: Mapping[str, float]) -> str:
     if shares.get(best, 0.0) >= _CLEARLY:
         return best
     return "broad" if shares["spread"] >= _BROAD else "mixed"
-
-
-def head_distances(weights_NTS: Floats) -> Floats:
-    """How differently N heads look at one text, (N, N): the mean Jensen–Shannon distance of their rows.
-
-    The distance is the square root of the divergence with logarithms to base 2: 0 of equal rows, 1 of disjoint ones.
-
-    Source: Endres & Schindelin 2003, "A new metric for probability distributions"; of heads: Clark et al. 2019, section 6.
-    """
-    weights = weights_NTS.astype(np.float64)
-    entropy_NT = _entropy(weights)
-    found = np.zeros((len(weights), len(weights)))
-    for one in range(len(weights)):  # a row at a time: all pairs at once would hold N² · T · S numbers
-        mixed = _entropy((weights[one] + weights[one:]) / 2.0)
-        divergence = mixed - (entropy_NT[one] + entropy_NT[one:]) / 2.0
-        found[one, one:] = found[one:, one] = np.sqrt(np.maximum(divergence, 0.0)).mean(axis=-1)
-    return found
-
-
-def _entropy(rows: Floats) -> Floats:
-    """In bits, over the last axis."""
-    found: Floats = -(rows * np.log2(np.maximum(rows, 1e-300))).sum(axis=-1)
-    return found
-
-
-def alike_groups(distances_NN: Floats, at_most: float) -> list[list[int]]:
-    """Groups of two or more that are all within a distance of each other, the largest first; none is in two.
-
-    Complete linkage, the nearest first: a chain of neighbours does not make its ends alike.
-    """
-    groups: list[list[int]] = [[one] for one in range(len(distances_NN))]
-    while len(groups) > 1:
-        pairs = [
-            (max(distances_NN[a, b] for a in one for b in other), i, j)
-            for i, one in enumerate(groups)
-            for j, other in enumerate(groups[:i])
-        ]
-        furthest, i, j = min(pairs)
-        if furthest > at_most:
-            break
-        groups[j] += groups.pop(i)
-    return sorted((sorted(group) for group in groups if len(group) > 1), key=lambda group: (-len(group), group))
 
 
 def words_of_tokens(places: Sequence[tuple[int, int] | None], words: Sequence[tuple[int, int]]) -> list[int]:

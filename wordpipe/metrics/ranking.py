@@ -31,9 +31,6 @@ class QueryFigures(NamedTuple):
     mrr: float = 0.0  # 1 / rank of the first relevant document, 0 where none was found (trec_eval's recip_rank)
 
 
-MEASURES = QueryFigures._fields
-
-
 def trec_order(names: Sequence[str], scores: npt.NDArray[np.floating]) -> list[int]:
     """Places of documents in the order in which trec_eval reads them: best score first, of equal ones the last name first.
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
         attention_of,
         feedforwards_observed,
         heads_off,
-        layer_off,
-        layers_of,
         refuse_without_weights,
     )
     from wordpipe.model.config import (

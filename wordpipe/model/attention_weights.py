@@ -80,13 +80,6 @@ def _attentions(model: LanguageModel) -> list[Attention | CrossAttention]:
     return [block.attention for block in _blocks(model) if isinstance(block.attention, Attention)]
 
 
-def layers_of(model: "Transformer") -> dict[str, int]:
-    """The number of blocks of each stack (encoder, decoder)."""
-    if isinstance(model, EncoderDecoder):
-        return {"encoder": len(model.encoder.blocks), "decoder": len(model.decoder.blocks)}
-    return {model.config.architecture: len(model.blocks)}
-
-
 @torch.no_grad()
 def attend_exactly(
     model: "Transformer", ids_T: npt.NDArray[np.integer[Any]], *, target_ids: npt.NDArray[np.integer[Any]] | None = None,
@@ -280,30 +273,6 @@ def _scaled(module: Attention | CrossAttention, factors_H: Floats) -> Iterator[N
         return (args[0] * factors.to(args[0]), *args[1:])
 
     hook = module.out.register_forward_pre_hook(scale)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-@contextmanager
-def layer_off(model: "Transformer", name: str, layer: int) -> Iterator[None]:
-    """Let a block give on what it was given.
-
-    Args:
-        model: any.
-        name: encoder or decoder: whose block.
-        layer: its number, from 0.
-    """
-    stack = getattr(model, name) if isinstance(model, EncoderDecoder) else model
-
-    def pass_on(_: nn.Module, args: tuple[Any, ...], __: Any) -> Any:
-        x_BTD, at_BK = args[0], args[3] if len(args) > 3 else None
-        if at_BK is None:
-            return x_BTD
-        return x_BTD.gather(1, at_BK[..., None].expand(-1, -1, x_BTD.shape[-1]))
-
-    hook = stack.blocks[layer].register_forward_hook(pass_on)
     try:
         yield
     finally:

@@ -6,20 +6,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from wordpipe.metrics import Figure, System, Table, side_by_side
 from wordpipe.pages.markup import shown
 from wordpipe.pages.report_drawings import bar
 from wordpipe.pages.reported import ReportedArtifact, ReportedPipeline
-from wordpipe.wording import counted, human_bytes, human_count, noun
+from wordpipe.wording import counted, human_bytes, human_count, noun, short_name
 
 _MOST_SOURCES = 30
 _LEDGER = re.compile(r"(?P<what>\w+?)_(?P<fate>read|kept|dropped|skipped)(?:[_.](?P<why>[\w.]+))?")
-_SCORES = {
-    "bytes_per_token": ("bytes per token", "{:.3f}"), "tokens_per_word": ("tokens per word", "{:.3f}"),
-    "bytes_per_token_b": ("bytes per token, second texts", "{:.3f}"), "unknown": ("unknown tokens", "{:.2%}"),
-}  # fmt: skip
+_SCORES = ("bytes_per_token", "tokens_per_word", "bytes_per_token_b", "unknown_rate")
 _UNITS = {"distinct": "different words"}
 _SPEEDS = ("vector_searches_per_s", "vector_queries_per_s", "exact_queries_per_s")
-_SHARES = re.compile(r"recall|accuracy|unknown_rate|split_words|vocabulary_used")
 
 
 def ledger_table(artifacts: Sequence[ReportedArtifact]) -> str:
@@ -67,15 +64,14 @@ def tokenizers_table(artifacts: Sequence[ReportedArtifact]) -> str:
         figures = {
             **one.manifest.get("metrics", {}),
             "tokens_per_word": _ratio(counts.get("tokens"), counts.get("words")),
-            "unknown": _ratio(counts.get("tokens_unknown", 0), counts.get("tokens")),
+            "unknown_rate": _ratio(counts.get("tokens_unknown", 0), counts.get("tokens")),
         }
-        column = {"algorithm": shown(facts.get("algorithm", "")), "vocabulary": _whole(facts.get("vocab_size"))}
+        column = {"algorithm": str(facts.get("algorithm", "")), "vocabulary": _whole(facts.get("vocab_size"))}
         column |= {"tokens": _whole(counts.get("tokens")), "different words": _whole(counts.get("distinct_words"))}
-        column |= {
-            label: form.format(figures[name]) for name, (label, form) in _SCORES.items() if is_number(figures.get(name))
-        }
-        columns.append((one.name, column))
-    return _side_by_side(columns)
+        columns.append(
+            System(one.name, [], shown=[*column.items(), *(_figure(name, figures.get(name)) for name in _SCORES)])
+        )
+    return _html(side_by_side(columns))
 
 
 def quality_table(pipeline: ReportedPipeline) -> str:
@@ -84,8 +80,10 @@ def quality_table(pipeline: ReportedPipeline) -> str:
     for one in pipeline.artifacts:
         metrics = {name: value for name, value in one.manifest.get("metrics", {}).items() if name not in _SPEEDS}
         if metrics:
-            text = " · ".join(
-                f"{shown(name.replace('_', ' '))} {_figure(name, value)}" for name, value in metrics.items()
+            figures = (_figure(name, value) for name, value in metrics.items())
+            text = shown(
+                " · ".join(f"{short_name(label, 100)} {cell or ''}" for one in figures for label, cell in one.lines()),
+                2_000,
             )
             rows.append(f"<tr><th scope=row>{named(one.name)}</th><td class=what>{text}</td></tr>")
     body = (
@@ -95,7 +93,7 @@ def quality_table(pipeline: ReportedPipeline) -> str:
         data = found.get("data")
         of = ", ".join(map(str, data)) if isinstance(data, list) else str(data or "")
         body += f"<h3>evaluate {shown(found['evaluated'], 40)}: <bdi>{shown(of, 120)}</bdi></h3>"
-        body += _side_by_side(list(_systems(found)), caption=f"kept in {file}")
+        body += _html(side_by_side([*_systems(found)], title=f"kept in {file}"))
     if not pipeline.evaluations:
         body += (
             '<p class="hint">What <code>wordpipe evaluate … --json</code> prints is shown here too where it is kept as a '
@@ -104,14 +102,18 @@ def quality_table(pipeline: ReportedPipeline) -> str:
     return body
 
 
-def _systems(found: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Of each system that was evaluated its figures."""
+def _systems(found: Mapping[str, Any]) -> Iterator[System]:
+    """The systems that were evaluated, with their figures."""
     lists = [value for value in found.values() if isinstance(value, list)]
     systems = next((some for some in lists if some and all(_has_metrics(one) for one in some)), [found])
     for one in systems[:30]:
-        name = one.get("system") or one.get("name") or found["evaluated"]
-        flat = {key: value for key, value in one["metrics"].items() if is_number(value)}
-        yield str(name), {key.replace("_", " "): _figure(key, value) for key, value in [*flat.items()][:40]}
+        drawn = one.get("intervals")
+        intervals = drawn if isinstance(drawn, Mapping) else {}
+        figures = [(key, value, intervals.get(key)) for key, value in one["metrics"].items() if is_number(value)]
+        yield System(
+            str(one.get("system") or one.get("name") or found["evaluated"]),
+            [_figure(key, value, interval) for key, value, interval in figures[:40]],
+        )
 
 
 def _has_metrics(one: object) -> bool:
@@ -128,28 +130,26 @@ def indexes_table(artifacts: Sequence[ReportedArtifact]) -> str:
         fast = next((metrics[name] for name in _SPEEDS[:2] if is_number(metrics.get(name))), None)
         exact = metrics.get("exact_queries_per_s")
         column = {
-            "type": shown(facts.get("type", "")),
+            "type": str(facts.get("type", "")),
             "vectors": _whole(one.manifest.get("counts", {}).get("vectors")),
             "texts without a vector": _whole(one.manifest.get("counts", {}).get("without_vector")),
             "dimensions": _whole(facts.get("dim")),
             "file": human_bytes(file) if file else "",
-            "recall at 10": _figure("recall", metrics["recall_at_10"])
-            if is_number(metrics.get("recall_at_10"))
-            else "",
+            "recall at 10": f"{recall:.1%}" if is_number(recall := metrics.get("recall_at_10")) else "",
             "queries it was measured with": _whole(facts.get("queries")),
             "searches per second": human_count(fast) if fast else "",
             "exact searches per second": human_count(exact) if is_number(exact) else "",
             "words (BM25)": f"{lexical['terms']:,} {noun(2, 'terms')}" if is_number(lexical.get("terms")) else "none",
-            "answers by": shown(lexical.get("mode", "vectors")),
+            "answers by": str(lexical.get("mode", "vectors")),
         }
         measured = lexical.get("measured")
         if isinstance(measured, Mapping) and isinstance(measured.get("ndcg_at_10"), Mapping):
             column |= {
-                f"nDCG@10, {shown(name, 20)}": f"{value:.3f}"
+                f"nDCG@10, {name[:20]}": f"{value:.3f}"
                 for name, value in measured["ndcg_at_10"].items() if is_number(value)
             }  # fmt: skip
-        columns.append((one.name, {name: value for name, value in column.items() if value}))
-    return _side_by_side(columns)
+        columns.append(System(one.name, [], shown=[(name, value) for name, value in column.items() if value]))
+    return _html(side_by_side(columns))
 
 
 def settings_table(artifacts: Sequence[ReportedArtifact]) -> str:
@@ -214,17 +214,17 @@ def versions_table(artifacts: Sequence[ReportedArtifact]) -> str:
     return f"{_table(head, ''.join(rows))}<h3>Libraries</h3>{_definitions(items)}"
 
 
-def _side_by_side(columns: Sequence[tuple[str, Mapping[str, str]]], caption: str = "") -> str:
-    """Figures as rows, what they are of as columns; the values are HTML already."""
-    names = [*dict.fromkeys(name for _, column in columns for name in column)]
-    if not names:
-        return ""
-    head = "".join(f"<th scope=col class=n>{named(title)}</th>" for title, _ in columns)
+def _html(table: Table) -> str:
+    """A table of an evaluation, or of anything else, as HTML; what is not there is left empty."""
     rows = ""
-    for name in names:
-        cells = "".join(f"<td class=n>{column.get(name, '')}</td>" for _, column in columns)
-        rows += f"<tr><th scope=row>{shown(name, 80)}</th>{cells}</tr>"
-    said = f"<caption>{shown(caption)}</caption>" if caption else ""
+    for label, cells in table.rows:
+        if any(cells):
+            texts = "".join(f"<td class=n>{shown(cell or '', 200)}</td>" for cell in cells)
+            rows += f"<tr><th scope=row>{shown(label, 80)}</th>{texts}</tr>"
+    if not rows:
+        return ""
+    head = "".join(f"<th scope=col class=n>{named(title)}</th>" for title in table.heads)
+    said = f"<caption>{shown(table.title)}</caption>" if table.title else ""
     return _table(f"{said}<thead><tr><td></td>{head}</tr></thead>", rows)
 
 
@@ -254,16 +254,10 @@ def _definitions(items: Mapping[str, str]) -> str:
     return f"<dl>{rows}</dl>"
 
 
-def _figure(name: str, value: float) -> str:
-    if not is_number(value):
-        return ""
-    return (
-        f"{value:.1%}"
-        if _SHARES.search(name) and 0 <= value <= 1
-        else f"{value:,.4g}"
-        if abs(value) < 1e4
-        else f"{value:,.0f}"
-    )
+def _figure(key: str, value: object, interval: object = None) -> Figure:
+    """A figure out of JSON that anybody may have written; what is no number is none."""
+    good = isinstance(interval, list) and len(interval) == 2 and all(map(is_number, interval))
+    return Figure(key, value if is_number(value) else None, interval if good else None)  # type: ignore[arg-type]
 
 
 def _whole(value: object) -> str:

@@ -12,7 +12,7 @@ Shapes: N documents (texts), Q queries, M measures, V terms, K directions.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from scipy.sparse.linalg import svds
 
 from wordpipe.artifacts import parse_json
 from wordpipe.errors import InputError, wrong_line
-from wordpipe.metrics import MEASURES, mean_interval, paired_difference, score_ranking, trec_order, unit_rows
+from wordpipe.metrics import score_ranking, trec_order, unit_rows
 from wordpipe.runtime import Progress, Report
 from wordpipe.search.analysis.terms import Analyser
 from wordpipe.search.bm25 import LexicalIndex
@@ -193,29 +193,6 @@ def scores(collection: Collection, ranked: Sequence[Sequence[str]]) -> Array:
     """The figures of every query, (Q, M) float64; a query that is not answered has 0 in all of them."""
     pairs = zip(collection.queries, ranked, strict=True)
     return np.array([score_ranking(names, collection.grades[query]) for query, names in pairs], dtype=np.float64)
-
-
-def figures(table_QM: Array, draws: int) -> dict[str, Any]:
-    """Means over the queries, and where 95 % of draws of as many queries have them."""
-    metrics, intervals = {}, {}
-    for name, values_Q in zip(MEASURES, table_QM.T, strict=True):
-        metrics[name] = round(float(values_Q.mean()), 6)
-        found = mean_interval(values_Q, draws=draws) if draws else None
-        intervals[name] = None if found is None else np.round(found, 6).tolist()
-    return {"metrics": metrics, "intervals": intervals}
-
-
-def differences(table_QM: Array, other_QM: Array, draws: int) -> Mapping[str, Any] | None:
-    """How a system differs from another on the same queries: difference, interval and p of every measure."""
-    if not draws:
-        return None
-    found = {}
-    for name, one_Q, other_Q in zip(MEASURES, table_QM.T, other_QM.T, strict=True):
-        apart = paired_difference(one_Q, other_Q, draws=draws)
-        found[name] = apart and {
-            "difference": round(apart.mean, 6), "interval": np.round(apart.interval, 6).tolist(), "p": round(apart.p, 6),
-        }  # fmt: skip
-    return found
 
 
 def relevance_model(index: LexicalIndex, query: QueryTerms, found: Hits, terms: int = 10) -> QueryTerms:

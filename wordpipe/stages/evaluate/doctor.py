@@ -12,7 +12,7 @@ Shapes: N vectors, D numbers each.
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -30,16 +30,18 @@ from wordpipe.artifacts import (
     rows_without_vector,
 )
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.metrics import effective_rank, hubs, mean_cosine, unit_rows
+from wordpipe.metrics import MEASURES, Evaluation, Part, Table, effective_rank, hubs, mean_cosine, unit_rows
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.sentences import ENCODER_FILE, MIN_TEXTS, Moments, Transform, TransformKind, load_facts
 from wordpipe.stages.calls import public
 from wordpipe.stages.inspected import inspect_model, inspected_of
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
-from wordpipe.stages.search.index_lexical import TOO_ALIKE, measure_some
+from wordpipe.stages.search.index_lexical import QUERIES_MEASURED, TOO_ALIKE, measure_some
 from wordpipe.stages.sources import SourceLike
+from wordpipe.wording import counted
 
 _NEIGHBOURS = 10
+_GAP = " " * 9  # below a state
 _SEED = 1  # of the sample
 _MIN_VECTORS = 4 * MIN_TEXTS
 _STATES = ("healthy", "weak", "sick")
@@ -103,7 +105,7 @@ NORMS = (
 @public()
 def doctor(
     artifact: PathLike, *, data: SourceLike | None = None, sample: int = 10_000, run: RunOptions | None = None
-) -> dict[str, Any]:
+) -> Evaluation:
     """Examine the vectors of an artifact, or a trained transformer.
 
     Args:
@@ -114,11 +116,9 @@ def doctor(
 
     Returns:
         Of a model: path, kind, architecture, task (of a head), data, split, objective, counts, metrics (loss,
-        unigram_entropy), layers (of each: stack, layer, rise of the loss without it, moved: how far its matrices are from
-        where training began, dead_units: share), embedding_moved, start (fresh, a model, or "" where it is not known), heads
-        (kind of attention → layers → rise of the loss without the head), names (kind → layers → what it looks at), idle_heads
-        (kind → layer and head of those whose loss does not rise), idle_together (the rise without all of them), alike_heads
-        (kind → groups), findings (list of name, state, says, mend).
+        unigram_entropy), layers (of each: stack, layer, moved: how far its matrices are from where training began,
+        dead_units: share of its feed-forward), embedding_moved, start (fresh, a model, or "" where it is not known), findings
+        (list of name, state, says, mend).
 
         Of vectors: path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already),
         spaces (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None
@@ -163,7 +163,7 @@ def examine(artifact: Artifact, *, sample: int, run: RunOptions) -> dict[str, An
     return found | {"findings": findings_of(found)}
 
 
-def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions) -> dict[str, Any]:
+def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions) -> Evaluation:
     drawn_ND, counts = _read(artifact, sample, run.report)
     spaces = diagnose(drawn_ND, report=run.report)
     has_texts = "word" not in read_schema(artifact, artifact.kind).names
@@ -173,20 +173,23 @@ def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions
     if mend is not None and ndcg is not None and ndcg[1] < ndcg[0]:
         worse = {"transform": mend["transform"], "dense": ndcg[0], "dense_after": ndcg[1]}
         mend = None
-    return {
+    transform = artifact.manifest.facts.get("transform")
+    found = {
         "path": path,
         "kind": artifact.kind,
         "dim": drawn_ND.shape[1],
         "counts": counts,
         "neighbours": _NEIGHBOURS,
-        "transform": artifact.manifest.facts.get("transform"),
+        "transform": transform,
         "spaces": spaces,
         "verdicts": {kind: rate(figures) for kind, figures in spaces.items()},
         "mend": mend,
         "worse": worse,
         "metrics": spaces["none"],
         **({"finds": finds} if has_texts else {}),
-    }  # fmt: skip
+    }
+    through = [] if transform in (None, "none") else [f"these vectors went through --transform {transform} already"]
+    return Evaluation(found, parts=[*_parts(found)], remarks=through)
 
 
 def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -411,3 +414,103 @@ def _rate_finds(ndcg_at_10: Mapping[str, float]) -> tuple[str, str]:
     if dense < lexical - _NOISE:
         return "weak", "vectors find less than words do"
     return "healthy", "vectors find what words find, or more"
+
+
+# ---- for people
+
+
+def _parts(found: Mapping[str, Any]) -> Iterator[Part]:
+    """A table of the figures, what is not healthy of them, what is found, and what to do."""
+    spaces, states = found["spaces"], found["verdicts"]
+
+    def named(what: str) -> str:
+        return what.replace("text", "word") if found["kind"] == "words" else what
+
+    yield _counted(found)
+    kinds = {"as it is": "none", **({} if found["mend"] is None else {(best := found["mend"]["transform"]): best})}
+    rows = [
+        (
+            named(norm.what),
+            [*(_cell(norm.name, spaces[kind], states[kind][at]["state"]) for kind in kinds.values()), norm.healthy],
+        )
+        for at, norm in enumerate(NORMS)
+    ]
+    yield Table([*kinds, "healthy"], rows)
+    yield from (f"{one['state']:<8} {named(one['says'])}" for one in states["none"] if one["says"])
+    if "finds" in found:
+        yield from _found(found["finds"], found["counts"]["rows"])
+    yield from _next_steps(found)
+
+
+def _cell(name: str, figures: Mapping[str, Any], state: str) -> str:
+    """One figure, and its state where it is not healthy."""
+    shown = MEASURES[name].form.format(figures[name])
+    if name == "effective_rank":
+        shown += f" of {figures['directions']:,}"
+    return shown if state == "healthy" else f"{state} {shown}"
+
+
+def _counted(found: Mapping[str, Any]) -> str:
+    """What was read, and what is wrong with single vectors."""
+    counts = found["counts"]
+    parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} looked at"]
+    if counts["without_vector"]:
+        parts.append(f"{counts['without_vector']:,} texts without one, which words alone find")
+    for name, what in (("not_finite", "NOT FINITE"), ("zero", "zero"), ("repeated_vectors", "equal to an earlier one")):
+        parts += [f"{counts[name]:,} {what}"] if counts[name] else []
+    parts += [counted(counts["repeated_texts"], "repeated texts")] if counts["repeated_texts"] else []
+    return "; ".join(parts)
+
+
+def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
+    """What vectors and words find of what they should, and what that means; `rows` are all that there are."""
+    if (measured := finds["measured"]) is None:
+        yield f"finds    not measured: {finds['says']}"
+        if finds["measure"] is not None:
+            yield f"{_GAP}measure it, with the index made anew:"
+            yield f"{_GAP}  {finds['measure']}"
+        return
+    dense, lexical, both = (measured["ndcg_at_10"][mode] for mode in ("dense", "lexical", "hybrid"))
+    among = f", among {finds['rows']:,} of {rows:,} texts" if finds["rows"] < rows else ""
+    yield f"finds    asked with {measured['queries']:,} {QUERIES_MEASURED[measured['by']]}{among}:"
+    yield f"{_GAP}{dense:.2f} by vectors, {lexical:.2f} by words, {both:.2f} by both (nDCG@10; 1 is best)"
+    if "lexical_twice" in (found := measured["ndcg_at_10"]):
+        twice, chance = found["lexical_twice"], found["random_vectors"]
+        yield f"{_GAP}without these vectors {twice:.2f} by words asked twice, {chance:.2f} by both with random vectors"
+    yield f"{finds['state']:<8} {finds['says']}"
+    if finds["trained"] and finds["state"] == "healthy":
+        yield f"{_GAP}(vectors that learned from pairs, as these did, find such too well)"
+
+
+def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:
+    """What to do: about the space, and where its vectors do not find, about that; a setting is named as option and key."""
+    finds = found.get("finds", {"state": "unknown", "mend": None, "trained": False})
+    states = {kind: [one["state"] for one in some] for kind, some in found["verdicts"].items()}
+    ill = {kind: len(some) - some.count("healthy") for kind, some in states.items()}
+    more = "more text or more --steps (in wordpipe.toml: steps in the stage that trains the encoder)"
+    if found["kind"] == "words":
+        more = "more text or more --epochs (in wordpipe.toml: epochs in the stage of train word2vec)"
+    if (mend := found["mend"]) is not None:
+        best = mend["transform"]
+        now = f"{counted(ill['none'], 'complaints')} now, {ill[best]} with --transform {best}"
+        yield f'{now} (in wordpipe.toml: transform = "{best}" in the stage of embed):'
+        yield f"  {mend['command']}"
+    elif (worse := found["worse"]) is not None:
+        yield (
+            f"--transform {worse['transform']} would make the space more even, and find less ({worse['dense_after']:.2f} by "
+            f"vectors, where it is {worse['dense']:.2f} now): leave it as it is."
+        )
+    elif "sick" in states["none"]:
+        yield f"No --transform mends this; {more} may."
+    if finds["mend"] is not None and "embed" in finds["mend"]:
+        yield "The vectors are not the encoder's. No setting mends this: embed the texts anew:"
+        yield f"  {finds['mend']}"
+    elif finds["mend"] is not None:
+        way = "Another --pooling or --transform may help (in wordpipe.toml: pooling, transform in the stage of embed)"
+        way = f"For search {more} may help" if finds["trained"] else way
+        yield f'The vectors do not find. {way}; or train for search (command = "train static", goal = "search"):'
+        yield f"  {finds['mend']}"
+    elif finds["state"] == "weak":
+        yield f"For vectors that find as much as words, {more} may help; `query` asks by both."
+    elif "sick" not in states["none"]:
+        yield "Nothing is sick: leave it as it is." if ill["none"] else "The space is healthy."

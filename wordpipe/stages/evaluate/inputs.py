@@ -2,7 +2,7 @@
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from wordpipe.artifacts import Artifact, is_artifact, open_regular_file, read_batches, row_count
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, not_text, read_blocks, said_delimiter
 from wordpipe.errors import ArtifactError, InputError
+from wordpipe.metrics import Evaluation, Part, System
 from wordpipe.runtime import Progress, Report
 from wordpipe.sentences import Moments, TextEncoder, Transform, transform_kind
 from wordpipe.sentences.settings import EmbedSettings
@@ -27,21 +28,56 @@ _BATCH_TEXTS = 2_048  # texts encoded between two reports
 _MAX_EXPAND = 1_000  # a packed file may grow so many times
 _MAX_WHOLE = 4 << 30  # bytes of a file that is read whole: the largest collections of BEIR have 3
 PACKED = ("", ".gz", ".bz2", ".xz", ".zst")  # endings of packed files, and none
-_MAX_UNKNOWN_SHOWN = 20
+_MAX_UNKNOWN_SHOWN, _WORDS_SAID = 20, 5  # unknown words: in JSON, in a remark
 _LOOKED_AT = 1 << 16  # bytes that tell what a file is
+PLAIN = {
+    "bm25": "BM25", "bm25_twice": "BM25 asked twice", "rm3": "BM25 + RM3", "words_mean": "mean of words", "tfidf": "TF-IDF",
+    "lsi": "LSI", "overlap": "overlap", "random": "hybrid, random vectors",
+}  # fmt: skip
+"""Systems that are no encoder, for people."""
 _FROM_LATIN = "convert it first: iconv -f LATIN1 -t UTF-8"
 
 
-def report_on(what: str, data: SourceLike, name: str, evaluated: list[Any], **more: Any) -> dict[str, Any]:
-    """The report: what was evaluated, on what, more of how, metrics (of the first, unless given), and all under `name`."""
-    where = shown_names(data)
+def evaluation_of(
+    what: str, data: SourceLike, systems: Sequence[System], *, under: str = "systems", parts: Sequence[Part],
+    remarks: Iterable[str], details: Sequence[Part] = (), main: str | None = None, **more: Any,
+) -> Evaluation:  # fmt: skip
+    """The evaluation of some systems.
+
+    Args:
+        what: of what kind they are.
+        data: on which they were evaluated.
+        systems: all of them.
+        under: the key of their list.
+        parts: tables and lines; see `Evaluation`.
+        remarks: on them.
+        details: parts that are shown where they are wanted.
+        main: the kind of system whose metrics are those of all, and beside them, by the name of each kind, those of its
+            first; None: those of the first system alone.
+        more: facts.
+
+    Returns:
+        What JSON has: evaluated, data, the facts, metrics and the systems.
+    """
+    where, found = shown_names(data), [one.to_json() for one in systems]
+    metrics = found[0]["metrics"]
+    if main is not None:
+        kinds = dict(reversed({one["system"]: one["metrics"] for one in reversed(found)}.items()))
+        metrics = {**kinds[main], **kinds}
     head = {"evaluated": what, "data": where[0] if len(where) == 1 else where, **more}
-    return {**head, "metrics": more.get("metrics") or evaluated[0]["metrics"], name: evaluated}
+    return Evaluation({**head, "metrics": metrics, under: found}, parts=parts, remarks=[*remarks], details=details)
 
 
-def by_system(systems: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The metrics of every system by its name, those of the first of that name."""
-    return dict(reversed({one["system"]: one["metrics"] for one in reversed(systems)}.items()))
+def some_words(found: Mapping[str, Any]) -> str:
+    """The first of `shown_words`, for people."""
+    first = found["first"]
+    return ", ".join([*first[:_WORDS_SAID], *["…"] * (len(first) > _WORDS_SAID)])
+
+
+def passed_over(skipped: Mapping[str, int]) -> list[str]:
+    """Which files of folders were not taken, in a line if there are any."""
+    said = ", ".join(f"{count:,} {ending}" for ending, count in skipped.items())
+    return [f"files passed over: {said}"] if said else []
 
 
 def mean_of(values: Iterable[float | None]) -> float | None:

@@ -15,9 +15,10 @@ import torch
 from wordpipe.artifacts import KINDS, Artifact, Manifest, input_of, is_artifact, manifest_at, read_batches
 from wordpipe.compiled import watch_compilation
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.metrics import Evaluation, Figure, System, side_by_side
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.inputs import report_on, split_rows
+from wordpipe.stages.evaluate.inputs import evaluation_of, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
@@ -34,6 +35,7 @@ from wordpipe.training import (
     write_streams,
 )
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PermutationSettings
+from wordpipe.wording import human_bytes, human_count, short_name
 
 Seen = Literal["yes", "perhaps", "no", "unknown"]
 """Whether a model was trained on a text. Perhaps: on the same sources, but they were split in another way. Unknown: not all of
@@ -57,7 +59,7 @@ def evaluate_model(
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     threads: int = 0,
     run: RunOptions | None = None,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate language models by the loss of a text.
 
     The text is tokenized by each model's own tokenizer and laid into sequences as in training: documents one after the
@@ -112,8 +114,11 @@ def evaluate_model(
         if text.split is None and split is None and not is_made:
             run.report(Progress("note", note="nothing of this corpus is held out: evaluating all of it"))
         where = pick_device(device)
-        evaluated = [_evaluate(path, text, where, seq_len, run) for path in as_list(models)]
-    return report_on("model", sources, "models", evaluated, split=text.split)
+        systems = [_evaluate(path, text, where, seq_len, run) for path in as_list(models)]
+    return evaluation_of(
+        "model", sources, systems, under="models", split=text.split, parts=[side_by_side(systems)],
+        remarks=_remarks(systems, text.split),
+    )  # fmt: skip
 
 
 class _Text:
@@ -160,7 +165,7 @@ class _Text:
             yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, run: RunOptions) -> dict[str, Any]:
+def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, run: RunOptions) -> System:
     """Tokenize the text by the model's tokenizer, lay it into sequences as training does, and add up the loss."""
     opened = open_model(path, verify=run.verify)
     opened.need_guesses()
@@ -201,18 +206,44 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
     warnings = _warnings(seen, counts, causal=config.causal, answers=opened.answers)
     for warning in warnings:
         run.report(Progress("note", note=f"warning: {path}: {warning}"))
-    return {
+    return _system(_metrics(total.nats, scorer.n_first, counts, causal=config.causal), {
         "name": path,
         "architecture": config.architecture,
         "seq_len": seq_len,
         "parameters": sum(weight.numel() for weight in opened.model.parameters()),
         "vocab_size": n_ids,
-        "metrics": _metrics(total.nats, scorer.n_first, counts, causal=config.causal),
         "nats": total.nats,
         "counts": counts,
         "seen": seen,
         "warnings": warnings,
-    }
+    })  # fmt: skip
+
+
+def _system(metrics: dict[str, float | None], facts: dict[str, Any]) -> System:
+    """A model in the report."""
+    own = {"accuracy": ("guessed first", "{:.1%}")}
+    figures = [Figure(key, value, None, *own.get(key, ())) for key, value in metrics.items()]
+    counts = facts["counts"]
+    about = {
+        "targets": f"{counts['targets']:,}", "tokens of the text": f"{counts['tokens']:,}",
+        "vocabulary": f"{facts['vocab_size']:,}", "positions": f"{facts['seq_len']:,}",
+        "weights": human_count(facts["parameters"]),
+    }  # fmt: skip
+    reads = ("reads", "to the right" if facts["architecture"] == "decoder" else "both sides")
+    return System(short_name(facts["name"]), figures, facts, [reads, *figures, *about.items()])
+
+
+def _remarks(systems: Sequence[System], split: str | None) -> Iterator[str]:
+    """On which text the figures stand, and whether the columns compare."""
+    counts = systems[0].facts["counts"]
+    yield (
+        f"{f'the split {split}' if split else 'all of the text'}: documents {human_count(counts['documents'])}, "
+        f"words {human_count(counts['words'])}, {human_bytes(counts['bytes'])}"
+    )
+    if len({one.facts["architecture"] for one in systems}) > 1:
+        yield "models that see both sides guess an easier thing: their figures do not compare with the others'"
+    if len({one.facts["seq_len"] for one in systems}) > 1:
+        yield "longer sequences let a model look further back; --seq-len gives all the same"
 
 
 def task_of(opened: OpenModel, n_ids: int) -> Task:
@@ -225,10 +256,10 @@ def task_of(opened: OpenModel, n_ids: int) -> Task:
 def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> dict[str, float | None]:
     """The figures; a masked model's loss is of some tokens only, so the text's words and bytes do not divide it."""
     found = {
-        "loss": nats / of["targets"] if of["targets"] else None,
-        "perplexity": perplexity(nats, of["targets"]),
-        "perplexity_per_word": perplexity(nats, of["words"]) if causal else None,
         "bits_per_byte": bits_per_byte(nats, of["bytes"]) if causal else None,
+        "perplexity_per_word": perplexity(nats, of["words"]) if causal else None,
+        "perplexity": perplexity(nats, of["targets"]),
+        "loss": nats / of["targets"] if of["targets"] else None,
         "accuracy": n_first / of["targets"] if of["targets"] else None,
         "unknown_rate": of["unknown_tokens"] / of["tokens"] if of["tokens"] else None,
     }

@@ -1,28 +1,26 @@
-"""The health of a trained transformer: what layers and heads bring, whether it moved, dead units; and what would mend it.
+"""The health of a trained transformer: its loss, whether its weights moved, dead units; and what would mend it.
 
-Everything is measured on one bounded sample of text, the same for every figure: they differ by what was switched off alone.
+Everything is measured on one bounded sample of text.
 
-    loss        as it is, beside that of knowing frequencies alone
-    layers      the rise of the loss when a layer is left out; how far its weights are from where they began
-    heads       the rise when one is switched off, and when all that bring nothing are; which look alike
+    loss        beside that of knowing frequencies alone
+    weights     how far those of a layer are from where they began
     units       of the feed-forwards, which vary by next to nothing over the text
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.metrics import alike_groups
-from wordpipe.model import SCORED
+from wordpipe.metrics import Evaluation, Part, Table, written
 from wordpipe.runtime import Progress
 from wordpipe.stages.evaluate.held_out import HeldOut, held_out
 from wordpipe.stages.inspected import Inspected, inspect_model
 from wordpipe.stages.job import RunOptions
-from wordpipe.stages.look.ablation import head_rises, layer_rises, look_at, rise_without
 from wordpipe.stages.sources import SourceLike
+from wordpipe.wording import counted
 
 if TYPE_CHECKING:
     import torch
@@ -31,117 +29,66 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-_NOTHING_HEAD = 0.001  # share of the loss: a smaller rise is none
-_NOTHING_LAYER = 0.005
-_ALIKE = 0.15  # Jensen–Shannon distance: two heads of so little are one
 _DEAD_UNIT = 0.01  # deviation of a unit as a share of its layer's median
 _DEAD_SHARE = 0.2  # of a layer's units
 _STILL = 0.02  # distance of a layer's weights from where they began, as a share of their length
 _LEARNED = 0.05  # of the loss of frequencies: a model that is no better by so much knows nothing else
 _FEW_STEPS = 1000
-_ENOUGH = 300  # targets of the loss: below, a rise is lost in what single ones weigh
+_GAP = " " * 9  # below a state
+_STARTS = {"fresh": "from their fresh weights", "": ""}
 
 
-def examine_model(model: Inspected, *, data: SourceLike | None, sample: int, run: RunOptions) -> dict[str, Any]:
+def examine_model(model: Inspected, *, data: SourceLike | None, sample: int, run: RunOptions) -> Evaluation:
     """Examine a transformer; see `doctor`, which says what is given back."""
     with held_out(model, data, sample, run) as text:
-        loss = text.loss()
-        layers = layer_rises(model.model, text, loss, run.report)
-        kinds = model.model.config.kinds
-        # the heads of some of the layers alone are not numbered as the layers are
-        heads = head_rises(model.model, text, loss, run.report) if not kinds & {"fourier", "ssm"} else {}
-        idle = {name: rises <= _NOTHING_HEAD * abs(loss) for name, rises in heads.items()}
-        n_idle = int(sum(some.sum() for some in idle.values()))
-        together = rise_without(model.model, text, loss, idle) if n_idle else 0.0
-        looked = look_at(model, text, run.report, compare=True) if kinds <= {*SCORED} else None
-        units = _dead_units(model, text, run)
+        loss, units = text.loss(), _dead_units(model, text, run)
         moved, start = _moved(model, run)
         found: dict[str, Any] = {
             "path": model.path, "kind": "model", "architecture": model.model.config.architecture,
             "task": model.facts.get("task"), "data": text.where, "split": text.split, "objective": text.what,
             "counts": {
                 "targets": text.n_targets, "positions": text.n_positions, "left_out": text.left_out,
-                "sequences": len(text.sequences), "parameters": sum(one.numel() for one in model.model.parameters()),
-                "steps": model.settings.get("steps"),
+                "sequences": len(text.sequences),
+                "parameters": sum(one.numel() for one in model.model.parameters()), "steps": model.settings.get("steps"),
             },
             "metrics": {"loss": loss, "unigram_entropy": model.facts.get("unigram_entropy")},
             "layers": [
-                {
-                    "stack": name, "layer": layer, "rise": float(rise), "moved": moved.get(f"{name}.{layer}"),
-                    "dead_units": units[name, layer],
-                }
-                for name, rises in layers.items() for layer, rise in enumerate(rises)
+                {"stack": stack, "layer": layer, "moved": moved.get(f"{stack}.{layer}"), "dead_units": share}
+                for (stack, layer), share in sorted(units.items(), key=lambda one: (one[0][0] != "encoder", one[0]))
             ],
             "embedding_moved": moved.get("embedding"), "start": start,
-            "heads": {name: np.round(rises, 6).tolist() for name, rises in heads.items()},
-            "names": {} if looked is None else looked.names(),
-            "idle_heads": {name: np.argwhere(some).tolist() for name, some in idle.items()},
-            "idle_together": together,
-            "alike_heads": {} if looked is None else {
-                name: [[divmod(one, model.model.config.n_heads) for one in group] for group in alike_groups(some, _ALIKE)]
-                for name, some in looked.distances.items()
-            },
         }  # fmt: skip
-    return found | {"findings": list(findings(found))}
+    found["findings"] = [*findings(found)]
+    return Evaluation(found, parts=[*_parts(found)])
 
 
-def findings(found: dict[str, Any]) -> Iterator[dict[str, str]]:
+def findings(found: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """What is not healthy of the figures (name, state, says), and what would mend it (mend)."""
     loss, entropy, steps = found["metrics"]["loss"], found["metrics"]["unigram_entropy"], found["counts"]["steps"]
     learned = found["task"] is not None or not entropy or loss <= entropy * (1 - _LEARNED)
     if not learned:
         more = "more --steps" if not steps or steps < _FEW_STEPS else "more --steps, another --lr or more text"
         says = f"it knows next to nothing but how frequent each token is ({loss:.2f} against {entropy:.2f})"
-        yield _finding(
-            "loss", "sick", says, f"{more}; `wordpipe plot {shlex.quote(found['path'])}` shows whether it still falls"
-        )
+        plot = f"`wordpipe plot {shlex.quote(found['path'])}` shows whether it still falls"
+        yield _finding("loss", "sick", says, f"{more}; {plot}")
     still = [one for one in found["layers"] if one["moved"] is not None and one["moved"] < _STILL]
     if still:
         says = f"{_named(still)} hardly left where training began (by less than {_STILL:.0%})"
-        mend = "more --steps or a higher --lr"
-        yield _finding("weights", "sick" if len(still) == len(found["layers"]) else "weak", says, mend)
-    if not learned:  # then no layer and no head brings anything, and more training mends them all
-        return
-    if found["counts"]["targets"] < _ENOUGH:
-        says = (
-            f"the loss is of {found['counts']['targets']:,} targets: too few to say what single layers and heads bring"
-        )
-        yield _finding("sample", "unknown", says, "name more text with --data, or a larger --sample")
-        return
-    idle = [one for one in found["layers"] if one["rise"] <= _NOTHING_LAYER * abs(loss)]
-    if idle:
-        says = f"{_named(idle)} could be left out: the loss would not rise"
-        fewer = len(found["layers"]) - len(idle)
-        mend = f"more --steps; or fewer layers (--set n_layers={max(1, fewer)}), which train faster for the same loss"
-        if found["task"] is not None:
-            mend = "more --epochs; or a start of fewer layers (--init), which trains faster for the same loss"
-        yield _finding("layers", "sick" if 2 * len(idle) >= len(found["layers"]) else "weak", says, mend)
-    n_heads = sum(len(row) for rows in found["heads"].values() for row in rows)
-    n_idle = sum(len(some) for some in found["idle_heads"].values())
-    if 4 * n_idle >= n_heads and n_idle:
-        alone = found["idle_together"] <= _NOTHING_LAYER * abs(loss)
-        rise = f"{found['idle_together']:+.3f}"
-        says = f"{n_idle} of {n_heads} heads can be switched off one at a time; without all of them the loss changes by {rise}"
-        mend = "fewer, wider heads (--set n_heads=N)" if alone else "nothing: they do each other's work"
-        yield _finding("heads", "weak" if alone else "healthy", says, mend)
-    alike = sum(len(group) for groups in found["alike_heads"].values() for group in groups)
-    if 2 * alike >= n_heads and alike:
-        says = f"{alike} of {n_heads} heads look at the same as another one"
-        yield _finding("alike", "weak", says, "more --steps: heads part late; or fewer heads (--set n_heads=N)")
+        state = "sick" if len(still) == len(found["layers"]) else "weak"
+        yield _finding("weights", state, says, "more --steps or a higher --lr")
     dead = [one for one in found["layers"] if one["dead_units"] > _DEAD_SHARE]
-    if dead:
+    if dead and learned:  # else more training mends them too
         worst = max(one["dead_units"] for one in dead)
         says = f"in {_named(dead)} up to {worst:.0%} of the feed-forward's units say the same of every token"
-        yield _finding(
-            "units", "weak", says, "a lower --lr, or a longer --warmup; or a narrower feed-forward (--set ffn_dim=N)"
-        )
+        mend = "a lower --lr, or a longer --warmup; or a narrower feed-forward (--set ffn_dim=N)"
+        yield _finding("units", "weak", says, mend)
 
 
 def _finding(name: str, state: str, says: str, mend: str) -> dict[str, str]:
     return {"name": name, "state": state, "says": says, "mend": mend}
 
 
-def _named(layers: list[dict[str, Any]]) -> str:
+def _named(layers: Sequence[Mapping[str, Any]]) -> str:
     """The layers, counted from 1; of both stacks with their name."""
     stacks = dict.fromkeys(one["stack"] for one in layers)
     parts = []
@@ -150,6 +97,39 @@ def _named(layers: list[dict[str, Any]]) -> str:
         which = f"layer {numbers[0]}" if len(numbers) == 1 else f"layers {', '.join(numbers)}"
         parts.append(which if len(stacks) == 1 else f"{which} of the {stack}")
     return " and ".join(parts)
+
+
+# ---- for people
+
+
+def _parts(found: Mapping[str, Any]) -> Iterator[Part]:
+    """A line on the loss, a table of layers, and the findings."""
+    counts, entropy = found["counts"], found["metrics"]["unigram_entropy"]
+    yield (
+        f"{found['task'] or found['architecture']} of {counts['parameters'] / 1e6:.1f}M weights, measured on "
+        f"{counted(counts['targets'], found['objective'])} of {found['data']}"
+        + ("" if found["split"] is None else f", {found['split']}")
+    )
+    knowing = "" if entropy is None else f"  (a model that knows only how frequent each token is: {entropy:.3f})"
+    yield f"loss     {found['metrics']['loss']:.3f}{knowing}"
+    if counts["left_out"]:
+        yield f"{_GAP}{counted(counts['left_out'], 'records')} with labels that the model does not know were left out"
+    several = len({one["stack"] for one in found["layers"]}) > 1
+    rows = [
+        (f"{one['stack']} {one['layer'] + 1}" if several else str(one["layer"] + 1),
+         [None if one["moved"] is None else written(one["moved"], "{:.0%}"), written(one["dead_units"], "{:.1%}")])
+        for one in found["layers"]
+    ]  # fmt: skip
+    start = found["start"]
+    yield Table(("moved" if start in _STARTS else "moved from start", "dead units"), rows, "layer")
+    if start:
+        said = _STARTS.get(start, f"from those of {start}")
+        yield f"moved    is how far the matrices are {said}, over their length then"
+    for one in found["findings"]:
+        yield f"{one['state']:<8} {one['says']}"
+        yield f"{_GAP}mend: {one['mend']}"
+    if not found["findings"]:
+        yield "Nothing is sick: leave it as it is."
 
 
 # ---- units

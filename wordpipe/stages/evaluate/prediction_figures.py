@@ -5,8 +5,8 @@ all of them, and two systems are drawn together (Koehn 2004).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,39 +14,59 @@ import numpy.typing as npt
 
 from wordpipe.heads import calibration_error, chunks_of
 from wordpipe.metrics import (
+    SIGNIFICANT,
+    Apart,
+    Figure,
+    Measured,
+    Part,
+    Table,
     answer_f1,
     correlation_interval,
     correlation_of,
     correlation_statistics,
     exact_match,
     f1_of,
+    in_json,
     label_score,
     label_statistics,
+    listed,
     macro_f1_of,
     most_confused,
-    paired_score_difference,
     ratio_of,
     right_given_there,
-    score_interval,
+    rounded,
+    side_by_side,
     spearman,
 )
+from wordpipe.metrics import System as Shown
 from wordpipe.stages.evaluate.labelled import Kind, LabelledTexts
 from wordpipe.stages.evaluate.settings import PredictionsEvaluationSettings
+from wordpipe.wording import counted, short_name
 
 Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.number]
-Measure = tuple[Rows, Callable[[Any], Any]]
-"""What each text adds, (N, K), and the score of a sum of it."""
-
 MAIN: dict[Kind, str] = {
     "single": "accuracy", "several": "micro_f1", "score": "pearson", "tags": "span_f1", "answers": "f1",
 }  # fmt: skip
 """Kind → the measure by which a model and a baseline are compared."""
 
-_SIGNIFICANT = 0.05
 _MOST_NUMBERS = 1 << 24  # texts × labels × 3 of which the macro F1 is drawn
 _ROWS_AT_ONCE = 4_096
 _WHOLE_TABLE, _MOST_CONFUSED = 30, 20  # labels of a confusion table; pairs that are listed beside it
+_MOST_LABELS, _MOST_COLUMNS, _MOST_PAIRS = 40, 10, 10  # the same on the screen; JSON has more
+_NAME_WIDTH, _LABEL_WIDTH, _HEAD_WIDTH = 20, 24, 12
+_HEADS = {
+    ("majority", "single"): "commonest\nlabel", ("majority", "several"): "commonest\nlabels", ("majority", "score"): "mean",
+    ("majority", "tags"): "commonest\ntag", ("majority", "answers"): "no answer", ("tfidf", ""): "TF-IDF,\nlinear model",
+    ("gazetteer", ""): "gazetteer", ("sentence", ""): "best sentence\n(BM25)",
+}  # fmt: skip
+_ORDER: dict[Kind, tuple[str, ...]] = {
+    "single": ("accuracy", "macro_f1", "calibration_error"),
+    "several": ("micro_f1", "macro_f1", "exact_match", "calibration_error"),
+    "score": ("pearson", "spearman", "rmse"),
+    "tags": ("span_f1", "span_precision", "span_recall", "accuracy", "calibration_error"),
+    "answers": ("f1", "exact_match", "answered_f1", "unanswered_exact", "calibration_error"),
+}
+_WITHOUT_INTERVAL = ("span_precision", "span_recall", "calibration_error")
 
 
 @dataclass
@@ -77,68 +97,87 @@ class Figures:
         )
         self._measures = [dict(self._measured(number)) for number in range(len(systems))]
 
-    def shown(self) -> list[dict[str, Any]]:
+    def systems(self) -> list[Shown]:
         """Every system in the report."""
-        return [self._system(number) for number in range(len(self._systems))]
+        apart = [self._apart(number) for number in range(len(self._systems))]
+        return [self._system(number, apart) for number in range(len(self._systems))]
 
-    def _system(self, number: int) -> dict[str, Any]:
-        one, by_label = self._systems[number], self._by_label(number)
-        metrics, intervals = dict[str, float](), dict[str, list[float] | None]()
-        draws, seed = self._settings.draws, self._settings.seed
-        for name, (rows, score) in self._measures[number].items():
-            metrics[name] = round(float(score(rows.sum(axis=0, dtype=np.float64))), 6)
-            drawn = score_interval(rows, score, draws=draws, seed=seed) if draws else None
-            intervals[name] = None if drawn is None else np.round(drawn, 6).tolist()
-        if self._kind == "single":
-            metrics["micro_f1"], intervals["micro_f1"] = metrics["accuracy"], intervals["accuracy"]
-        if self._kind in ("single", "several") and "macro_f1" not in metrics:
-            metrics["macro_f1"] = round(float(macro_f1_of(self._sums(number))), 6)
-        if self._kind == "score":
-            given, true = np.array(one.said, np.float64), np.array(self._texts.gold, np.float64)
-            metrics["spearman"] = round(spearman(given, true) or 0.0, 6)
-            drawn = correlation_interval(given, true, ranked=True, draws=draws, seed=seed) if draws else None
-            intervals["spearman"] = None if drawn is None else np.round(drawn, 6).tolist()
-        if (error := self._calibration(number)) is not None:
-            metrics["calibration_error"] = round(error, 6)
-        against = self._against(number)
-        return {
-            "system": one.system, "name": one.name, "metrics": metrics, "intervals": intervals, "against": against,
-            "best_baseline": self._best_baseline(number, against), "by_label": by_label, **self._confusion(number),
-            "unknown_labels": self._unknown(one), "counts": one.counts,
+    def _system(self, number: int, apart: Sequence[Mapping[int, Mapping[str, Apart | None]]]) -> Shown:
+        one, draws, seed = self._systems[number], self._settings.draws, self._settings.seed
+        below = {
+            label: others.get(number, {}) for label, others in zip(self._labels_above(), apart, strict=True) if label
+        }
+        figures = [
+            measured.figure(key, draws, seed, below={label: some.get(key) for label, some in below.items() if some})
+            for key, measured in self._measures[number].items()
+        ]
+        found = {one.key: one for one in [*figures, *self._others(number, figures)]}
+        order = _ORDER[self._kind]
+        shown = [_as_shown(self._kind, found[key]) for key in order if key in found]
+        against = {self._systems[place].name: in_json(some) for place, some in apart[number].items()}
+        facts = {
+            "system": one.system, "name": one.name, "against": against, "best_baseline": self._best_baseline(number, against),
+            "by_label": self._by_label(number), **self._confusion(number), "unknown_labels": self._unknown(one),
+            "counts": one.counts,
         }  # fmt: skip
+        return Shown(head_of(one.system, one.name, self._kind), [*found.values()], facts, shown)
 
-    def _measured(self, number: int) -> Iterator[tuple[str, Measure]]:
+    def _labels_above(self) -> list[str]:
+        """What is said of how far a model is above another system; empty: the system is no model."""
+        models = [one for one in self._systems if one.system == "model"]
+        return [
+            "" if one.system != "model" else "model above" if len(models) == 1
+            else f"above: {short_name(one.name, _NAME_WIDTH - 9)}"
+            for one in self._systems
+        ]  # fmt: skip
+
+    def _others(self, number: int, figures: Sequence[Figure]) -> Iterator[Figure]:
+        """The figures that are no sums over the texts."""
+        draws, seed = self._settings.draws, self._settings.seed
+        there = {one.key: one for one in figures}
+        if self._kind == "single":
+            yield replace(there["accuracy"], key="micro_f1")
+        if self._kind in ("single", "several") and "macro_f1" not in there:
+            yield Figure("macro_f1", rounded(float(macro_f1_of(self._sums(number)))))
+        if self._kind == "score":
+            given, true = np.array(self._systems[number].said, np.float64), np.array(self._texts.gold, np.float64)
+            drawn = correlation_interval(given, true, ranked=True, draws=draws, seed=seed) if draws else None
+            yield Figure("spearman", rounded(spearman(given, true) or 0.0), listed(drawn), drawn=True)
+        if (error := self._calibration(number)) is not None:
+            yield Figure("calibration_error", rounded(error))
+
+    def _measured(self, number: int) -> Iterator[tuple[str, Measured]]:
         """The measures of a system that are sums."""
         said, gold, sets = self._systems[number].said, self._texts.gold, self._sets[number]
         if self._kind == "score":
             given, true = np.array(said, np.float64), np.array(gold, np.float64)
-            yield "pearson", (correlation_statistics(given, true), correlation_of)
-            yield "rmse", (_of_each((given - true) ** 2), lambda sums: np.sqrt(ratio_of(sums)))
+            yield "pearson", Measured(correlation_statistics(given, true), correlation_of)
+            yield "rmse", Measured(_mean((given - true) ** 2).rows, lambda sums: np.sqrt(ratio_of(sums)))
         elif self._kind == "answers":
             exact, f1 = exact_match(said, gold, normalised=True), answer_f1(said, gold)
-            yield "f1", (_of_each(f1), ratio_of)
-            yield "exact_match", (_of_each(exact), ratio_of)
+            yield "f1", _mean(f1)
+            yield "exact_match", _mean(exact)
             none = np.array(["" in one for one in gold])
             if none.any() and not none.all():
-                yield "answered_f1", (np.stack([f1 * ~none, ~none], axis=1).astype(np.float64), ratio_of)
-                yield "unanswered_exact", (np.stack([exact * none, none], axis=1).astype(np.float64), ratio_of)
+                yield "answered_f1", Measured(np.stack([f1 * ~none, ~none], axis=1).astype(np.float64), ratio_of)
+                yield "unanswered_exact", Measured(np.stack([exact * none, none], axis=1).astype(np.float64), ratio_of)
         elif self._kind == "tags":
             found = right_given_there(sets, self._gold)
-            yield "span_f1", (found, f1_of)
-            yield "span_precision", (found[:, [0, 1]], ratio_of)
-            yield "span_recall", (found[:, [0, 2]], ratio_of)
+            yield "span_f1", Measured(found, f1_of)
+            yield "span_precision", Measured(found[:, [0, 1]], ratio_of)
+            yield "span_recall", Measured(found[:, [0, 2]], ratio_of)
             same = [[a == b for a, b in zip(one, other, strict=True)] for one, other in zip(said, gold, strict=True)]
-            yield "accuracy", (np.array([(sum(one), len(one)) for one in same], np.float64), ratio_of)
+            yield "accuracy", Measured(np.array([(sum(one), len(one)) for one in same], np.float64), ratio_of)
         else:
             right = np.array([one == other for one, other in zip(sets, self._gold, strict=True)], np.float64)
             if self._kind == "single":
-                yield "accuracy", (_of_each(right), ratio_of)
+                yield "accuracy", _mean(right)
             else:
-                yield "micro_f1", (right_given_there(sets, self._gold), f1_of)
+                yield "micro_f1", Measured(right_given_there(sets, self._gold), f1_of)
             if 3 * len(gold) * len(self._labels) <= _MOST_NUMBERS:
-                yield "macro_f1", (label_statistics(sets, self._gold, self._labels), macro_f1_of)
+                yield "macro_f1", Measured(label_statistics(sets, self._gold, self._labels), macro_f1_of)
             if self._kind == "several":
-                yield "exact_match", (_of_each(right), ratio_of)
+                yield "exact_match", _mean(right)
 
     def _sums(self, number: int) -> Floats:
         """Of each label how often it is right, given and there, (3 V,)."""
@@ -185,25 +224,15 @@ class Figures:
             good = np.array([a == b for a, b in zip(sets, self._gold, strict=True)])
         return calibration_error(np.array(one.sure), good)
 
-    def _against(self, number: int) -> dict[str, dict[str, Any]]:
-        """How a model differs from every other system, text by text."""
+    def _apart(self, number: int) -> dict[int, dict[str, Apart | None]]:
+        """How a model differs from every other system, text by text: place of the system → measure → difference."""
         if self._systems[number].system != "model" or not self._settings.draws:
             return {}
+        own, draws, seed = self._measures[number], self._settings.draws, self._settings.seed
         return {
-            other.name: {
-                name: self._difference(number, place, name) for name in self._measures[number] if name in self._measures[place]
-            }
-            for place, other in enumerate(self._systems) if place != number
+            place: {key: one.against(other[key], draws, seed) for key, one in own.items() if key in other}
+            for place, other in enumerate(self._measures) if place != number
         }  # fmt: skip
-
-    def _difference(self, number: int, other: int, name: str) -> dict[str, Any] | None:
-        (one_NK, score), (other_NK, _) = self._measures[number][name], self._measures[other][name]
-        found = paired_score_difference(
-            one_NK, other_NK, score, draws=self._settings.draws, seed=self._settings.seed
-        )  # fmt: skip
-        if found is None:
-            return None
-        return {"difference": round(found.mean, 6), "interval": np.round(found.interval, 6).tolist(), "p": found.p}
 
     def _best_baseline(self, number: int, against: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
         """The baseline that is best by the main measure, and whether a model is above it; None where nothing was drawn."""
@@ -211,16 +240,12 @@ class Figures:
         floors = [place for place, one in enumerate(self._systems) if one.system != "model"]
         if not against or not floors:
             return None
-        best = max(floors, key=lambda place: float(self._value(place, main)))
+        best = max(floors, key=lambda place: self._measures[place][main].value())
         found = against[self._systems[best].name][main]
         if found is None:
             return None
-        above = found["difference"] > 0 and found["p"] < _SIGNIFICANT
+        above = found["difference"] > 0 and found["p"] < SIGNIFICANT
         return {"baseline": self._systems[best].name, "measure": main, **found, "significant": bool(above)}
-
-    def _value(self, number: int, name: str) -> float:
-        rows, score = self._measures[number][name]
-        return float(score(rows.sum(axis=0, dtype=np.float64)))
 
     def _confusion(self, number: int) -> dict[str, Any]:
         if self._kind != "single":
@@ -264,6 +289,108 @@ def _label_of(thing: Any) -> str:
     return thing if isinstance(thing, str) else str(thing.label)
 
 
-def _of_each(values_N: Floats) -> Floats:
-    """Rows of a mean, (N, 2)."""
-    return np.stack([values_N, np.ones(len(values_N))], axis=1)
+def _mean(values_N: Floats) -> Measured:
+    return Measured(np.stack([values_N, np.ones(len(values_N))], axis=1), ratio_of)
+
+
+# ---- for people
+
+
+def head_of(system: str, name: str, kind: Kind) -> str:
+    """What stands over a system's column."""
+    return _HEADS.get((system, kind)) or _HEADS.get((system, "")) or short_name(name, _NAME_WIDTH)
+
+
+def _as_shown(kind: Kind, figure: Figure) -> Figure:
+    """A figure as a table has it."""
+    label = "accuracy of tags" if (kind, figure.key) == ("tags", "accuracy") else ""
+    some: dict[str, Any] = {"interval": None, "below": {}} if figure.key in _WITHOUT_INTERVAL else {}
+    return replace(figure, label=label, **some)
+
+
+def parts_of(systems: Sequence[Shown], kind: Kind) -> Iterator[Part]:
+    """The figures of all systems; of each model its labels, and what it takes for what."""
+    yield side_by_side(systems, corner="x 100" if kind != "score" else "")
+    models = [one for one in systems if one.facts["system"] == "model"]
+    for one in models:
+        if one.facts["by_label"]:
+            name = f"{one.head}, " if len(models) > 1 else ""
+            yield from _labels(one.facts["by_label"], kind, f"{name}{'spans of ' if kind == 'tags' else ''}each label")
+        if one.facts["confused"]:
+            yield _confused(one.facts)
+
+
+def _labels(by_label: Mapping[str, Mapping[str, float]], kind: Kind, title: str) -> Iterator[Part]:
+    """Precision, recall and F1 of each label, the most frequent first."""
+    ranked = sorted(by_label.items(), key=lambda pair: (-pair[1]["support"], pair[0]))
+    rows = [
+        (short_name(label, _LABEL_WIDTH) or "span",
+         [*(f"{100 * scores[name]:.1f}" for name in ("precision", "recall", "f1")), f"{scores['support']:,}"])
+        for label, scores in ranked[:_MOST_LABELS]
+    ]  # fmt: skip
+    yield Table(("precision", "recall", "F1", "spans" if kind == "tags" else "texts"), rows, "label", title)
+    if (more := len(ranked) - _MOST_LABELS) > 0:
+        yield f"and {more:,} more labels: --json has all"
+
+
+def _confused(facts: Mapping[str, Any]) -> Table:
+    """A row for each true label where these are few; else the pairs that are confused most often."""
+    table = facts["confusion"]
+    if table and len(table["labels"]) <= _MOST_COLUMNS:
+        heads = [short_name(label, _HEAD_WIDTH) for label in table["labels"]]
+        rows = [
+            (head, [f"{n:,}" if n else "·" for n in some]) for head, some in zip(heads, table["table"], strict=True)
+        ]
+        return Table(heads, rows, "is ↓  called →", "which label is called which")
+    pairs = [
+        (short_name(one["true"], _LABEL_WIDTH), [short_name(one["given"], _LABEL_WIDTH), f"{one['count']:,}", one["first"]])
+        for one in facts["confused"][:_MOST_PAIRS]
+    ]  # fmt: skip
+    return Table(("called", "times", "first"), pairs, "is", "confused most often")
+
+
+def remarks_on(
+    systems: Sequence[Shown], kind: Kind, counts: Mapping[str, int], split: str | None, note: str, draws: int
+) -> Iterator[str]:
+    """On how much the figures stand, whether anything was learned, what is unknown, cut or missing.
+
+    Args:
+        systems: all of them.
+        kind: of what is said.
+        counts: of texts.
+        split: of the corpus.
+        note: why there are no training texts; empty: there are.
+        draws: of the bootstrap.
+    """
+    yield f"{counted(counts['texts'], 'texts')}{f' of the split {split}' if split else ''}"
+    if counts["unlabelled"]:
+        yield f"{counted(counts['unlabelled'], 'texts')} without a label left out"
+    if known := counts.get("texts_in_train"):
+        yield (
+            f"{counted(known, 'texts')} of {counts['texts']:,} are among the training texts: of these the figures say what "
+            "was remembered"
+        )
+    for one in systems:
+        if one.facts["system"] != "model":
+            continue
+        if cut := one.facts["counts"].get("texts_cut"):
+            yield f"{one.head}: {counted(cut, 'texts')} longer than the model reads, their ends left out"
+        for label, unknown in one.facts["unknown_labels"].items():
+            many = "once" if unknown["count"] == 1 else f"{unknown['count']:,} times"
+            yield f"{one.head} does not know the label {label}, {many} wrong, first {unknown['first']}"
+        if (best := one.facts["best_baseline"]) is not None:
+            yield _verdict(one.head, best, kind, draws)
+    missing = {"tags": "gazetteer", "answers": ""}.get(kind, "TF-IDF")
+    if note and missing:
+        yield f"no baseline of {missing}: {note}"
+
+
+def _verdict(name: str, best: Mapping[str, Any], kind: Kind, draws: int) -> str:
+    """Whether a model is above the best baseline."""
+    figure, apart = Figure(best["measure"], None), Apart(best["difference"], best["interval"], best["p"], draws)
+    floor = " ".join(head_of(best["baseline"], "", kind).split())
+    by = f"{figure.measure.label} {figure.signed(apart.difference)}, {apart.shown_p}"
+    if best["significant"]:
+        return f"{name} is above the best baseline, {floor}: {by}"
+    where = "below" if apart.difference < 0 and apart.p < SIGNIFICANT else "not measurably above"
+    return f"{name} is {where} the best baseline, {floor}, which is simpler: {by}"

@@ -20,9 +20,10 @@ import numpy as np
 from wordpipe.artifacts import Artifact, is_artifact, predicted_task, read_batches, read_schema
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.heads import Gazetteer, TfidfModel, best_sentence, commonest, words_of
+from wordpipe.metrics import Evaluation
 from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.inputs import by_system, report_on
+from wordpipe.stages.evaluate.inputs import evaluation_of
 from wordpipe.stages.evaluate.labelled import (
     Kind,
     LabelledTexts,
@@ -34,7 +35,7 @@ from wordpipe.stages.evaluate.labelled import (
     read_training_texts,
     training_corpus,
 )
-from wordpipe.stages.evaluate.prediction_figures import MAIN, Figures, System
+from wordpipe.stages.evaluate.prediction_figures import MAIN, Figures, System, parts_of, remarks_on
 from wordpipe.stages.evaluate.settings import PredictionsEvaluationSettings
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import SourceLike, as_list, shown_names
@@ -50,7 +51,7 @@ def evaluate_predictions(
     train: SourceLike | None = None,
     run: RunOptions | None = None,
     **settings: Any,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate models with heads by what they say of labelled texts, beside baselines that need no transformer.
 
     Args:
@@ -111,16 +112,17 @@ def evaluate_predictions(
         )  # fmt: skip
         systems += _baselines(kind, texts, trained, run)
         run.report(Progress("drawing texts for the intervals"))
-        shown = Figures(kind, texts, systems, chosen).shown()
+        shown = Figures(kind, texts, systems, chosen).systems()
     counts = {"texts": len(texts), "unlabelled": texts.unlabelled}
     if trained is not None:
         known = {*trained.texts}
         counts |= {"train_texts": len(trained), "texts_in_train": sum(one in known for one in texts.texts)}
-    return report_on(
-        "predictions", paths if data is None else data, "systems", shown, task=kind, measure=MAIN[kind],
-        train=None if source is None else shown_names(source), train_note="" if source is not None else learned.note,
-        split=texts.split, settings=chosen.model_dump(mode="json"), counts=counts,
-        metrics={**shown[0]["metrics"], **by_system(shown)},
+    note = "" if source is not None else learned.note
+    return evaluation_of(
+        "predictions", paths if data is None else data, shown, main=shown[0].facts["system"], task=kind, measure=MAIN[kind],
+        train=None if source is None else shown_names(source), train_note=note, split=texts.split,
+        settings=chosen.model_dump(mode="json"), counts=counts, parts=[*parts_of(shown, kind)],
+        remarks=remarks_on(shown, kind, counts, texts.split, note, chosen.draws),
     )  # fmt: skip
 
 

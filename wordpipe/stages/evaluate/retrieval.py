@@ -3,7 +3,7 @@
 Shapes: N documents, Q queries, D numbers of a vector.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.metrics import SIGNIFICANT, Evaluation, Measured, QueryFigures, System, in_json, side_by_side
 from wordpipe.runtime import Progress
 from wordpipe.search import (
     CANDIDATES,
@@ -31,15 +32,30 @@ from wordpipe.sentences import Transform, learned_from_pairs
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate import inputs
-from wordpipe.stages.evaluate.inputs import EvaluatedEncoder, Texts, open_evaluated
+from wordpipe.stages.evaluate.inputs import PLAIN, EvaluatedEncoder, Texts, open_evaluated
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.search.index_lexical import measured_by
 from wordpipe.stages.sources import as_list, refuse_artifacts
+from wordpipe.wording import short_name
 
 _DEPTH = 1_000  # documents that are kept for each query, as trec_eval does
 _LSI_DIM = 300
 _QUERIES = 2**40  # the stream of queries drawn by chance, beyond those of documents
 _FLOORS = ("bm25", "bm25_twice", "rm3", "lsi")  # every later system is compared with, query by query
+_FIRST, _NAME_WIDTH = "ndcg_at_10", 24
+_MISSING = {
+    "queries_unjudged": "queries have no judgement and are left out",
+    "queries_unknown": "judged queries have no text and count as 0",
+    "queries_without_relevant": "queries have no relevant document and count as 0",
+    "judged_documents_unknown": "judged documents are not in the corpus and cannot be found",
+    "documents_empty": "documents have no text",
+}
+_LEGEND = {
+    "bm25_twice": "BM25 asked twice: words alone, asked again with what the first results say, as hybrid is; no vectors",
+    "words_mean": "mean of words: cosines of the plain mean of word vectors; dense weighs rare words more and has a transform",
+    "dense": "dense: cosines of the encoder's vectors alone; hybrid: mixed with BM25, and asked twice",
+    "random": "random vectors: hybrid, with vectors drawn by chance in the place of the encoder's",
+}
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
 
@@ -57,7 +73,7 @@ def evaluate_retrieval(
     language: str = "auto",
     run: RunOptions | None = None,
     **settings: Any,
-) -> dict[str, Any]:
+) -> Evaluation:
     r"""Evaluate encoders on a collection of documents, queries and judgements, beside BM25, RM3, TF-IDF and LSI.
 
     Every system searches for every query: bm25, rm3 (BM25 of expanded queries), tfidf, lsi, words_mean, and for each encoder
@@ -113,7 +129,7 @@ def evaluate_retrieval(
     if weight is not None and not 0 <= weight <= 1:
         raise ConfigError("not a share", where="weight", got=weight, expected="0 to 1")
     reach = _DEPTH + drop_identical  # so that enough documents are left when the query's own is dropped
-    systems, tables, names = list[dict[str, Any]](), list[beir.Array](), list[str]()
+    systems, measured = list[System](), dict[str, dict[str, Measured]]()
     with storage_errors():
         collection = open_collection(data, split)
         lexical = LexicalIndex.build(_reported(collection.passages, run), language_settings)
@@ -121,28 +137,92 @@ def evaluate_retrieval(
         for system, name, found, facts in searches.of_all(as_list(encoders), words):
             run.report(Progress(f"evaluating {system}"))
             ranked = [ranking[:_DEPTH] for ranking in beir.rankings(collection, found, drop_identical=drop_identical)]
-            tables.append(beir.scores(collection, ranked))
-            names.append(system)
-            systems.append({
+            own = {key: Measured(one_Q) for key, one_Q in _scores(collection, ranked).items()}
+            facts = {
                 "system": system,
                 "name": name,
-                **beir.figures(tables[-1], draws),
                 "unanswered": sum(not ranking for ranking in ranked),
-                **{
-                    f"against_{floor}": beir.differences(tables[-1], tables[names.index(floor)], draws)
-                    if floor in names[:-1]
-                    else None
-                    for floor in _FLOORS
-                },
                 "facts": facts,
-            })  # fmt: skip
-    by_name = inputs.by_system(systems)
-    main = next(name for name in ("hybrid", "dense", "bm25") if name in by_name)
-    return inputs.report_on(
-        "retrieval", str(data), "systems", systems, split=split, language=lexical.settings.language, weight=weight,
+            }
+            systems.append(_system(own, measured, draws, facts))
+            measured.setdefault(system, own)
+    main = next(name for name in ("hybrid", "dense", "bm25") if name in measured)
+    return inputs.evaluation_of(
+        "retrieval", str(data), systems, main=main, split=split, language=lexical.settings.language, weight=weight,
         drop_identical=drop_identical, draws=draws, feedback=feedback, counts=collection.counts,
-        metrics={**by_name[main], **by_name},
+        parts=[side_by_side(systems, corner="x 100")],
+        remarks=[*_remarks(systems, collection.counts, drop_identical=drop_identical), *_advice(systems)],
     )  # fmt: skip
+
+
+# ---- the report
+
+
+def _scores(collection: beir.Collection, ranked: Sequence[Sequence[str]]) -> dict[str, npt.NDArray[np.float64]]:
+    """Measure → the figure of every query, (Q,)."""
+    return dict(zip(QueryFigures._fields, beir.scores(collection, ranked).T, strict=True))
+
+
+def _system(
+    own: Mapping[str, Measured], others: Mapping[str, Mapping[str, Measured]], draws: int, facts: dict[str, Any]
+) -> System:
+    """A system in the report: its figures, and how it differs from the baselines before it, query by query."""
+    figures = [one.figure(key, draws) for key, one in own.items()]
+    against = {
+        floor: {key: one.against(others[floor][key], draws) for key, one in own.items()} if floor in others and draws else None
+        for floor in _FLOORS
+    }  # fmt: skip
+    facts |= {f"against_{floor}": None if some is None else in_json(some) for floor, some in against.items()}
+    # what a draw may change is shown of the first figure alone
+    below = {"above BM25": (against["bm25"] or {}).get(_FIRST)}
+    if facts["system"] == "hybrid":
+        below["above BM25 twice"] = (against["bm25_twice"] or {}).get(_FIRST)
+    first, *rest = figures
+    shown = [replace(first, below=below), *(replace(one, interval=None) for one in rest)]
+    return System(_head(facts), figures, facts, shown)
+
+
+def _head(facts: Mapping[str, Any]) -> str:
+    """What stands over a column: the system, and the encoder that it asks."""
+    system, name = facts["system"], facts["name"]
+    said = f"hybrid, {facts['facts']['weight']:.2f} dense" if system == "hybrid" else PLAIN.get(system, system)
+    return said if system == name else f"{short_name(name, _NAME_WIDTH)}\n{said}"
+
+
+def _remarks(systems: Sequence[System], counts: Mapping[str, int], *, drop_identical: bool) -> Iterator[str]:
+    """On how much the table stands, what is missing, and what its columns are."""
+    yield f"{counts['documents']:,} documents, {counts['queries']:,} judged queries, {counts['judgements']:,} judgements"
+    yield from (f"{counts[name]:,} {text}" for name, text in _MISSING.items() if counts[name])
+    for one in systems:
+        if (unanswered := one.facts["unanswered"]) > counts["queries_unknown"]:
+            name = one.head.splitlines()[0]
+            yield f"{name}: {unanswered:,} queries have no answer from {one.facts['system']} and count as 0"
+    if drop_identical:
+        yield "documents of the same id as their query are left out"
+    there = {one.facts["system"] for one in systems}
+    yield from (text for name, text in _LEGEND.items() if name in there)
+
+
+def _advice(systems: Sequence[System]) -> Iterator[str]:
+    """What the vectors of each encoder bring, and what may be tried next."""
+    for one in systems:
+        gain = (one.facts.get("against_bm25_twice") or {}).get(_FIRST)
+        if one.facts["system"] == "hybrid" and gain:
+            sure = "" if gain["p"] < SIGNIFICANT else ", which may be chance"
+            points = f"{100 * gain['difference']:+.2f} points of nDCG@10 (p {gain['p']:.4f})"
+            yield f"{short_name(one.facts['name'], _NAME_WIDTH)}: its vectors bring {points} to BM25 asked twice{sure}"
+    untrained = [
+        short_name(one.facts["name"], _NAME_WIDTH)
+        for one in systems if one.facts["system"] == "dense" and not one.facts["facts"]["learned_from_pairs"]
+    ]  # fmt: skip
+    if untrained:
+        yield (
+            f"{', '.join(untrained)}: not trained to search; to train an encoder on these documents, without labels: "
+            "wordpipe train static --goal search"
+        )
+
+
+# ---- the systems
 
 
 def _reported(passages: Sequence[str], run: RunOptions) -> Iterator[str]:
@@ -153,7 +233,7 @@ def _reported(passages: Sequence[str], run: RunOptions) -> Iterator[str]:
         yield passage
 
 
-class _System(NamedTuple):
+class _Found(NamedTuple):
     """What one system found."""
 
     system: str  # bm25, bm25_twice, rm3, tfidf, lsi, words_mean, dense, hybrid or random
@@ -183,13 +263,13 @@ class _Searches:
     reach: int  # documents that each finds
     run: RunOptions
 
-    def of_all(self, encoders: Sequence[PathLike], words: PathLike | None) -> Iterator[_System]:
+    def of_all(self, encoders: Sequence[PathLike], words: PathLike | None) -> Iterator[_Found]:
         """System by system: the baselines, the mean of word vectors, and each encoder."""
         baselines = beir.baselines(self.collection, self.lexical, _LSI_DIM, self.reach, self.run.report)
         for name, found in baselines.items():
-            yield _System(name, name, found, {})
+            yield _Found(name, name, found, {})
             if name == "bm25" and self.feedback:
-                yield _System("bm25_twice", "bm25_twice", self._twice(), {"feedback": self.feedback})
+                yield _Found("bm25_twice", "bm25_twice", self._twice(), {"feedback": self.feedback})
         if (plain := words or inputs.first_words(encoders)) is not None:
             yield self._of_words(plain)
         for path in encoders:  # one is out of memory before the next is read
@@ -202,13 +282,13 @@ class _Searches:
         worded = control.worded(words, max(self.reach, CANDIDATES))
         return [result.hits.first(self.reach) for result in control.asked_twice(words, worded)]
 
-    def _of_words(self, path: PathLike) -> _System:
+    def _of_words(self, path: PathLike) -> _Found:
         with open_evaluated(path, self.settings.model_copy(update={"pooling": "mean"}), self.run) as opened:
             encoded = self._encoded(opened)
         found = VectorTable(encoded.documents.vectors).search(encoded.questions.vectors, self.reach)
-        return _System("words_mean", str(path), found, {"transform": encoded.kind})
+        return _Found("words_mean", str(path), found, {"transform": encoded.kind})
 
-    def _of_encoder(self, path: str) -> Iterator[_System]:
+    def _of_encoder(self, path: str) -> Iterator[_Found]:
         """Alone, every document compared, and as `wordpipe query --mode hybrid` would find them."""
         with open_evaluated(path, self.settings, self.run) as opened:
             encoded = self._encoded(opened)
@@ -222,17 +302,17 @@ class _Searches:
             "unknown_words": inputs.shown_words(encoded.questions.unknown),
         }
         queries_QD = encoded.questions.vectors
-        yield _System("dense", path, dense.search(queries_QD, self.reach), facts)
+        yield _Found("dense", path, dense.search(queries_QD, self.reach), facts)
         retriever = Retriever(dense, self.lexical, measured.get("agreement", 1.0), self.weight, self.feedback)
         results = retriever.find(self.collection.questions, queries_QD, self.reach)
         weights = [result.weight for result in results if result.weight is not None]
         mixed = {"weight": round(sum(weights) / max(len(weights), 1), 4), **measured, "feedback": self.feedback}
-        yield _System("hybrid", path, [result.hits for result in results], mixed)
+        yield _Found("hybrid", path, [result.hits for result in results], mixed)
         n, dim = encoded.documents.vectors.shape
         drawn_QD = chance_vectors(len(queries_QD), dim, _QUERIES) * queries_QD.any(axis=1, keepdims=True)
         by_chance = replace(retriever, dense=ChanceVectors(n, dim))
         results = by_chance.find(self.collection.questions, drawn_QD, self.reach)
-        yield _System(
+        yield _Found(
             "random", path, [result.hits for result in results], {"weight": mixed["weight"], "feedback": self.feedback}
         )
 

@@ -6,9 +6,10 @@ trec_eval's for the first 100 rows, a question without an answer counting as 0.
 Shapes: Q questions, M measures.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,15 +18,25 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import Artifact, parse_json, read_batches, read_schema
 from wordpipe.errors import ArtifactError, ConfigError, InputError, wrong_line
-from wordpipe.metrics import mean_interval, paired_difference, score_ranking
+from wordpipe.metrics import (
+    SIGNIFICANT,
+    Evaluation,
+    Measured,
+    System,
+    in_json,
+    paired_difference,
+    score_ranking,
+    side_by_side,
+)
 from wordpipe.runtime import Progress
 from wordpipe.search import CANDIDATES, FEEDBACK
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.inputs import decoded, read_whole, refuse_repeats, report_on, table_rows
+from wordpipe.stages.evaluate.inputs import decoded, evaluation_of, read_whole, refuse_repeats, table_rows
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.search.open_index import QueryOptions
 from wordpipe.stages.search.query import OpenTextIndex, open_artifact
 from wordpipe.stages.sources import refuse_artifacts
+from wordpipe.wording import counted
 
 MEASURES = ("ndcg_at_10", "mrr", "recall_at_10")
 _WEIGHTS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -39,7 +50,11 @@ WAYS: dict[str, dict[str, Any]] = {
     **{f"both_{weight}": {"mode": "hybrid", "weight": weight} for weight in _WEIGHTS},
 }
 """How an index is asked, the simplest first: the name of a way → options of a query."""
-_SIGNIFICANT = 0.05
+_WAYS = {
+    "words": "words alone (BM25)", "vectors": "vectors alone", "both": "both", "words_twice": "words asked twice",
+    "both_once": "both, asked once",
+}  # fmt: skip
+_FEW = 100  # questions
 _DEPTH = 10  # of recall
 _QUESTION, _RIGHT = ("question", "query"), ("id", "title")
 _EXPECTED = "a question and the id or title of a right answer, parted by a tab; or columns question and id or title"
@@ -49,7 +64,7 @@ Array = npt.NDArray[np.float64]
 @public()
 def evaluate_search(
     index: PathLike, data: PathLike, *, draws: int = 10_000, run: RunOptions | None = None
-) -> dict[str, Any]:
+) -> Evaluation:
     r"""Ask an index one's own questions, by words, by vectors, by both and by several weights, and compare what is found.
 
     Args:
@@ -97,21 +112,63 @@ def evaluate_search(
             tables = dict(_tables(opened, asked, run))
             auto = opened.artifact.fact("lexical", dict, {}).get("mode", "hybrid")
     floor_QM = tables[_FLOOR][0]
-    systems = [
-        {
-            "system": name,
-            "options": WAYS[name],
-            **_figures(table_QM, draws),
-            "unanswered": unanswered,
-            "against_words": None if name == _FLOOR else _differences(table_QM, floor_QM, draws),
-        }
-        for name, (table_QM, unanswered) in tables.items()
-    ]
+    systems = [_system(name, *found, floor_QM, draws) for name, found in tables.items()]
     best = _best({name: table_QM[:, 0] for name, (table_QM, _) in tables.items()}, draws) if draws else None
-    return report_on(
-        "search", str(data), "systems", systems, index=str(index), draws=draws, auto=auto, counts=asked.counts,
-        unknown_first=asked.unknown_first, best=best,
+    return evaluation_of(
+        "search", str(data), systems, index=str(index), draws=draws, auto=auto, counts=asked.counts,
+        unknown_first=asked.unknown_first, best=best, parts=[side_by_side(systems).turned("x 100")],
+        remarks=[*_remarks(systems, asked), *([] if best is None else [_verdict(best, len(asked.questions), str(index))])],
     )  # fmt: skip
+
+
+def _system(name: str, table_QM: Array, unanswered: int, floor_QM: Array, draws: int) -> System:
+    """A way to ask in the report, and how it differs from words alone, question by question."""
+    measured, floors = ([Measured(column_Q) for column_Q in some_QM.T] for some_QM in (table_QM, floor_QM))
+    figures = [one.figure(key, draws) for key, one in zip(MEASURES, measured, strict=True)]
+    apart = None if name == _FLOOR else {
+        key: one.against(floor, draws) for key, one, floor in zip(MEASURES, measured, floors, strict=True)
+    }  # fmt: skip
+    against = None if apart is None else in_json(apart)
+    facts = {"system": name, "options": WAYS[name], "unanswered": unanswered, "against_words": against}
+    # what a draw may change is shown of the first figure alone
+    first, *rest = figures
+    shown = [
+        replace(first, below={"above words": (apart or {}).get(first.key)}),
+        *(replace(one, interval=None) for one in rest),
+    ]
+    return System(_way(name), figures, facts, shown)
+
+
+def _way(name: str) -> str:
+    """A way of asking for people."""
+    return _WAYS.get(name) or f"both, weight {name.removeprefix('both_')}"
+
+
+def _remarks(systems: Sequence[System], asked: "_Asked") -> Iterator[str]:
+    """On how much the table stands, and what could not be asked."""
+    counts, first = asked.counts, asked.unknown_first
+    yield f"{counted(counts['questions'], 'questions')}, {counted(counts['answers'], 'right answers')}"
+    if first is not None:
+        unknown = (
+            f"{counts['unknown']:,} of {counted(counts['lines'], 'lines')} name an id or title that is not in the index"
+        )
+        left_out = f"; {counted(counts['left_out'], 'questions')} left out" if counts["left_out"] else ""
+        yield f"{unknown}: the first is {first['value']!r} ({first['where']}){left_out}"
+    if counts["repeated"]:
+        yield f"{counted(counts['repeated'], 'lines')} stand twice and count once"
+    for one in systems:
+        if unanswered := one.facts["unanswered"]:
+            yield f"{one.head}: {counted(unanswered, 'questions')} without an answer count as 0"
+
+
+def _verdict(best: dict[str, Any], n: int, index: str) -> str:
+    """Which way is best, and the command that asks so."""
+    options = " ".join(f"--{name} {value}" for name, value in best["options"].items())
+    ask = f"wordpipe query {shlex.quote(index)} … {options}"
+    if best["differs"]:
+        return f"best beyond noise: {_way(best['system'])}; ask so: {ask}"
+    few = f"; {counted(n, 'questions')} are few: more tell more" if n < _FEW else ""
+    return f"no way finds more than words alone beyond noise; ask so: {ask}{few}"
 
 
 class _Line(NamedTuple):
@@ -283,25 +340,6 @@ def score_rows(rows: Sequence[int], right: Mapping[int, str]) -> tuple[float, fl
     return found.ndcg_at_10, found.mrr, sum(name in wanted for name in names[:_DEPTH]) / len(wanted)
 
 
-def _figures(table_QM: Array, draws: int) -> dict[str, Any]:
-    metrics, intervals = {}, {}
-    for name, values_Q in zip(MEASURES, table_QM.T, strict=True):
-        metrics[name] = round(float(values_Q.mean()), 6)
-        found = mean_interval(values_Q, draws=draws) if draws else None
-        intervals[name] = None if found is None else np.round(found, 6).tolist()
-    return {"metrics": metrics, "intervals": intervals}
-
-
-def _differences(table_QM: Array, floor_QM: Array, draws: int) -> dict[str, Any] | None:
-    found = {}
-    for name, one_Q, other_Q in zip(MEASURES, table_QM.T, floor_QM.T, strict=True):
-        apart = paired_difference(one_Q, other_Q, draws=draws) if draws else None
-        found[name] = apart and {
-            "difference": round(apart.mean, 6), "interval": np.round(apart.interval, 6).tolist(), "p": round(apart.p, 6),
-        }  # fmt: skip
-    return found
-
-
 def _best(ndcg: Mapping[str, Array], draws: int) -> dict[str, Any]:
     """The way to ask: the simplest that no other beats beyond noise, of those that find more than words alone beyond noise.
 
@@ -311,11 +349,11 @@ def _best(ndcg: Mapping[str, Array], draws: int) -> dict[str, Any]:
     beyond = []
     for name, values_Q in ndcg.items():
         apart = paired_difference(values_Q, ndcg[_FLOOR], draws=draws)
-        if name != _FLOOR and apart and apart.mean > 0 and apart.p * tried < _SIGNIFICANT:
+        if name != _FLOOR and apart and apart.mean > 0 and apart.p * tried < SIGNIFICANT:
             beyond.append(name)
     most = max(beyond, key=lambda name: float(ndcg[name].mean()), default=_FLOOR)
     for name in beyond:
         apart = paired_difference(ndcg[most], ndcg[name], draws=draws)
-        if name == most or apart is None or apart.p >= _SIGNIFICANT:
+        if name == most or apart is None or apart.p >= SIGNIFICANT:
             return {"system": name, "options": WAYS[name], "differs": True}
     return {"system": _FLOOR, "options": WAYS[_FLOOR], "differs": False}

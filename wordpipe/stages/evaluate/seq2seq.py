@@ -29,6 +29,12 @@ from torch.nn import functional as F
 from wordpipe.artifacts import atomic_file
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.metrics import (
+    MEASURES,
+    Evaluation,
+    Figure,
+    Measured,
+    Part,
+    System,
     bleu_score,
     bleu_statistics,
     chrf_score,
@@ -36,15 +42,17 @@ from wordpipe.metrics import (
     corpus_bleu,
     corpus_chrf,
     exact_match,
-    paired_score_difference,
+    in_json,
+    json_of,
+    ratio_of,
     rouge_l,
-    score_interval,
+    side_by_side,
 )
 from wordpipe.model import EncoderDecoder
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.inputs import by_system, report_on
+from wordpipe.stages.evaluate.inputs import evaluation_of
 from wordpipe.stages.evaluate.pairs import (
     TextPairs,
     drawn_samples,
@@ -62,6 +70,7 @@ from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.stages.sources import SourceLike, as_list, refuse_source_as_output, shown_names
 from wordpipe.stages.text.targets import TargetWriter, Written, source_ids
 from wordpipe.training import PairTargets
+from wordpipe.wording import counted, short_name
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -74,26 +83,10 @@ _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 15}  # of bot
 _LOGITS_AT_ONCE = 1 << 22
 _MOST_NATS = 700.0  # of which a float holds the exponential
 _ENDINGS = (".tsv", ".parquet")
-
-
-def _ratio(sums: npt.NDArray[np.number]) -> Floats:
-    """The first of two sums divided by the other, (...) of (..., 2)."""
-    found: Floats = sums[..., 0] / np.maximum(sums[..., 1], np.finfo(np.float64).tiny)
-    return found
-
-
-_SCORES: dict[str, Callable[[npt.NDArray[np.number]], Floats]] = {
-    "bleu": bleu_score,
-    "bleu_lc": bleu_score,
-    "chrf": chrf_score,
-    "rouge_l": _ratio,
-    "exact_match": _ratio,
-    "length_ratio": _ratio,
-    "loss": _ratio,
-    "perplexity": lambda sums: np.exp(np.minimum(_ratio(sums), _MOST_NATS)),
-    "unfinished": _ratio,
-}
-"""Measure → the score of a sum of its rows."""
+_NAME_WIDTH, _PREFIX_WIDTH = 20, 40
+_HEADS = {"copy": "copy of\nthe source", "first_sentence": "first\nsentence", "nearest": "nearest in\ntraining (BM25)"}
+_PLAIN = {"copy": "the copy", "first_sentence": "the first sentence", "nearest": "the nearest in training"}
+_LABELS = {"loss": {"label": "loss (nats/token)"}, "perplexity": {"label": "perplexity"}}
 
 
 class _System(NamedTuple):
@@ -102,7 +95,7 @@ class _System(NamedTuple):
     system: str  # model, copy, first_sentence or nearest
     name: str  # its own, or the path of the model
     outputs: list[str]  # N
-    rows: dict[str, npt.NDArray[np.number]]  # measure → (N, K)
+    measures: dict[str, Measured]
     counts: dict[str, int]
     scores: list[float | None]  # N, of the search
     prefix: str | None = None  # that stood before every source; None where each has its own, or none has one
@@ -117,7 +110,7 @@ def evaluate_seq2seq(
     output: PathLike | None = None,
     run: RunOptions | None = None,
     **settings: Any,
-) -> dict[str, Any]:
+) -> Evaluation:
     r"""Evaluate encoder-decoders by the target texts that they write, beside baselines that need no training.
 
     Args:
@@ -174,16 +167,19 @@ def evaluate_seq2seq(
             open_model(path, verify=False).need("encoder-decoder")
         systems = [*_models(paths, pairs, chosen, run), *_baselines(pairs, trained, run)]
         run.report(Progress("drawing pairs for the intervals"))
-        shown = [_shown(one, systems, pairs, chosen) for one in systems]
+        shown, tables = _shown(systems, pairs, chosen)
         if file is not None:
             _write(file, pairs, systems[0])
     counts = pairs.counts if trained is None else pairs.counts | {
         "train_pairs": len(trained), "sources_in_train": known_sources(pairs, trained),
     }  # fmt: skip
-    return report_on(
-        "seq2seq", data, "systems", shown, train=None if train is None else shown_names(train), split=pairs.split,
-        settings=chosen.model_dump(mode="json"), counts=counts, signatures=_signatures(pairs.references),
-        metrics={**shown[0]["metrics"], **by_system(shown)}, samples=_samples(systems, pairs, chosen),
+    signatures, samples = _signatures(pairs.references), _samples(systems, pairs, chosen)
+    said = [f"{MEASURES[name].label}: {signature}" for name, signature in signatures.items()]
+    return evaluation_of(
+        "seq2seq", data, shown, main=shown[0].facts["system"], train=None if train is None else shown_names(train),
+        split=pairs.split, settings=chosen.model_dump(mode="json"), counts=counts, signatures=signatures, samples=samples,
+        parts=[*tables, *said, *_said(samples)],
+        remarks=_remarks(shown, counts, pairs.split, has_train=train is not None),
     )  # fmt: skip
 
 
@@ -240,9 +236,11 @@ def _written(
     written = [found[number] for number in range(len(pairs))]
     best = [one.targets[0] for one in written]
     losses_N2 = np.stack([nats_N, tokens_N], axis=1)
-    unfinished = _of_each(np.array([not one.finished for one in best], np.float64))
-    rows = _rows([one.text for one in best], pairs.references)
-    rows |= {"loss": losses_N2, "perplexity": losses_N2, "unfinished": unfinished}
+    measures = _measures([one.text for one in best], pairs.references) | {
+        "loss": Measured(losses_N2, ratio_of),
+        "perplexity": Measured(losses_N2, lambda sums: np.exp(np.minimum(ratio_of(sums), _MOST_NATS))),
+        "unfinished": _of_each(np.array([not one.finished for one in best], np.float64)),
+    }
     counts = {
         "outputs_empty": sum(not one.text.strip() for one in best),
         "sources_cut": sum(one.cut > 0 for one in written),
@@ -253,7 +251,7 @@ def _written(
     scores: list[float | None] = [one.score for one in best]
     own_prefix = opened.prefix if settings.prefix is None else settings.prefix
     before = None if settings.prefix_field else own_prefix or None
-    return _System("model", path, [one.text for one in best], rows, counts, scores, before)
+    return _System("model", path, [one.text for one in best], measures, counts, scores, before)
 
 
 def _baselines(pairs: TextPairs, train: TextPairs | None, run: RunOptions) -> Iterator[_System]:
@@ -264,28 +262,29 @@ def _baselines(pairs: TextPairs, train: TextPairs | None, run: RunOptions) -> It
         given["nearest"] = nearest_targets(pairs, train)
     for name, outputs in given.items():
         counts = {"outputs_empty": sum(not text for text in outputs)}
-        yield _System(name, name, outputs, _rows(outputs, pairs.references), counts, [None] * len(outputs))
+        yield _System(name, name, outputs, _measures(outputs, pairs.references), counts, [None] * len(outputs))
 
 
 # ---- figures
 
 
-def _rows(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, npt.NDArray[np.number]]:
-    """What each pair adds to each measure, (N, K)."""
+def _measures(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Measured]:
+    """The measures that need no model."""
     bleu_NK = bleu_statistics(outputs, references)
+    lower_NK = bleu_statistics(outputs, references, tokenizer="none", lowercase=True)
     return {
-        "bleu": bleu_NK,
-        "bleu_lc": bleu_statistics(outputs, references, tokenizer="none", lowercase=True),
-        "chrf": chrf_statistics(outputs, references),
+        "bleu": Measured(bleu_NK, bleu_score),
+        "bleu_lc": Measured(lower_NK, bleu_score),
+        "chrf": Measured(chrf_statistics(outputs, references), chrf_score),
         "rouge_l": _of_each(rouge_l(outputs, references)),
         "exact_match": _of_each(exact_match(outputs, references, normalised=True)),
-        "length_ratio": bleu_NK[:, :2],
+        "length_ratio": Measured(bleu_NK[:, :2], ratio_of),
     }
 
 
-def _of_each(values_N: Floats) -> Floats:
-    """Rows of a mean, (N, 2)."""
-    return np.stack([values_N, np.ones(len(values_N))], axis=1)
+def _of_each(values_N: Floats) -> Measured:
+    """A mean."""
+    return Measured(np.stack([values_N, np.ones(len(values_N))], axis=1), ratio_of)
 
 
 def _signatures(references: Sequence[Sequence[str]]) -> dict[str, str]:
@@ -298,51 +297,92 @@ def _signatures(references: Sequence[Sequence[str]]) -> dict[str, str]:
 
 
 def _shown(
-    one: _System, systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings
-) -> dict[str, Any]:
-    """A system in the report."""
-    all_N, floors = np.ones(len(pairs), np.bool_), [other for other in systems if other.system != "model"]
-    prefixes = np.array(pairs.prefixes, dtype=object)
-    tasks = [*dict.fromkeys(pairs.prefixes)] if settings.prefix_field else []
-    return {
-        "system": one.system,
-        "name": one.name,
-        "prefix": one.prefix,
-        **_figures(one, floors, all_N, settings),
-        "counts": one.counts,
-        "by_prefix": {
-            task: {"pairs": int(of_task.sum()), **_figures(one, floors, of_task, settings)}
-            for task, of_task in ((task, prefixes == task) for task in tasks)
-        },
-    }
+    systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings
+) -> tuple[list[System], list[Part]]:
+    """All systems in the report; and of each prefix how many pairs it has, and a table of them."""
+    prefixes, heads = np.array(pairs.prefixes, dtype=object), [_HEADS.get(one.system) for one in systems]
+    named = [head or short_name(one.name, _NAME_WIDTH) for head, one in zip(heads, systems, strict=True)]
+    by_prefix, parts = [dict[str, Any]() for _ in systems], list[Part]()
+    for task in dict.fromkeys(pairs.prefixes) if settings.prefix_field else ():
+        of_N = prefixes == task
+        found, n = _figures(systems, of_N, settings), int(of_N.sum())
+        for own, (figures, against) in zip(by_prefix, found, strict=True):
+            own[task] = {"pairs": n, **json_of(figures), "against": against}
+        parts.append(f"{short_name(task, _PREFIX_WIDTH) or 'without a prefix'} ({counted(n, 'pairs')})")
+        parts.append(side_by_side([System(head, figures) for head, (figures, _) in zip(named, found, strict=True)]))
+    shown = []
+    whole = _figures(systems, np.ones(len(pairs), np.bool_), settings)
+    for one, head, own, (figures, against) in zip(systems, named, by_prefix, whole, strict=True):
+        facts = {"system": one.system, "name": one.name, "prefix": one.prefix, "against": against, "counts": one.counts}
+        shown.append(System(head, figures, facts | {"by_prefix": own}))
+    return shown, [side_by_side(shown), *parts]
 
 
 def _figures(
-    one: _System, floors: Sequence[_System], of_N: npt.NDArray[np.bool_], settings: Seq2SeqEvaluationSettings
-) -> dict[str, Any]:
-    """The figures of a system for some of the pairs, and how a model differs from each baseline."""
-    metrics, intervals = dict[str, float](), dict[str, list[float] | None]()
-    for measure, rows in one.rows.items():
-        score, some = _SCORES[measure], rows[of_N]
-        metrics[measure] = round(float(score(some.sum(axis=0))), 6)
-        drawn = score_interval(some, score, draws=settings.draws, seed=settings.seed) if settings.draws else None
-        intervals[measure] = None if drawn is None else np.round(drawn, 6).tolist()
-    against = {
-        floor.name: {measure: _difference(one, floor, measure, of_N, settings) for measure in _COMPARED}
-        for floor in (floors if one.system == "model" and settings.draws else ())
+    systems: Sequence[_System], of_N: npt.NDArray[np.bool_], settings: Seq2SeqEvaluationSettings
+) -> list[tuple[list[Figure], dict[str, Any]]]:
+    """Of each system the figures for some of the pairs; and how a model differs from each baseline, as JSON."""
+    draws, seed = settings.draws, settings.seed
+    measures = [{name: one.rows_at(of_N) for name, one in system.measures.items()} for system in systems]
+    models = [number for number, one in enumerate(systems) if one.system == "model"]
+    floors = [number for number, one in enumerate(systems) if one.system != "model"]
+    apart = {
+        (model, floor): {name: measures[model][name].against(measures[floor][name], draws, seed) for name in _COMPARED}
+        for model in models for floor in floors if draws
+    }  # fmt: skip
+    labels = {
+        model: "model above" if len(models) == 1 else f"above: {short_name(systems[model].name, _NAME_WIDTH - 9)}"
+        for model in models
     }
-    return {"metrics": metrics, "intervals": intervals, "against": against}
+    found = []
+    for number, own in enumerate(measures):
+        below = {
+            name: {labels[model]: one[name] for (model, floor), one in apart.items() if floor == number and name in one}
+            for name in own
+        }
+        figures = [
+            one.figure(name, draws, seed, below=below[name], **_LABELS.get(name, {})) for name, one in own.items()
+        ]
+        against = {
+            systems[floor].name: in_json(some)
+            for (model, floor), some in apart.items() if model == number
+        }  # fmt: skip
+        found.append((figures, against))
+    return found
 
 
-def _difference(
-    one: _System, other: _System, measure: str, of_N: npt.NDArray[np.bool_], settings: Seq2SeqEvaluationSettings
-) -> dict[str, Any] | None:
-    found = paired_score_difference(
-        one.rows[measure][of_N], other.rows[measure][of_N], _SCORES[measure], draws=settings.draws, seed=settings.seed
-    )
-    if found is None:
-        return None
-    return {"difference": round(found.mean, 6), "interval": np.round(found.interval, 6).tolist(), "p": found.p}
+def _said(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Source, references and outputs of each sample below each other."""
+    for number, sample in enumerate(samples, start=1):
+        outputs = sample["outputs"]
+        lines = [("prefix", sample["prefix"])] if sample["prefix"] else []
+        lines += [("source", sample["source"]), *(("reference", text) for text in sample["references"])]
+        lines += [(short_name(name, 9) if len(outputs) > 1 else "output", text) for name, text in outputs.items()]
+        yield f"\nsample {number}"
+        yield from (f"{label:<9}  {' '.join(text.split())}" for label, text in lines)
+
+
+def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | None, *, has_train: bool) -> Iterator[str]:
+    """On how much the figures stand, what was cut, left out or is missing."""
+    part = f" of the split {split}" if split else ""
+    more = f", {counts['references']:,} references" if counts["references"] > counts["pairs"] else ""
+    yield f"{counted(counts['pairs'], 'pairs')}{part}{more}"
+    said = {
+        "sources_empty": ("pairs", "without a source left out"),
+        "targets_empty": ("pairs", "without a target left out"),
+        "sources_in_train": ("sources", "in the training pairs too"),
+    }
+    yield from (f"{counted(counts[name], what)} {text}" for name, (what, text) in said.items() if counts.get(name))
+    for one in systems:
+        name, own = _PLAIN.get(one.facts["system"], one.head), one.facts["counts"]
+        if cut := own.get("sources_cut"):
+            yield f"{name}: {counted(cut, 'sources')} longer than the model, {counted(own['tokens_cut'], 'tokens')} not read"
+        if cut := own.get("targets_cut"):
+            yield f"{name}: {counted(cut, 'references')} longer than the model, the loss is of their beginning"
+        if empty := own["outputs_empty"]:
+            yield f"{name}: {counted(empty, 'outputs')} empty"
+    if not has_train:
+        yield "no --train, so no baseline of the nearest training pair"
 
 
 def _samples(systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings) -> list[dict[str, Any]]:

@@ -26,32 +26,46 @@ import numpy.typing as npt
 from wordpipe.artifacts import Artifact, parse_json
 from wordpipe.errors import ConfigError, InputError, wrong_line
 from wordpipe.heads import is_no_score
-from wordpipe.metrics import correlation_interval, pearson, spearman
+from wordpipe.metrics import (
+    Evaluation,
+    Figure,
+    System,
+    correlation_interval,
+    listed,
+    pearson,
+    rounded,
+    side_by_side,
+    spearman,
+)
 from wordpipe.runtime import Progress
 from wordpipe.search import LatentSpace, Tfidf, recognised_language, stemmer
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import (
+    PLAIN,
     EvaluatedEncoder,
-    by_system,
     decoded,
     distinct_names,
+    evaluation_of,
     files_of,
     first_words,
     mean_of,
     open_evaluated,
+    passed_over,
     read_whole,
     refuse_repeats,
-    report_on,
     shown_words,
+    some_words,
     table_rows,
 )
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import as_list, refuse_artifacts
 from wordpipe.tokens import WordSplitter
+from wordpipe.wording import counted, short_name
 
 _BASELINES = ("tfidf", "lsi", "overlap")
 _LSI_DIM = 300
+_ABOUT = "Spearman. Correlation of the cosines with the scores, x 100; with 95 % of the draws of as many pairs."
 _ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
 _INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
 
@@ -111,7 +125,7 @@ def evaluate_sts(
     draws: int = 1_000,
     run: RunOptions | None = None,
     **settings: Any,
-) -> dict[str, Any]:
+) -> Evaluation:
     r"""Evaluate encoders of texts on pairs of sentences that people have scored, beside baselines that need no training.
 
     Args:
@@ -167,13 +181,15 @@ def evaluate_sts(
         {"name": one.name, "path": str(one.path), "pairs": len(one.pairs), "unscored": one.pairs.unscored}
         for one in sets
     ]
-    metrics = {**systems[0]["metrics"], **by_system(systems)}
-    return report_on("sts", data, "systems", systems, skipped=skipped, sets=shown, metrics=metrics)
+    return evaluation_of(
+        "sts", data, systems, main=systems[0].facts["system"], skipped=skipped, sets=shown,
+        parts=[_ABOUT, side_by_side(systems)], remarks=[*_remarks(systems, sets), *passed_over(skipped)],
+    )  # fmt: skip
 
 
 def _evaluated(
     system: str, path: str, settings: EmbedSettings, sets: Sequence[StsSet], draws: int, run: RunOptions
-) -> dict[str, Any]:
+) -> System:
     """One encoder; it is out of memory before the next one is read."""
     with open_evaluated(path, settings, run) as encoder:
         scores = [encoder_scores(encoder, one.pairs) for one in sets]
@@ -181,7 +197,7 @@ def _evaluated(
     return _system(system, path, sets, scores, draws)
 
 
-def _baselines(sets: Sequence[StsSet], language: str, draws: int, run: RunOptions) -> list[dict[str, Any]]:
+def _baselines(sets: Sequence[StsSet], language: str, draws: int, run: RunOptions) -> list[System]:
     found = []
     for number, one in enumerate(sets):
         run.report(Progress("evaluating the baselines", number, len(sets), "sets"))
@@ -189,14 +205,34 @@ def _baselines(sets: Sequence[StsSet], language: str, draws: int, run: RunOption
     return [_system(name, name, sets, [scores[name] for scores in found], draws) for name in _BASELINES]
 
 
-def _system(system: str, name: str, sets: Sequence[StsSet], scores: Sequence[_Scores], draws: int) -> dict[str, Any]:
+def _system(system: str, name: str, sets: Sequence[StsSet], scores: Sequence[_Scores], draws: int) -> System:
     """A system in the report: its figures of every set; and its metrics, the means over the sets and every set's own."""
     found = [_figures(one, scored, draws) for one, scored in zip(sets, scores, strict=True)]
-    metrics: dict[str, float | None] = {}
+    figures: dict[str, list[Figure]] = {}
     for measure in ("spearman", "pearson"):
-        metrics[measure] = mean_of(one[measure] for one in found)
-        metrics |= {f"{measure}/{one['name']}": one[measure] for one in found}
-    return {"system": system, "name": name, "metrics": metrics, "sets": found}
+        own = [
+            Figure(f"{measure}/{one['name']}", one[measure], one[f"{measure}_interval"],
+                   f"{short_name(one['name'])} ({counted(one['pairs'], 'pairs')})")
+            for one in found
+        ]  # fmt: skip
+        figures[measure] = [Figure(measure, mean_of(one.value for one in own), label="mean of the sets"), *own]
+    mean, *own = figures["spearman"]
+    shown = [*own, mean] if len(own) > 1 else own
+    facts = {"system": system, "name": name, "sets": found}
+    return System(PLAIN.get(system) or short_name(name), [*figures["spearman"], *figures["pearson"]], facts, shown)
+
+
+def _remarks(systems: Sequence[System], sets: Sequence[StsSet]) -> Iterator[str]:
+    """Sentences and words that a system knows nothing of, and what was left out."""
+    for one, dataset in ((system, dataset) for system in systems for dataset in system.facts["sets"]):
+        if (count := dataset["sentences_without_vector"]) > 0:
+            without = f"{counted(count, 'sentences')} of {dataset['name']} without a vector"
+            yield f"{one.head}: {without}: pairs count as 0"
+        if (count := dataset["unknown_words"]["count"]) > 0:
+            unknown = f"{counted(count, 'unknown words')} in {dataset['name']}"
+            yield f"{one.head}: {unknown}: {some_words(dataset['unknown_words'])}"
+    if unscored := sum(one.pairs.unscored for one in sets):
+        yield f"{counted(unscored, 'pairs')} without a score left out"
 
 
 def _figures(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
@@ -207,8 +243,7 @@ def _figures(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
         if draws:
             ranked = measure == "spearman"
             drawn = correlation_interval(found.cosines, one.pairs.scores, ranked=ranked, draws=draws)
-        shown[measure] = None if value is None else round(value, 6)
-        intervals[f"{measure}_interval"] = None if drawn is None else np.round(drawn, 6).tolist()
+        shown[measure], intervals[f"{measure}_interval"] = rounded(value), listed(drawn)
     return {
         "name": one.name, "pairs": len(one.pairs), **shown, **intervals,
         "sentences_without_vector": found.without_vector, "unknown_words": shown_words(found.unknown),

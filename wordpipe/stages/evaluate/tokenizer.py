@@ -1,6 +1,6 @@
 """`wordpipe evaluate tokenizer`: how well tokenizers fit a text, by measures; nothing is written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,21 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, read_schema, visible_columns
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.metrics import Evaluation, Figure, System, Table, side_by_side
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.inputs import report_on, shown_words, split_rows
+from wordpipe.stages.evaluate.inputs import evaluation_of, shown_words, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import as_list
 from wordpipe.tokens import TokenizerEvaluation, open_tokenizer, read_tokenizer
+from wordpipe.wording import human_bytes, human_count, short_name
+
+_MAX_GROUPS = 20  # on the screen; JSON has all
+_MAX_TEXT = 100  # characters of a text that did not come back
+_GROUP_HEADS = {
+    "bytes_per_token": "bytes/\ntoken", "tokens_per_word": "tokens/\nword", "split_words": "words\nsplit",
+    "unknown_rate": "un-\nknown", "text_failures": "text\nlost",
+}  # fmt: skip
 
 
 @public()
@@ -26,7 +35,7 @@ def evaluate_tokenizer(
     by: str | None = None,
     split: str | None = None,
     run: RunOptions | None = None,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate tokenizers on a text.
 
     Args:
@@ -51,8 +60,12 @@ def evaluate_tokenizer(
         column = _column(corpus, by)
         evaluations = [TokenizerEvaluation(_opened(path, run)) for path in paths]
         _read_corpus(evaluations, corpus, column, split, run)
-    found = [_result(path, evaluation, by) for path, evaluation in zip(paths, evaluations, strict=True)]
-    return report_on("tokenizer", data, "tokenizers", found, split=split, by=by)
+    systems = [_system(path, evaluation, by) for path, evaluation in zip(paths, evaluations, strict=True)]
+    groups = [_groups(one, by) for one in systems] if by is not None else []
+    return evaluation_of(
+        "tokenizer", data, systems, under="tokenizers", split=split, by=by, parts=[side_by_side(systems), *groups],
+        remarks=_remarks(systems),
+    )  # fmt: skip
 
 
 def _column(corpus: Artifact, by: str | None) -> str | None:
@@ -99,16 +112,47 @@ def _as_names(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
-def _result(path: str, evaluation: TokenizerEvaluation, by: str | None) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "name": path,
-        "made": "as it is",
-        "vocab_size": evaluation.tokenizer.get_vocab_size(),
-        **asdict(evaluation.total),
-        "failures": evaluation.failures,
+def _system(path: str, evaluation: TokenizerEvaluation, by: str | None) -> System:
+    """A tokenizer in the report."""
+    size, total = evaluation.tokenizer.get_vocab_size(), evaluation.total
+    facts: dict[str, Any] = {
+        "name": path, "made": "as it is", "vocab_size": size, "counts": total.counts, "failures": evaluation.failures,
         "never_used": shown_words(evaluation.never_used()),
-    }
+    }  # fmt: skip
     if by is not None:
-        result["groups"] = {name: asdict(figures) for name, figures in evaluation.groups.items()}
-        result["texts_in_merged_groups"] = evaluation.merged_groups
-    return result
+        facts["groups"] = {name: asdict(figures) for name, figures in evaluation.groups.items()}
+        facts["texts_in_merged_groups"] = evaluation.merged_groups
+    figures = [Figure(key, value) for key, value in total.metrics.items()]
+    return System(short_name(path), figures, facts, [("vocabulary", f"{size:,}"), *figures])
+
+
+def _groups(one: System, by: str) -> Table:
+    """A line for each group, those with most text first."""
+    groups = one.facts["groups"]
+    rows: list[tuple[str, list[str | None]]] = []
+    for name, group in [*groups.items()][:_MAX_GROUPS]:
+        cells = [Figure(key, group["metrics"][key]).shown for key in _GROUP_HEADS]
+        rows.append((short_name(name), [*cells, human_bytes(group["counts"]["bytes"])]))
+    if (more := len(groups) - _MAX_GROUPS) > 0:
+        rows.append((f"… {more:,} more", [""] * (len(_GROUP_HEADS) + 1)))
+    return Table([*_GROUP_HEADS.values(), "text"], rows, short_name(by), one.head)
+
+
+def _remarks(systems: Sequence[System]) -> Iterator[str]:
+    """On how much text the figures stand, and the first text that did not come back."""
+    counts = systems[0].facts["counts"]
+    unspaced = f"; {human_count(runs)} runs in scripts without spaces" if (runs := counts["unspaced_runs"]) else ""
+    texts, words = human_count(counts["texts"]), human_count(counts["words"])
+    yield f"{texts} texts, {human_bytes(counts['bytes'])}, {words} words{unspaced}"
+    for one in systems:
+        if one.facts["failures"]:
+            first, count = one.facts["failures"][0], one.facts["counts"]["round_trip_failures"]
+            yield f"{one.head}: {count:,} texts do not come back as they were; the first:"
+            yield f"  text     {_start(first['text'])}"
+            yield f"  decoded  {_start(first['decoded'])}"
+            yield f"  differs  {_start(first['was'])} → {_start(first['became'])}"
+
+
+def _start(text: str) -> str:
+    text = text.replace("\n", "⏎")
+    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"

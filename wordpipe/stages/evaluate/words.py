@@ -1,22 +1,34 @@
 """`wordpipe evaluate words`: word vectors on sets of word similarity and of analogies; nothing is made."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.metrics import Evaluation, Figure, System, Table, side_by_side, written
 from wordpipe.runtime import Progress
 from wordpipe.stages.calls import public
 from wordpipe.stages.encoders import read_word_vectors
-from wordpipe.stages.evaluate.inputs import distinct_names, files_of, mean_of, read_whole, report_on
+from wordpipe.stages.evaluate.inputs import (
+    distinct_names,
+    evaluation_of,
+    files_of,
+    mean_of,
+    passed_over,
+    read_whole,
+    some_words,
+)
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import as_list, refuse_artifacts
+from wordpipe.wording import counted, short_name
 from wordpipe.words import Method, Pairs, Questions, Unknown, evaluate_analogies, evaluate_similarity, read_set
 
 _ENDINGS = (".txt", ".tsv", ".csv")  # of the files that are taken from a folder
+_MEASURES = {"spearman": ("similarity", "{:.3f}"), "accuracy": ("analogies", "{:.1%}")}  # of the sets of each kind
+_METHODS = {"cosadd": "3CosAdd", "cosmul": "3CosMul"}
 
 
 @public()
@@ -28,7 +40,7 @@ def evaluate_words(
     analogy: Method = "cosadd",
     unknown: Unknown = "drop",
     run: RunOptions | None = None,
-) -> dict[str, Any]:
+) -> Evaluation:
     r"""Evaluate word vectors on word similarity and analogies.
 
     Args:
@@ -64,7 +76,7 @@ def evaluate_words(
         if got not in choices:
             raise ConfigError("no such choice", where=name, got=got, expected=" or ".join(choices))
 
-    def evaluate(path: str) -> dict[str, Any]:
+    def evaluate(path: str) -> System:
         """One table on all sets; it is out of memory before the next one is read."""
         run.report(Progress(f"reading {path}"))
         with Artifact(path, ["words"], verify=run.verify) as artifact:
@@ -80,14 +92,19 @@ def evaluate_words(
                     table, content, restrict=restrict_vocab, method=analogy, unknown=unknown, report=report
                 )
             found.append({"name": name, "path": str(file), **figures})
-        head = {"name": path, "distinct": len(table), "dim": table.dim, "unit": unit}
-        return {**head, "metrics": _metrics(found), "sets": found}
+        return _system({"name": path, "distinct": len(table), "dim": table.dim, "unit": unit, "sets": found})
 
     with storage_errors():
         sets, skipped = _read_sets(data)
-        evaluated = [evaluate(path) for path in as_list(words)]
-    how = {"restrict_vocab": restrict_vocab, "analogy": analogy, "unknown": unknown}
-    return report_on("words", data, "words", evaluated, skipped=skipped, **how)
+        systems = [evaluate(path) for path in as_list(words)]
+    kinds = {one["kind"] for one in systems[0].facts["sets"]}
+    how: dict[str, Any] = {"restrict_vocab": restrict_vocab, "analogy": analogy, "unknown": unknown}
+    return evaluation_of(
+        "words", data, systems, under="words", skipped=skipped, **how,
+        parts=[_norms(kinds, restrict_vocab, analogy, unknown), side_by_side(systems)],
+        details=[_sections(systems, "asked" if unknown == "zero" else "seen")] if "analogies" in kinds else [],
+        remarks=[*_remarks(systems, unknown), *passed_over(skipped)],
+    )  # fmt: skip
 
 
 def _report(run: RunOptions, phase: str, done: int, among: int) -> None:
@@ -118,11 +135,71 @@ def _read_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[tuple[str, Pat
     return sets, dict(sorted(skipped.items()))
 
 
-def _metrics(sets: list[dict[str, Any]]) -> dict[str, float | None]:
-    """The mean figure over the sets of each kind, and every set's own."""
-    means, figures = dict[str, float | None](), dict[str, float | None]()
-    for measure, kind in (("spearman", "similarity"), ("accuracy", "analogies")):
-        values = {f"{measure}/{one['name']}": one[measure] for one in sets if one["kind"] == kind}
-        means[measure] = mean_of(values.values())
-        figures |= values
-    return means | figures
+def _system(facts: dict[str, Any]) -> System:
+    """A table in the report: the mean figure over the sets of each kind, and every set's own."""
+    means, figures, shown = list[Figure](), list[Figure](), list[Figure]()
+    for measure, (kind, form) in _MEASURES.items():
+        own = [
+            Figure(f"{measure}/{one['name']}", one[measure], label=short_name(one["name"]), form=form, below=_counts(one))
+            for one in facts["sets"] if one["kind"] == kind
+        ]  # fmt: skip
+        mean = Figure(measure, mean_of(one.value for one in own), label=f"mean {measure}", form=form)
+        figures, means, shown = figures + own, [*means, mean], [*shown, mean] if len(own) > 1 else shown
+    size = [("words", f"{facts['distinct']:,}"), ("dimensions", f"{facts['dim']:,}")]
+    return System(short_name(facts["name"]), [*means, *figures], facts, [*size, *figures, *shown])
+
+
+def _counts(one: dict[str, Any]) -> dict[str, str | None]:
+    """What a figure stands on."""
+    if one["kind"] == "similarity":
+        return {"pairs known": f"{one['known']:,} of {one['pairs']:,}"}
+    parts = {part: one[part]["accuracy"] for part in ("semantic", "syntactic") if one[part] is not None}
+    return {
+        **{part: written(accuracy, "{:.1%}") for part, accuracy in parts.items()},
+        "questions seen": f"{one['seen']:,} of {one['asked']:,}",
+        "among words": f"{one['among']:,}",
+    }
+
+
+def _norms(kinds: set[str], restrict_vocab: int, analogy: Method, unknown: Unknown) -> str:
+    """How the figures were found, which only equal ones can be compared by."""
+    cut = f"the {restrict_vocab:,} commonest words" if restrict_vocab else "all words"
+    said = {
+        "similarity": "Similarity: Spearman's correlation with the cosines.",
+        "analogies": f"Analogies: {_METHODS[analogy]} among {cut}.",
+    }
+    left = "left out" if unknown == "drop" else "counted as cosine 0 and as wrong"
+    return " ".join([*(said[kind] for kind in said if kind in kinds), f"Unknown words: {left}."])
+
+
+def _sections(systems: Sequence[System], whole: str) -> Table:
+    """A line for each section of the analogies; `whole` is the count that its share is of."""
+    columns = [
+        [
+            (part["name"], f"{written(part['accuracy'], '{:.1%}')} of {part[whole]:,}")
+            for one in system.facts["sets"] if one["kind"] == "analogies" for part in one["sections"]
+        ]
+        for system in systems
+    ]  # fmt: skip
+    rows = [(short_name(same[0][0]), [cell for _, cell in same]) for same in zip(*columns, strict=True)]
+    return Table([one.head for one in systems], rows, "section")
+
+
+def _remarks(systems: Sequence[System], unknown: Unknown) -> Iterator[str]:
+    """Which words are unknown, and whether the columns compare."""
+    for one in systems:
+        if one.facts["unit"] == "token":
+            yield f"{one.head}: its rows are tokens, so a word of several tokens is unknown"
+        for kind in ("unknown_words", "guessed_words"):
+            found = (some for some in one.facts["sets"] if some.get(kind, {}).get("count"))
+            yield from (f"{one.head}: {_named(some, kind)}" for some in found)
+    known = [[one.get("known", one.get("seen")) for one in system.facts["sets"]] for system in systems]
+    if unknown == "drop" and any(one != known[0] for one in known):
+        yield "the columns know different pairs or questions; --unknown zero counts all of them"
+
+
+def _named(found: dict[str, Any], kind: str) -> str:
+    """How many words are unknown or guessed, and the first of them."""
+    what = f"not among the {found['among']:,} commonest" if "among" in found else "unknown"
+    what = "guessed from the letters, not in the table" if kind == "guessed_words" else what
+    return f"{counted(found[kind]['count'], 'words')} of {found['name']} {what}: {some_words(found[kind])}"

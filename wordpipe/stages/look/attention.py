@@ -10,16 +10,19 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import atomic_file, check_output
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.metrics import join_words
+from wordpipe.metrics import HeadLooks, join_words
 from wordpipe.pages import AttentionView, ShownStack, ShownTokens, draw_attention
-from wordpipe.runtime import Progress
+from wordpipe.runtime import Progress, Report
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.inspected import Inspected, TokenRow, inspect_model
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import SourceLike
 
 if TYPE_CHECKING:
-    from wordpipe.model import Attended
+    from wordpipe.model import Attended, Transformer
+    from wordpipe.stages.evaluate.held_out import HeldOut
+
+Floats = npt.NDArray[np.float64]
 
 _MOST_CELLS = 1 << 21  # weights of a page: 2 MiB, with norms and base64 5.6 MB
 _MOST_LABELS = 5  # of a prediction
@@ -252,22 +255,23 @@ def _view(
     data: SourceLike | None, sample: int, run: RunOptions, *, importance: bool,
 ) -> tuple[AttentionView, dict[str, Any] | None, str]:  # fmt: skip
     """What the page shows; the loss that importance is measured by; and what heads were named over."""
-    from wordpipe.stages.look.ablation import Looked, head_rises, look_at
-
     loss, rises, over = None, {}, "over this text"
     if data is None:
-        looked = Looked(model)
+        looked = _Looked(model)
         first = next(iter(rows.values()))
         looked.add(first.ids, rows["target"].ids if "target" in rows else None, first.segments)
     else:
         from wordpipe.stages.evaluate.held_out import held_out
 
         with held_out(model, data, sample, run) as text_sample:
-            looked = look_at(model, text_sample, run.report)
+            looked = _Looked(model)
+            for number, one in enumerate(text_sample.sequences):
+                run.report(Progress("looking at heads", number, len(text_sample.sequences), "sequences"))
+                looked.add(one.ids, one.target, one.segments)
             over = f"over {looked.n_sequences:,} sequences of {text_sample.where}"
             if importance:
                 before = text_sample.loss()
-                rises = head_rises(model.model, text_sample, before, run.report)
+                rises = _head_rises(model.model, text_sample, before, run.report)
                 loss = {"of": text_sample.what, "targets": text_sample.n_targets, "before": round(before, _DIGITS)}
     shares = looked.shares()
     stacks = []
@@ -288,6 +292,59 @@ def _view(
     return (
         AttentionView(f"The attention of {named}", shown_text, said, figures, tokens, stacks, over, shown_loss), loss, over,
     )  # fmt: skip
+
+
+class _Looked:
+    """The heads of a model over some sequences.
+
+    Attributes:
+        n_sequences: that were looked at.
+    """
+
+    def __init__(self, model: Inspected) -> None:
+        self._model = model
+        self._looks: dict[str, HeadLooks] = {}
+        self.n_sequences = 0
+
+    def add(self, ids: npt.NDArray[Any], target: npt.NDArray[Any] | None, segments: npt.NDArray[Any] | None) -> None:
+        """One more sequence; see `attend_exactly`."""
+        from wordpipe.model import attend_exactly
+
+        found = attend_exactly(self._model.model, ids, target_ids=target, segments_T=segments)
+        for name, maps in found.maps.items():
+            keys = target if name == "decoder" and target is not None else ids
+            self._looks.setdefault(name, HeadLooks()).add(maps.weights, self._model.separators(keys))
+        self.n_sequences += 1
+
+    def shares(self) -> dict[str, dict[str, Any]]:
+        """Kind of attention → look → (L, H), the mean weight that goes there."""
+        return {name: looks.shares() for name, looks in self._looks.items()}
+
+
+def _head_rises(model: "Transformer", sample: "HeldOut", before: float, report: Report) -> dict[str, Floats]:
+    """How much the loss rises when a head is switched off, kind of attention → (L, H).
+
+    A part whose work another one does too is worth little, and with both gone the loss may rise far.
+
+    Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 3 (one head at a time).
+    """
+    from wordpipe.model import attention_of, heads_off
+
+    n_heads = model.config.n_heads
+    layers = {name: len(some) for name, some in attention_of(model).items()}
+    total, done, found = sum(layers.values()) * n_heads, 0, dict[str, Floats]()
+    for name, n_layers in layers.items():
+        found[name] = np.zeros((n_layers, n_heads))
+        for layer in range(n_layers):
+            for head in range(n_heads):
+                report(Progress("switching heads off", done, total, "heads"))
+                kept = np.ones((n_layers, n_heads))
+                kept[layer, head] = 0.0
+                with heads_off(model, {name: kept}):
+                    found[name][layer, head] = sample.loss() - before
+                done += 1
+    report(Progress("switching heads off", total, total, "heads"))
+    return found
 
 
 def _numbers(
