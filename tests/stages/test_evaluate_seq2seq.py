@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sacrebleu
 import torch
 
 import wordpipe
@@ -17,8 +18,6 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.metrics import (
     bleu_score,
     bleu_statistics,
-    corpus_bleu,
-    corpus_chrf,
     exact_match,
     mean_interval,
     paired_difference,
@@ -112,14 +111,14 @@ def quiet():
 
 def by_hand(outputs, references):
     """The figures by the metrics themselves."""
-    bleu = corpus_bleu(outputs, references)
+    bleu = sacrebleu.BLEU().corpus_score(outputs, [references])
     return {
         "bleu": bleu.score,
-        "bleu_lc": corpus_bleu(outputs, references, tokenizer="none", lowercase=True).score,
-        "chrf": corpus_chrf(outputs, references).score,
+        "bleu_lc": sacrebleu.BLEU(tokenize="none", lowercase=True).corpus_score(outputs, [references]).score,
+        "chrf": sacrebleu.CHRF().corpus_score(outputs, [references]).score,
         "rouge_l": rouge_l(outputs, references).mean(),
         "exact_match": exact_match(outputs, references, normalised=True).mean(),
-        "length_ratio": bleu.hypothesis_length / bleu.reference_length,
+        "length_ratio": bleu.sys_len / bleu.ref_len,
     }
 
 
@@ -183,6 +182,14 @@ def test_intervals_are_those_of_the_bootstrap_and_of_the_seed(models, data, writ
     none = evaluated(models["t5"], data, draws=0)["systems"]
     assert {*none[0]["intervals"].values()} == {None}
     assert none[0]["against"] == {}
+
+
+def test_without_sacrebleu_the_others_are_measured(data, monkeypatch):
+    monkeypatch.setattr(stage, "has_sacrebleu", lambda: False)
+    found = evaluated([], data)
+    assert {*found["systems"][0]["metrics"]} == {"rouge_l", "exact_match"}
+    assert found["signatures"] == {}
+    assert any("not measured: sacrebleu" in line and "pip install" in line for line in found.remarks)
 
 
 # ---- baselines

@@ -57,18 +57,17 @@ if TYPE_CHECKING:
         spearman,
     )
     from wordpipe.metrics.translation import (
-        CorpusBleu,
-        CorpusChrf,
+        INSTALL_SACREBLEU,
         answer_f1,
         bleu_score,
         bleu_statistics,
         chrf_score,
         chrf_statistics,
-        corpus_bleu,
-        corpus_chrf,
         exact_match,
+        has_sacrebleu,
         normalise_answer,
         rouge_l,
+        signatures,
     )
     from wordpipe.metrics.vectors import (
         SCORES_AT_ONCE,

@@ -29,6 +29,7 @@ from torch.nn import functional as F
 from wordpipe.artifacts import atomic_file
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.metrics import (
+    INSTALL_SACREBLEU,
     MEASURES,
     Evaluation,
     Figure,
@@ -39,14 +40,14 @@ from wordpipe.metrics import (
     bleu_statistics,
     chrf_score,
     chrf_statistics,
-    corpus_bleu,
-    corpus_chrf,
     exact_match,
+    has_sacrebleu,
     in_json,
     json_of,
     ratio_of,
     rouge_l,
     side_by_side,
+    signatures,
 )
 from wordpipe.model import EncoderDecoder
 from wordpipe.model.settings import GenerateSettings
@@ -126,7 +127,7 @@ def evaluate_seq2seq(
 
     Returns:
         evaluated ("seq2seq"), data, train, split (None for all), settings, counts, signatures (of bleu, bleu_lc and chrf),
-        metrics, systems and samples.
+        metrics, systems and samples. Without sacrebleu there are no bleu, bleu_lc, chrf and length_ratio, and no signatures.
 
         systems is a list of system ("model", "copy", "first_sentence", "nearest"), name, prefix (before every source),
         metrics, intervals (95 %, low and high), against (of a model: baseline → measure → difference, interval and p),
@@ -173,11 +174,11 @@ def evaluate_seq2seq(
     counts = pairs.counts if trained is None else pairs.counts | {
         "train_pairs": len(trained), "sources_in_train": known_sources(pairs, trained),
     }  # fmt: skip
-    signatures, samples = _signatures(pairs.references), _samples(systems, pairs, chosen)
-    said = [f"{MEASURES[name].label}: {signature}" for name, signature in signatures.items()]
+    counted_by, samples = signatures(pairs.references) if has_sacrebleu() else {}, _samples(systems, pairs, chosen)
+    said = [f"{MEASURES[name].label}: {signature}" for name, signature in counted_by.items()]
     return evaluation_of(
         "seq2seq", data, shown, main=shown[0].facts["system"], train=None if train is None else shown_names(train),
-        split=pairs.split, settings=chosen.model_dump(mode="json"), counts=counts, signatures=signatures, samples=samples,
+        split=pairs.split, settings=chosen.model_dump(mode="json"), counts=counts, signatures=counted_by, samples=samples,
         parts=[*tables, *said, *_said(samples)],
         remarks=_remarks(shown, counts, pairs.split, has_train=train is not None),
     )  # fmt: skip
@@ -269,15 +270,20 @@ def _baselines(pairs: TextPairs, train: TextPairs | None, run: RunOptions) -> It
 
 
 def _measures(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Measured]:
-    """The measures that need no model."""
+    """The measures that need no model; without sacrebleu those that are counted here."""
+    own = {
+        "rouge_l": _of_each(rouge_l(outputs, references)),
+        "exact_match": _of_each(exact_match(outputs, references, normalised=True)),
+    }
+    if not has_sacrebleu():
+        return own
     bleu_NK = bleu_statistics(outputs, references)
     lower_NK = bleu_statistics(outputs, references, tokenizer="none", lowercase=True)
     return {
         "bleu": Measured(bleu_NK, bleu_score),
         "bleu_lc": Measured(lower_NK, bleu_score),
         "chrf": Measured(chrf_statistics(outputs, references), chrf_score),
-        "rouge_l": _of_each(rouge_l(outputs, references)),
-        "exact_match": _of_each(exact_match(outputs, references, normalised=True)),
+        **own,
         "length_ratio": Measured(bleu_NK[:, :2], ratio_of),
     }
 
@@ -285,15 +291,6 @@ def _measures(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> di
 def _of_each(values_N: Floats) -> Measured:
     """A mean."""
     return Measured(np.stack([values_N, np.ones(len(values_N))], axis=1), ratio_of)
-
-
-def _signatures(references: Sequence[Sequence[str]]) -> dict[str, str]:
-    none = [""] * len(references)
-    return {
-        "bleu": corpus_bleu(none, references).signature,
-        "bleu_lc": corpus_bleu(none, references, tokenizer="none", lowercase=True).signature,
-        "chrf": corpus_chrf(none, references).signature,
-    }
 
 
 def _shown(
@@ -326,8 +323,9 @@ def _figures(
     measures = [{name: one.rows_at(of_N) for name, one in system.measures.items()} for system in systems]
     models = [number for number, one in enumerate(systems) if one.system == "model"]
     floors = [number for number, one in enumerate(systems) if one.system != "model"]
+    compared = [name for name in _COMPARED if name in measures[0]]
     apart = {
-        (model, floor): {name: measures[model][name].against(measures[floor][name], draws, seed) for name in _COMPARED}
+        (model, floor): {name: measures[model][name].against(measures[floor][name], draws, seed) for name in compared}
         for model in models for floor in floors if draws
     }  # fmt: skip
     labels = {
@@ -381,6 +379,8 @@ def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | Non
             yield f"{name}: {counted(cut, 'references')} longer than the model, the loss is of their beginning"
         if empty := own["outputs_empty"]:
             yield f"{name}: {counted(empty, 'outputs')} empty"
+    if not has_sacrebleu():
+        yield f"BLEU, chrF and the length ratio are not measured: sacrebleu is not installed; {INSTALL_SACREBLEU}"
     if not has_train:
         yield "no --train, so no baseline of the nearest training pair"
 
