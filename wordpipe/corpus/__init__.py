@@ -45,6 +45,6 @@ if TYPE_CHECKING:
     from wordpipe.corpus.readers.tables import memory_records, parquet_records
     from wordpipe.corpus.reading import Opened, read_records
     from wordpipe.corpus.sentences import is_hard_wrapped, paragraphs, split_sentences
-    from wordpipe.corpus.sources import Source, Sources, expand, fingerprint, from_memory
+    from wordpipe.corpus.sources import Source, Sources, expand, fingerprint, from_memory, shown_path
 else:
     __getattr__, __dir__ = face(__name__, __file__)

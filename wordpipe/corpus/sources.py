@@ -356,7 +356,7 @@ class _Finder:
         self.skipped[kind] += 1
         names = self.examples.setdefault(kind, [])
         if len(names) < _EXAMPLES:
-            names.append(_shown(path))
+            names.append(shown_path(path))
 
     def _add_file(self, path: Path, meant: str | None = None, *, is_found: bool = False) -> None:
         try:
@@ -371,7 +371,7 @@ class _Finder:
             raise StorageError("no permission to read it", where=path, hint=f"chmod u+r {path}")
         known, _, compression = _kind(path)
         known = known or meant
-        form, name, unnamed = self._format(known), _shown(path), known is None and self.read_as == "auto"
+        form, name, unnamed = self._format(known), shown_path(path), known is None and self.read_as == "auto"
         if stat.S_ISFIFO(found.st_mode):
             source = Source(name, "stream", form, "auto", path, is_unnamed=unnamed)
         elif READERS[form].takes == "file" and compression != "none":
@@ -412,7 +412,7 @@ def _known() -> str:
     return f"{' '.join(endings)}, each also {' '.join(_COMPRESSIONS)}"
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """The path as seen from the working folder, else as given, or the URL that it is a copy of; as text, whatever it holds."""
     if (url := url_of(path)) is not None:
         return os.fsencode(str(url)).decode(errors="replace")

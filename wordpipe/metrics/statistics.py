@@ -193,9 +193,8 @@ _EQUAL = Difference(0.0, (0.0, 0.0), 1.0)
 def _difference(found: float, draws_D: npt.NDArray[np.float64], n_apart: int) -> Difference:
     """P is no lower than n examples can say: all of them to one side is as likely as 2 of 2^n (the sign test)."""
     beyond = min(int((draws_D <= 0).sum()), int((draws_D >= 0).sum()))
-    return Difference(
-        found, _interval(draws_D), min(1.0, max(2 * beyond / len(draws_D), 1 / len(draws_D), 2.0 ** (1 - n_apart)))
-    )
+    p = max(max(2 * beyond, 1) / len(draws_D), 2.0 ** (1 - n_apart))
+    return Difference(found, _interval(draws_D), min(1.0, p))
 
 
 def _means(values_N: npt.NDArray[np.float64], draws: int, seed: int) -> npt.NDArray[np.float64]:

@@ -25,11 +25,13 @@ import pyarrow.compute as pc
 import torch
 
 from wordpipe.artifacts import Artifact, is_artifact, manifest_at, read_batches
+from wordpipe.corpus import shown_path
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.heads import IGNORED, HeadTargets, Rows, head_loss_sum
 from wordpipe.heads.settings import ClassifierSettings, ReaderSettings
 from wordpipe.model import HeadConfig, HeadedModel
-from wordpipe.runtime import Progress, torch_threads, working_folder
+from wordpipe.runtime import Progress, torch_threads
+from wordpipe.stages.evaluate.inputs import held_out_split
 from wordpipe.stages.evaluate.language_model import task_of
 from wordpipe.stages.evaluate.pairs import read_pairs
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
@@ -64,7 +66,6 @@ from wordpipe.training import (
 Ints = npt.NDArray[np.int64]
 Flat = tuple[Ints, Ints]
 
-_SPLITS = ("valid", "test", None)  # what is looked for, the first one first; None: all
 _READ = 4  # times as many tokens are read as are sampled from, so that the sample is spread over more documents
 _SEQUENCES = 32  # looked at
 _AT_ONCE = 4_096  # positions of a batch
@@ -185,24 +186,16 @@ def _corpus(model: Inspected, data: SourceLike | None, stack: ExitStack, run: Ru
     return stack.enter_context(corpus_to_evaluate([_named(model, "corpus")] if data is None else data, run))[0]
 
 
-def _split_of(artifact: Artifact, table: str) -> str | None:
-    """Valid, else test; None where nothing is held out."""
-    there = {
-        name for batch in read_batches(artifact, table, ["split"]) for name in pc.unique(batch.column(0)).to_pylist()
-    }
-    return next((split for split in _SPLITS if split in there), None)
-
-
 def _token_rows(model: Inspected, data: SourceLike | None, stack: ExitStack, run: RunOptions) -> _Source:
     """The ids of the text, one split of it."""
     names = ["doc_id", "sentence_id", "split"]
     if data is None and any(kind == "tokens" for kind, _ in model.inputs):
         tokens = stack.enter_context(Artifact(_named(model, "tokens"), ["tokens"], verify=run.verify))
-        split = _split_of(tokens, "tokens")
+        split = held_out_split(tokens, "tokens")
         batches = (_only(batch, split) for batch in read_batches(tokens, "tokens", [*names, "ids"]))
-        return _Source(_seen(tokens.path), split, batches)
+        return _Source(shown_path(tokens.path), split, batches)
     corpus = _corpus(model, data, stack, run)
-    split, encoder = _split_of(corpus, "corpus"), Encoder(model.tokenizer)
+    split, encoder = held_out_split(corpus), Encoder(model.tokenizer)
     worker, kind = encoder.for_thread(), pa.list_(pa.field("item", encoder.id_type, nullable=False))
 
     def tokenized() -> Iterator[pa.RecordBatch]:
@@ -211,13 +204,7 @@ def _token_rows(model: Inspected, data: SourceLike | None, stack: ExitStack, run
             ids = list_array(*worker.encode(batch.column("text")), kind)
             yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in names), ids], names=[*names, "ids"])
 
-    return _Source(_seen(corpus.path), split, tokenized())
-
-
-def _seen(path: Path) -> str:
-    """A path as seen from the working folder, where it lies below."""
-    here = working_folder()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    return _Source(shown_path(corpus.path), split, tokenized())
 
 
 def _only(batch: pa.RecordBatch, split: str | None) -> pa.RecordBatch:

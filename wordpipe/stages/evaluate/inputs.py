@@ -104,6 +104,13 @@ def split_rows(
         report(Progress(phase, done, total, "sentences"))
 
 
+def held_out_split(artifact: Artifact, table: str = "corpus") -> str | None:
+    """The part of a corpus, or of tokens, that is held out: valid, else test; None: nothing is, so all of it is taken."""
+    batches = read_batches(artifact, table, ["split"])
+    there = {split for batch in batches for split in pc.unique(batch.column("split")).to_pylist()}
+    return next((split for split in ("valid", "test") if split in there), None)
+
+
 def read_whole(path: Path) -> bytes:
     """The content of a file, unpacked where it is packed (gz, bz2, xz, zst).
 

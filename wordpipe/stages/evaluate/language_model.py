@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from wordpipe.artifacts import KINDS, Artifact, Manifest, input_of, is_artifact, manifest_at, read_batches
+from wordpipe.artifacts import KINDS, Artifact, Manifest, input_of, is_artifact, manifest_at
 from wordpipe.compiled import watch_compilation
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import Evaluation, Figure, System, side_by_side
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.inputs import evaluation_of, split_rows
+from wordpipe.stages.evaluate.inputs import evaluation_of, held_out_split, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
@@ -43,7 +43,6 @@ its inputs are found."""
 
 _ALL = "all"
 _SPLITS = ("train", "valid", "test", _ALL)
-_HELD_OUT = ("valid", "test")
 _MIN_SEQ_LEN, _MAX_DEFAULT_SEQ_LEN = 4, 2048  # attention grows with the square of the length
 _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 15}
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々]+"  # as in tokens/words.py
@@ -129,7 +128,7 @@ class _Text:
 
     def __init__(self, corpus: Artifact, wanted: str | None, report: Report) -> None:
         self.corpus, self.report = corpus, report
-        self.split = self._held_out() if wanted is None else None if wanted == _ALL else wanted  # None: all of it
+        self.split = held_out_split(corpus) if wanted is None else None if wanted == _ALL else wanted  # None: all of it
         # how much text it is, whatever the tokenizer
         self.counts = dict.fromkeys(("sentences", "bytes", "words", "unspaced_runs"), 0)
         cut = cut_words()
@@ -144,11 +143,6 @@ class _Text:
                 "there is no text to evaluate on", where=corpus.path, got=self.split and f"nothing in the split {self.split}",
                 hint="give --split all, or ingest with --valid 0.1" if self.split else None,
             )  # fmt: skip
-
-    def _held_out(self) -> str | None:
-        batches = read_batches(self.corpus, "corpus", ["split"])
-        there = {split for batch in batches for split in pc.unique(batch.column("split")).to_pylist()}
-        return next((split for split in _HELD_OUT if split in there), None)
 
     def rows(self, columns: list[str], phase: str) -> Iterator[pa.RecordBatch]:
         return split_rows(self.corpus, columns, self.split, phase, self.report)

@@ -20,23 +20,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
-from wordpipe.artifacts import Artifact, DocumentStarts, is_artifact, read_batches, read_schema, visible_columns
+from wordpipe.artifacts import Artifact, DocumentStarts, is_artifact, read_schema, visible_columns
 from wordpipe.corpus import Ledger, Source, expand, from_memory, read_records, split_sentences
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ArtifactError, ConfigError, InputError, wrong_line
 from wordpipe.runtime import Progress
 from wordpipe.search import LexicalIndex
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.stages.evaluate.inputs import PACKED, decoded, read_whole, split_rows
+from wordpipe.stages.evaluate.inputs import PACKED, decoded, held_out_split, read_whole, split_rows
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.models import prefixes_of
 from wordpipe.stages.sources import SourceLike, named_or_rows, refuse_artifacts
 
 _RECORDS = (".jsonl", ".ndjson", ".csv", ".parquet")
-_HELD_OUT = ("valid", "test")
 _ALL = "all"
 _EXPECTED = "source<TAB>target, records with text and text_b, or two files of as many lines"
 
@@ -114,7 +112,7 @@ def _read(
     names, rows = named_or_rows(data)
     if len(names) == 1 and is_artifact(Path(names[0])):
         with Artifact(names[0], ["corpus"], verify=run.verify) as corpus:
-            chosen = _split_of(corpus, split)
+            chosen = held_out_split(corpus) if split is None else None if split == _ALL else split
             if chosen is None and split is None:
                 run.report(Progress("note", note="nothing of this corpus is held out: evaluating all of it"))
             return _kept(_corpus_rows(corpus, chosen, settings, run), names[0], chosen)
@@ -143,16 +141,6 @@ def _kept(rows: Iterator[_Row], where: str, split: str | None = None) -> TextPai
         raise InputError("there is no pair to evaluate on", where=where, got=got, expected=_EXPECTED)
     found.counts.update(pairs=len(found), references=sum(map(len, found.references)), **counts)
     return found
-
-
-def _split_of(corpus: Artifact, wanted: str | None) -> str | None:
-    """The part of a corpus to read, None for all of it; without a wish what is held out."""
-    if wanted is not None:
-        return None if wanted == _ALL else wanted
-    there = {
-        split for batch in read_batches(corpus, "corpus", ["split"]) for split in pc.unique(batch["split"]).to_pylist()
-    }
-    return next((split for split in _HELD_OUT if split in there), None)
 
 
 def _corpus_rows(
