@@ -440,7 +440,7 @@ def evaluate_retrieval(
     dense (cosines, every document compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does).
     Two controls say what of hybrid's gain comes without its vectors: bm25_twice, the words alone with the same feedback (left
     out without feedback), and random, hybrid with the same share for vectors drawn by chance. The figures are trec_eval's (see
-    `metrics/ranking.py`); a query without an answer counts as 0.
+    `metrics/scores.py`); a query without an answer counts as 0.
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
@@ -538,7 +538,7 @@ def evaluate_seq2seq(
 
     Returns:
         evaluated ("seq2seq"), data, train, split (None for all), settings, counts, signatures (of bleu, bleu_lc and chrf),
-        metrics, systems and samples.
+        metrics, systems and samples. Without sacrebleu there are no bleu, bleu_lc, chrf and length_ratio, and no signatures.
 
         systems is a list of system ("model", "copy", "first_sentence", "nearest"), name, prefix (before every source),
         metrics, intervals (95 %, low and high), against (of a model: baseline → measure → difference, interval and p),

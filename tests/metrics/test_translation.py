@@ -24,8 +24,8 @@ from wordpipe.metrics import (
     paired_score_difference,
     rouge_l,
     score_interval,
+    scores,
     signatures,
-    translation,
 )
 from wordpipe.metrics import statistics as bootstrap
 
@@ -107,7 +107,7 @@ def test_signatures_are_those_of_sacrebleu():
 
 @pytest.mark.parametrize("count", [bleu_statistics, chrf_statistics])
 def test_without_sacrebleu_what_to_install_is_said(count, monkeypatch):
-    monkeypatch.setattr(translation, "find_spec", lambda name: None)
+    monkeypatch.setattr(scores, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="sacrebleu") as caught:
         count(["a"], ["a"])
     assert caught.value.hint == 'pip install "sacrebleu>=2.6"'

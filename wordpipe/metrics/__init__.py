@@ -13,19 +13,6 @@ if TYPE_CHECKING:
         rollout,
         words_of_tokens,
     )
-    from wordpipe.metrics.classification import (
-        LabelScore,
-        accuracy,
-        confusion,
-        f1_of,
-        label_score,
-        label_statistics,
-        macro_f1_of,
-        micro_score,
-        most_confused,
-        ratio_of,
-        right_given_there,
-    )
     from wordpipe.metrics.figures import (
         MEASURES,
         SIGNIFICANT,
@@ -43,7 +30,33 @@ if TYPE_CHECKING:
         side_by_side,
         written,
     )
-    from wordpipe.metrics.ranking import QueryFigures, score_ranking, trec_order
+    from wordpipe.metrics.scores import (
+        INSTALL_SACREBLEU,
+        LabelScore,
+        QueryFigures,
+        accuracy,
+        answer_f1,
+        bleu_score,
+        bleu_statistics,
+        chrf_score,
+        chrf_statistics,
+        confusion,
+        exact_match,
+        f1_of,
+        has_sacrebleu,
+        label_score,
+        label_statistics,
+        macro_f1_of,
+        micro_score,
+        most_confused,
+        normalise_answer,
+        ratio_of,
+        right_given_there,
+        rouge_l,
+        score_ranking,
+        signatures,
+        trec_order,
+    )
     from wordpipe.metrics.statistics import (
         average_ranks,
         correlation_interval,
@@ -55,19 +68,6 @@ if TYPE_CHECKING:
         pearson,
         score_interval,
         spearman,
-    )
-    from wordpipe.metrics.translation import (
-        INSTALL_SACREBLEU,
-        answer_f1,
-        bleu_score,
-        bleu_statistics,
-        chrf_score,
-        chrf_statistics,
-        exact_match,
-        has_sacrebleu,
-        normalise_answer,
-        rouge_l,
-        signatures,
     )
     from wordpipe.metrics.vectors import (
         SCORES_AT_ONCE,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from wordpipe.pages.markup import json_for_script, page_of, shown
     from wordpipe.pages.pipeline_report import draw_report
     from wordpipe.pages.report_drawings import bar, flow_lines, loss_curves
-    from wordpipe.pages.reported import ReportedArtifact, ReportedPipeline
+    from wordpipe.pages.report_tables import ReportedArtifact, ReportedPipeline
     from wordpipe.pages.word_map import (
         COLOURS,
         GRID,

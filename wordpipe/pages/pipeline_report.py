@@ -13,6 +13,8 @@ from wordpipe.artifacts import notes_of
 from wordpipe.pages.markup import page_of, shown
 from wordpipe.pages.report_drawings import bar, flow_lines, loss_curves
 from wordpipe.pages.report_tables import (
+    ReportedArtifact,
+    ReportedPipeline,
     indexes_table,
     is_number,
     ledger_table,
@@ -23,7 +25,6 @@ from wordpipe.pages.report_tables import (
     tokenizers_table,
     versions_table,
 )
-from wordpipe.pages.reported import ReportedArtifact, ReportedPipeline
 from wordpipe.wording import counted, human_bytes, human_count, human_seconds
 
 _STATES = {"fresh": "fresh", "stale": "stale", "kept": "kept", "damaged": "damaged", "unknown": "whole"}

@@ -1,15 +1,15 @@
-"""The tables of a report on a pipeline, as HTML: ledger, tokenizers, quality, index, settings, sources, versions."""
+"""The tables of a report on a pipeline, as HTML, and the facts that they show: as plain values, no artifact is opened here."""
 
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from wordpipe.metrics import Figure, System, Table, side_by_side
 from wordpipe.pages.markup import shown
 from wordpipe.pages.report_drawings import bar
-from wordpipe.pages.reported import ReportedArtifact, ReportedPipeline
 from wordpipe.wording import counted, human_bytes, human_count, noun, short_name
 
 _MOST_SOURCES = 30
@@ -17,6 +17,71 @@ _LEDGER = re.compile(r"(?P<what>\w+?)_(?P<fate>read|kept|dropped|skipped)(?:[_.]
 _SCORES = ("bytes_per_token", "tokens_per_word", "bytes_per_token_b", "unknown_rate")
 _UNITS = {"distinct": "different words"}
 _SPEEDS = ("vector_searches_per_s", "vector_queries_per_s", "exact_queries_per_s")
+
+
+@dataclass(frozen=True)
+class ReportedArtifact:
+    """One artifact of a pipeline.
+
+    Attributes:
+        name: of it in the pipeline.
+        manifest: as JSON has it; empty: it could not be read.
+        state: fresh, stale, kept, damaged, or unknown (nobody knows how it should be made).
+        reasons: of the state; of what is damaged what is wrong.
+        chosen: settings that are not as they are by default.
+        logs: runs of its training: finished, log, unigram_entropy.
+        made_from: names of artifacts of the pipeline.
+        sources: other inputs: kind, path, bytes, digest.
+    """
+
+    name: str
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    state: str = "unknown"
+    reasons: Sequence[str] = ()
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    logs: Sequence[Mapping[str, Any]] = ()
+    made_from: Sequence[str] = ()
+    sources: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def kind(self) -> str:
+        """Of artifact; empty: unknown."""
+        return str(self.manifest.get("kind", ""))
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(one["bytes"] for one in self.manifest.get("outputs", ()))
+
+    @property
+    def seconds(self) -> float:
+        """How long it took to make."""
+        return float(self.manifest.get("seconds", 0.0))
+
+
+@dataclass(frozen=True)
+class ReportedPipeline:
+    """What a report shows.
+
+    Attributes:
+        title: of the page.
+        version: of wordpipe, which writes the report.
+        artifacts: each after what it was made from.
+        evaluations: file name → what `evaluate --json` printed.
+        missing: stages of the config that were never made: name, why.
+        said_by: the config that says what is fresh; empty: the artifacts alone.
+        verified: every file was compared with its hash.
+        notes: what could not be read.
+    """
+
+    title: str
+    version: str
+    artifacts: Sequence[ReportedArtifact]
+    evaluations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    missing: Sequence[tuple[str, str]] = ()
+    said_by: str = ""
+    verified: bool = False
+    notes: Sequence[str] = ()
 
 
 def ledger_table(artifacts: Sequence[ReportedArtifact]) -> str:

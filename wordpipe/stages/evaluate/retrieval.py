@@ -80,7 +80,7 @@ def evaluate_retrieval(
     dense (cosines, every document compared) and hybrid (bm25 and dense together, as `wordpipe query --mode hybrid` does).
     Two controls say what of hybrid's gain comes without its vectors: bm25_twice, the words alone with the same feedback (left
     out without feedback), and random, hybrid with the same share for vectors drawn by chance. The figures are trec_eval's (see
-    `metrics/ranking.py`); a query without an answer counts as 0.
+    `metrics/scores.py`); a query without an answer counts as 0.
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform

@@ -1,22 +1,21 @@
-"""Measures of generated text against references: BLEU and chrF by sacrebleu; ROUGE-L; exact match and F1 of answers.
+"""Scores of what was found, said or written, against what is right: of rankings, of labels, of texts and answers.
 
-Everywhere, `references` has one entry for each of the N hypotheses: a text, or a list of texts, of which one segment may have
-more than another. (sacrebleu takes them the other way round: one list of N texts for each reference.) ValueError: there are
-not as many entries as hypotheses, or a list is empty.
+Texts: `references` has one entry for each of the N hypotheses: a text, or a list of texts, of which one segment may have more
+than another. (sacrebleu takes them the other way round: one list of N texts for each reference.) ValueError: there are not as
+many entries as hypotheses, or a list is empty.
 
-BLEU and chrF are scores of the whole set, 0 to 100, and no means. What a segment adds is a row of whole numbers, its
-sufficient statistics, (N, K); the score is one of their sum, so `score_interval` and `paired_score_difference` draw segments
-and need no text. The rows are counted by sacrebleu, through what it offers of a sentence: the words and n-grams of BLEU; of
-chrF the same of texts whose characters stand apart. ROUGE-L, exact match and F1 are a number for each segment, (N,), 0 to 1;
-the score is their mean, and `mean_interval` and `paired_difference` serve.
+Scores of a whole set, as F1, BLEU and chrF are, are no means. What an example adds is a row of numbers, its sufficient
+statistics, (N, K); the score is one of their sum, so `score_interval` and `paired_score_difference` draw examples and need
+nothing else. What is a number for each example, (N,), 0 to 1, has its mean as the score: `mean_interval`, `paired_difference`.
 """
 
 import re
 import string
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +23,180 @@ import regex
 
 from wordpipe.errors import ConfigError
 
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# ---- rankings, exactly as trec_eval (and pytrec_eval, BEIR and MTEB) count them
+#
+# Conventions that published figures depend on, and that are kept here:
+#
+# - Documents are ordered by their score as a float32, equal scores by their id from the last to the first. What order a
+#   system found them in does not matter.
+# - The gain of a document is its grade itself (not 2^grade - 1), discounted by log2(rank + 1); the ideal ranking is made of
+#   all graded documents, found or not.
+# - Average precision, recall and reciprocal rank take a document of grade 1 or more for relevant; those without a grade
+#   are not.
+
+_NDCG_DEPTH = 10
+_RECALL_DEPTH = 100
+
+
+class QueryFigures(NamedTuple):
+    """The figures of one query, each from 0 to 1."""
+
+    # normalised discounted cumulative gain of the first ten (trec_eval's ndcg_cut_10). Source: Järvelin and Kekäläinen
+    # 2002, "Cumulated gain-based evaluation of IR techniques"
+    ndcg_at_10: float = 0.0
+    map: float = 0.0  # average precision over all that was found; what was not found counts as precision 0
+    recall_at_100: float = 0.0  # the share of the relevant documents among the first hundred
+    mrr: float = 0.0  # 1 / rank of the first relevant document, 0 where none was found (trec_eval's recip_rank)
+
+
+def trec_order(names: Sequence[str], scores: npt.NDArray[np.floating]) -> list[int]:
+    """Places of documents in the order in which trec_eval reads them: best score first, of equal ones the last name first.
+
+    >>> trec_order(["a", "b", "c"], np.array([0.5, 0.5, 0.9]))
+    [2, 1, 0]
+    """
+    rounded = np.asarray(scores, dtype=np.float32).tolist()
+    by_name = sorted(range(len(names)), key=names.__getitem__, reverse=True)
+    return sorted(by_name, key=lambda place: -rounded[place])
+
+
+def score_ranking(found: Sequence[str], grades: Mapping[str, int]) -> QueryFigures:
+    """The figures of one query's results: ids of documents, all different, in the order of `trec_order`, maybe none.
+
+    A document of a grade below 1 is not relevant; where nothing is relevant, all figures are 0.
+    """
+    relevant = sum(grade > 0 for grade in grades.values())
+    if not relevant or not found:
+        return QueryFigures()
+    grades_K = np.array([max(grades.get(name, 0), 0) for name in found], dtype=np.float64)
+    ideal = np.array(sorted((grade for grade in grades.values() if grade > 0), reverse=True), dtype=np.float64)
+    ranks_H = np.flatnonzero(grades_K) + 1  # of the relevant documents that were found
+    return QueryFigures(
+        ndcg_at_10=_discounted(grades_K[:_NDCG_DEPTH]) / _discounted(ideal[:_NDCG_DEPTH]),
+        map=float((np.arange(1, len(ranks_H) + 1) / ranks_H).sum()) / relevant,
+        recall_at_100=int((ranks_H <= _RECALL_DEPTH).sum()) / relevant,
+        mrr=1 / int(ranks_H[0]) if len(ranks_H) else 0.0,
+    )
+
+
+def _discounted(gains_K: npt.NDArray[np.float64]) -> float:
+    return float((gains_K / np.log2(np.arange(2, len(gains_K) + 2))).sum())
+
+
+# ---- labels: accuracy, precision, recall and F1 of each and in the mean, confusion
+
+
+@dataclass(frozen=True)
+class LabelScore:
+    """How well one label is found.
+
+    Attributes:
+        precision: share of what was given this label that has it; 0 where nothing was.
+        recall: share of what has it that was given it; 0 where nothing has.
+        f1: their harmonic mean.
+        support: how many have it.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+def label_score(right: int, given: int, there: int) -> LabelScore:
+    """Of numbers: given and true, given at all, true at all."""
+    precision, recall = (right / number if number else 0.0 for number in (given, there))
+    f1 = 2.0 * right / (given + there) if given + there else 0.0
+    return LabelScore(precision, recall, f1, there)
+
+
+def accuracy(found_N: Sequence[object], wanted_N: Sequence[object]) -> float:
+    """Share of equal pairs; 0 of none."""
+    return sum(a == b for a, b in zip(found_N, wanted_N, strict=True)) / max(1, len(wanted_N))
+
+
+def confusion(found_N: Sequence[str], wanted_N: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
+    """How often each true label (row) was given each label (column), in the order of `labels`, (V, V)."""
+    place = {label: number for number, label in enumerate(labels)}
+    table_VV = np.zeros((len(labels), len(labels)), np.int64)
+    for found, wanted in zip(found_N, wanted_N, strict=True):
+        table_VV[place[wanted], place[found]] += 1
+    return table_VV
+
+
+def micro_score(found_N: Sequence[Iterable[object]], wanted_N: Sequence[Iterable[object]]) -> LabelScore:
+    """Over all labels, or spans, of all texts together."""
+    right = given = there = 0
+    for found, wanted in zip(found_N, wanted_N, strict=True):
+        one, other = {*found}, {*wanted}
+        right, given, there = right + len(one & other), given + len(one), there + len(other)
+    return label_score(right, given, there)
+
+
+# ---- figures as sums over texts, for the bootstrap: what each text adds, and the score of the sum
+
+
+def right_given_there(found_N: Sequence[Iterable[object]], wanted_N: Sequence[Iterable[object]]) -> Floats:
+    """What each text adds to a micro score: things that are given and true, given at all, true at all, (N, 3)."""
+    rows = []
+    for found, wanted in zip(found_N, wanted_N, strict=True):
+        one, other = {*found}, {*wanted}
+        rows.append((len(one & other), len(one), len(other)))
+    return np.array(rows, np.float64).reshape(-1, 3)
+
+
+def label_statistics(
+    found_N: Sequence[Iterable[str]], wanted_N: Sequence[Iterable[str]], labels: Sequence[str]
+) -> npt.NDArray[np.int8]:
+    """The same for each label of texts that have sets of labels, (N, 3 V): V right, V given, V there."""
+    place, V = {label: number for number, label in enumerate(labels)}, len(labels)
+    table_N3V = np.zeros((len(wanted_N), 3, V), np.int8)
+    for row, (found, wanted) in enumerate(zip(found_N, wanted_N, strict=True)):
+        one, other = {*found}, {*wanted}
+        for part, some in enumerate((one & other, one, other)):
+            table_N3V[row, part, [place[label] for label in some]] = 1
+    return table_N3V.reshape(len(wanted_N), 3 * V)
+
+
+def f1_of(sums: npt.NDArray[np.number]) -> Floats:
+    """F1 of such sums, (...) of (..., 3); 0 where nothing is given and nothing there."""
+    both = sums[..., 1] + sums[..., 2]
+    found: Floats = 2.0 * sums[..., 0] / np.maximum(both, 1)
+    return found
+
+
+def macro_f1_of(sums: npt.NDArray[np.number]) -> Floats:
+    """The mean F1 of the labels that come or were given, (...) of (..., 3 V), as in scikit-learn."""
+    right, given, there = np.split(np.asarray(sums), 3, axis=-1)
+    both = given + there
+    f1 = 2.0 * right / np.maximum(both, 1)
+    found: Floats = f1.sum(-1) / np.maximum(1, (both > 0).sum(-1))
+    return found
+
+
+def ratio_of(sums: npt.NDArray[np.number]) -> Floats:
+    """The first of two sums divided by the other, (...) of (..., 2): a mean, an accuracy."""
+    found: Floats = sums[..., 0] / np.maximum(sums[..., 1], np.finfo(np.float64).tiny)
+    return found
+
+
+def most_confused(found_N: Sequence[str], wanted_N: Sequence[str], most: int) -> list[tuple[str, str, int]]:
+    """True label, given label and how often, of the pairs that differ, the most frequent first; equals by name."""
+    pairs = Counter((wanted, found) for found, wanted in zip(found_N, wanted_N, strict=True) if found != wanted)
+    ranked = sorted(pairs.items(), key=lambda one: (-one[1], one[0]))
+    return [(wanted, found, count) for (wanted, found), count in ranked[:most]]
+
+
+# ---- texts: BLEU and chrF, whose rows are counted by sacrebleu through what it offers of a sentence; ROUGE-L; answers
+
 RougeTokenizer = Literal["unicode", "ascii"]
 BleuTokenizer = Literal["13a", "none"]
 Texts = Sequence[str]
 References = Sequence[str | Sequence[str]]
 T = TypeVar("T")
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 INSTALL_SACREBLEU = 'pip install "sacrebleu>=2.6"'
 _BLEU_ORDER = 4
