@@ -386,7 +386,7 @@ def check_sources(given: list[str], places: list[str], names: set[str], read_as:
             and (hint := nearest(name, names)).startswith("did you mean")
         ):
             raise ConfigError("neither a stage nor a file", where=name, hint=hint)
-    for source in expand(fetched(places), read_as=read_as, parallel=parallel):  # type: ignore[arg-type]
+    for source in expand(fetched(places), read_as=read_as, parallel=parallel):
         if source.kind == "stream":
             hint = "write it to a file first: what was read once cannot be compared again"
             raise ConfigError("a pipeline cannot read a pipe", where=source.name, hint=hint)
