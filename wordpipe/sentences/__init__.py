@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.sentences.explain import explained_cosine
     from wordpipe.sentences.kernels import sum_texts
-    from wordpipe.sentences.pooling import Pooling, merge_windows, pool_hidden, pool_packed, pool_rows
+    from wordpipe.sentences.pooling import POOLINGS, Pooling, pool_packed
     from wordpipe.sentences.sentence_transformers import sentence_transformers_files
     from wordpipe.sentences.static_encoder import (
         TABLE_FILE,

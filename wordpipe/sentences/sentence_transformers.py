@@ -14,10 +14,10 @@ import numpy.typing as npt
 import safetensors.numpy
 
 from wordpipe.errors import ConfigError
+from wordpipe.sentences.pooling import POOLINGS
 from wordpipe.sentences.transforms import Transform
 
 _MODULES = "sentence_transformers.models"  # the names that versions 2 to 5 know; 6 still resolves them
-_POOLINGS = {"mean": "mean_tokens", "weighted": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}
 _ALL_POOLINGS = (
     "cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken",
 )  # fmt: skip
@@ -47,8 +47,9 @@ def sentence_transformers_files(
     Raises:
         ConfigError: a pooling that sentence-transformers has no module for.
     """
-    if kind == "transformer" and pooling not in _POOLINGS:
-        expected = ", ".join(_POOLINGS)
+    exported = {name: one.exported for name, one in POOLINGS.items() if one.exported}
+    if kind == "transformer" and pooling not in exported:
+        expected = ", ".join(exported)
         raise ConfigError("sentence-transformers has no such pooling", where="pooling", got=pooling, expected=expected)
     layers: list[tuple[str, Mapping[str, bytes]]]
     if kind == "static":
@@ -56,7 +57,7 @@ def sentence_transformers_files(
     else:
         layers = [("Transformer", {})]
         layers += [("WordWeights", _word_weights(weights_V, tokens))] if weights_V is not None else []
-        modes = {f"pooling_mode_{mode}": mode == _POOLINGS[pooling] for mode in _ALL_POOLINGS}
+        modes = {f"pooling_mode_{mode}": mode == exported[pooling] for mode in _ALL_POOLINGS}
         about = {"word_embedding_dimension": dim, **modes, "include_prompt": True}
         layers += [("Pooling", {"config.json": _json(about)})]
     layers += [("Normalize", {})]

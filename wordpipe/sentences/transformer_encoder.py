@@ -31,7 +31,7 @@ from wordpipe.sentences.encoder import (
     text_runs,
 )
 from wordpipe.sentences.explain import shares
-from wordpipe.sentences.pooling import LINEAR, Floats, Pooling, merge_windows, pool_hidden, pool_rows, token_shares
+from wordpipe.sentences.pooling import POOLINGS, Floats, Pooling, token_shares
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.sentences.transforms import Transform
 from wordpipe.sentences.windows import Ids, Windows, frame, gathered, padded, runs_of, token_batches
@@ -68,9 +68,9 @@ class ArrayStates:
         self.model = self._model = model
 
     def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
-        """For every batch one vector per sequence, (S, D) float32, pooled as `pool_rows` does."""
+        """For every batch one vector per sequence, (S, D) float32, pooled by NumPy."""
         for ids_N, lengths_S in batches:
-            yield pool_rows(self._states(ids_N, lengths_S, pooling), ids_N, lengths_S, pooling, weights_V)
+            yield pooling.rows(self._states(ids_N, lengths_S, pooling), ids_N, lengths_S, weights_V)
 
     def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
         """What the pooling averages of one sequence, (T, D) float32."""
@@ -79,7 +79,7 @@ class ArrayStates:
     def _states(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling) -> Floats:
         first_ND = self._model.embed(ids_N, lengths_S)
         last_ND = self._model.encode(first_ND, runs_of(lengths_S))
-        return (first_ND + last_ND) * np.float32(0.5) if pooling == "first-last" else last_ND
+        return (first_ND + last_ND) * np.float32(0.5) if pooling.layers == "first-last" else last_ND
 
 
 class HiddenModel(Protocol):
@@ -149,7 +149,7 @@ class TorchStates:
             states_ND = _halfway(first, last_1ND)[0].float().numpy()
         # by NumPy, so that a text has the same bits in every batch
         pooled_SD = np.empty((len(lengths_S), states_ND.shape[1]), dtype=np.float32)
-        pooled_SD[packed.order] = pool_rows(states_ND, packed.ids.numpy(), lengths_S[packed.order], pooling, weights_V)
+        pooled_SD[packed.order] = pooling.rows(states_ND, packed.ids.numpy(), lengths_S[packed.order], weights_V)
         return pooled_SD
 
     def _start_padded(
@@ -160,7 +160,7 @@ class TorchStates:
 
         with self._computing():
             ids_BT, mask_BT = (self._sent(array) for array in padded(ids_N, lengths_S))
-            pooled_BD = pool_hidden(self._hidden(ids_BT, mask_BT, pooling), ids_BT, mask_BT, pooling, weights_V)
+            pooled_BD = pooling.hidden(self._hidden(ids_BT, mask_BT, pooling).float(), ids_BT, mask_BT, weights_V)
             if self._device.type != "cuda":
                 return pooled_BD, None
             pinned_BD = torch.empty(pooled_BD.shape, pin_memory=True).copy_(pooled_BD, non_blocking=True)
@@ -204,11 +204,11 @@ def _first_input(model: "nn.Module", pooling: Pooling) -> "Iterator[list[Tensor]
     from wordpipe.model import LanguageModel
 
     kept: list[Tensor] = []
-    if pooling != "first-last":
+    if pooling.layers == "last":
         yield kept
         return
     if not isinstance(model, LanguageModel):
-        raise ConfigError("not a pooling of this model", where="pooling", got=pooling, expected="mean, cls or max")
+        raise ConfigError("not a pooling of this model", where="pooling", got=pooling.name, expected="mean, cls or max")
     hook = model.blocks[0].register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]))
     try:
         yield kept
@@ -246,7 +246,7 @@ class TransformerEncoder(TextEncoder):
     """
 
     kind: EncoderKind = "transformer"
-    pooling: Pooling
+    pooling: str
 
     def __init__(
         self,
@@ -260,10 +260,11 @@ class TransformerEncoder(TextEncoder):
         model_files: Mapping[str, bytes] | None = None,
         model_names: Sequence[str] = (),
         identity: Mapping[str, Any] | None = None,
-        trained: Pooling = "mean",
+        trained: str = "mean",
         token_weights: Floats | None = None,
     ) -> None:
-        self.pooling = _pooling(settings, trained, token_weights)
+        self._pooling = _pooling(settings, trained, token_weights)
+        self.pooling = self._pooling.name
         self.max_len, self.transform = max_len, transform or Transform.none(dim)
         self.identity = dict(identity or {})
         self._model = model if isinstance(model, ArrayStates) else TorchStates(model, settings)
@@ -271,7 +272,8 @@ class TransformerEncoder(TextEncoder):
         self._tokenizer = _unlimited(tokenizer)
         self._prefix, self._suffix = frame_of(self._tokenizer)
         self._settings, self._model_files, self._model_names = settings, model_files, tuple(model_names)
-        self._width, self._trained, self._weights_V = dim, trained, token_weights
+        self._width, self._trained = dim, trained
+        self._weights_V = token_weights if self._pooling.is_weighted else None
         shape = _shape_of(model)
         _check_widths(shape, dim, max_len, self.transform)
         # ids that the model, and the weights of a weighted mean, know
@@ -293,17 +295,18 @@ class TransformerEncoder(TextEncoder):
 
     def _encode(self, texts: Sequence[str], watch: Watch | None) -> EncodedBatch:
         windows = self._windows(*self._ids(texts))
-        pooled_ND = merge_windows(self._pooled(windows, watch), self._weight_of(windows), windows.counts, self.pooling)
+        pooled_ND = self._pooling.merge_windows(self._pooled(windows, watch), self._weight_of(windows), windows.counts)
         check_finite(pooled_ND, texts, "model", "its weights may have diverged in training; try --dtype float32")
         vectors_ND, empty_N = self.transform.apply(unit_rows(pooled_ND)[0])
         return EncodedBatch(vectors_ND, empty_N, [[] for _ in texts], windows.counts)
 
     def parts(self, text: str) -> TextParts:
         """See `TextEncoder.parts`: the tokens, and special ids with empty spans."""
-        if self.pooling not in LINEAR:
+        if not self._pooling.is_linear:
             what = "no sum over tokens, so that no token has a share in it"
             hint = "embed with --pooling mean to have answers explained"
-            raise ConfigError(what, where="pooling", got=self.pooling, expected=" or ".join(LINEAR), hint=hint)
+            expected = " or ".join(name for name, one in POOLINGS.items() if one.is_linear)
+            raise ConfigError(what, where="pooling", got=self.pooling, expected=expected, hint=hint)
         with library_errors("the tokenizer cannot encode the text", "tokenizer.json"):
             found = self._tokenizer.encode(text, add_special_tokens=False)
         n, before, after = len(found.ids), len(self._prefix), len(self._suffix)
@@ -318,8 +321,8 @@ class TransformerEncoder(TextEncoder):
             windows.starts, windows.lengths, windows.firsts, windows.tokens, weights_W, strict=True
         ):
             ids_T = windows.ids[start : start + length]
-            shares_T = token_shares(ids_T, np.array([length]), self.pooling, self._weights_V) * weight
-            brought_TD = self._model.states(ids_T, self.pooling).astype(np.float64) * shares_T[:, None]
+            shares_T = token_shares(ids_T, np.array([length]), self._weights_V) * weight
+            brought_TD = self._model.states(ids_T, self._pooling).astype(np.float64) * shares_T[:, None]
             sums_PD[first : first + tokens] += brought_TD[before : before + tokens]
             sums_PD[n : n + before] += brought_TD[:before]
             sums_PD[n + before :] += brought_TD[before + tokens :]
@@ -359,9 +362,8 @@ class TransformerEncoder(TextEncoder):
 
     def _weight_of(self, windows: Windows) -> npt.NDArray[Any]:
         """What each window counts for in the vector of its text."""
-        if self.pooling != "weighted" or not len(windows.lengths):
+        if self._weights_V is None or not len(windows.lengths):
             return windows.tokens
-        assert self._weights_V is not None
         weighed: Floats = np.add.reduceat(self._weights_V[windows.ids], windows.starts)
         return weighed
 
@@ -372,7 +374,7 @@ class TransformerEncoder(TextEncoder):
         batches = (
             (gathered(windows.ids, starts_W[group], windows.lengths[group]), windows.lengths[group]) for group in groups
         )
-        pooled = self._model.pooled(batches, self.pooling, self._weights_V)
+        pooled = self._model.pooled(batches, self._pooling, self._weights_V)
         done, total = 0, int(windows.lengths.sum())
         for group, vectors_SD in zip(groups, pooled, strict=True):
             pooled_WD[group] = vectors_SD
@@ -434,16 +436,14 @@ def _check_widths(shape: "ModelConfig | None", dim: int, max_len: int, transform
         raise ArtifactError(what, where="config.json", got=got, expected=expected)
 
 
-def _pooling(settings: EmbedSettings, trained: Pooling, token_weights: Floats | None) -> Pooling:
+def _pooling(settings: EmbedSettings, trained: str, token_weights: Floats | None) -> Pooling:
     """What the settings mean for this model."""
-    pooling = trained if settings.pooling == "auto" else settings.pooling
-    if pooling == "sif":
-        raise ConfigError("not a pooling of a model", where="pooling", got="sif", expected="mean, cls or max")
-    if pooling == "weighted" and token_weights is None:
+    pooling = POOLINGS.get(name := trained if settings.pooling == "auto" else settings.pooling)
+    if pooling is None:
+        raise ConfigError("not a pooling of a model", where="pooling", got=name, expected="mean, cls or max")
+    if pooling.is_weighted and token_weights is None:
         expected, hint = "a model of wordpipe train contrastive --pooling weighted", "use --pooling mean"
-        raise ConfigError(
-            "the model has no weights of tokens", where="pooling", got=pooling, expected=expected, hint=hint
-        )
+        raise ConfigError("the model has no weights of tokens", where="pooling", got=name, expected=expected, hint=hint)
     return pooling
 
 

@@ -69,9 +69,11 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
         with files.damage("the tokenizer cannot be read"):
             split = word_splitter(files, identity)
         return WordEncoder(read_word_vectors(origin), split, settings, identity=identity)
+    from wordpipe.sentences import POOLINGS
+
     identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
     trained: Any = origin.fact("pooling", str, "mean")
-    if trained not in ("mean", "weighted", "first-last", "max", "cls"):
+    if trained not in POOLINGS:
         raise ArtifactError("unknown pooling", where=origin.path / MANIFEST, got=trained[:60])
     if facts.get("encoder") == "static":
         from wordpipe.sentences import StaticEncoder
