@@ -13,20 +13,19 @@ from tests.support.search_vectors import Vectors, built, exact, unit
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, DivergedError, InputError
 from wordpipe.runtime import forget_peak_memory, peak_memory_bytes
 from wordpipe.search import (
-    KINDS,
     EncodedPart,
     ExactNeighbours,
-    Lists,
     Plan,
     VectorIndex,
     build_index,
     encode_part,
     faiss_threads,
+    kind_of,
     resident_bytes,
     write_index,
 )
 from wordpipe.search import index as search_index
-from wordpipe.search.settings import IndexSettings
+from wordpipe.search.settings import KINDS, IndexSettings
 
 
 def as_bytes(index: Any) -> bytes:
@@ -213,7 +212,7 @@ def test_auto_reaches_its_target_on_foreign_queries_of_every_space(space: str, m
 
 def test_the_threads_are_as_before() -> None:
     with faiss_threads(2):
-        Lists(2_000, 16, IndexSettings(type="ivf-pq")).learn(unit(2_000, 16, 1))
+        kind_of("ivf-pq")(2_000, 16, IndexSettings(type="ivf-pq")).learn(unit(2_000, 16, 1))
         assert faiss.omp_get_max_threads() == 2
 
 
@@ -237,7 +236,7 @@ def test_the_peak_is_foretold_within_a_fifth(kind: str) -> None:
 
 
 def test_what_needs_too_much_is_refused_and_nothing_else() -> None:
-    plan = Plan.of_build(KINDS["ivf-pq"](1_000_000, 32, IndexSettings(threads=1)))
+    plan = Plan.of_build(kind_of("ivf-pq")(1_000_000, 32, IndexSettings(threads=1)))
     assert plan.memory_bytes > plan.index_bytes > 1_000_000 * 32 * 4
     plan.refuse_above(None)
     plan.refuse_above(plan.memory_bytes)
@@ -246,7 +245,7 @@ def test_what_needs_too_much_is_refused_and_nothing_else() -> None:
 
 
 def test_what_follows_the_index_counts_where_it_needs_more() -> None:
-    kind = KINDS["ivf-pq"](50_000, 32, IndexSettings(threads=1))
+    kind = kind_of("ivf-pq")(50_000, 32, IndexSettings(threads=1))
     alone = Plan.of_build(kind)
     assert Plan.of_build(kind, 1 << 20).memory_bytes == pytest.approx(alone.memory_bytes, rel=0.05)
     assert Plan.of_build(kind, 1 << 32).memory_bytes > 1 << 32
@@ -255,12 +254,12 @@ def test_what_follows_the_index_counts_where_it_needs_more() -> None:
 
 
 def test_an_update_needs_the_index_and_what_is_read() -> None:
-    plan = Plan.of_update(KINDS["ivf-pq"](100_000, 64, IndexSettings()))
+    plan = Plan.of_update(kind_of("ivf-pq")(100_000, 64, IndexSettings()))
     assert plan.memory_bytes > plan.index_bytes > 100_000 * 64 * 4
 
 
 def test_more_vectors_need_more_of_both() -> None:
-    for kind in KINDS.values():
+    for kind in map(kind_of, KINDS):
         plans = [Plan.of_build(kind(n, 32, IndexSettings(threads=1))) for n in (30_000, 300_000)]
         assert plans[0].index_bytes < plans[1].index_bytes
         assert plans[0].memory_bytes < plans[1].memory_bytes
@@ -306,10 +305,10 @@ def test_lists_filled_part_by_part_are_those_of_one_add(n: int, dim: int, settin
 
 def test_what_was_learned_before_is_not_learned_again(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors_ND = unit(1_500, 16, 21)
-    before = Lists(1_500, 16, IndexSettings(type="ivf-pq"))
+    before = kind_of("ivf-pq")(1_500, 16, IndexSettings(type="ivf-pq"))
     with faiss_threads(1):
         before.learn(unit(1_500, 16, 22))  # other vectors
-    monkeypatch.setattr(Lists, "learn", None)
+    monkeypatch.setattr(kind_of("ivf-pq"), "learn", None)
     centroids = faiss.downcast_index(before.lists.quantizer).reconstruct_n()
     ours = built(vectors_ND, type="ivf-pq", parts=Apart(vectors_ND, 1, faiss.clone_index(before.lists)))
     assert ours.recall_met

@@ -17,6 +17,7 @@ from wordpipe.search import (
     K,
     Records,
     VectorIndex,
+    kind_of,
     matched_rows,
     read_held_out,
     renumbered,
@@ -35,7 +36,8 @@ def updated(old: Built, vectors_ND: Vectors, old_rows: list[int]) -> Built:
             yield vectors_ND[first : first + 700]
 
     settings = IndexSettings(type="ivf-pq", threads=1)
-    return update_index(old.index, blocks, np.array(old_rows), old.index.ntotal, settings, old.chosen.width, old.held)
+    kind = kind_of(old.kind)(len(vectors_ND), old.index.d, settings)
+    return update_index(kind, old.index, blocks, np.array(old_rows), old.index.ntotal, old.chosen.width, old.held)
 
 
 def test_rows_come_go_and_change_places_and_it_answers_as_brute_force_does() -> None:

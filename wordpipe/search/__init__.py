@@ -47,14 +47,12 @@ if TYPE_CHECKING:
         with_feedback,
     )
     from wordpipe.search.index import (
-        KINDS,
         K,
-        Lists,
         Width,
         faiss_threads,
         kind_names,
+        kind_of,
         read_index,
-        read_lists,
         write_index,
     )
     from wordpipe.search.knn import (

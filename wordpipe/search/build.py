@@ -19,7 +19,7 @@ from wordpipe.artifacts import unit_vectors
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError, InputError
 from wordpipe.metrics import recall_at_k
 from wordpipe.runtime import Progress, Report, peak_memory_bytes, quiet
-from wordpipe.search.index import KINDS, Codes, Flat, K, Lists, Width, codes_of, faiss_threads, kind_names
+from wordpipe.search.index import Codes, Flat, K, Width, codes_of, faiss_threads, kind_names, kind_of
 from wordpipe.search.knn import DEPTH, Blocks, ExactNeighbours, Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
 
@@ -119,7 +119,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """What is found out of some rows for lists (ivf-pq), wherever that is done."""
+    """What is found out of some rows for a kind that learns in parts, wherever that is done."""
 
     rows: Rows  # their numbers, but for those that are held-out queries
     codes: Codes  # of these rows
@@ -163,7 +163,7 @@ def build_index(
         settings: the settings.
         report: is called with how far it is.
         later_bytes: memory that the caller will need when it has let go of the index, for the prediction.
-        parts: the same vectors in parts, by which lists (ivf-pq) are filled; None: block by block, here.
+        parts: the same vectors in parts, by which a kind that learns in parts is filled; None: block by block, here.
 
     Raises:
         InputError: there are no vectors.
@@ -176,7 +176,7 @@ def build_index(
     tried: list[str] = []
     with faiss_threads(settings.threads) as threads:
         while True:
-            kind = KINDS[kind_names(settings, n)[len(tried)]](n, dim, settings)
+            kind = kind_of(kind_names(settings, n)[len(tried)])(n, dim, settings)
             built = replace(_built(kind, blocks, threads, report, later_bytes, parts), tried=tuple(tried))
             half_of_exact = 2 * n * dim / _MATRIX
             worth_it = not built.curve or kind.work(built.chosen.width) < half_of_exact
@@ -193,14 +193,14 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
     rng = np.random.default_rng([settings.seed, _STREAM])
     query_rows = draw_rows(rng, n, _QUERIES)
     training_rows = np.sort(rng.choice(n, size=kind.training_rows, replace=False))
-    learned = parts.learned() if parts and isinstance(kind, Lists) else None
-    if isinstance(kind, Lists) and learned is not None:
+    parts = parts if kind.learns_in_parts else None
+    learned = parts.learned() if parts else None
+    if learned is not None:
         kind.go_on_with(learned)
         training_rows = training_rows[:0]
     queries_QD, training_TD = sample_rows(blocks, n, [query_rows, training_rows])
 
-    in_parts = parts is not None and isinstance(kind, Lists)
-    plan = Plan.of_build(kind, later_bytes, parts.memory_bytes if parts and in_parts else 0)
+    plan = Plan.of_build(kind, later_bytes, parts.memory_bytes if parts else 0)
     if plan.index_bytes >= _WORTH_TELLING:
         memory, size = (f"{count / 1e6:,.0f} MB" for count in (plan.memory_bytes, plan.index_bytes))
         report(Progress("note", note=f"predicted for {plan.kind}: {memory} of memory at the peak, an index of {size}"))
@@ -212,15 +212,15 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
 
     truth = ExactNeighbours(queries_QD)
     every_N = np.ones(n, dtype=bool)
-    if parts and isinstance(kind, Lists):
-        kind.put(_looked_at(parts.encoded(kind.lists, query_rows, queries_QD), truth, threads))
+    if parts:
+        kind.put(_looked_at(parts.encoded(kind.learned, query_rows, queries_QD), truth, threads))
         fill(kind, blocks, ~every_N, query_rows, [], report)
     else:
         fill(kind, blocks, every_N, query_rows, [(truth, every_N)] if kind.withholds else [], report)
     built = finished(kind, truth, threads, report)
     kind.close(query_rows, queries_QD)
     held = some_held_out(query_rows, truth, n) if kind.withholds else None
-    return replace(built, plan=plan, held=held, in_parts=in_parts)
+    return replace(built, plan=plan, held=held, in_parts=parts is not None)
 
 
 def _looked_at(parts: Iterable[EncodedPart], truth: ExactNeighbours, threads: int) -> Iterator[tuple[Rows, Codes]]:

@@ -1,43 +1,38 @@
-"""A FAISS index: of what each kind is made, how it takes rows and how wide it searches; what may enter it; its file.
+"""A FAISS index: what every kind of index does, the exact one, its file, and the soundness of one that was read.
 
-All kinds compare by inner product, which on unit vectors is the cosine. Lists of codes (ivf-pq) find candidates by the codes
-and compare the best of them by the vectors themselves, so the scores of every kind are exact. The vectors are kept in full:
-in half precision they take half the memory, and scores were off by up to 8e-5.
+All kinds compare by inner product, which on unit vectors is the cosine. Kinds that find candidates by codes compare the best
+of them by the vectors themselves, so the scores of every kind are exact. The vectors are kept in full: in half precision they
+take half the memory, and scores were off by up to 8e-5.
 
 Queries that an index has never seen are the honest ones: a graph knows the way to its own rows. So some rows can be withheld
 until the search has been tuned on them. In whatever order rows are added, the finished index numbers them as they came.
+
+FAISS checks how much it reads, and little of what it has read: a graph whose links lead nowhere is walked for ever or beyond
+its memory, a list may hold rows that there are none of. A hash says only that the file is as somebody wrote it. What is
+looked at here takes a pass over all links and row numbers: 2 to 7 ms for 100,000 rows in 316 to 1,264 lists, 3 ms in a graph.
 """
 
-import math
 import re
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from functools import cache
+from importlib import import_module
+from typing import Any, BinaryIO, ClassVar
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.errors import ArtifactError
 from wordpipe.runtime import cpu_count
-from wordpipe.search.groups import list_centres
 from wordpipe.search.knn import Mask, Rows, Vectors
-from wordpipe.search.settings import IndexSettings
-from wordpipe.search.soundness import check_structure
+from wordpipe.search.settings import AUTO, KINDS, IndexSettings
 
 BUILD_AGAIN = "build it again with: wordpipe index"
 K = 10  # neighbours, by which the recall is measured
+RANDOM_READ = 4.0  # how much dearer a byte of a candidate's vector is than one of a list that is read in order
 _FLAT_BELOW = 20_000  # vectors that an exact search scans in about a millisecond
-_CODES_FROM = 1_000  # vectors: codes need examples
-_TRAIN_PER_LIST = 64  # k-means wants at least 39 and uses at most 256 vectors per list
-_MIN_PER_LIST = 39
-_CODE_ROUNDS = 10  # of k-means over 16 codes: 25, faiss's own, took 2.4 times as long and found the same share (0.994)
-_ID = 8  # bytes of a row number in a list
-_TOGETHER = 64  # queries that one thread searches for at once
-_RANDOM_READ = 4.0  # how much dearer a byte of a candidate's vector is than one of a list that is read in order
-_REFINED, _HEAD = b"IxRF", 37  # how lists with vectors beside them begin, and where the lists themselves do
 _FAISS_PLACE = re.compile(r"^Error in .* at \S+:\d+: ")  # which line of faiss complains
 
 Codes = npt.NDArray[np.uint8]
@@ -56,9 +51,17 @@ class Flat:
     """An index of nothing but `n` vectors of width `dim`: exact, so nothing is withheld."""
 
     name = "flat"  # of the kind, as in the settings
-    withholds = (
-        False  # whether the rows withheld are really left out until `close`; else they are in from the beginning
-    )
+    # whether the rows withheld are really left out until `close`; else they are in from the beginning
+    withholds = False
+    # whether rows may be encoded apart, by what was learned (`learned`, `go_on_with`, `put`)
+    learns_in_parts = False
+    # whether rows may go from a finished index and come to it (`take`, `keep`); else it is built anew
+    grows_in_place = False
+    is_exact = True  # as soon built as changed
+    least_rows = 0  # with fewer an exact index is built
+    checks: ClassVar[
+        dict[str, Callable[[Any], None]]
+    ] = {}  # FAISS's class → what raises ValueError of one that is unsound
 
     def __init__(self, n: int, dim: int, settings: IndexSettings) -> None:
         self.n, self.dim, self.settings = n, dim, settings
@@ -103,6 +106,28 @@ class Flat:
     def learn(self, training_TD: Vectors) -> None:
         """Learn from a sample of the rows before the first is added."""
 
+    @property
+    def learned(self) -> Any:
+        """What has been learned, without rows."""
+        raise NotImplementedError
+
+    def go_on_with(self, learned: Any) -> None:
+        """Take what was learned before, in the place of learning."""
+        raise NotImplementedError
+
+    def put(self, parts: Iterable[tuple[Rows, Codes]]) -> None:
+        """Take rows by their codes, in this order; as `add` would, byte for byte."""
+        raise NotImplementedError
+
+    @staticmethod
+    def read_to_grow(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
+        """Read what of a finished index is needed to change it; see `read_index`."""
+        raise NotImplementedError
+
+    def take(self, index: Any, new_of_old_M: Rows) -> None:
+        """Go on with a finished index that `read_to_grow` has read: give every old row its new number, -1 takes it out."""
+        raise NotImplementedError
+
     def begin(self) -> None:
         """Take the memory of all vectors at once: growing by doubling would hold up to three times as much for a moment."""
         store = self._vectors()
@@ -129,209 +154,6 @@ class Flat:
         return found
 
 
-class Graph(Flat):
-    """A graph of neighbours that is walked towards the query (HNSW; Malkov and Yashunin, arXiv 1603.09320)."""
-
-    name = "hnsw"
-    withholds = True
-
-    def __init__(self, n: int, dim: int, settings: IndexSettings) -> None:
-        super().__init__(n, dim, settings)
-        self._rows: list[Rows] = []
-
-    def _made(self) -> Any:
-        index: Any = faiss.IndexHNSWFlat(self.dim, self.settings.hnsw_m, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction = self.settings.ef_construction
-        index.hnsw.rng = faiss.RandomGenerator(self.settings.seed)  # type: ignore[attr-defined]
-        return index
-
-    def _vector_bytes(self) -> float:
-        """Of the vector, its links on all levels, and where they are."""
-        links = self.settings.hnsw_m
-        return 4 * self.dim + 4 * (2 * links + links / (links - 1)) + 12
-
-    @property
-    def filling_bytes(self) -> int:
-        """Of the vectors once more, while they are put in order."""
-        return self.n * self.dim * 4
-
-    def reach(self) -> tuple[int, int, tuple[int, ...]]:
-        """From 16 candidates to all, 8,192 at most."""
-        if given := self.settings.ef_search:
-            return given, given, (0,)
-        return 16, min(max(self.n, 16), 8192), (0,)
-
-    def tune(self, width: Width) -> None:
-        """Set efSearch."""
-        self.index.hnsw.efSearch = width.search
-
-    def work(self, width: Width) -> float:
-        """Each candidate's neighbours are read from anywhere."""
-        return width.search * 4.0 * self.dim * self.settings.hnsw_m * _RANDOM_READ
-
-    def _vectors(self) -> Any:
-        return faiss.downcast_index(self.index.storage)
-
-    def add(self, first: int, block_BD: Vectors, within_B: Mask) -> None:
-        """Add the rows that are `within` to the graph."""
-        if within_B.any():
-            self.index.add(np.ascontiguousarray(block_BD[within_B]))
-            self._rows.append(first + np.flatnonzero(within_B))
-
-    def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
-        """Add the rest, and number all as they came: faiss numbers them in the order in which they are added."""
-        if len(rows_Q):
-            self.index.add(np.ascontiguousarray(vectors_QD))
-        self.index.permute_entries(np.argsort(np.concatenate([*self._rows, rows_Q])))
-
-
-class Lists(Flat):
-    """Lists of 4-bit codes around centroids (IVF-PQ), with the vectors of all rows beside them to compare candidates by."""
-
-    name = "ivf-pq"
-    withholds = True
-
-    def _made(self) -> Any:
-        recipe = f"IVF{self._list_count()},PQ{self._parts()}x4fs,RFlat"
-        index: Any = faiss.index_factory(self.dim, recipe, faiss.METRIC_INNER_PRODUCT)
-        lists: Any = faiss.downcast_index(index.base_index)
-        lists.pq.cp.niter = _CODE_ROUNDS
-        return index
-
-    @property
-    def lists(self) -> Any:
-        """The faiss index of the lists themselves."""
-        return faiss.downcast_index(self.index.base_index)
-
-    def _list_count(self) -> int:
-        """How many lists there are to be.
-
-        The square root of n: twice as many took twice the time to build and answered a third fewer queries at recall 0.95
-        (60,000 sentence vectors of width 384).
-        """
-        n, wanted = self.n, self.settings.nlist
-        if wanted > n:
-            raise ConfigError("more lists than vectors", where="nlist", got=wanted, expected=f"at most {n}")
-        return wanted or max(1, min(math.isqrt(n), n // _MIN_PER_LIST))
-
-    def _lists_there(self) -> int:
-        """Those that it has: a table that has grown since would be given more of them."""
-        return min(int(self.lists.nlist), self.n)
-
-    def _parts(self) -> int:
-        """How many codes stand for a vector; faiss wants equal parts, so it is the nearest number that divides the width."""
-        wanted = max(1, self.dim // (self.settings.pq_dims or (2 if self.dim >= 64 else 1)))
-        return next(parts for parts in range(wanted, 0, -1) if self.dim % parts == 0)
-
-    @property
-    def training_rows(self) -> int:
-        """Vectors for the centroids and the codes."""
-        return min(self.n, max(_TRAIN_PER_LIST * self._lists_there(), 4096))
-
-    def _vector_bytes(self) -> float:
-        """Of the vector, its codes and its number."""
-        return 4 * self.dim + self._code_bytes()
-
-    @property
-    def index_bytes(self) -> int:
-        """With the centroids."""
-        return super().index_bytes + self._lists_there() * self.dim * 4
-
-    def _code_bytes(self) -> int:
-        return math.ceil(self._parts() / 2) + _ID
-
-    def reach(self) -> tuple[int, int, tuple[int, ...]]:
-        """From one list to all, and twice to 128 times the candidates."""
-        lists, given = self._lists_there(), self.settings
-        narrow, wide = (min(given.nprobe, lists),) * 2 if given.nprobe else (1, lists)
-        return narrow, wide, ((given.refine,) if given.refine else (2, 4, 8, 16, 32, 64, 128))
-
-    def tune(self, width: Width) -> None:
-        """Set nprobe, and how many candidates are compared."""
-        self.lists.nprobe, self.index.k_factor = width.search, width.refine
-
-    def work(self, width: Width) -> float:
-        """Codes are read in order, the vectors of candidates from anywhere."""
-        codes = width.search * self.n / self._lists_there() * self._code_bytes()
-        return codes + width.refine * K * 4 * self.dim * _RANDOM_READ
-
-    def learn(self, training_TD: Vectors) -> None:
-        """Learn the centroids of the lists, then the codes.
-
-        The centroids are products of large matrices and take all threads. The codes are hundreds of clusterings of two
-        dimensions, too small to share: on two busy cores 192 of them took 35 s of processor time with two threads, most of it
-        waiting for each other, and 2.5 s with one.
-        """
-        lists, threads = self.lists, faiss.omp_get_max_threads()
-        lists.quantizer.add(list_centres(training_TD, lists.nlist, self.settings.seed, threads))
-        with faiss_threads(1):
-            self.index.train(training_TD)
-
-    def go_on_with(self, lists: Any) -> None:
-        """Take lists without rows that were learned before, in the place of learning."""
-        self.index = _with_vectors_beside(lists)
-
-    def put(self, parts: Iterable[tuple[Rows, Codes]]) -> None:
-        """Put rows into the empty lists by their codes, in this order; as `add` would, byte for byte.
-
-        Faiss packs codes for its search 32 at a time, and takes them one by one only unpacked: so they are in memory twice
-        for a moment, before `begin` takes that of the vectors, which are 13 times as large or more.
-        """
-        lists, held = self.lists, faiss
-        plain: Any = held.IndexIVFPQ(
-            lists.quantizer, lists.d, lists.nlist, lists.pq.M, lists.pq.nbits, lists.metric_type
-        )
-        plain.pq, plain.by_residual, plain.is_trained = lists.pq, lists.by_residual, True
-        for rows_B, codes_BS in parts:
-            if len(rows_B):
-                plain.add_sa_codes(codes_BS, rows_B)
-        packed: Any = held.IndexIVFPQFastScan(plain, lists.bbs)
-        lists.replace_invlists(packed.invlists, True)
-        packed.own_invlists = False
-        lists.ntotal = packed.ntotal
-
-    def begin(self) -> None:
-        """Take the memory of the vectors beside the lists, to be written to: what `add` copies would be touched twice."""
-        held: Any = faiss
-        self._store = held.downcast_index(self.index.refine_index)
-        self._store.reset()
-        self._store.codes.resize(self.n * self._store.code_size)
-        store = held.rev_swig_ptr(self._store.codes.data(), self.n * self._store.code_size)
-        self._beside_ND: Vectors = store.view(np.float32).reshape(self.n, -1)
-
-    def add(self, first: int, block_BD: Vectors, within_B: Mask) -> None:
-        """Put the rows that are `within` into the lists, and all vectors beside them."""
-        self._beside_ND[first : first + len(block_BD)] = block_BD
-        if within_B.any():
-            self.lists.add_with_ids(block_BD[within_B], first + np.flatnonzero(within_B))
-
-    def search(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
-        """As in `Flat`; always the same queries together and by one thread, whatever the number of threads.
-
-        faiss finds the lists of queries by a product of matrices, which it adds up in another order for other numbers of
-        queries or threads; and the recall decides how wide the index searches. 64 together are searched for more slowly than
-        a thousand by one thread, by a fifth where each looks at one list and by a tenth at 40 (200,000 vectors of width 128).
-        """
-        parts = np.split(queries_QD, np.arange(_TOGETHER, len(queries_QD), _TOGETHER))
-        with ThreadPoolExecutor(faiss.omp_get_max_threads()) as pool:
-            scores, rows = zip(*pool.map(self._search_alone, parts), strict=True)
-        return np.concatenate(scores), np.concatenate(rows)
-
-    def _search_alone(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
-        with faiss_threads(1):
-            return super().search(queries_QD)
-
-    def ready(self) -> None:
-        """All vectors are beside the lists now."""
-        self._store.ntotal = self.index.ntotal = self.n
-
-    def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
-        """Put the rest into the lists; by one thread, as they are few, and get the same lists from it every time."""
-        if len(rows_Q):
-            with faiss_threads(1):
-                self.lists.add_with_ids(vectors_QD, rows_Q)
-
-
 def codes_of(lists: Any, block_BD: Vectors) -> Codes:
     """The codes of vectors in learned lists: a pure function of the two, with one thread."""
     codes_BS: Codes = np.empty((len(block_BD), lists.sa_code_size()), dtype=np.uint8)
@@ -340,7 +162,12 @@ def codes_of(lists: Any, block_BD: Vectors) -> Codes:
     return codes_BS
 
 
-KINDS: dict[str, type[Flat]] = {kind.name: kind for kind in (Flat, Graph, Lists)}
+@cache
+def kind_of(name: str) -> type[Flat]:
+    """The class of a kind of index."""
+    module, _, function = KINDS[name].partition(":")
+    found: type[Flat] = getattr(import_module(module), function)
+    return found
 
 
 def kind_names(settings: IndexSettings, n: int) -> list[str]:
@@ -350,11 +177,9 @@ def kind_names(settings: IndexSettings, n: int) -> list[str]:
     in half precision): ivf-pq 18,000 queries/s after 3 s of building, hnsw of 16 neighbours 6,700 after 15 s, flat 670. So
     auto takes ivf-pq or nothing but vectors.
     """
-    if settings.type == "ivf-pq" and n < _CODES_FROM:
-        return ["flat"]
     if settings.type != "auto":
-        return [settings.type]
-    return ["flat"] if n < _FLAT_BELOW else ["ivf-pq", "flat"]
+        return [settings.type if n >= kind_of(settings.type).least_rows else Flat.name]
+    return [Flat.name] if n < _FLAT_BELOW else [AUTO, Flat.name]
 
 
 @contextmanager
@@ -406,22 +231,45 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
     return index
 
 
-def read_lists(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
-    """Read an ivf-pq index but for the vectors beside its lists, nine tenths of it: they are to be filled in.
+def check_structure(index: Any) -> None:
+    """Look at an index of any kind that was ever built, and at the indexes that it consists of.
 
-    Faiss writes a header of 37 bytes, the lists, the vectors, and how many candidates are compared. What is given, and what
-    is raised, is as in `read_index`.
+    Raises:
+        ValueError: says what is wrong.
     """
-    if file.read(_HEAD)[: len(_REFINED)] != _REFINED:
-        file.seek(0)
-        return read_index(file, size=size, where=where)
-    return _with_vectors_beside(read_index(file, size=size, where=where))
+    held: Any = faiss
+    index = held.downcast_index(index)
+    need(0 < index.d < 1 << 20, f"width {index.d}")
+    need(0 <= index.ntotal < 1 << 40, f"{index.ntotal} rows")
+    need(index.metric_type in (faiss.METRIC_INNER_PRODUCT, faiss.METRIC_L2), f"measure {index.metric_type}")
+    need(bool(index.is_trained), "it was not trained")
+    for name in KINDS:
+        for of, check in kind_of(name).checks.items():
+            if isinstance(index, getattr(held, of)):
+                check(index)
+                return
+    if isinstance(index, held.IndexFlatCodes):
+        size = index.code_size
+        need(not isinstance(index, faiss.IndexFlat) or size == 4 * index.d, f"{size} bytes a vector")
+        need(index.codes.size() == index.ntotal * size, f"{index.codes.size()} bytes for {index.ntotal} vectors")
 
 
-def _with_vectors_beside(lists: Any) -> Any:
-    """An index of lists, with an empty place for the vectors beside them."""
-    index: Any = faiss.index_factory(lists.d, "Flat,RFlat", lists.metric_type)
-    index.base_index.this.own(True)  # the empty place of the lists goes when this line is done
-    index.base_index, index.is_trained = lists, lists.is_trained
-    lists.this.disown()
-    return index
+def need(holds: bool, found: str) -> None:
+    """Raise ValueError, with what was found, unless a condition of soundness holds."""
+    if not holds:
+        raise ValueError(found)
+
+
+def same_size(one: Any, other: Any, what: str) -> None:
+    """Raise ValueError unless an index and a part of it have as many rows of the same width."""
+    need((one.ntotal, one.d) == (other.ntotal, other.d), f"{what}: {other.ntotal} rows of width {other.d}")
+
+
+def numbers_of(vector: Any) -> Any:
+    """The numbers of one of its vectors, in their place."""
+    size = vector.size()
+    if not size:
+        return np.zeros(0, np.int64)
+    vector = getattr(vector, "owned", vector)  # a vector that may lie in a mapped file holds its own
+    held: Any = faiss
+    return held.rev_swig_ptr(vector.data(), size)

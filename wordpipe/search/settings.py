@@ -1,13 +1,23 @@
 """Settings of `wordpipe index`, of its lexical search, and of `wordpipe cluster`."""
 
 import re
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import field_validator
 
 from wordpipe.settings import Settings, setting
 
-KindName = Literal["auto", "flat", "hnsw", "ivf-pq"]
+KINDS = {
+    "flat": "wordpipe.search.index:Flat",
+    "hnsw": "wordpipe.search.hnsw:Graph",
+    "ivf-pq": "wordpipe.search.ivf_pq:Lists",
+}
+"""Kind of index → its class."""
+AUTO = "ivf-pq"  # the kind for many vectors, where it finds enough
+if TYPE_CHECKING:
+    KindName = str
+else:
+    KindName = Literal["auto", *KINDS]
 Language = Literal[
     "auto", "none", "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "finnish", "french", "german",
     "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian", "portuguese",

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import faiss
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -33,9 +32,8 @@ from wordpipe.search.build import (
     sample_rows,
     some_held_out,
 )
-from wordpipe.search.index import K, Lists, Width, faiss_threads
+from wordpipe.search.index import Flat, K, Width, faiss_threads
 from wordpipe.search.knn import Blocks, ExactNeighbours, Mask, Rows, Vectors
-from wordpipe.search.settings import IndexSettings
 
 _QUERIES = 1_000  # drawn anew, where those of the build are gone
 _LEFT = 0.5  # of the queries; with fewer of them new ones are drawn
@@ -49,20 +47,20 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def update_index(
-    index: Any, blocks: Blocks, old_rows: Rows, old_count: int, settings: IndexSettings, width: Width,
+    kind: Flat, index: Any, blocks: Blocks, old_rows: Rows, old_count: int, width: Width,
     held: Records | None = None, report: Report = quiet,
 ) -> Built:  # fmt: skip
-    """Bring lists (ivf-pq) up to date.
+    """Bring an index of a kind that grows in place up to date.
 
-    They lose the rows that are gone and get the new ones; centroids and codes stay as they were learned. The queries that
-    measure the recall are taken out and added again, like new rows; some of the new rows become such queries too.
+    It loses the rows that are gone and gets the new ones; what was learned stays. The queries that measure the recall are
+    taken out and added again, like new rows; some of the new rows become such queries too.
 
     Args:
-        index: the old index, M rows; it is changed. Vectors beside its lists are not needed: they are taken from `blocks`.
+        kind: of the index, for as many vectors as there are now, with the settings that it was built with.
+        index: the old index, M rows, as `read_to_grow` gives it; it is changed. The vectors are taken from `blocks`.
         blocks: gives all vectors of the new rows, in their order.
         old_rows: for each new row its row in the old index, -1 for one to be added; no old row stands twice.
         old_count: M.
-        settings: those that the index was built with.
         width: how wide it searched so far.
         held: the queries that it was measured by, where they are known.
         report: is called with how far it is.
@@ -71,7 +69,7 @@ def update_index(
         DivergedError: a vector is zero or not finite.
         ArtifactError: the blocks do not hold as many vectors as there are rows.
     """
-    n, kept_N = len(old_rows), old_rows >= 0
+    n, kept_N, settings = len(old_rows), old_rows >= 0, kind.settings
     with faiss_threads(settings.threads) as threads:
         report(Progress("sampling", 0, n, "vectors"))
         known = renumbered(held, _new_of_old(old_rows, kept_N, old_count)) if held is not None else None
@@ -81,10 +79,8 @@ def update_index(
             drawn = _draw_new(old_rows, known, settings.seed)
             query_rows = np.union1d(known["row"], drawn)
         kept_N[query_rows] = False
-        kind = Lists(n, index.d, settings)
-        kind.index = index  # it goes on with the rows that it holds; the vectors beside its lists are taken anew
-        _keep(kind.lists, _new_of_old(old_rows, kept_N, old_count))
-        queries_QD = sample_rows(blocks, n, [drawn])[0] if len(drawn) else np.zeros((0, index.d), dtype=np.float32)
+        kind.take(index, _new_of_old(old_rows, kept_N, old_count))
+        queries_QD = sample_rows(blocks, n, [drawn])[0] if len(drawn) else np.zeros((0, kind.dim), dtype=np.float32)
         truth = ExactNeighbours(queries_QD)
         truths = [(truth, np.ones(n, dtype=bool))] if len(drawn) else []
         if known is not None:
@@ -110,16 +106,6 @@ def _new_of_old(old_rows: Rows, kept_N: Mask, old_count: int) -> Rows:
     new_of_old_M = np.full(old_count, -1, dtype=np.int64)
     new_of_old_M[old_rows[kept_N]] = np.flatnonzero(kept_N)
     return new_of_old_M
-
-
-def _keep(lists: Any, new_of_old_M: Rows) -> None:
-    """Take the other rows out of the lists, and give those that stay their new numbers, in place."""
-    held: Any = faiss
-    lists.remove_ids(faiss.IDSelectorBatch(np.flatnonzero(new_of_old_M < 0)))
-    for number in range(lists.nlist):
-        if size := lists.invlists.list_size(number):
-            rows = held.rev_swig_ptr(lists.invlists.get_ids(number), size)
-            rows[:] = new_of_old_M[rows]
 
 
 def renumbered(held_Q: Records, new_of_old_M: Rows) -> Records | None:

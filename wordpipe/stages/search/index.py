@@ -22,14 +22,13 @@ from wordpipe.artifacts import (
 from wordpipe.runtime import keep_freed_memory
 from wordpipe.search import (
     Built,
-    Lists,
     Measurement,
     Plan,
     Width,
     build_index,
     kind_names,
+    kind_of,
     read_held_out,
-    read_lists,
     update_index,
     vector_share,
     write_index,
@@ -123,7 +122,7 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
 
 def _note_whole(job: Job, settings: IndexSettings, rows: int, *, in_place: bool) -> None:
     """Say where nothing is left to other machines; not yet known where lists turn out to find too little."""
-    if job.engine_options.engine == "ray" and (in_place or kind_names(settings, rows)[0] == "flat"):
+    if job.engine_options.engine == "ray" and (in_place or kind_of(kind_names(settings, rows)[0]).is_exact):
         what = "an update changes the index" if in_place else f"an index of {rows:,} vectors is flat: it is filled"
         job.note(f"{what} in this process, without shards")
 
@@ -132,14 +131,15 @@ def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: I
     """The old index, changed; None where it no longer reaches the recall, or missed it before and now finds less."""
     old = previous.artifact
     size = next(entry.bytes for entry in old.manifest.outputs if entry.path == INDEX_FILE)
-    Plan.of_update(Lists(table.count, table.dim, settings)).refuse_above(settings.max_memory_bytes)
+    kind = kind_of(previous.kind)(table.count, table.dim, settings)
+    Plan.of_update(kind).refuse_above(settings.max_memory_bytes)
     with old.open(INDEX_FILE) as file:
-        found = read_lists(file, size=size, where=str(old.path / INDEX_FILE))
+        found = kind.read_to_grow(file, size=size, where=str(old.path / INDEX_FILE))
     held, vectors = None, previous.old_vectors(table.with_vector)
     if old.names(HELD_OUT):
         held = read_held_out(old.read(HELD_OUT), vectors[1], table.dim, str(old.path / HELD_OUT))
     width = Width(old.fact("search_width", int, least=0), old.fact("refine", int, least=0))
-    built = update_index(found, table.blocks, *vectors, settings, width, held, job.run.report)
+    built = update_index(kind, found, table.blocks, *vectors, width, held, job.run.report)
     missed = not old.fact("recall_met", bool, True)  # a rebuild would too
     before = old.manifest.metrics.get("recall_at_10", 0.0)
     if built.recall_met or (missed and built.chosen.recall_at_10 >= before - _RECALL_NOISE):

@@ -20,8 +20,8 @@ from wordpipe.artifacts import (
     vectors_there,
 )
 from wordpipe.errors import ArtifactError
-from wordpipe.search import kind_names, matched_rows, row_keys
-from wordpipe.search.settings import IndexSettings
+from wordpipe.search import kind_names, kind_of, matched_rows, row_keys
+from wordpipe.search.settings import KINDS, IndexSettings
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.index_lexical import reads_titles
 
@@ -217,7 +217,8 @@ def _if_changeable(job: Job, found: PreviousIndex, n: int, settings: IndexSettin
     before, counts = found.artifact, found.counts
     changed = before.fact("changed_since_built", int, 0, least=0) + counts["added"] + counts["removed"]
     built_for = before.fact("built_for", int, n, least=0)
-    if found.kind == "ivf-pq":
+    kind = kind_of(found.kind) if found.kind in KINDS else None
+    if kind is not None and kind.grows_in_place:
         reason = None
         if changed > _MAX_CHANGED_SHARE * built_for:
             reason = f"{changed:,} rows came or went since it was built for {built_for:,}, more than a fifth"
@@ -226,6 +227,6 @@ def _if_changeable(job: Job, found: PreviousIndex, n: int, settings: IndexSettin
         if reason is None:
             return replace(found, in_place=True, changed=changed)
         job.note(f"{reason}: building anew")
-    elif found.kind != "flat":
+    elif kind is None or not kind.is_exact:
         job.note(f"a {found.kind} index cannot be changed: building anew")
     return found
