@@ -50,7 +50,7 @@ def test_it_finds_as_many_as_were_asked_for_with_exact_scores(name: str) -> None
 
 @EACH
 def test_the_same_vectors_give_the_same_bytes_again(name: str, files: dict[str, bytes]) -> None:
-    assert written(built(unit(N, DIM, 1), type=name, block=500).index) == files[name]
+    assert written(built(unit(N, DIM, 1), type=name).index) == files[name]
 
 
 @EACH

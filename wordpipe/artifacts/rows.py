@@ -1,4 +1,4 @@
-"""Rows of a Parquet table by their number, and its vectors: of some rows, or all straight from the pages they lie in.
+"""Rows of a Parquet table by their number, and its vectors: of some rows, or all in order.
 
 Of sentences, and of an index over them, some rows may have no vector: nothing in their text is known to the encoder. They
 have zeros in the table, so that a row's number stays its place, and are listed in `rows_without_vector.npy`.
@@ -7,7 +7,7 @@ have zeros in the table, so that a row's number stays its place, and are listed 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +22,6 @@ ROWS_WITHOUT_VECTOR = "rows_without_vector.npy"
 _COLUMN = "vector"
 _LEAST_KEPT, _KEPT_BYTES = 3, 256 << 20  # row groups beside the one in use; bytes of all
 _SELECTIONS = 2  # kept: of 50,000 rows of width 384 one is 77 MB
-_MAX_HEADER = 128  # bytes of a page that hold its header; ours, without statistics, has about 20
-_TYPE, _SIZE, _PACKED, _DATA = 1, 2, 3, 5  # numbers of the fields of a page's header, the last a struct
-_VALUES, _ENCODING = 1, 2  # numbers of its fields
-_DATA_PAGE, _PLAIN = 0, 0
-_BOOLEANS, _INTEGERS, _BYTES, _STRUCT = (1, 2), (4, 5, 6), 8, 12  # kinds of a field
 
 
 class _RowGroups:
@@ -180,10 +175,9 @@ def read_vectors(
 ) -> Iterator[tuple[pa.Table | None, NDArray[np.float32]]]:
     """Stream a table's vectors row group by row group.
 
-    Arrow puts every number of a list together from its levels: 0.41 s of processor time for 180,000 vectors of width 384,
-    which lie in the file as plain float32 one after the other and are read so in 0.08 (an update of an index of 40,000
-    takes 1.2 s, and 1.6 by Arrow). What is not laid out so, or may have nulls (a missing vector or number takes no room in
-    a page), goes through Arrow. (The Parquet format, "Data Pages" and the compact protocol of Thrift.)
+    Arrow puts every number of a list together from its levels: 0.41 s of processor time for 180,000 vectors of width 384.
+    Reading the pages here, in which they lie as plain float32 one after the other, took 0.08 and 200 lines; an update of an
+    index of 40,000 took 1.2 s so, and takes 1.6.
 
     Yields:
         The other `columns` of some rows, each in one chunk, or None where none is wanted; and the rows' vectors, (B, D).
@@ -192,99 +186,22 @@ def read_vectors(
         ArtifactError: damaged Parquet data.
     """
     for name in part_names(artifact, stem):
-        with open_part(artifact, name) as part, artifact.open(name) as file, parquet_errors(artifact.path / name):
+        with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
             for group in range(part.metadata.num_row_groups):
                 others = None
                 if columns:
                     others = part.read_row_group(group, columns=list(columns), use_threads=False).combine_chunks()
-                yield others, _vectors(part, file, group)
+                yield others, _vectors(part, group)
 
 
 def shard_vectors(artifact: Artifact, shard: Shard) -> Iterator[NDArray[np.float32]]:
     """The vectors of a shard of a table in order, (B, D) of each row group; see `read_vectors`."""
     for name, group in shard.groups:
-        with open_part(artifact, name) as part, artifact.open(name) as file, parquet_errors(artifact.path / name):
-            yield _vectors(part, file, group)
+        with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
+            yield _vectors(part, group)
 
 
-def _vectors(part: pq.ParquetFile, file: BinaryIO, group: int) -> NDArray[np.float32]:
+def _vectors(part: pq.ParquetFile, group: int) -> NDArray[np.float32]:
     """The vectors of one row group, (B, D)."""
-    about = part.metadata.row_group(group)
-    at = next(at for at in range(about.num_columns) if about.column(at).path_in_schema.split(".")[0] == _COLUMN)
-    chunk, leaf = about.column(at), part.schema.column(at)
-    # float32, as many in every row and none missing: Parquet's one level is that a list may be empty; each thing that may
-    # be missing has another
-    whole = pa.types.is_fixed_size_list(part.schema_arrow.field(_COLUMN).type) and leaf.max_definition_level == 1
-    plain = chunk.compression == "UNCOMPRESSED" and not chunk.has_dictionary_page and leaf.physical_type == "FLOAT"
-    if whole and plain and (values := _plain_values(file, chunk.data_page_offset, chunk.num_values)) is not None:
-        return values.reshape(about.num_rows, -1)
     table = part.read_row_group(group, columns=[_COLUMN], use_threads=False).combine_chunks()
     return matrix_of(table.column(_COLUMN).chunk(0))
-
-
-def _plain_values(file: BinaryIO, at: int, count: int) -> NDArray[np.float32] | None:
-    """The numbers of the pages from `at` on; None where they are not plain numbers without nulls.
-
-    They are the last thing in a page; the levels before them say of a list of fixed size nothing that is not known.
-    """
-    values = np.empty(count, dtype=np.float32)
-    done = 0
-    while done < count:
-        file.seek(at)
-        if (page := _page(file.read(_MAX_HEADER))) is None:
-            return None
-        end, held = at + page[0], page[1]
-        if not 0 < held <= count - done or end - 4 * held <= at:
-            return None
-        file.seek(end - 4 * held)
-        if file.readinto(values[done : done + held].view(np.uint8)) < 4 * held:  # type: ignore[attr-defined]
-            return None
-        at, done = end, done + held
-    return values
-
-
-def _page(head: bytes) -> tuple[int, int] | None:
-    """The bytes of a page with its header, and how many values it holds; None where it is not plain data."""
-    try:
-        about, at = _struct(head, 0)
-        data = about[_DATA]
-        if (about[_TYPE], about[_SIZE], data[_ENCODING]) != (_DATA_PAGE, about[_PACKED], _PLAIN):
-            return None
-        return at + about[_SIZE], data[_VALUES]
-    except (IndexError, KeyError, TypeError, ValueError):
-        return None
-
-
-def _struct(head: bytes, at: int) -> tuple[dict[int, Any], int]:
-    """The fields of a struct by their numbers (integers, and structs in it; of all else nothing), and where it ends.
-
-    Raises:
-        ValueError: a kind of field that no header of a page has.
-        IndexError: it does not end here.
-    """
-    found: dict[int, Any] = {}
-    number = 0
-    while kind := head[at] & 15:
-        number += head[at] >> 4
-        at += 1
-        if kind in _INTEGERS:
-            found[number], at = _varint(head, at)
-        elif kind == _STRUCT:
-            found[number], at = _struct(head, at)
-        elif kind == _BYTES:  # a value of the statistics
-            size, at = _varint(head, at)
-            at += 2 * size if size >= 0 else -2 * size - 1  # a length has no sign
-        elif kind not in _BOOLEANS:
-            raise ValueError(f"a field of kind {kind}")
-    return found, at + 1
-
-
-def _varint(head: bytes, at: int) -> tuple[int, int]:
-    """A signed integer of variable length, and where it ends."""
-    value = shift = 0
-    while True:
-        value |= (head[at] & 127) << shift
-        shift += 7
-        at += 1
-        if head[at - 1] < 128:
-            return (value >> 1) ^ -(value & 1), at

@@ -39,7 +39,7 @@ class Pooling:
             least one per sequence, or None; what each id weighs (V,) or None. Gives (B, D) float32, to which gradients flow
             back; padding does not count, whatever it holds.
         merge: vectors of the windows of one text (W, D), and the tokens of each, or what they weigh together, (W,): one, (D,).
-        layers: what is pooled: the last states, or those halfway between the first block's input and the last one's output.
+        layers: what is pooled: the last states, or (ends) those halfway between the first block's input and them.
         is_linear: it is a sum over tokens, so that each has a share in it.
         is_weighted: tokens weigh what the model says.
         exported: what sentence-transformers calls it; "": it has no such module.
@@ -49,7 +49,7 @@ class Pooling:
     rows: Callable[[Floats, Ids, Ids, Floats | None], Floats]
     hidden: "Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]"
     merge: Callable[[Floats, npt.NDArray[np.int64] | Floats], Floats]
-    layers: Literal["last", "first-last"] = "last"
+    layers: Literal["last", "ends"] = "last"
     is_linear: bool = True
     is_weighted: bool = False
     exported: str = ""
@@ -144,7 +144,7 @@ POOLINGS = {
         Pooling("mean", _mean_rows, _mean_hidden, _average, exported="mean_tokens"),
         Pooling("cls", _first_rows, _first_hidden, _average, is_linear=False, exported="cls_token"),
         Pooling("max", _max_rows, _max_hidden, _largest, is_linear=False, exported="max_tokens"),
-        Pooling("first-last", _mean_rows, _mean_hidden, _average, layers="first-last"),
+        Pooling("first-last", _mean_rows, _mean_hidden, _average, layers="ends"),
         Pooling("weighted", _mean_rows, _mean_hidden, _average, is_weighted=True, exported="mean_tokens"),
     )
 }

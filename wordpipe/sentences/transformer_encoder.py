@@ -79,7 +79,7 @@ class ArrayStates:
     def _states(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling) -> Floats:
         first_ND = self._model.embed(ids_N, lengths_S)
         last_ND = self._model.encode(first_ND, runs_of(lengths_S))
-        return (first_ND + last_ND) * np.float32(0.5) if pooling.layers == "first-last" else last_ND
+        return (first_ND + last_ND) * np.float32(0.5) if pooling.layers == "ends" else last_ND
 
 
 class HiddenModel(Protocol):
