@@ -183,7 +183,8 @@ class Lists(Flat):
 
     def take(self, index: Any, new_of_old_M: Rows) -> None:
         """Go on with the rows that the lists hold; the vectors beside them are taken anew."""
-        self.index, lists = index, faiss.downcast_index(index.base_index)
+        self.index = index
+        lists = self.lists
         lists.remove_ids(faiss.IDSelectorBatch(np.flatnonzero(new_of_old_M < 0)))
         for number in range(lists.nlist):
             if size := lists.invlists.list_size(number):

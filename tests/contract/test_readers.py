@@ -1,0 +1,184 @@
+"""What every reader of the table of formats promises: it is found, counted, bounded, and pieces are read as the whole."""
+
+import csv
+import gzip
+import io
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from wordpipe.corpus import ENDINGS, FORMATS, NOT_READ, READERS, Ingest, expand, function_of, in_pieces, not_text
+from wordpipe.corpus.settings import IngestSettings
+from wordpipe.errors import WordpipeError
+
+WORDS = ["bees", "dance", "river", "stone", "paper", "houses", "winter", "rain", "naïve", "Größe", "東京", "honey"]
+EACH = pytest.mark.parametrize("name", FORMATS)
+RECORDS = 30
+
+
+def sentence(rng: random.Random) -> str:
+    return f"{' '.join(rng.choices(WORDS, k=rng.randint(3, 9))).capitalize()}."
+
+
+def table(rng: random.Random) -> list[dict[str, object]]:
+    return [{"title": sentence(rng), "text": f"{sentence(rng)} {sentence(rng)}", "n": at} for at in range(RECORDS)]
+
+
+def separated(rng: random.Random, delimiter: str) -> bytes:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, ["title", "text", "n"], delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table(rng))
+    return file.getvalue().encode()
+
+
+def parquet(rng: random.Random) -> bytes:
+    pq.write_table(pa.Table.from_pylist(table(rng)), file := io.BytesIO())
+    return file.getvalue()
+
+
+def squad(rng: random.Random) -> bytes:
+    articles = []
+    for at in range(RECORDS):
+        context = sentence(rng)
+        question = {"id": f"q{at}", "question": sentence(rng), "answers": [{"text": context[2:5], "answer_start": 2}]}
+        articles.append({"title": sentence(rng), "paragraphs": [{"context": context, "qas": [question]}]})
+    return json.dumps({"data": articles}).encode()
+
+
+def joined(rng: random.Random, form: str, between: str = "\n") -> bytes:
+    return between.join(form.format(sentence(rng), sentence(rng)) for _ in range(RECORDS)).encode()
+
+
+MAKERS = {
+    "txt": lambda rng: joined(rng, "{}\n{}", "\n\n"),
+    "md": lambda rng: joined(rng, "# {}\n\n{}", "\n\n"),
+    "html": lambda rng: b"<!DOCTYPE html><html><body>" + joined(rng, "<h1>{}</h1><p>{}</p>") + b"</body></html>",
+    "rst": lambda rng: joined(rng, "{}\n" + "=" * 200 + "\n\n{}\n"),
+    "jsonl": lambda rng: "\n".join(json.dumps(one) for one in table(rng)).encode(),
+    "csv": lambda rng: separated(rng, ","),
+    "tsv": lambda rng: separated(rng, "\t"),
+    "parquet": parquet,
+    "conll": lambda rng: joined(rng, "{}\tB-A", "\n\n").replace(b" ", b"\tO\n"),
+    "squad": squad,
+    "label-first": lambda rng: joined(rng, "__label__a {} {}"),
+}
+"""Format → some bytes in it, with at least 30 documents of one or more sentences each."""
+
+
+def read(path: Path, least: int = 1 << 40, **given: object) -> tuple[list[dict[str, object]], Ingest]:
+    settings = IngestSettings.make({"valid": 0.2, "id_field": "none"} | given)
+    ingest = Ingest(in_pieces(expand([str(path)], read_as=settings.format), settings, least), settings)
+    batches = [*ingest.batches()]
+    return [row for batch in batches for row in ingest.converted(batch).to_pylist()], ingest
+
+
+def at(folder: Path, name: str, data: bytes) -> Path:
+    """A file of a format, by the ending of its name where it has one."""
+    reader = READERS[name]
+    path = folder / f"some{[*reader.endings, *reader.endings_if_named, ''][0]}"
+    path.write_bytes(data)
+    return path
+
+
+def test_every_format_has_an_example():
+    assert set(MAKERS) == set(FORMATS) == {*IngestSettings.model_fields["format"].annotation.__args__} - {"auto"}
+
+
+def test_the_table_says_what_is_there():
+    for reader in (*READERS.values(), *NOT_READ):
+        assert bool(reader.read) == (reader in READERS.values())
+        assert reader.read or reader.hint
+        assert all(callable(function_of(named)) for named in (reader.read, reader.looks_like) if named)
+        assert all(ENDINGS[ending] is reader for ending in reader.endings)  # no two claim one ending
+    assert len({reader.name for reader in (*READERS.values(), *NOT_READ)}) == len(READERS) + len(NOT_READ)
+
+
+@EACH
+def test_it_is_known_by_its_ending_by_format_and_by_its_looks(name, tmp_path):
+    reader, data = READERS[name], MAKERS[name](random.Random(name))
+    expected, ingest = read(at(tmp_path, name, data), format=name)
+    assert ingest.counts["documents_kept"] >= (1 if name == "txt" else RECORDS - 2)
+    ways = [at(tmp_path, name, data)] if reader.endings or reader.endings_if_named else []
+    if reader.looks_like:
+        (tmp_path / "unnamed").write_bytes(data)
+        ways.append(tmp_path / "unnamed")
+    without = {"source": None}
+    for path in ways:
+        rows, _ = read(path)
+        assert [row | without for row in rows] == [row | without for row in expected]
+    if reader.takes == "blocks":
+        assert not_text(data, "some", is_plain=False) is None
+
+
+@EACH
+def test_what_is_read_and_what_becomes_of_it_is_counted(name, tmp_path):
+    data = MAKERS[name](random.Random(name))
+    data = data + b"\n\n" + data if READERS[name].piece_ends else data
+    rows, ingest = read(at(tmp_path, name, data), format=name, documents="block", bad_records="skip")
+    counts = ingest.counts
+    kept = sum(counts.get(f"documents_{split}", 0) for split in ("train", "valid", "test"))
+    dropped = sum(number for what, number in counts.items() if what.startswith("documents_dropped"))
+    assert kept == counts["documents_kept"] == len({row["doc_id"] for row in rows})
+    assert counts["documents_read"] == kept + dropped
+    assert counts["sentences"] == len(rows)
+    assert counts["bytes_read"] == len(data)
+
+
+@EACH
+def test_no_document_is_longer_than_the_bound(name, tmp_path):
+    rng = random.Random(name)
+    data = MAKERS[name](rng)
+    if name == "txt":
+        data = data.replace(b"\n", b" ")
+    rows, _ = read(at(tmp_path, name, data), format=name, max_document_bytes=1024, bad_records="skip")
+    sizes: dict[object, int] = {}
+    for row in rows:
+        sizes[row["doc_id"]] = sizes.get(row["doc_id"], 0) + len(str(row["text"]).encode())
+    assert max(sizes.values()) <= 1024
+
+
+@EACH
+def test_packed_it_is_the_same_where_it_can_be_unpacked_on_the_way(name, tmp_path):
+    data = MAKERS[name](random.Random(name))
+    packed = tmp_path / "some.gz"
+    packed.write_bytes(gzip.compress(data))
+    if READERS[name].takes == "file":
+        with pytest.raises(WordpipeError, match="from plain files only"):
+            read(packed, format=name)
+        return
+    plain, _ = read(at(tmp_path, name, data), format=name)
+    rows, _ = read(packed, format=name)
+    assert [row["text"] for row in rows] == [row["text"] for row in plain]
+
+
+@pytest.mark.parametrize("documents", ["auto", "file", "block", "line"])
+@EACH
+def test_pieces_are_read_as_the_whole(name, documents, tmp_path):
+    path = at(tmp_path, name, MAKERS[name](random.Random(name)))
+    (whole, first), (rows, second) = (
+        read(path, least, format=name, documents=documents) for least in (1 << 40, 500)
+    )  # fmt: skip
+    assert rows == whole
+    assert (first.schema, first.counts, first.warnings) == (second.schema, second.counts, second.warnings)
+    assert (len(second.sources) > 1) == (documents in READERS[name].piece_ends)
+
+
+@EACH
+def test_damaged_it_is_read_or_refused_and_breaks_nothing(name, tmp_path):
+    rng = random.Random(name)
+    data = MAKERS[name](rng)
+    for _ in range(8):
+        place, size = rng.randrange(len(data)), rng.choice([0, 1, 7])
+        damaged = data[:place] + rng.randbytes(size) + (data[place + size :] if rng.random() < 0.7 else b"")
+        for bad in ("fail", "skip"):
+            try:
+                rows, ingest = read(at(tmp_path, name, damaged), format=name, bad_records=bad)
+            except WordpipeError as error:
+                assert error.where or error.message  # noqa: PT017
+                continue
+            assert ingest.counts["sentences"] == len(rows)
