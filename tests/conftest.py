@@ -19,6 +19,7 @@ from hypothesis import settings
 
 import wordpipe
 from tests.support.nursery import Nursery
+from tests.support.serving import client, heads, records, serving  # noqa: F401  (fixtures)
 from tests.support.trained import MAKE, TINY, Of
 from wordpipe.cli import run
 

@@ -5,8 +5,9 @@ import pytest
 import wordpipe
 from wordpipe.elsewhere import COMMANDS, SETTINGS, did_you_mean, meant
 from wordpipe.errors import ConfigError
+from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import COMMANDS as STAGES
-from wordpipe.stages import QueryOptions, load_named
+from wordpipe.stages import load_named
 
 FIELDS = {name: {*load_named(command.settings).model_fields} for name, command in STAGES.items()}
 
@@ -61,7 +62,7 @@ def test_slips_are_answered_as_before():
 
 
 def test_every_name_of_ours_in_the_table_is_one():
-    options = {*QueryOptions.__dataclass_fields__, "k", "output"}
+    options = {*QueryOptions.model_fields, "k", "output"}
     generation = {
         "max_tokens",
         "min_tokens",

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wordpipe.pipeline import report_pipeline as report
     from wordpipe.pipeline import run_pipeline as run
     from wordpipe.runtime import Progress, Stopped
-    from wordpipe.search.settings import ClusterSettings, IndexSettings
+    from wordpipe.search.settings import ClusterSettings, IndexSettings, QueryOptions
     from wordpipe.sentences.settings import EmbedSettings
     from wordpipe.stages import (
         FoundAnswer,
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         OpenTable,
         OpenWords,
         Predictor,
-        QueryOptions,
         RunOptions,
         Target,
         TargetWriter,

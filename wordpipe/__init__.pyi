@@ -36,6 +36,7 @@ from wordpipe.runtime import Progress as Progress
 from wordpipe.runtime import Stopped as Stopped
 from wordpipe.search.settings import ClusterSettings as ClusterSettings
 from wordpipe.search.settings import IndexSettings as IndexSettings
+from wordpipe.search.settings import QueryOptions as QueryOptions
 from wordpipe.sentences.settings import EmbedSettings as EmbedSettings
 from wordpipe.stages import FoundAnswer as FoundAnswer
 from wordpipe.stages import Made as Made
@@ -49,7 +50,6 @@ from wordpipe.stages import OpenTable as OpenTable
 from wordpipe.stages import OpenWords as OpenWords
 from wordpipe.stages import PathLike
 from wordpipe.stages import Predictor as Predictor
-from wordpipe.stages import QueryOptions as QueryOptions
 from wordpipe.stages import RunOptions as RunOptions
 from wordpipe.stages import Target as Target
 from wordpipe.stages import TargetWriter as TargetWriter
@@ -1011,7 +1011,8 @@ def query(
 
     Args:
         index: an index or words artifact.
-        text: the query; of words, a word or an expression such as `king - man + woman`.
+        text: the query; of words, a word or an expression such as `king - man + woman`; a blank one with `where` lists the
+            first rows of which it is true.
         k: hits wanted.
         verify: check the artifact's hashes first.
 
@@ -1020,13 +1021,13 @@ def query(
         metadata (the other fields of the record), or, of words, word and count. An empty list where nothing is found.
 
     Settings:
-        mode: by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what was measured to find best when the index was built. Default: 'auto'.
-        weight: share of the vectors in a hybrid score, 0 to 1; None for the one that was measured. Default: None.
-        feedback: first hits that a query is moved towards before a second search, by vectors and words, or with mode lexical by words alone; 0: there is none; None for the number that was found best, by words alone 0. Default: None.
-        where: a condition on the fields, an SQL expression such as year > 2000. Default: None.
+        mode: by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what found best when the index was built. Default: 'auto'.
+        weight: share of the vectors in a hybrid score, else the one that was measured, more for long queries (0 to 1). Default: None.
+        feedback: ask again with the first N hits, in a hybrid search by vectors and by words, with mode lexical by words alone; 0 asks once; else 10, with mode lexical 0. Default: None.
+        where: only rows of which this is true, over the columns that `wordpipe show INDEX` lists, such as year > 2000; of several conditions all are to be true. Default: None.
         per_document: of every document its best row alone. Default: False.
-        min_score: leave out hits below it: a cosine by vectors, a BM25 score by words; by both relative to the best hit. Default: None.
-        explain: say of every hit which words carried its score. Default: False.
+        min_score: leave out hits that score less: relative to the best hit in hybrid mode, a cosine by vectors (mode dense), BM25 by words. Default: None.
+        explain: say of every hit which words carried its score; as JSON in full. Default: False.
     """
 
 def show(

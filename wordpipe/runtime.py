@@ -57,7 +57,7 @@ _ADDRESS_SPACE = {
     "train seq2seq": 1_180, "train contrastive": 1_650, "train static": 1_650, "train classifier": 1_400,
     "train tagger": 1_400, "train reader": 1_400,
     "evaluate tokenizer": 990, "evaluate words": 480, "evaluate sts": 640, "evaluate retrieval": 830,
-    "evaluate model": 1_540, "evaluate seq2seq": 1_360, "evaluate predictions": 1_700,
+    "evaluate model": 1_540, "evaluate seq2seq": 1_360, "evaluate predictions": 1_700, "serve": 1_170,
 }  # fmt: skip
 """Command, or part of one → MB of address space that the smallest work was seen to take on two cores; libraries that found
 less ended the process (OpenBLAS, OpenMP), crashed (FAISS) or left a module half imported."""

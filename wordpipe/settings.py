@@ -49,6 +49,7 @@ def setting(
     expert: bool = False,
     option: bool = True,
     prose: bool = False,
+    several: bool = False,
     **bounds: Any,
 ) -> Any:
     """Declare one setting.
@@ -64,6 +65,7 @@ def setting(
         expert: its option is shown by `--help-all` alone.
         option: False where it has no option of its own: it is set in TOML, in Python, or by `--set NAME=VALUE`.
         prose: it is a text of people, with lines and tabs.
+        several: its option may be repeated; a validator of its class makes one value of them.
         bounds: `ge`, `gt`, `le`, `lt`, `min_length`, `pattern`, as in pydantic.
     """
     extra: dict[str, Any] = {"recipe": recipe and not artifact, "artifact": artifact}
@@ -77,6 +79,8 @@ def setting(
         extra["option"] = False
     if prose:
         extra["prose"] = True
+    if several:
+        extra["several"] = True
     return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 

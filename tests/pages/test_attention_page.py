@@ -3,20 +3,18 @@
 import hashlib
 import json
 import re
-import shutil
 from base64 import b64decode, b64encode
 from dataclasses import replace
 from importlib.resources import files
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
+from tests.support.browsing import look_at, needs_browser, pages, violations  # noqa: F401  (fixtures)
 from tests.support.map_page import Page
 from wordpipe.metrics import HeadLooks, join_words, rollout
 from wordpipe.pages import AttentionView, ShownStack, ShownTokens, draw_attention
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = [
     "</script><img src=x onerror=alert(1)>",
     "<!--<script>",
@@ -137,43 +135,24 @@ def test_it_is_said_that_attention_is_no_explanation():
     assert "Jain & Wallace 2019" in " ".join(Page(draw_attention(a_view())).texts_of("p"))
 
 
-ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync"]  # fmt: skip
-
-
-@pytest.mark.skipif(
-    not CHROMIUM or not find_spec("playwright") or not find_spec("axe_playwright_python"), reason="no browser here"
-)
+@needs_browser
+@pytest.mark.landing
 class TestInABrowser:
     """With Chromium, playwright and axe-playwright-python, which are no dependencies."""
 
     @pytest.fixture
-    def opened(self, tmp_path):
-        from playwright.sync_api import sync_playwright
+    def opened(self, look_at, tmp_path):  # noqa: F811
+        def opened(view, width=1280, scheme="light"):
+            file = tmp_path / "page.html"
+            file.write_bytes(draw_attention(view))
+            seen = look_at("file://", color_scheme=scheme)
+            seen.page.set_viewport_size({"width": width, "height": 900})
+            seen.go(str(file))
+            return seen
 
-        with sync_playwright() as play:
-            contexts = []
+        return opened
 
-            def opened(view, width=1280, scheme="light"):
-                file = tmp_path / "page.html"
-                file.write_bytes(draw_attention(view))
-                context = play.chromium.launch_persistent_context(
-                    tmp_path / f"user{len(contexts)}", executable_path=CHROMIUM, args=ARGS, color_scheme=scheme,
-                    viewport={"width": width, "height": 900},
-                )  # fmt: skip
-                contexts.append(context)
-                page = context.new_page()
-                page.asked, page.wrong = [], []
-                page.on("request", lambda one: page.asked.append(one.url))
-                page.on("pageerror", lambda one: page.wrong.append(str(one)))
-                page.on("console", lambda one: page.wrong.append(one.text))
-                page.goto(file.as_uri())
-                return page
-
-            yield opened
-            for context in contexts:
-                context.close()
-
+    @pytest.mark.oracle
     @pytest.mark.parametrize(
         ("width", "scheme"),
         [
@@ -183,19 +162,16 @@ class TestInABrowser:
         ],
     )
     def test_nothing_is_fetched_nothing_fails_and_axe_finds_no_violation(self, opened, width, scheme):
-        from axe_playwright_python.sync_playwright import Axe
-
         for view in (a_view(EVIL), a_pair_view()):
-            page = opened(view, width, scheme)
-            page.locator("summary").click()
-            found = Axe().run(page).response["violations"]
-            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
-            assert page.wrong == []
-            assert [one for one in page.asked if not one.startswith(("file:", "data:"))] == []
-            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+            seen = opened(view, width, scheme)
+            seen.page.locator("summary").click()
+            assert violations(seen.page) == []
+            assert seen.said == seen.errors == []
+            assert [one for one in seen.asked if not one.startswith(("file:", "data:"))] == []
+            assert seen.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
     def test_it_is_used_by_the_keyboard(self, opened):
-        page = opened(a_view())
+        page = opened(a_view()).page
         page.locator('#grid [data-layer="0"][data-head="0"]').click()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowDown")
@@ -211,7 +187,7 @@ class TestInABrowser:
 
     def test_words_are_joined_as_by_python_and_rollout_is_its(self, opened):
         view = a_view()
-        page = opened(view)
+        page = opened(view).page
         (want,) = view.stacks
         number = np.array(view.tokens["text"].number)
         page.locator('input[value="words"]').check()
@@ -227,7 +203,7 @@ class TestInABrowser:
         assert np.array(found) == pytest.approx(rollout(want.weights)[2], abs=0.003)
 
     def test_cross_attention_shows_both_texts(self, opened):
-        page = opened(a_pair_view())
+        page = opened(a_pair_view()).page
         page.locator('input[value="rollout"]').check()
         page.get_by_label("cross").check()
         assert page.locator('input[value="rollout"]').is_disabled()

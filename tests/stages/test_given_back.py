@@ -14,8 +14,8 @@ from tests.support.leaks import open_files
 from wordpipe import OpenArtifact
 from wordpipe.errors import ArtifactError, WordpipeError
 from wordpipe.search import LexicalIndex
-from wordpipe.search.settings import LexicalSettings
-from wordpipe.stages import QueryOptions, inspected_of, predictor_of
+from wordpipe.search.settings import LexicalSettings, QueryOptions
+from wordpipe.stages import inspected_of, predictor_of
 from wordpipe.tokens import WordFertility
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted in /proc")

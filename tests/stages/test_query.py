@@ -9,9 +9,9 @@ import wordpipe
 from wordpipe.artifacts import matrix_of, read_batches
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.search import CANDIDATES, FEEDBACK, Hits, LexicalIndex, VectorIndex, best_of, fuse, vector_share
-from wordpipe.search.settings import LexicalSettings
+from wordpipe.search.settings import LexicalSettings, QueryOptions
 from wordpipe.sentences import EncodedBatch
-from wordpipe.stages import ChosenMode, QueryOptions, choose_modes
+from wordpipe.stages import ChosenMode, choose_modes
 
 MODES = ["dense", "lexical", "hybrid"]
 ASKED = "salt water in the sea"
@@ -173,14 +173,23 @@ def test_many_queries_are_answered_as_one_by_one(index):
     assert "qxqxqx" in index.query_all(["qxqxqx"], 1)[0].unknown
 
 
+def test_a_condition_alone_lists_its_rows_and_several_must_all_be_true(index, cli):
+    listed = index.query("", 4, where=["row > 1", "row > 2 or row = 0", ""])
+    assert [(hit["row"], hit["score"]) for hit in listed] == [(3, 1), (4, 1), (5, 1), (6, 1)]
+    told = cli("query", index.path, "-k", 4, "--json", "--where", "row > 1", "--where", "row > 2 or row = 0", piped="")
+    assert [{"query": ""} | hit for hit in listed] == [json.loads(line) for line in told.out.splitlines()]
+    assert index.query(" ") == []
+    assert index.query_all(["", "bees"], 3, where="row > 2")[0].hits == []  # answers stay in step with lines
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         ({"where": "yeer > 2000"}, "yeer"),
-        ({"weight": 1.5}, "not a share"),
-        ({"weight": 0.5, "mode": "dense"}, "mixes both ways"),
-        ({"feedback": 2, "mode": "dense"}, "asked again"),
-        ({"feedback": -1}, "no such number"),
+        ({"weight": 1.5}, "weight = 1.5 should be less than or equal to 1"),
+        ({"weight": 0.5, "mode": "dense"}, "weight needs mode = hybrid"),
+        ({"feedback": 2, "mode": "dense"}, "feedback needs mode = hybrid or lexical"),
+        ({"feedback": -1}, "feedback = -1 should be greater than or equal to 0"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(index, asked, message):

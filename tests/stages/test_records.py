@@ -16,7 +16,7 @@ from pyarrow.csv import write_csv
 import wordpipe
 from wordpipe.artifacts import CORPUS, Artifact, column_of, read_batches, read_schema, row_shower
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.stages import QueryOptions
+from wordpipe.search.settings import QueryOptions
 
 WORDS = tuple("tide moon bread yeast bee honey bridge river snow ice salt sea wind sail clock gear".split())  # noqa: SIM905
 

@@ -11,7 +11,7 @@ from tests.support.made_vectors import made_sentences, made_words
 from wordpipe import RunOptions
 from wordpipe.artifacts import ROWS_WITHOUT_VECTOR, Artifact, rows_without_vector
 from wordpipe.errors import ArtifactError, InputError
-from wordpipe.stages import QueryOptions
+from wordpipe.search.settings import QueryOptions
 
 DIM, WORDS = 8, 60
 SETTINGS = {"device": "cpu", "transform": "none", "threads": 1}

@@ -84,14 +84,14 @@ def test_an_error_of_slow_work_is_kept_for_whoever_waited_and_then_tried_again(b
     async def ask():
         for _ in range(3):
             with pytest.raises(InputError, match="too long") as caught:
-                await served.look(one.current, "map", make, 30)
+                await served.made_once(one.current, "map", make, 30)
             assert caught.value.hint == "wordpipe map"
         assert len(calls) == 1
         monkeypatch.setattr(of_served, "_KEPT_S", -1.0)
         with pytest.raises(InputError, match="too long"):
-            await served.look(one.current, "doctor", make, 30)
-        assert await served.look(one.current, "doctor", make, 30) == {"made": 3}
-        assert await served.look(one.current, "doctor", make, 30) == {"made": 3}
+            await served.made_once(one.current, "doctor", make, 30)
+        assert await served.made_once(one.current, "doctor", make, 30) == {"made": 3}
+        assert await served.made_once(one.current, "doctor", make, 30) == {"made": 3}
 
     asyncio.run(ask())
     served.close()

@@ -1,24 +1,18 @@
-"""The page, and a report, in a real browser: answers as one types, keys, filters, accessibility, hostile texts, no network.
-
-Playwright drives the chromium of the system; without either these tests are skipped.
-"""
+"""The page, and a report, in a real browser: answers as one types, keys, filters, accessibility, hostile texts, no network."""
 
 import json
 import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import wordpipe
+from tests.support.browsing import look_at, needs_browser, pages, violations  # noqa: F401  (fixtures)
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install axe-playwright-python")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+pytestmark = [needs_browser, pytest.mark.landing]
 
 HOSTILE = [
     "</script><script>window.hurt=1</script> salt",
@@ -34,14 +28,6 @@ HOSTILE = [
     "הירח זרח מעל הים salt ואז שקע הירח",
     "salt <style>*{display:none}</style><base href=//example.com>",
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -79,53 +65,9 @@ def server(records, hostile, built, heads):
         yield server
 
 
-class Seen:
-    """A page of the browser, with what went wrong on it and where it asked."""
-
-    def __init__(self, browser, base, **options):
-        self.base, self.errors, self.asked = base, [], []
-        self.context = browser.new_context(
-            **{"viewport": {"width": 1100, "height": 900}, "reduced_motion": "reduce", **options}
-        )
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
-        self.page.route("**/*", self._routed)
-
-    def _routed(self, route):
-        self.asked.append(route.request.url)
-        if route.request.url.startswith((self.base, "file://", "data:")):
-            route.continue_()
-        else:
-            route.abort()
-
-    def go(self, path):
-        self.page.goto(self.base + path)
-        return self.page
-
-    def close(self):
-        self.context.close()
-        foreign = [url for url in self.asked if not url.startswith((self.base, "file://", "data:"))]
-        assert foreign == []
-
-
 @pytest.fixture
-def see(browser, server):
-    opened = []
-
-    def make(base=None, **options):
-        opened.append(Seen(browser, server.url if base is None else base, **options))
-        return opened[-1]
-
-    yield make
-    for one in opened:
-        one.close()
-
-
-def violations(page):
-    found = axe.Axe().run(page).response["violations"]
-    return [(one["id"], [node["target"] for node in one["nodes"]][:3]) for one in found]
+def see(look_at, server):  # noqa: F811
+    return lambda base=None, **options: look_at(server.url if base is None else base, **options)
 
 
 def fits(page):
@@ -169,6 +111,8 @@ def test_answers_come_as_one_types_and_the_url_says_what_was_asked(see):
 
 
 def test_answers_that_come_too_late_are_dropped(see):
+    from playwright.sync_api import Error
+
     seen = see()
     page = seen.go("/")
     page.wait_for_selector("#filters label")
@@ -186,7 +130,7 @@ def test_answers_that_come_too_late_are_dropped(see):
     for route in gone:
         try:
             route.fulfill(status=200, json={"query": "salt", "hits": [], "seconds": 1, "nothing": None, "passages": []})
-        except playwright.Error:
+        except Error:
             waits.set()  # it was given up
     page.wait_for_timeout(200)
     assert page.locator(HITS).first.inner_text() == first
@@ -500,12 +444,13 @@ VIEWS = {
 }
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("scheme", [pytest.param("light"), pytest.param("dark", marks=pytest.mark.slow)])
 def test_no_view_has_a_barrier_or_is_wider_than_the_screen(see, scheme):
     seen = see(color_scheme=scheme)
     for name, path in VIEWS.items():
         page = seen.go(path)
-        page.wait_for_load_state("networkidle")
+        seen.settle()
         if name == "answers":
             page.locator(HITS).first.get_by_role("button", name="why").first.click()
             page.locator(".why").first.wait_for()
@@ -522,10 +467,10 @@ def test_hostile_texts_run_nothing_and_break_no_layout(see):
     for path in ("/?index=hostile&q=salt&k=20", "/?index=hostile&q=salt&k=20&mix=0", "/?index=hostile&similar=1&k=20"):
         page = seen.go(path)
         page.wait_for_selector(HITS)
-        page.wait_for_load_state("networkidle")
+        seen.settle()
         for button in page.locator(f"{HITS} > p .why-button").all()[:4]:
             button.click()
-        page.wait_for_load_state("networkidle")
+        seen.settle()
         assert page.evaluate("window.hurt") is None
         assert page.locator("main :is(script, img, style, base, iframe)").count() == 0
         assert fits(page)
@@ -584,6 +529,7 @@ def test_attention_by_keys_alone(see):
     assert seen.errors == []
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("scheme", [pytest.param("light"), pytest.param("dark", marks=pytest.mark.slow)])
 def test_a_report_has_no_barrier_and_fits(see, built, tmp_path, scheme):
     shutil.copytree(built / "tokens", tmp_path / "run" / "<script>alert(1)<script>")

@@ -193,10 +193,10 @@ def test_metrics_are_counts_in_the_format_of_prometheus(serving, records):
         client.get("/search", params=params)
     client.get("/" + "x" * 50)
     text = client.get("/metrics").text
-    assert 'wordpipe_requests_total{route="/search",status="200"} 2\n' in text
-    assert 'wordpipe_requests_total{route="/search",status="400"} 1\n' in text
-    assert 'wordpipe_requests_total{route="other",status="404"} 1\n' in text
-    assert 'wordpipe_batch_requests_count{artifact="index"} 2\n' in text
+    assert 'wordpipe_requests_total{route="/search",status="200"} 2.0\n' in text
+    assert 'wordpipe_requests_total{route="/search",status="400"} 1.0\n' in text
+    assert 'wordpipe_requests_total{route="other",status="404"} 1.0\n' in text
+    assert 'wordpipe_batch_requests_count{artifact="index"} 2.0\n' in text
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     samples = [line for line in text.splitlines() if not line.startswith("#")]
     assert all(any(line.startswith(name) for name in names) for line in samples)

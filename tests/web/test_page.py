@@ -212,7 +212,7 @@ def test_attention_is_a_table_with_numbers(client):
 
 def test_words_on_a_map(client, monkeypatch):
     assert any("map=1" in one.get("href", "") for one in get(client, tab="words").all("a"))
-    monkeypatch.setattr("wordpipe.web.endpoints.looks.has_umap", lambda: False)
+    monkeypatch.setattr("wordpipe.web.endpoints.examine.has_umap", lambda: False)
     page = get(client, tab="words", map="pca")
     assert len(page.all("svg", role="img")) == 1
     n = len(page.all("circle"))

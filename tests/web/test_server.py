@@ -291,7 +291,7 @@ def test_sigterm_lets_requests_at_work_end(heads):
     asking.start()
     with httpx2.Client(base_url=url) as client:
         deadline = time.monotonic() + 20
-        while "wordpipe_requests_at_work 2" not in client.get("/metrics").text and time.monotonic() < deadline:
+        while "wordpipe_requests_at_work 2.0" not in client.get("/metrics").text and time.monotonic() < deadline:
             time.sleep(0.005)
     child.send_signal(signal.SIGTERM)
     asking.join()
@@ -381,7 +381,7 @@ def test_memory_stays_flat(records):
                 (line,) = [
                     one for one in client.get("/metrics").text.splitlines() if one.startswith("process_resident")
                 ]
-                return int(line.split()[1])
+                return float(line.split()[1])
 
             before = memory(2_000)
             assert memory(8_000) - before < 16 << 20

@@ -80,10 +80,11 @@ def chosen_embedding(given: dict[str, Any]) -> dict[str, Any]:
 def _option(cls: type[Settings], name: str, field: FieldInfo, section: str) -> Option:
     kind, many = _plain(field.annotation)
     flag = ("-" if len(name) == 1 else "--") + name.replace("_", "-")
-    no_other = kind is bool and name.startswith("no_")  # --no-NAME has no --no-no-NAME
+    known, many = declared(cls, name), many or declared(cls, name).get("several", False)
+    # --no-NAME has no --no-no-NAME; where no file can hold the setting, there is nothing to take back
+    no_other = kind is bool and (name.startswith("no_") or not cls.command)
     if kind is bool and not no_other:
         flag += f"/--no-{name.replace('_', '-')}"
-    known = declared(cls, name)
     return Option(
         [flag, name], section=section, expert=known.get("expert", False), text=field.description, type=_click_type(kind),
         default=None, is_flag=no_other or None, multiple=many, metavar=known.get("metavar"), help=_help(field),

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from wordpipe.cli.answers import FORMATS, Answers, named_fields
-from wordpipe.cli.command import PATH, ExampleCommand
+from wordpipe.cli.command import PATH, ExampleCommand, Option
+from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, escaped, say
+from wordpipe.search.settings import QueryOptions
 from wordpipe.storage import url_of
 from wordpipe.wording import is_unicode
 
 if TYPE_CHECKING:
     from wordpipe.errors import ArtifactError
-    from wordpipe.stages import OpenArtifact, QueryOptions, QueryResult
+    from wordpipe.stages import OpenArtifact, QueryResult
 
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _LONGEST = 1 << 20  # characters of a line
@@ -38,44 +40,12 @@ _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
 wordpipe query run/index --where "opened >= '2024-01-31'"
 wordpipe query run/words water - salt + sugar"""
-_MODE = "By vectors, by words (BM25), or both mixed; auto: what found best when the index was built.  [default: auto]"
-_WEIGHT = "Share of the vectors in a hybrid score, 0 to 1.  [default: measured; more for long queries]"
-_MIN_SCORE = (
-    "Leave out answers that score less: relative to the best answer in hybrid mode, a cosine by vectors (--mode dense), "
-    "BM25 by words."
-)
-_FEEDBACK = (
-    "Ask again with the first N answers, in a hybrid search by vectors and by words, with --mode lexical by words alone; 0 "
-    "asks once.  [default: 10; with --mode lexical 0]"
-)
 _FORMAT = "Lines for people, a table, lines parted by tabs, or JSON.  [default: plain on a terminal, tsv in a pipe]"
-_WHERE = (
-    "Only rows of which this is true, over the columns that `wordpipe show INDEX` lists; of several all are to be true."
-)
 
 
-@click.command(
-    cls=ExampleCommand,
-    example=_EXAMPLES,
-    json="As --format json: one object per hit; of several queries, one after each.",
-    quiet="Print nothing but the answers and errors.",
-    verify="artifact's",
-)
-@click.argument("artifact", metavar="INDEX|WORDS", type=PATH)
-@click.argument("text", nargs=-1, metavar="[QUERY]...")
-@click.option("-k", type=click.IntRange(1, 100_000), default=10, help="Answers per query.  [default: 10]")
-@click.option("--queries", type=PATH, metavar="FILE", help="Read queries from a file, one per line.")
-@click.option("--mode", type=click.Choice(["auto", "dense", "lexical", "hybrid"]), default="auto", help=_MODE)
-@click.option("--weight", type=click.FloatRange(0, 1), metavar="SHARE", help=_WEIGHT)
-@click.option("--feedback", type=click.IntRange(min=0), metavar="N", help=_FEEDBACK)
-@click.option("--where", metavar="SQL", multiple=True, help=_WHERE)
-@click.option("--per-document", is_flag=True, help="Of every document its best row alone.")
-@click.option("--min-score", type=float, metavar="SCORE", help=_MIN_SCORE)
-@click.option("--explain", is_flag=True, help="Say which words carried each score; with --json in full.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help=_FORMAT)
-def query(
-    artifact: Path, text: tuple[str, ...], k: int, queries: Path | None, form: str | None, as_json: bool, verify: bool,
-    quiet: bool, where: tuple[str, ...], **given: Any,
+def _query(
+    artifact: Path, text: tuple[str, ...], *, k: int, queries: Path | None, form: str | None, as_json: bool, verify: bool,
+    quiet: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
@@ -87,7 +57,7 @@ def query(
     asked by words too. Exit code 3 when nothing was answered.
     """
     from wordpipe.errors import ConfigError
-    from wordpipe.stages import OpenIndex, QueryOptions, open_artifact
+    from wordpipe.stages import OpenIndex, open_artifact
 
     if text and not " ".join(text).strip():
         raise ConfigError("the query is empty", hint="give words, or a file with --queries")
@@ -95,7 +65,8 @@ def query(
         raise click.UsageError(f"--json is --format json; --format {form} is another.", click.get_current_context())
     form = "json" if as_json else form or ("plain" if sys.stdout.isatty() else "tsv")
     as_json = form == "json"
-    options = QueryOptions(**given, where=" and ".join(where if len(where) == 1 else map("({})".format, where)) or None)
+    chosen = chosen_settings(QueryOptions, given)
+    options = QueryOptions.make(chosen, flags={name: f"--{name.replace('_', '-')}" for name in chosen})
     if not os.path.lexists(artifact) and url_of(artifact) is None:
         raise _no_artifact(artifact, text)
     answered = 0
@@ -122,6 +93,25 @@ def query(
         answers.end()
         if not answered:
             raise opened.nothing_found(options, " ".join(text))
+
+
+query = ExampleCommand(
+    "query",
+    params=[
+        click.Argument(["artifact"], metavar="INDEX|WORDS", type=PATH),
+        click.Argument(["text"], nargs=-1, metavar="[QUERY]..."),
+        Option(["-k"], type=click.IntRange(1, 100_000), default=10, help="Answers per query.  [default: 10]"),
+        Option(["--queries"], type=PATH, metavar="FILE", help="Read queries from a file, one per line."),
+        *settings_options(QueryOptions),
+        Option(["--format", "form"], type=click.Choice(FORMATS), help=_FORMAT),
+    ],
+    callback=_query,
+    example=_EXAMPLES,
+    help=_query.__doc__,
+    json="As --format json: one object per hit; of several queries, one after each.",
+    quiet="Print nothing but the answers and errors.",
+    verify="artifact's",
+)
 
 
 def _any_of(lines: Iterator[str] | None) -> Iterator[str] | None:
@@ -163,7 +153,7 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
 
 
 def _results(
-    opened: "OpenArtifact", texts: list[str], k: int, options: "QueryOptions", *, strict: bool
+    opened: "OpenArtifact", texts: list[str], k: int, options: QueryOptions, *, strict: bool
 ) -> "list[QueryResult]":
     """The results of some queries; of many lines a bad one is skipped and named, and like a blank one finds nothing."""
     from wordpipe.errors import ConfigError, InputError
@@ -180,7 +170,7 @@ def _results(
     return [result for text in texts for result in _results(opened, [text], k, options, strict=False)]
 
 
-def _remarks(result: "QueryResult", options: "QueryOptions") -> Iterator[str]:
+def _remarks(result: "QueryResult", options: QueryOptions) -> Iterator[str]:
     """The words that have no vector, and those whose vector was guessed; a line of 80 kB is not said again whole."""
     from wordpipe.errors import shortened
 

@@ -1,10 +1,13 @@
-"""Settings of `wordpipe index`, of its lexical search, and of `wordpipe cluster`."""
+"""Settings of `wordpipe index`, of its lexical search, and of `wordpipe cluster`; the options of a query."""
 
 import re
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
+from wordpipe.elsewhere import did_you_mean
+from wordpipe.errors import ConfigError
 from wordpipe.settings import Settings, setting
 
 KINDS = {
@@ -129,3 +132,74 @@ class IndexSettings(LexicalSettings):
         if value and not re.fullmatch(_SIZE, value, re.IGNORECASE):
             raise ValueError("a size such as 500MB or 8GB")
         return value
+
+
+class QueryOptions(Settings):
+    """How an index is searched: what `wordpipe query`, Python and the server take beside the query and the number of hits."""
+
+    mode: Literal["auto", "dense", "lexical", "hybrid"] = setting(
+        "auto",
+        "by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what found best when the index was built",
+    )
+    weight: float | None = setting(
+        None, "share of the vectors in a hybrid score, else the one that was measured, more for long queries", ge=0, le=1,
+        metavar="SHARE",
+    )  # fmt: skip
+    feedback: int | None = setting(
+        None,
+        "ask again with the first N hits, in a hybrid search by vectors and by words, with --mode lexical by words alone; 0 "
+        "asks once; else 10, with --mode lexical 0",
+        ge=0,
+        metavar="N",
+    )
+    where: str | None = setting(
+        None,
+        "only rows of which this is true, over the columns that `wordpipe show INDEX` lists, such as year > 2000; of several "
+        "conditions all are to be true",
+        metavar="SQL",
+        several=True,
+        prose=True,
+    )
+    per_document: bool = setting(False, "of every document its best row alone")
+    min_score: float | None = setting(
+        None,
+        "leave out hits that score less: relative to the best hit in hybrid mode, a cosine by vectors (--mode dense), BM25 by "
+        "words",
+        metavar="SCORE",
+    )
+    explain: bool = setting(False, "say of every hit which words carried its score; as JSON in full")
+
+    @classmethod
+    def make(
+        cls, values: Mapping[str, Any], *, where: str | None = None, flags: Mapping[str, str] | None = None
+    ) -> Self:
+        """See `Settings.make`; what is no option is answered with those spelled like it, of which `k` is one, too."""
+        if unknown := [name for name in values if name not in cls.model_fields]:
+            known = ["k", *cls.model_fields]
+            hint = did_you_mean(unknown[0], known) or f"known options: {', '.join(known)}"
+            raise ConfigError(f"unknown option {unknown[0]!r}", hint=hint)
+        return super().make(values, where=where, flags=flags)
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _all_true(cls, given: Any) -> Any:
+        """Several conditions as one."""
+        if not isinstance(given, list | tuple):
+            return given
+        several = [one for one in given if one]
+        return " and ".join(several if len(several) == 1 else map("({})".format, several)) or None
+
+    @model_validator(mode="after")
+    def _fits_the_mode(self) -> Self:
+        if self.weight is not None and self.mode in ("dense", "lexical"):
+            raise ValueError(
+                f"weight needs mode = hybrid, not {self.mode}: it mixes a search by vectors with one by words"
+            )
+        if self.feedback and self.mode == "dense":
+            raise ValueError("feedback needs mode = hybrid or lexical, not dense: vectors alone are asked once")
+        return self
+
+    @property
+    def is_hybrid(self) -> bool:
+        """True if an option says how words and vectors are mixed, so that auto is hybrid."""
+        return self.weight is not None or bool(self.feedback)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.index import index
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.index_update import IndexVectors, bundled_keys
-    from wordpipe.stages.search.open_index import OpenArtifact, OpenIndex, QueryOptions, QueryResult
+    from wordpipe.stages.search.open_index import OpenArtifact, OpenIndex, QueryResult
     from wordpipe.stages.search.open_words import OpenWords
     from wordpipe.stages.search.opened import OpenClusters, OpenEncoder, OpenSentences, OpenTable
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage

@@ -1,4 +1,4 @@
-"""The server of `wordpipe serve`: artifacts opened once, asked over HTTP. starlette and uvicorn are the extra `serve`."""
+"""The server of `wordpipe serve`: artifacts opened once, asked over HTTP. Its libraries are the extra `serve`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """The application of `wordpipe serve`: its routes, what it says of itself, and the page."""
 
-import time
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -14,18 +14,15 @@ from starlette.responses import Response
 from starlette.routing import Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from wordpipe import __version__
 from wordpipe.errors import WordpipeError
-from wordpipe.web.endpoints.embeddings import EmbeddingsApi
-from wordpipe.web.endpoints.looks import LooksApi
-from wordpipe.web.endpoints.models import ModelsApi
-from wordpipe.web.endpoints.search import SearchApi, joined_conditions
-from wordpipe.web.endpoints.vector_stores import VectorStoresApi
+from wordpipe.web.endpoint import TABLE
+from wordpipe.web.endpoints import about, embeddings, examine, models, search, vector_stores  # noqa: F401  (they declare)
+from wordpipe.web.endpoints.search import joined_conditions
 from wordpipe.web.guard import API_POLICY, Guard, Log
-from wordpipe.web.metrics import CONTENT_TYPE, Metrics
-from wordpipe.web.openapi import document
-from wordpipe.web.replies import Params, Refused, error_reply, json_reply
-from wordpipe.web.served import Served, ServedArtifacts, rows_of
+from wordpipe.web.metrics import Metrics
+from wordpipe.web.params import Url
+from wordpipe.web.replies import Refused, error_reply
+from wordpipe.web.served import ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 
 PAGE_POLICY = (
@@ -81,17 +78,7 @@ class Application:
         log: Log | None = None, report: Log = lambda _: None, page: Page | None = None,
     ) -> None:  # fmt: skip
         self.artifacts, self.settings, self.metrics, self._page = artifacts, settings, metrics, page
-        routes = [
-            Route("/health", self.health, methods=["GET"]),
-            Route("/metrics", self.show_metrics, methods=["GET"]),
-            Route("/about", self.about, methods=["GET"]),
-            Route("/openapi.json", self.openapi, methods=["GET"]),
-            *SearchApi(artifacts, settings).routes,
-            *ModelsApi(artifacts, settings).routes,
-            *LooksApi(artifacts, settings).routes,
-            *EmbeddingsApi(artifacts, settings).routes,
-            *VectorStoresApi(artifacts, settings).routes,
-        ]
+        routes = [one.route(self) for one in TABLE]
         if page is not None:
             routes += [
                 Route("/", self.home, methods=["GET"]),
@@ -129,58 +116,19 @@ class Application:
         scope = {"type": "http", "path": path, "method": "GET", "root_path": ""}
         return next((route.path for route in self.routes if route.matches(scope)[0] != Match.NONE), "other")
 
-    async def health(self, request: Request) -> Response:
-        """Whether the server answers, and what; to those without a token only whether."""
-        served = [*self.artifacts.by_name.values()]
-        stale = any(one.error is not None for one in served)
-        state = "stopping" if self.guard.draining else "stale" if stale else "ok"
-        found: dict[str, Any] = {"status": state}
-        if request.scope["state"]["authorised"]:
-            found |= {
-                "version": __version__,
-                "seconds": round(time.time() - self.metrics.started, 3),
-                "artifacts": [_state(one) for one in served],
-            }
-        return json_reply(found, 503 if self.guard.draining else 200)
-
-    async def show_metrics(self, request: Request) -> Response:
-        """The counts for Prometheus."""
-        Params(request).end()
-        return Response(self.metrics.text(self.artifacts), headers={"Content-Type": CONTENT_TYPE})
-
-    async def about(self, request: Request) -> Response:
-        """The artifacts and what can be asked of each; of one that is named its whole manifest."""
-        params = Params(request)
-        name = params.optional("artifact")
-        params.end()
-        if name is None:
-            return json_reply({
-                "version": __version__, "artifacts": [_about(one) for one in self.artifacts.by_name.values()],
-                "limits": {
-                    "k": self.settings.max_k, "texts": self.settings.max_texts, "chars": self.settings.max_chars,
-                    "body": self.settings.max_body, "seconds": self.settings.timeout,
-                },
-            })  # fmt: skip
-        if (one := self.artifacts.by_name.get(name)) is None:
-            raise Refused(
-                404, f"no artifact is called {name[:80]!r}", hint=f"there are: {', '.join(self.artifacts.by_name)}"
-            )
-        with one.lease() as generation:
-            return json_reply(_about(one) | {"manifest": generation.opened.artifact.manifest.model_dump(mode="json")})
-
-    async def openapi(self, request: Request) -> Response:
-        """The OpenAPI document."""
-        Params(request).end()
-        return json_reply(document(self.settings))
+    @property
+    def is_stopping(self) -> bool:
+        """True if it takes no more requests."""
+        return self.guard.draining
 
     async def home(self, request: Request) -> Response:
         """The page. Where its address has several conditions, it is sent to the one that has them in one."""
         assert self._page is not None
-        Params(request)  # what cannot be read is refused
+        Url(request)  # what cannot be read is refused
         given = request.query_params
         if len(conditions := given.getlist("where")) > 1:
             others = [(name, value) for name, value in given.multi_items() if name != "where"]
-            joined = joined_conditions([one for one in conditions if one])
+            joined = joined_conditions(conditions, self.settings)
             address = urlencode([*others, *([("where", joined)] if joined else [])], errors="replace")
             return Response(status_code=307, headers={"Location": f"?{address}"})
         text = await self._page.home(dict(request.query_params), self._asker(request))
@@ -203,8 +151,6 @@ class Application:
         }
 
         async def ask(path: str, params: Mapping[str, str]) -> tuple[int, Any]:
-            import json
-
             scope = {**request.scope, "path": path, "query_string": urlencode(params, errors="replace").encode()}
             try:
                 reply = await by_path[path](Request(scope, request.receive))
@@ -213,34 +159,6 @@ class Application:
             return reply.status_code, json.loads(reply.body)
 
         return ask
-
-
-def _state(one: Served) -> dict[str, Any]:
-    generation = one.current
-    return {
-        "name": one.name,
-        "kind": generation.opened.kind,
-        "digest": generation.digest,
-        "since": round(generation.since, 3),
-        "swaps": one.swaps,
-        "error": one.error,
-        "without_vector": generation.opened.artifact.manifest.counts.get("without_vector", 0),  # rows
-    }
-
-
-def _about(one: Served) -> dict[str, Any]:
-    with one.lease() as generation:
-        manifest = generation.opened.artifact.manifest
-        return _state(one) | {
-            "path": str(one.path),
-            "can": [*generation.abilities],
-            "command": manifest.command,
-            "rows": rows_of(generation),
-            "dim": manifest.facts.get("dim"),
-            "metrics": manifest.metrics,
-            "counts": manifest.counts,
-            "warnings": manifest.warnings,
-        }
 
 
 def _not_routed(error: HTTPException) -> Response:

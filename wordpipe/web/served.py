@@ -237,8 +237,8 @@ class Served:
         generation.users += 1
         return await self.batcher.run(answer, item, key=(id(generation), key), weight=weight, ended=generation.release)
 
-    def look(self) -> bool:
-        """Whether another generation than the current one stands at the path, and is to be opened.
+    def is_replaced(self) -> bool:
+        """True if another generation than the current one stands at the path, and is to be opened.
 
         Raises:
             StorageError: the store refuses, or does not answer.
@@ -356,7 +356,7 @@ class ServedArtifacts:
             raise Refused(400, f"{name} cannot {ability}: it is {_kind(found)}", hint=hint)
         return found
 
-    async def look(self, generation: Generation, key: Hashable, make: Callable[[], T], seconds: float) -> T:
+    async def made_once(self, generation: Generation, key: Hashable, make: Callable[[], T], seconds: float) -> T:
         """What takes seconds, made once of a generation, in a thread of its own; where that fails, it is tried again later.
 
         Args:
@@ -414,7 +414,7 @@ class ServedArtifacts:
             await asyncio.sleep(_POLL_FAR_S if is_far else _POLL_S)
             for one in watched:
                 try:
-                    is_new = await self._far_away(one.look) if is_far else one.look()
+                    is_new = await self._far_away(one.is_replaced) if is_far else one.is_replaced()
                 except (StorageError, InputError) as error:
                     if one.hear(error):
                         what = "the store does not answer, the generation that is here answers on"

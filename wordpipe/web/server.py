@@ -186,9 +186,10 @@ def serve(
 
 
 def need_libraries() -> None:
-    """Refuse to go on without starlette and uvicorn. Raises ConfigError: names the extra."""
+    """Refuse to go on without starlette, uvicorn and prometheus_client. Raises ConfigError: names the extra."""
     try:
         import h11  # noqa: F401
+        import prometheus_client  # noqa: F401
         import starlette.applications  # noqa: F401  (with anyio)
         import uvicorn  # noqa: F401
     except ImportError as error:

@@ -1,11 +1,11 @@
-"""An artifact opened to be queried: the options of a query, what it gives, and what every index holds."""
+"""An artifact opened to be queried: what a query gives, and what every index holds."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -26,74 +26,15 @@ from wordpipe.artifacts import (
     rows_with_vector,
     visible_columns,
 )
-from wordpipe.elsewhere import did_you_mean
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import Hits, SearchMode
+from wordpipe.search.settings import QueryOptions
 from wordpipe.settings import shown_value
 from wordpipe.stages.calls import public
 
 if TYPE_CHECKING:
     from wordpipe.search import VectorIndex
     from wordpipe.stages.search.passages import PassageFinder
-
-
-def _option(default: Any, text: str) -> Any:
-    """A field with its line of help."""
-    return field(default=default, metadata={"text": text})
-
-
-@dataclass(frozen=True)
-class QueryOptions:
-    """How an index is searched."""
-
-    mode: Literal["auto", "dense", "lexical", "hybrid"] = _option(
-        "auto",
-        "by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what was measured to find "
-        "best when the index was built",
-    )
-    weight: float | None = _option(
-        None, "share of the vectors in a hybrid score, 0 to 1; None for the one that was measured"
-    )
-    feedback: int | None = _option(
-        None,
-        "first hits that a query is moved towards before a second search, by vectors and words, or with mode lexical by words "
-        "alone; 0: there is none; None for the number that was found best, by words alone 0",
-    )
-    where: str | None = _option(None, "a condition on the fields, an SQL expression such as year > 2000")
-    per_document: bool = _option(False, "of every document its best row alone")
-    min_score: float | None = _option(
-        None,
-        "leave out hits below it: a cosine by vectors, a BM25 score by words; by both relative to the best hit",
-    )
-    explain: bool = _option(False, "say of every hit which words carried its score")
-
-    @classmethod
-    def make(cls, given: Mapping[str, Any]) -> Self:
-        """The options that were given by name. Raises ConfigError: there is no such option, with those spelled like it."""
-        known = [one.name for one in fields(cls)]
-        if unknown := [name for name in given if name not in known]:
-            hint = did_you_mean(unknown[0], ["k", *known]) or f"known options: {', '.join(['k', *known])}"
-            raise ConfigError(f"unknown option {unknown[0]!r}", hint=hint)
-        return cls(**given)
-
-    def __post_init__(self) -> None:
-        if self.mode not in (modes := ("auto", *get_args(SearchMode))):
-            raise ConfigError("no such mode", where="mode", got=repr(self.mode), expected=", ".join(modes))
-        if self.weight is not None and not 0 <= self.weight <= 1:
-            expected = "0 (words alone) to 1 (vectors alone)"
-            raise ConfigError("not a share", where="weight", got=self.weight, expected=expected)
-        alone = f"mode {self.mode}" if self.mode not in ("auto", "hybrid") else None
-        if alone and self.weight is not None:
-            raise ConfigError("a weight mixes both ways of asking", where="weight", got=alone, expected="hybrid")
-        if self.feedback is not None and self.feedback < 0:
-            raise ConfigError("no such number of answers", where="feedback", got=self.feedback, expected="0 or more")
-        if self.mode == "dense" and self.feedback:
-            raise ConfigError("vectors are not asked again", where="feedback", got=alone, expected="hybrid, lexical")
-
-    @property
-    def is_hybrid(self) -> bool:
-        """Whether an option says how words and vectors are mixed, so that auto is hybrid."""
-        return self.weight is not None or bool(self.feedback)
 
 
 DEFAULTS = QueryOptions()
@@ -129,7 +70,7 @@ class QueryResult:
 
 
 class QueryKeywords(TypedDict, total=False):
-    """The same, for those who check types."""
+    """The fields of `QueryOptions`, for those who check types."""
 
     mode: Literal["auto", "dense", "lexical", "hybrid"]
     weight: float | None
@@ -186,7 +127,7 @@ class OpenArtifact:
         """The k best hits for one query: dicts as in `QueryResult.hits`.
 
         Args:
-            text: the query.
+            text: the query; a blank one finds nothing, or, of an index and with `where`, the first rows of which it is true.
             k: hits wanted.
             options: fields of `QueryOptions`.
 
@@ -200,7 +141,12 @@ class OpenArtifact:
         _check_number(k)
         chosen = QueryOptions.make(options)
         self.check(chosen)
-        return self._answers([text], k, chosen)[0].hits
+        return self._answers([text], k, chosen)[0].hits if text.strip() else self._unasked(k, chosen)
+
+    def _unasked(self, k: int, options: QueryOptions) -> list[dict[str, Any]]:
+        """What a blank query finds."""
+        del k, options
+        return []
 
     @public(QueryOptions)
     def query_all(
@@ -230,8 +176,7 @@ class OpenArtifact:
             raise ConfigError("not a list of texts", where="texts", got=got, expected='["…", "…"]', hint=hint)
         _check_number(k)
         if given:
-            own = {part.name: getattr(options, part.name) for part in fields(options)}
-            options = QueryOptions.make(own | given)
+            options = QueryOptions.make({**dict(options), **given})
         self.check(options)
         asked = [text for text in texts if text.strip()]
         found = iter(self._answers(asked, k, options) if asked else ())
@@ -438,6 +383,10 @@ class OpenIndex(OpenArtifact):
             if reader in self.__dict__:
                 self.__dict__[reader].close()
         super().close()
+
+    def _unasked(self, k: int, options: QueryOptions) -> list[dict[str, Any]]:
+        """See `OpenArtifact`: the rows that a condition alone lists."""
+        return [] if options.where is None else self.fulfilling(options, k)[0].hits
 
     def fulfilling(self, options: QueryOptions, k: int) -> tuple[QueryResult, int]:
         """The first k rows of which a condition is true, each of score 1, in their order; and how many there are."""

@@ -1,15 +1,15 @@
 """Words asked: a words artifact, and an index over one; an expression is looked up, and the words in it are not found."""
 
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wordpipe.errors import ConfigError
+from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.calls import printable
-from wordpipe.stages.search.open_index import OpenIndex, QueryOptions, QueryResult
+from wordpipe.stages.search.open_index import OpenIndex, QueryResult
 from wordpipe.stages.search.opened import WordLookup
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ def _refuse(options: QueryOptions, *known: str) -> None:
     Raises:
         ConfigError: names it.
     """
-    for part in fields(QueryOptions):
-        if getattr(options, part.name) != part.default and part.name not in known:
-            hint = "index the words first: wordpipe index WORDS" if part.name == "where" else "ask an index over texts"
+    for name, field in QueryOptions.model_fields.items():
+        if (given := getattr(options, name)) != field.default and name not in known:
+            hint = "index the words first: wordpipe index WORDS" if name == "where" else "ask an index over texts"
             raise ConfigError(
-                "words are not asked this way", where=part.name, got=getattr(options, part.name), hint=hint
+                "this option works with an index over texts, not with words", where=name, got=given, hint=hint
             )

@@ -38,13 +38,13 @@ from wordpipe.search import (
     normalised,
     score_range,
 )
+from wordpipe.search.settings import QueryOptions
 from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.search.open_index import (
     OpenArtifact,
     OpenIndex,
     QueryKeywords,
-    QueryOptions,
     QueryResult,
     document_numbers,
 )
@@ -134,7 +134,8 @@ def query(
 
     Args:
         index: an index or words artifact.
-        text: the query; of words, a word or an expression such as `king - man + woman`.
+        text: the query; of words, a word or an expression such as `king - man + woman`; a blank one with `where` lists the
+            first rows of which it is true.
         k: hits wanted.
         verify: check the artifact's hashes first.
         options: fields of `QueryOptions`.

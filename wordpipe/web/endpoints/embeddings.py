@@ -3,19 +3,20 @@
 import base64
 import json
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from wordpipe import __version__
 from wordpipe.errors import ConfigError, WordpipeError
 from wordpipe.sentences import check_finite
-from wordpipe.web.replies import JSON, Params, Refused, bounded, field, json_body, json_reply, status_of
-from wordpipe.web.served import Generation, Served, ServedArtifacts
+from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param
+from wordpipe.web.openapi import FLAG, MAP, TEXT, WHOLE, fields, listing
+from wordpipe.web.params import Schema, bounded, said_schema
+from wordpipe.web.replies import JSON, Refused, json_reply, status_of
 from wordpipe.web.settings import ServeSettings
 
 Floats = npt.NDArray[np.float32]
@@ -26,142 +27,197 @@ _IDS = (
 )
 _NAMED = 20  # inputs without a vector
 _TEI_KINDS = {413: "Validation", 422: "Validation", 424: "Backend", 429: "Overloaded", 503: "Unhealthy"}
+_NUMBERS = {"type": "array", "items": {"type": "number"}}
+_EMBEDDINGS = Answer("Embeddings", fields({
+    "object": {"const": "list"}, "model": TEXT, "usage": fields({"prompt_tokens": WHOLE, "total_tokens": WHOLE}),
+    "data": listing(fields({
+        "object": {"const": "embedding"}, "index": WHOLE, "embedding": {"anyOf": [TEXT, _NUMBERS]},
+    })),
+}))  # fmt: skip
+_INFO = Answer("Info", fields({
+    "model_id": TEXT, "model_sha": TEXT, "model_dtype": TEXT, "model_type": MAP, "max_concurrent_requests": WHOLE,
+    "max_input_length": WHOLE, "max_batch_tokens": WHOLE, "max_client_batch_size": WHOLE, "auto_truncate": FLAG,
+    "tokenization_workers": WHOLE, "version": TEXT, "dim": WHOLE,
+}))  # fmt: skip
 
 
-class EmbeddingsApi:
-    """The endpoints, over the artifacts of a server."""
+def _texts_schema(settings: ServeSettings) -> Schema:
+    text = said_schema(settings)
+    return {"anyOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": settings.max_texts}]}
 
-    def __init__(self, artifacts: ServedArtifacts, settings: ServeSettings) -> None:
-        self._artifacts, self._settings = artifacts, settings
-        self.routes = [
-            Route("/v1/embeddings", self.embeddings, methods=["POST"]),
-            Route("/embed", self.embed, methods=["POST"]),
-            Route("/info", self.info, methods=["GET"]),
-        ]
 
-    async def embeddings(self, request: Request) -> Response:
-        """Vectors of texts, as clients of OpenAI ask for them: as base64 of little-endian float32, or as numbers."""
-        body = await json_body(request)
-        texts = self._texts(body.get("input"), "input")
-        form = field(body, "encoding_format", str, "float")
-        if form not in ("float", "base64"):
-            raise ConfigError("no such format", where="encoding_format", got=repr(form[:60]), expected="float, base64")
-        Params(request)
-        served, dimensions = self._artifacts.pick(field(body, "model", str), "embed"), field(body, "dimensions", int)
-        with served.lease() as generation:
-            rows, n_tokens = await _encoded(served, generation, texts, dimensions, as_base64=form == "base64")
-        data = ",".join(
-            f'{{"object":"embedding","index":{number},"embedding":{row}}}' for number, row in enumerate(rows)
-        )
-        usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
-        about = f'"model":{json.dumps(served.name)},"usage":{json.dumps(usage)}'
-        return Response(f'{{"object":"list","data":[{data}],{about}}}', media_type=JSON)
+def _texts_param(name: str) -> Any:
+    """Texts: one, or a list of them. Raises ConfigError, Refused: none, too many, too long, or ids."""
 
-    async def embed(self, request: Request) -> Response:
-        """Vectors of texts, as clients of text-embeddings-inference ask for them."""
-        try:
-            body = await json_body(request)
-            texts = self._texts(body.get("inputs"), "inputs")
-            if not field(body, "normalize", bool, default=True):
-                hint = "leave normalize out"
-                raise ConfigError(
-                    "vectors have the length 1 here", where="normalize", got=False, expected=True, hint=hint
-                )
-            if field(body, "prompt_name", str):
-                raise ConfigError(
-                    "there are no prompts here", where="prompt_name", hint="put the prompt before the text"
-                )
-            field(body, "truncate", bool)  # a long text is read as `wordpipe embed` reads it, whatever this says
-            params = Params(request)
-            served, dimensions = self._artifacts.pick(params.optional("model"), "embed"), field(body, "dimensions", int)
-            params.end()
-            with served.lease() as generation:
-                rows, _ = await _encoded(served, generation, texts, dimensions, as_base64=False)
-        except (WordpipeError, Refused) as error:
-            return _tei_error(error)
-        return Response(f"[{','.join(rows)}]", media_type=JSON)
-
-    async def info(self, request: Request) -> Response:
-        """What TEI says of its model, of the first artifact that encodes texts."""
-        params = Params(request)
-        served = self._artifacts.pick(params.optional("model"), "embed")
-        params.end()
-
-        def answer(items: Sequence[None]) -> list[tuple[str, int]]:  # it may have to be read
-            encoder: Any = generation.opened.encoder  # type: ignore[attr-defined]
-            return [(encoder.pooling, encoder.dim)] * len(items)
-
-        with served.lease() as generation:
-            pooling, dim = await served.ask(generation, answer, None, key="info")
-            about = {
-                "model_id": served.name,
-                "model_sha": generation.digest,
-                "model_dtype": "float32",
-                "model_type": {"embedding": {"pooling": pooling}},
-                "max_concurrent_requests": self._settings.max_waiting,
-                "max_input_length": self._settings.max_chars,
-                "max_batch_tokens": self._settings.max_texts * self._settings.max_chars,
-                "max_client_batch_size": self._settings.max_texts,
-                "auto_truncate": True,
-                "tokenization_workers": 1,
-                "version": __version__,
-                "dim": dim,
-            }
-        return json_reply(about)
-
-    def _texts(self, given: Any, name: str) -> list[str]:
-        """The texts of a body: one, or a list of them. Raises ConfigError, Refused: none, too many, too long, or ids."""
+    def check(given: Any, settings: ServeSettings) -> list[str]:
         texts = [given] if isinstance(given, str) else given
-        if not isinstance(texts, list):
-            raise ConfigError("not a text, nor a list of texts", where=name, expected="a text, or a list of texts")
-        if any(isinstance(one, int | list) for one in texts[:1]):
+        if isinstance(texts, list) and any(isinstance(one, int | list) for one in texts[:1]):
             raise ConfigError(_IDS, where=name)
-        if not all(isinstance(one, str) for one in texts):
+        if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
             raise ConfigError("not a text, nor a list of texts", where=name, expected="a text, or a list of texts")
-        if len(texts) > self._settings.max_texts:
-            most = f"{len(texts):,} texts are more than {self._settings.max_texts:,}"
+        if len(texts) > settings.max_texts:
+            most = f"{len(texts):,} texts are more than {settings.max_texts:,}"
             raise Refused(413, most, hint="send fewer at a time")
         if not texts or not all(text.strip() for text in texts):
             raise ConfigError("a text is empty" if texts else "there is no text", where=name, hint="leave it out")
         for text in texts:
-            bounded("characters of a text", len(text), 1, self._settings.max_chars)
+            bounded("characters of a text", len(text), 1, settings.max_chars)
         return texts
 
+    shown = "a text, or several"
+    return param(text=shown, example=["salt and water"], each=True, check=check, schema=_texts_schema)
 
-async def _encoded(
-    served: Served, generation: Generation, texts: list[str], dimensions: int | None, *, as_base64: bool
-) -> tuple[list[str], int]:
-    """The vector of each text as JSON, a list of numbers or base64 of little-endian float32; and how many tokens were read.
+
+def _dimensions_param() -> Any:
+    shown = "the first so many numbers of each vector, at length 1 again"
+    return param(None, shown, schema={"type": "integer", "minimum": 1})
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """The vectors of one request's texts."""
+
+    rows: list[str]  # each as JSON
+    n_tokens: int  # that were read
+
+
+def _tei_error(error: WordpipeError | Refused) -> Response:
+    """An error in the form of text-embeddings-inference, whose statuses are 413, 422, 424, 429."""
+    if isinstance(error, Refused):
+        status = 424 if error.status in (400, 404) else error.status
+        message, hint, headers = error.message, error.hint, error.headers
+    else:
+        status, message, hint, headers = status_of(error), error.message, error.hint, {}
+        status = 422 if status == 400 else status
+    said = f"{message}; {hint}" if hint else message
+    return json_reply({"error": said, "error_type": _TEI_KINDS.get(status, "Validation")}, status, headers)
+
+
+@endpoint("/v1/embeddings", can="embed", answer=_EMBEDDINGS, methods=["POST"], others=True)
+class Embeddings(Endpoint):
+    """Vectors of texts."""
+
+    input: list[str] = _texts_param("input")
+    model: str | None = artifact_param("one that encodes texts")
+    dimensions: int | None = _dimensions_param()
+    encoding_format: Literal["float", "base64"] = param("float", "numbers, or base64 of little-endian float32")
+    user: str | None = param(None, "says nothing")
+
+    @property
+    def weight(self) -> int:
+        """See `Endpoint`."""
+        return len(self.input)
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[_Encoded | Refused]:
+        """The vectors of each request's texts."""
+        as_base64 = items[0].encoding_format == "base64"
+        return _encoded(at.opened.encoder, [one.input for one in items], items[0].dimensions, as_base64=as_base64)
+
+    def reply(self, at: At, found: _Encoded) -> Response:
+        """As clients of OpenAI read it."""
+        data = ",".join(
+            f'{{"object":"embedding","index":{number},"embedding":{row}}}' for number, row in enumerate(found.rows)
+        )
+        usage = {"prompt_tokens": found.n_tokens, "total_tokens": found.n_tokens}
+        about = f'"model":{json.dumps(at.served.name)},"usage":{json.dumps(usage)}'
+        return Response(f'{{"object":"list","data":[{data}],{about}}}', media_type=JSON)
+
+
+@endpoint(
+    "/embed", can="embed", answer=Answer("Vectors", listing(_NUMBERS)), methods=["POST"], others=True, refuse=_tei_error,
+    error=Answer("TeiError", fields({"error": TEXT, "error_type": TEXT})),
+)  # fmt: skip
+class Embed(Endpoint):
+    """Vectors of texts."""
+
+    inputs: list[str] = _texts_param("inputs")
+    model: str | None = artifact_param("one that encodes texts", at="url")
+    dimensions: int | None = _dimensions_param()
+    normalize: bool = param(True, "must be true: vectors have the length 1")
+    truncate: bool = param(False, "says nothing: a long text is read as `wordpipe embed` reads it")
+    prompt_name: str | None = param(None, "is refused: there are no prompts here")
+
+    def validate(self) -> None:
+        """See `Endpoint`."""
+        if not self.normalize:
+            hint = "leave normalize out"
+            raise ConfigError("vectors have the length 1 here", where="normalize", got=False, expected=True, hint=hint)
+        if self.prompt_name:
+            raise ConfigError("there are no prompts here", where="prompt_name", hint="put the prompt before the text")
+
+    @property
+    def weight(self) -> int:
+        """See `Endpoint`."""
+        return len(self.inputs)
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[_Encoded | Refused]:
+        """The vectors of each request's texts."""
+        return _encoded(at.opened.encoder, [one.inputs for one in items], items[0].dimensions, as_base64=False)
+
+    def reply(self, at: At, found: _Encoded) -> Response:
+        """As clients of text-embeddings-inference read it."""
+        return Response(f"[{','.join(found.rows)}]", media_type=JSON)
+
+
+@endpoint("/info", can="embed", answer=_INFO, methods=["GET"])
+class Info(Endpoint):
+    """The encoder."""
+
+    model: str | None = artifact_param("one that encodes texts")
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[tuple[str, int]]:
+        """How the encoder, which may have to be read, makes vectors, and how long they are."""
+        encoder = at.opened.encoder
+        return [(encoder.pooling, encoder.dim)] * len(items)
+
+    def reply(self, at: At, found: tuple[str, int]) -> dict[str, Any]:
+        """What text-embeddings-inference says of its model."""
+        (pooling, dim), limits = found, at.server.settings
+        return {
+            "model_id": at.served.name,
+            "model_sha": at.generation.digest,
+            "model_dtype": "float32",
+            "model_type": {"embedding": {"pooling": pooling}},
+            "max_concurrent_requests": limits.max_waiting,
+            "max_input_length": limits.max_chars,
+            "max_batch_tokens": limits.max_texts * limits.max_chars,
+            "max_client_batch_size": limits.max_texts,
+            "auto_truncate": True,
+            "tokenization_workers": 1,
+            "version": __version__,
+            "dim": dim,
+        }
+
+
+def _encoded(
+    encoder: Any, items: Sequence[list[str]], dimensions: int | None, *, as_base64: bool
+) -> list[_Encoded | Refused]:
+    """The vectors of each list of texts; where texts have none a refusal (422) with their numbers: no zeros.
 
     Raises:
-        Refused: 422, texts have no vector, with their numbers: zeros would be taken for one.
         ConfigError: no such number of dimensions.
     """
-
-    def answer(items: Sequence[list[str]]) -> list[tuple[list[str], int, list[int]]]:
-        encoder: Any = generation.opened.encoder  # type: ignore[attr-defined]
-        # half letters have no UTF-8
-        printed = [text.encode("utf-8", "replace").decode() for item in items for text in item]
-        if dimensions is not None:
-            bounded("dimensions", dimensions, 1, encoder.dim)
-        vectors_ND: Floats = encoder.encode(printed).vectors  # of a text without a vector zeros
-        check_finite(vectors_ND, printed, "encoder", "train it again")
-        if dimensions is not None and dimensions < vectors_ND.shape[1]:
-            vectors_ND = shortened(vectors_ND, dimensions)
-        empty_N = np.logical_not(vectors_ND.any(axis=1))
-        rows = [_as_base64(row) if as_base64 else json.dumps(row.tolist()) for row in vectors_ND]
-        lengths_N = encoder.lengths(printed)
-        ends = np.cumsum([len(item) for item in items]).tolist()
-        parts = [slice(end - len(item), end) for item, end in zip(items, ends, strict=True)]
-        return [
-            (rows[part], int(lengths_N[part].sum()), (np.flatnonzero(empty_N[part]) + 1).tolist()) for part in parts
-        ]
-
-    key = ("embed", dimensions, as_base64)
-    rows, n_tokens, without = await served.ask(generation, answer, texts, key=key, weight=len(texts))
-    if without:
-        raise _no_vector(texts, without)
-    return rows, n_tokens
+    # half letters have no UTF-8
+    printed = [text.encode("utf-8", "replace").decode() for item in items for text in item]
+    if dimensions is not None:
+        bounded("dimensions", dimensions, 1, encoder.dim)
+    vectors_ND: Floats = encoder.encode(printed).vectors  # of a text without a vector zeros
+    check_finite(vectors_ND, printed, "encoder", "train it again")
+    if dimensions is not None and dimensions < vectors_ND.shape[1]:
+        vectors_ND = shortened(vectors_ND, dimensions)
+    # each request's part
+    empty_N = np.logical_not(vectors_ND.any(axis=1))
+    rows = [_as_base64(row) if as_base64 else json.dumps(row.tolist()) for row in vectors_ND]
+    lengths_N = encoder.lengths(printed)
+    found, first = list[_Encoded | Refused](), 0
+    for item in items:
+        part = slice(first, first := first + len(item))
+        without = (np.flatnonzero(empty_N[part]) + 1).tolist()
+        found.append(_no_vector(item, without) if without else _Encoded(rows[part], int(lengths_N[part].sum())))
+    return found
 
 
 def _no_vector(texts: Sequence[str], without: Sequence[int]) -> Refused:
@@ -183,15 +239,3 @@ def shortened(vectors_ND: Floats, dimensions: int) -> Floats:
 
 def _as_base64(row: Floats) -> str:
     return f'"{base64.b64encode(row.astype("<f4").tobytes()).decode()}"'
-
-
-def _tei_error(error: WordpipeError | Refused) -> Response:
-    """An error in the form of text-embeddings-inference, whose statuses are 413, 422, 424, 429."""
-    if isinstance(error, Refused):
-        status = 424 if error.status in (400, 404) else error.status
-        message, hint, headers = error.message, error.hint, error.headers
-    else:
-        status, message, hint, headers = status_of(error), error.message, error.hint, {}
-        status = 422 if status == 400 else status
-    said = f"{message}; {hint}" if hint else message
-    return json_reply({"error": said, "error_type": _TEI_KINDS.get(status, "Validation")}, status, headers)

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import read_batches, read_schema, type_name, visible_columns
 from wordpipe.errors import ConfigError
-from wordpipe.stages import OpenIndex, QueryOptions
+from wordpipe.search.settings import QueryOptions
+from wordpipe.stages import OpenIndex
 
 Chosen = Sequence[tuple[str, Any]]
 """Chosen values: name of a column, value (None: rows without one)."""
@@ -35,20 +36,20 @@ _NOT_COUNTED = {"text", "title", "row", "line", "id", "doc_id", "sentence_id", "
 _ORDERED = (pa.types.is_integer, pa.types.is_floating, pa.types.is_temporal)
 
 
-def chosen_values(text: str | None) -> Chosen:
-    """The chosen values that a parameter names: `[["lang", "de"], ["lang", "en"], ["year", null]]`.
+def chosen_values(given: Any) -> Chosen:
+    """The chosen values of a parameter: `[["lang", "de"], ["lang", "en"], ["year", null]]`, as JSON or as its text.
 
     Raises:
         ConfigError: it is no such list.
     """
     try:
-        pairs = json.loads(text) if text else []
+        pairs = json.loads(given) if isinstance(given, str) else given
         found = [(name, value) for name, value in pairs if isinstance(name, str) and not isinstance(value, list | dict)]
     except (ValueError, TypeError, RecursionError):
         found, pairs = [], [None]
     if not isinstance(pairs, list) or len(found) != len(pairs) or len(found) > _MAX_CHOSEN:
         expected = f'at most {_MAX_CHOSEN} pairs of column and value, such as [["lang", "de"]]'
-        raise ConfigError("not a list of chosen values", where="f", got=str(text)[:60], expected=expected)
+        raise ConfigError("not a list of chosen values", where="f", got=str(given)[:60], expected=expected)
     return found
 
 

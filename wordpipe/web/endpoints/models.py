@@ -2,110 +2,197 @@
 
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from wordpipe.errors import ConfigError
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.stages import Predictor, TargetWriter, Writing, filler_of
-from wordpipe.web.endpoints.search import checked_text
-from wordpipe.web.replies import EventReply, Params, bounded, busy, field, json_body, json_reply
-from wordpipe.web.served import Generation, Served, ServedArtifacts
+from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param, words_param
+from wordpipe.web.openapi import ANY, MAP, TEXT, WHOLE, fields, listing, one_or_more, ref
+from wordpipe.web.params import bounded, checked_text, typed
+from wordpipe.web.replies import EVENTS, EventReply, busy, json_reply
+from wordpipe.web.served import Generation, Served
 from wordpipe.web.settings import ServeSettings
 
-MAX_CANDIDATES = 100  # of a mask
-MAX_TOKENS = 4_096  # of a completion
-MAX_PROMPTS = 32  # and completions of each
-MAX_STOPS = 16
-_OF_CHANCE = ("temperature", "top_p")
+_MAX_CANDIDATES = 100  # of a mask
+_MAX_TOKENS = 4_096  # of a completion
+_MAX_PROMPTS = 32  # and completions of each
+_MAX_STOPS = 16
 _NOT_OURS = ("echo", "logprobs", "suffix", "best_of", "logit_bias", "presence_penalty", "frequency_penalty")
 _LEFT_TO_SAY = 0.95  # of the seconds of a request: a stream then says that it ends, before the guard cuts it
 _ENDS = {"eos": "stop", "string": "stop", "length": "length"}
 TEXTS_NOT_IDS = "token ids are not taken: send texts"
 
+_FILLED = Answer("Filled", fields({
+    "model": TEXT, "digest": TEXT, "mask": TEXT, "text": TEXT, "filled": TEXT, "masks": listing(listing(MAP)), "cut": WHOLE,
+    "fillings": listing(MAP),
+}))  # fmt: skip
+_PREDICTED = Answer("Predicted", fields({"model": TEXT, "digest": TEXT, "text": ANY, "cut": WHOLE}, closed=False))
+_MODEL = Answer("Model", fields({
+    "id": TEXT, "object": {"const": "model"}, "created": WHOLE, "owned_by": TEXT, "kind": TEXT, "can": listing(TEXT),
+    "digest": TEXT,
+}))  # fmt: skip
+_MODELS = Answer("Models", fields({"object": {"const": "list"}, "data": listing(ref("Model"))}))
+_COMPLETION = Answer("Completion", fields({
+    "id": TEXT, "object": {"const": "text_completion"}, "created": WHOLE, "model": TEXT,
+    "usage": fields({"prompt_tokens": WHOLE, "total_tokens": WHOLE, "completion_tokens": WHOLE}),
+    "choices": listing(fields({
+        "text": TEXT, "index": WHOLE, "logprobs": {"type": "null"}, "finish_reason": {"enum": ["stop", "length"]},
+    })),
+}))  # fmt: skip
 
-class ModelsApi:
-    """The endpoints, over the artifacts of a server."""
 
-    def __init__(self, artifacts: ServedArtifacts, settings: ServeSettings) -> None:
-        self._artifacts, self._settings = artifacts, settings
-        self.routes = [
-            Route("/fill", self.fill, methods=["GET"]),
-            Route("/predict", self.predict, methods=["GET"]),
-            Route("/v1/completions", self.completions, methods=["POST"]),
-            Route("/v1/models", self.models, methods=["GET"]),
-            Route("/v1/models/{name}", self.model, methods=["GET"]),
-        ]
+@endpoint("/fill", can="fill", answer=_FILLED)
+class Fill(Endpoint):
+    """Candidates for masked positions."""
 
-    async def fill(self, request: Request) -> Response:
-        """The candidates for the masked positions of a text, as `wordpipe fill --json` has them."""
-        params = Params(request)
-        text, served = self._text(params.text("text")), self._artifacts.pick(params.optional("model"), "fill")
-        top_k = params.whole("top_k", 5, 1, MAX_CANDIDATES) or 1
-        params.end()
+    text: str = words_param("a text with gaps", "the [MASK] sea", "the text")
+    top_k: int = param(5, "candidates of each gap", ge=1, le=_MAX_CANDIDATES)
+    model: str | None = artifact_param("a model that fills gaps")
 
-        def answer(items: Sequence[str]) -> list[dict[str, Any]]:
-            settings = FillSettings(top_k=top_k)
-            filler = generation.remember(("filler", top_k), lambda: filler_of(generation.language_model, settings))
-            return [{"mask": filler.mask, **asdict(filler.fill(item))} for item in items]
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
+        """The candidates for each text, as `wordpipe fill --json` has them."""
+        top_k, generation = items[0].top_k, at.generation
+        settings = FillSettings(top_k=top_k)
+        filler = generation.remember(("filler", top_k), lambda: filler_of(generation.language_model, settings))
+        return [{"mask": filler.mask, **asdict(filler.fill(one.text))} for one in items]
 
-        with served.lease() as generation:
-            found = await served.ask(generation, answer, text, key=("fill", top_k))
-        return json_reply(_named(served, generation) | found)
 
-    async def predict(self, request: Request) -> Response:
-        """What a model with a head says of a text or a pair, as `wordpipe predict --json` has it."""
-        params = Params(request)
-        text, second = self._text(params.text("text")), params.optional("second")
-        served = self._artifacts.pick(params.optional("model"), "predict")
-        params.end()
-        item = text if second is None else (text, self._text(second))
+def _second(given: str, settings: ServeSettings) -> str:
+    return checked_text(given, "the text", settings.max_chars)
 
-        def answer(items: Sequence[str | tuple[str, str]]) -> list[dict[str, Any]]:
-            predictor = generation.predictor
-            return [_said(predictor, *predictor.predict([one])) for one in items]
 
-        with served.lease() as generation:
-            found = await served.ask(generation, answer, item, key="predict")
-        return json_reply({**_named(served, generation), "text": item, **found})
+def second_param(text: str) -> Any:
+    """Declare a text beside the one that is asked."""
+    return param(None, text, each=True, check=_second)
 
-    async def completions(self, request: Request) -> Response:
-        """Texts that a model goes on with, or target texts; the fields that OpenAI's clients send.
 
-        With `stream` they come as server-sent events while they are written.
-        """
-        Params(request)
-        body = await json_body(request)
-        prompts, settings, n = self._asked(body)
-        served = self._artifacts.pick(field(body, "model", str), "complete")
-        about = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time())}
-        about["model"] = served.name
-        streams, with_usage = _how_streamed(body)
-        if streams:
-            events = self._events(served, _Completion(prompts, settings, n), about, with_usage=with_usage)
-            return EventReply(await anext(events), events)
-        deadline = time.monotonic() + self._settings.timeout
+@endpoint("/predict", can="predict", answer=_PREDICTED)
+class Predict(Endpoint):
+    """What a model says of a text."""
 
-        def answer(items: Sequence[list[str]]) -> list[dict[str, Any]]:
-            return [_Completion(item, settings, n).whole(generation, deadline) for item in items]
+    text: str = words_param("a text; of a reader the passage", "7 is red", "the text")
+    second: str | None = second_param("the second text of a pair; of a reader the question")
+    model: str | None = artifact_param("a model with a head")
 
-        with served.lease() as generation:
-            found = await served.ask(generation, answer, prompts, key=object())
-        return json_reply({**about, **found})
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
+        """What it says of each text or pair, as `wordpipe predict --json` has it."""
+        predictor = at.generation.predictor
+        asked = [one.text if one.second is None else (one.text, one.second) for one in items]
+        return [{"text": one, **_said(predictor, *predictor.predict([one]))} for one in asked]
 
-    async def _events(
-        self, served: Served, completion: "_Completion", about: Mapping[str, Any], *, with_usage: bool
-    ) -> AsyncGenerator[Any, None]:
+
+def _prompts(given: Any, settings: ServeSettings) -> list[str]:
+    """One prompt, or several. Raises ConfigError: token ids, too many, or too long."""
+    prompts = [given] if isinstance(given, str) else given
+    if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) for one in prompts):
+        raise ConfigError("not a text, nor a list of texts", where="prompt", hint=TEXTS_NOT_IDS)
+    bounded("prompt", len(prompts), 1, _MAX_PROMPTS)
+    for prompt in prompts:
+        bounded("characters of a prompt", len(prompt), 0, settings.max_chars)
+    return prompts
+
+
+def _stops(given: Any, settings: ServeSettings) -> tuple[str, ...]:
+    """Texts that end a completion. Raises ConfigError: others, or too many."""
+    del settings
+    stops = [given] if isinstance(given, str) else given
+    if not isinstance(stops, list) or not all(isinstance(one, str) and one for one in stops) or len(stops) > _MAX_STOPS:
+        raise ConfigError("not a text, nor a list of texts", where="stop", expected=f"at most {_MAX_STOPS}")
+    return tuple(stops)
+
+
+@endpoint("/v1/completions", can="complete", answer=_COMPLETION, methods=["POST"], media=[EVENTS], others=True)
+class Completions(Endpoint):
+    """Texts that go on with others."""
+
+    prompt: list[str] = param(
+        text="a text, or several", example="The sea", check=_prompts,
+        schema=lambda settings: one_or_more({"type": "string", "maxLength": settings.max_chars}, _MAX_PROMPTS),
+    )  # fmt: skip
+    model: str | None = artifact_param("a decoder, or an encoder-decoder")
+    max_tokens: int | None = param(None, "tokens of each completion", example=8, ge=1, le=_MAX_TOKENS)
+    temperature: float | None = param(None, "0 takes the likeliest token", schema={"type": "number", "minimum": 0})
+    top_p: float | None = param(
+        None,
+        "share of the probability that is drawn from",
+        schema={"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+    )
+    n: int = param(1, "completions of each prompt", ge=1, le=_MAX_PROMPTS)
+    seed: int | None = param(None, "of the draws; else another one each time", example=1)
+    stop: tuple[str, ...] = param(
+        (), "texts that end a completion", check=_stops,
+        schema={"anyOf": [
+            {"type": "string", "minLength": 1},
+            {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": _MAX_STOPS},
+        ]},
+    )  # fmt: skip
+    stream: bool = param(False, "as server-sent events while they are written")
+    stream_options: dict[str, Any] | None = param(
+        None, "include_usage: count the tokens at the end",
+        check=lambda given, _: {"include_usage": typed(given, "include_usage", bool, False)} if given else None,
+        schema=fields({}, {"include_usage": {"type": "boolean"}}, closed=False),
+    )  # fmt: skip
+
+    @classmethod
+    def look_over(cls, body: Mapping[str, Any]) -> None:
+        """Refuse what clients of OpenAI may ask and is not taken here."""
+        for name in _NOT_OURS:
+            if body.get(name) not in (None, False, 0, 1 if name == "best_of" else None, {}, ""):
+                raise ConfigError("not taken here", where=name, got=repr(body[name])[:60], hint=f"leave {name} out")
+
+    def validate(self) -> None:
+        """See `Endpoint`."""
+        self.settings()
+        if self.stream_options is not None and not self.stream:
+            raise ConfigError(
+                "only with stream", where="stream_options", hint="leave stream_options out, or set stream"
+            )
+
+    def settings(self) -> GenerateSettings:
+        """Those of `wordpipe generate`; without a seed of another one each time. Raises ConfigError."""
+        chosen = {name: getattr(self, name) for name in ("temperature", "top_p", "max_tokens")}
+        seed = secrets.randbits(31) if self.seed is None else self.seed % (1 << 32)
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return GenerateSettings.make({"stop": self.stop, **given, "seed": seed})
+
+    @property
+    def batch(self) -> Hashable:
+        """Each is answered alone."""
+        return object()
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """The texts at their end, or as server-sent events while they are written."""
+        if not self.stream:
+            return await super().respond(server, request)
+        events = self._events(server, server.artifacts.pick(self.model, "complete"))
+        return EventReply(await anext(events), events)
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
+        """All choices."""
+        deadline = at.began + at.server.settings.timeout
+        return [_Completion(one.prompt, one.settings(), one.n).whole(at.generation, deadline) for one in items]
+
+    def reply(self, at: At, found: dict[str, Any]) -> dict[str, Any]:
+        """As clients of OpenAI read it."""
+        return {**_named(at.served), **found}
+
+    async def _events(self, server: Serving, served: Served) -> AsyncGenerator[Any, None]:
         """The objects of a streamed completion, each asked of the artifact's thread when the one before has been sent.
 
         Other requests are answered in between, and where nobody takes the next object, nothing more is written.
         """
-        deadline = time.monotonic() + _LEFT_TO_SAY * self._settings.timeout
+        about, completion = _named(served), _Completion(self.prompt, self.settings(), self.n)
+        deadline = time.monotonic() + _LEFT_TO_SAY * server.settings.timeout
+        with_usage = (self.stream_options or {}).get("include_usage", False)
         unused = {"usage": None} if with_usage else {}
         with served.lease() as generation:
             parts = completion.parts(generation)
@@ -116,47 +203,26 @@ class ModelsApi:
         if with_usage:
             yield {**about, "choices": [], "usage": completion.usage}
 
-    async def models(self, request: Request) -> Response:
-        """The artifacts, as OpenAI lists models."""
-        Params(request).end()
-        return json_reply({"object": "list", "data": [_model(one) for one in self._artifacts.by_name.values()]})
 
-    async def model(self, request: Request) -> Response:
-        """One of them."""
-        name = request.path_params["name"]
-        one = self._artifacts.by_name.get(name)
-        return json_reply(_model(one or self._artifacts.pick(name, "embed")))
+@endpoint("/v1/models", answer=_MODELS, methods=["GET"])
+class Models(Endpoint):
+    """The artifacts, as OpenAI lists models."""
 
-    def _asked(self, body: Mapping[str, Any]) -> tuple[list[str], GenerateSettings, int]:
-        """The prompts, the settings of `wordpipe generate`, and how many texts for each prompt."""
-        for name in _NOT_OURS:
-            if body.get(name) not in (None, False, 0, 1 if name == "best_of" else None, {}, ""):
-                raise ConfigError("not taken here", where=name, got=repr(body[name])[:60], hint=f"leave {name} out")
-        given = body.get("prompt")
-        prompts = [given] if isinstance(given, str) else given
-        if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) for one in prompts):
-            raise ConfigError("not a text, nor a list of texts", where="prompt", hint=TEXTS_NOT_IDS)
-        bounded("prompt", len(prompts), 1, MAX_PROMPTS)
-        for prompt in prompts:
-            bounded("characters of a prompt", len(prompt), 0, self._settings.max_chars)
-        n = bounded("n", field(body, "n", int, 1), 1, MAX_PROMPTS)
-        stop = body.get("stop") or []
-        stops = [stop] if isinstance(stop, str) else stop
-        if (
-            not isinstance(stops, list)
-            or not all(isinstance(one, str) and one for one in stops)
-            or len(stops) > MAX_STOPS
-        ):
-            raise ConfigError("not a text, nor a list of texts", where="stop", expected=f"at most {MAX_STOPS}")
-        values: dict[str, Any] = {name: field(body, name, float) for name in _OF_CHANCE if body.get(name) is not None}
-        if body.get("max_tokens") is not None:
-            values["max_tokens"] = bounded("max_tokens", field(body, "max_tokens", int), 1, MAX_TOKENS)
-        seed = field(body, "seed", int)
-        values["seed"] = secrets.randbits(31) if seed is None else seed % (1 << 32)
-        return prompts, GenerateSettings.make({"stop": tuple(stops), **values}), n
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """See `Endpoint`."""
+        return json_reply({"object": "list", "data": [_model(one) for one in server.artifacts.by_name.values()]})
 
-    def _text(self, text: str) -> str:
-        return checked_text(text, "the text", self._settings.max_chars)
+
+@endpoint("/v1/models/{name}", answer=_MODEL, methods=["GET"], others=True)
+class Model(Endpoint):
+    """One of them."""
+
+    name: str = artifact_param("any", at="path")
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """See `Endpoint`."""
+        one = server.artifacts.by_name.get(self.name)
+        return json_reply(_model(one or server.artifacts.pick(self.name, "embed")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +283,6 @@ def _next_parts(items: Sequence[Iterator[_Part]]) -> list[_Part | None]:
     return [next(parts, None) for parts in items]
 
 
-def _how_streamed(body: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Whether the texts are sent as they are written, and whether their tokens are counted at the end."""
-    streams, options = field(body, "stream", bool, False), field(body, "stream_options", dict, {})
-    if options and not streams:
-        raise ConfigError("only with stream", where="stream_options", hint="leave stream_options out, or set stream")
-    return streams, field(options, "include_usage", bool, False)
-
-
 def _targets(generation: Generation, prompt: str, settings: GenerateSettings, n: int) -> list[tuple[str, int, str]]:
     by_chance = {"samples": n} if settings.temperature else {"n_best": n}
     given = {name: getattr(settings, name) for name in settings.model_fields_set} | by_chance
@@ -242,8 +300,10 @@ def _said(predictor: Predictor, found: Any) -> dict[str, Any]:
     return values
 
 
-def _named(served: Served, generation: Generation) -> dict[str, str]:
-    return {"model": served.name, "digest": generation.digest}
+def _named(served: Served) -> dict[str, Any]:
+    """What leads a completion."""
+    about = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time())}
+    return {**about, "model": served.name}
 
 
 def _model(one: Served) -> dict[str, Any]:

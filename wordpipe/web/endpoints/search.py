@@ -2,225 +2,249 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Self
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.stages import OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryOptions, QueryResult
+from wordpipe.search.settings import QueryOptions
+from wordpipe.stages import OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryResult
+from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
-from wordpipe.web.replies import Params, bounded, json_reply, lines_reply
-from wordpipe.web.served import Generation, Served, ServedArtifacts
+from wordpipe.web.openapi import ANY, FLAG, MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe, ref
+from wordpipe.web.params import bounded, checked_text
+from wordpipe.web.replies import LINES, lines_reply
 from wordpipe.web.settings import ServeSettings
 
-MODES = ("auto", "dense", "lexical", "hybrid")
-FORMATS = ("lines", "json")
 _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
 _MARKED_WORDS = 5
 _MAX_EXPLAINED = 100  # hits
-MAX_ROOM = 5_000  # characters of a passage
-FACET_VALUES = 1_000
-MAX_CONDITION = 10_000  # characters
+_MAX_PASSAGE = 5_000  # characters
+_FACET_VALUES = 1_000
+_MAX_CONDITION = 10_000  # characters
+
+_HIT = fields(
+    {"rank": {"type": "integer", "minimum": 1}, "score": NUMBER, "row": {"type": "integer", "minimum": 0}},
+    {
+        "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "text": TEXT, "word": TEXT,
+        "count": WHOLE, "source": TEXT, "line": WHOLE, "anchor": maybe(TEXT), "split": TEXT, "metadata": MAP, "explain": MAP,
+    },
+    closed=False,
+)  # fmt: skip
+_PIECES = listing({"type": "array", "prefixItems": [TEXT, FLAG], "minItems": 2, "maxItems": 2})
+_PASSAGE = fields({"pieces": _PIECES, "before": FLAG, "after": FLAG, "has_vector": FLAG}, {"title": _PIECES})
+_RESULT = Answer("Result", fields(
+    {
+        "query": TEXT, "index": TEXT, "digest": TEXT, "k": WHOLE, "seconds": NUMBER,
+        "mode": maybe({"enum": ["dense", "lexical", "hybrid"]}), "hits": listing(ref("Hit")),
+        "unknown": {"type": "object", "additionalProperties": listing(TEXT)}, "guessed": listing(TEXT),
+        "by_words": listing(TEXT),
+    },
+    {"nothing": maybe(fields({"message": TEXT, "hint": maybe(TEXT)})), "passages": listing(ref("Passage")), "row": WHOLE},
+), {"Hit": _HIT, "Passage": _PASSAGE})  # fmt: skip
+_COLUMN = fields(
+    {
+        "name": TEXT, "type": TEXT, "values": listing(fields({"value": ANY, "count": WHOLE})), "distinct": maybe(WHOLE),
+        "missing": maybe(WHOLE), "filter": FLAG,
+    },
+    {"least": ANY, "largest": ANY},
+)  # fmt: skip
+_FACETS = Answer("Facets", fields({
+    "index": TEXT, "digest": TEXT, "where": maybe(TEXT), "rows": WHOLE, "total": WHOLE,
+    "among": {"enum": ["rows", "matches"]}, "columns": listing(_COLUMN),
+}))  # fmt: skip
+_NEIGHBOURS = Answer("Neighbours", fields({
+    "word": TEXT, "words": TEXT, "digest": TEXT, "neighbours": listing(fields({"word": TEXT, "score": NUMBER}, closed=False)),
+}))  # fmt: skip
 
 
-class SearchApi:
-    """The endpoints, over the artifacts of a server."""
+def _within(conditions: Sequence[str], settings: ServeSettings) -> Sequence[str]:
+    """Conditions that can be read in a moment."""
+    del settings
+    bounded("characters of where", sum(map(len, conditions)), 0, _MAX_CONDITION)
+    return conditions
 
-    def __init__(self, artifacts: ServedArtifacts, settings: ServeSettings) -> None:
-        self._artifacts, self._settings = artifacts, settings
-        self.routes = [
-            Route("/search", self.search, methods=["GET"]),
-            Route("/similar", self.similar, methods=["GET"]),
-            Route("/neighbours", self.neighbours, methods=["GET"]),
-            Route("/facets", self.facets, methods=["GET"]),
+
+def _question(text: str, settings: ServeSettings) -> str:
+    """A question that may be blank."""
+    return checked_text(text, "the query", settings.max_chars) if text.strip() else ""
+
+
+_WHERE: dict[str, Any] = {"check": _within}
+
+
+def joined_conditions(conditions: Sequence[str], settings: ServeSettings) -> str | None:
+    """Conditions of which all are to be true as one, as the command line joins them. Raises ConfigError: too long."""
+    return QueryOptions.make({"where": _within(conditions, settings)}).where
+
+
+def _hits_param(text: str = "hits") -> Any:
+    return param(10, text, ge=1, most="max_k")
+
+
+def _chosen_param() -> Any:
+    return param(
+        (), 'chosen values of columns: [["lang", "de"], ["lang", "en"]]', check=lambda given, _: chosen_values(given),
+        schema={"type": ["string", "array"]},
+    )  # fmt: skip
+
+
+def _format_param() -> Any:
+    return param("lines", "lines of `wordpipe query --json`, or one object")
+
+
+@endpoint("/search", can="search", answer=_RESULT, media=[LINES])
+class Search(Endpoint):
+    """The hits of a query."""
+
+    q: str = words_param("the query; of words an expression such as king - man + woman", "how do bees fly", "the query")
+    k: int = _hits_param()
+    index: str | None = artifact_param("an index or words")
+    f: Chosen = _chosen_param()
+    format: Literal["lines", "json"] = _format_param()
+    options: QueryOptions = inline(where=_WHERE, feedback={"le": 1_000})
+    passage: int = param(0, "with format json: characters of the passage of each hit; 0: none", ge=0, le=_MAX_PASSAGE)
+
+    def validate(self) -> None:
+        """See `Endpoint`: to explain a hit takes 10 ms."""
+        if self.options.explain:
+            bounded("k with explain", self.k, 1, _MAX_EXPLAINED)
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> "list[_Found]":
+        """What queries find; with what a page shows beside the hits, where that is wanted."""
+        asked = items[0]
+        options = _narrowed(at, asked.options, asked.f)
+        results = at.opened.query_all([one.q for one in items], asked.k, options)
+        if asked.format == "lines":
+            return [_Found(result) for result in results]
+        return [_Found(result, _beside(at.opened, result, options, asked.passage)) for result in results]
+
+    def reply(self, at: At, found: "_Found") -> Response | dict[str, Any]:
+        """The lines of `wordpipe query --json`, or one object with all that is known."""
+        return found.reply(at, self.k, self.format)
+
+
+@endpoint("/similar", can="similar", answer=_RESULT, media=[LINES])
+class Similar(Endpoint):
+    """The rows nearest to a row."""
+
+    row: int | None = param(None, "its number", example=3, ge=0, each=True, schema={"type": "integer", "minimum": 0})
+    id: str | None = param(None, "in the place of its number: the id that its record came with", each=True)
+    k: int = _hits_param()
+    index: str | None = artifact_param("an index over texts")
+    f: Chosen = _chosen_param()
+    format: Literal["lines", "json"] = _format_param()
+    options: QueryOptions = inline("where", "min_score", where=_WHERE)
+
+    def validate(self) -> None:
+        """See `Endpoint`."""
+        if (self.row is None) == (self.id is None):
+            raise ConfigError("name one row", where="row, id", hint="…?row=N, or …?id=ID where records have ids")
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> "list[_Found]":
+        """The rows near to each; hits as of a query."""
+        options = _narrowed(at, items[0].options, items[0].f)
+        rows = [at.opened.row_of(one.id) if one.row is None else one.row for one in items]
+        found = [at.opened.similar(row, items[0].k, options) for row in rows]
+        return [
+            _Found(QueryResult(f"row {row}", hits, mode="dense"), {"row": row})
+            for row, hits in zip(rows, found, strict=True)
         ]
 
-    async def search(self, request: Request) -> Response:
-        """The hits of one query: the lines of `wordpipe query --json`, or one object with all that is known of it."""
-        params = Params(request)
-        text, k = self._text(params.text("q")), self._k(params)
-        served = self._artifacts.pick(params.optional("index"), "search")
-        options, chosen = query_options(params), chosen_values(params.optional("f"))
-        form, room = params.choice("format", *FORMATS), params.whole("passage", 0, 0, MAX_ROOM) or 0
-        params.end()
-        if options.explain:  # 10 ms a hit
-            bounded("k with explain", k, 1, _MAX_EXPLAINED)
-        began = time.monotonic()
-        with served.lease() as generation:
-            options = await _narrowed(served, generation, options, chosen)
-            result = await ask(served, generation, text, k, options)
-            if form == "lines":
-                return lines_reply({"query": result.query} | hit for hit in result.hits)
-            about = await served.ask(generation, _about_result, (generation, result, options, room), key=object())
-        return json_reply(_reply(served, generation, k, result, began) | about)
-
-    async def similar(self, request: Request) -> Response:
-        """The rows whose vectors are nearest to that of one row, which is named by its number or the user's id."""
-        params = Params(request)
-        served, k = self._artifacts.pick(params.optional("index"), "similar"), self._k(params)
-        row, record_id = params.whole("row", None, 0, 1 << 62), params.optional("id")
-        where, min_score = joined_conditions(params.every("where")), params.number("min_score")
-        form, chosen = params.choice("format", *FORMATS), chosen_values(params.optional("f"))
-        params.end()
-        if (row is None) == (record_id is None):
-            raise ConfigError("name one row", where="row, id", hint="…?row=N, or …?id=ID where records have ids")
-        asked, began = QueryOptions(where=where, min_score=min_score), time.monotonic()
-
-        def answer(items: Sequence[int | str]) -> list[tuple[int, list[dict[str, Any]]]]:
-            opened: Any = generation.opened
-            rows = [opened.row_of(item) if isinstance(item, str) else item for item in items]
-            return [(one, opened.similar(one, k, options)) for one in rows]
-
-        with served.lease() as generation:
-            options = await _narrowed(served, generation, asked, chosen)
-            item = record_id if record_id is not None else row
-            assert item is not None
-            number, hits = await served.ask(generation, answer, item, key=("similar", k, options))
-        if form == "lines":
-            return lines_reply({"query": f"row {number}"} | hit for hit in hits)
-        return json_reply(
-            _reply(served, generation, k, QueryResult(f"row {number}", hits, mode="dense"), began) | {"row": number}
-        )
-
-    async def neighbours(self, request: Request) -> Response:
-        """The words nearest to a word, with their cosines."""
-        params = Params(request)
-        word, k = self._text(params.text("word")), self._k(params)
-        served = self._artifacts.pick(params.optional("words"), "neighbours")
-        params.end()
-
-        def answer(items: Sequence[str]) -> list[list[dict[str, Any]]]:
-            opened = generation.opened
-            if isinstance(opened, OpenWords):
-                return [[{"word": near, "score": score} for near, score in opened.neighbours(one, k)] for one in items]
-            return [result.hits for result in opened.query_all(items, k)]
-
-        with served.lease() as generation:
-            found = await served.ask(generation, answer, word, key=("neighbours", k))
-        return json_reply({"word": word, "words": served.name, "digest": generation.digest, "neighbours": found})
-
-    async def facets(self, request: Request) -> Response:
-        """The fields of an index's rows, with how many of the answers have each value; see `Facets.count`."""
-        params = Params(request)
-        served = self._artifacts.pick(params.optional("index"), "search")
-        where, chosen = joined_conditions(params.every("where")), chosen_values(params.optional("f"))
-        question, values = params.optional("q"), params.whole("values", 20, 1, FACET_VALUES) or 1
-        params.end()
-        question = self._text(question) if question and question.strip() else None
-
-        def answer(items: Sequence[tuple[str | None, Chosen, str | None]]) -> list[dict[str, Any]]:
-            opened = generation.opened
-            assert isinstance(opened, OpenIndex)
-            facets = generation.remember("facets", lambda: Facets(opened))
-            return [facets.count(opened, *one, values) for one in items]
-
-        with served.lease() as generation:
-            if not isinstance(generation.opened, OpenIndex):
-                raise ConfigError("words have no fields", where=served.name, expected="an index")
-            found = await served.ask(generation, answer, (where, chosen, question), key=("facets", values))
-        return json_reply({"index": served.name, "digest": generation.digest, "where": where, **found})
-
-    def _text(self, text: str) -> str:
-        return checked_text(text, "the query", self._settings.max_chars)
-
-    def _k(self, params: Params) -> int:
-        found = params.whole("k", 10, 1, self._settings.max_k)
-        assert found is not None
-        return found
+    def reply(self, at: At, found: "_Found") -> Response | dict[str, Any]:
+        """In the form of `/search`."""
+        return found.reply(at, self.k, self.format)
 
 
-def checked_text(text: str, what: str, most: int) -> str:
-    """A text without the spaces around it. Raises ConfigError: it is empty or too long."""
-    if len(text) > most:
-        raise ConfigError(f"{what} is too long", got=f"{len(text):,} characters", expected=f"at most {most:,}")
-    if not text.strip():
-        raise ConfigError(f"{what} is empty", hint="give words")
-    return text.strip()
+@endpoint("/neighbours", can="neighbours", answer=_NEIGHBOURS)
+class Neighbours(Endpoint):
+    """The words nearest to a word."""
+
+    word: str = words_param("the word", "water", "the query")
+    k: int = _hits_param("words that are wanted")
+    words: str | None = artifact_param("words, or an index over words")
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
+        """The neighbours of each word, with their cosines."""
+        opened, k = at.opened, items[0].k
+        if isinstance(opened, OpenWords):
+            near = [[{"word": word, "score": score} for word, score in opened.neighbours(one.word, k)] for one in items]
+        else:
+            near = [result.hits for result in opened.query_all([one.word for one in items], k)]
+        return [{"word": one.word, "neighbours": found} for one, found in zip(items, near, strict=True)]
 
 
-def query_options(params: Params) -> QueryOptions:
-    """The options of a query, from a URL."""
-    return QueryOptions(
-        mode=params.choice("mode", *MODES),  # type: ignore[arg-type]
-        weight=params.number("weight"),
-        feedback=params.whole("feedback", None, 0, 1_000),
-        where=joined_conditions(params.every("where")),
-        per_document=params.flag("per_document"),
-        min_score=params.number("min_score"),
-        explain=params.flag("explain"),
+@endpoint("/facets", can="search", answer=_FACETS)
+class FacetsOf(Endpoint):
+    """The fields of the rows, with counts of values."""
+
+    q: str = param(
+        "", "only rows that hold a word of it are counted", example="salt", each=True, check=_question, schema=TEXT
     )
+    index: str | None = artifact_param("an index")
+    f: Chosen = _chosen_param()
+    options: QueryOptions = inline("where", where=_WHERE)
+    values: int = param(20, "values of each field", ge=1, le=_FACET_VALUES)
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
+        """The counts for each question; see `Facets.count`."""
+        asked, opened = items[0], at.opened
+        if not isinstance(opened, OpenIndex):
+            raise ConfigError("words have no fields", where=at.served.name, expected="an index")
+        facets = at.generation.remember("facets", lambda: Facets(opened))
+        where = asked.options.where
+        counts = [facets.count(opened, where, asked.f, one.q or None, asked.values) for one in items]
+        return [{"where": where, **found} for found in counts]
 
 
-def joined_conditions(conditions: Sequence[str]) -> str | None:
-    """Conditions of which all are to be true, as the command line joins them. Raises ConfigError: too long."""
-    bounded("characters of where", sum(map(len, conditions)), 0, MAX_CONDITION)
-    return " and ".join(conditions if len(conditions) == 1 else map("({})".format, conditions)) or None
+@dataclass(frozen=True)
+class _Found:
+    """What one query found, and what is shown beside it."""
+
+    result: QueryResult
+    beside: dict[str, Any] | None = None
+
+    def reply(self, at: At, k: int, form: str) -> Response | dict[str, Any]:
+        """As lines, or as one object."""
+        result = self.result
+        if form == "lines":
+            return lines_reply({"query": result.query} | hit for hit in result.hits)
+        return {
+            "query": result.query, "index": at.served.name, **at.about, "k": k, "mode": result.mode,
+            "seconds": round(time.monotonic() - at.began, 6), "hits": result.hits, "unknown": result.unknown,
+            "guessed": result.guessed, "by_words": result.by_words, **(self.beside or {}),
+        }  # fmt: skip
 
 
-async def _narrowed(served: Served, generation: Generation, options: QueryOptions, chosen: Chosen) -> QueryOptions:
-    """The options with chosen values of columns in their condition."""
+def _narrowed(at: At, options: QueryOptions, chosen: Chosen) -> QueryOptions:
+    """The options with chosen values of columns in their condition; the columns are read once of each generation."""
     if not chosen:
         return options
-    asked = (generation, chosen, options.where)
-    return replace(options, where=await served.ask(generation, _conditions, asked, key=object()))
+    if not isinstance(at.opened, OpenIndex):
+        raise ConfigError("words have no fields", where="f", expected="an index")
+    lists = at.generation.remember("lists", partial(list_columns, at.opened))
+    return options.model_copy(update={"where": condition(chosen, lists, options.where)})
 
 
-def _conditions(items: Sequence[tuple[Generation, Chosen, str | None]]) -> list[str | None]:
-    """For the artifact's thread: the columns are read from disk once for each generation."""
-    found = []
-    for generation, chosen, where in items:
-        opened = generation.opened
-        if not isinstance(opened, OpenIndex):
-            raise ConfigError("words have no fields", where="f", expected="an index")
-        found.append(condition(chosen, generation.remember("lists", partial(list_columns, opened)), where))
-    return found
-
-
-async def ask(served: Served, generation: Generation, text: str, k: int, options: QueryOptions) -> QueryResult:
-    """What one query finds, answered with others of the same options."""
-    answer = _searcher(generation, k, options)
-    return await served.ask(generation, answer, text, key=("search", k, options))
-
-
-def _searcher(generation: Generation, k: int, options: QueryOptions) -> Any:
-    return lambda texts: generation.opened.query_all(texts, k, options)
-
-
-def _reply(served: Served, generation: Generation, k: int, result: QueryResult, began: float) -> dict[str, Any]:
-    return {
-        "query": result.query,
-        "index": served.name,
-        "digest": generation.digest,
-        "k": k,
-        "mode": result.mode,
-        "seconds": round(time.monotonic() - began, 6),
-        "hits": result.hits,
-        "unknown": result.unknown,
-        "guessed": result.guessed,
-        "by_words": result.by_words,
-    }
-
-
-def _about_result(items: Sequence[tuple[Generation, QueryResult, QueryOptions, int]]) -> list[dict[str, Any]]:
+def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_chars: int) -> dict[str, Any]:
     """What a page shows beside the hits: their passages with the marked words, or why there are none."""
-    found = []
-    for generation, result, options, room in items:
-        about: dict[str, Any] = {"nothing": None, "passages": []}
-        if not result.hits:
-            error: InputError = generation.opened.nothing_found(options, result.query)
-            about["nothing"] = {"message": error.message, "hint": error.hint}
-        if room:
-            finder = generation.opened.passages(result.query)
-            there = _have_vectors(generation.opened, [hit["row"] for hit in result.hits])
-            about["passages"] = [
-                _passage(hit, finder, room) | {"has_vector": has} for hit, has in zip(result.hits, there, strict=True)
-            ]
-        found.append(about)
-    return found
+    about: dict[str, Any] = {"nothing": None, "passages": []}
+    if not result.hits:
+        error: InputError = opened.nothing_found(options, result.query)
+        about["nothing"] = {"message": error.message, "hint": error.hint}
+    if n_chars:
+        finder = opened.passages(result.query)
+        there = _have_vectors(opened, [hit["row"] for hit in result.hits])
+        about["passages"] = [
+            _passage(hit, finder, n_chars) | {"has_vector": has} for hit, has in zip(result.hits, there, strict=True)
+        ]
+    return about
 
 
 def _have_vectors(opened: OpenArtifact, rows: Sequence[int]) -> list[bool]:

@@ -7,19 +7,18 @@ quoted as texts; so no filter can say more than a comparison. The condition is t
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from wordpipe.artifacts import read_schema, visible_columns
 from wordpipe.errors import ConfigError
-from wordpipe.stages import OpenArtifact, OpenIndex, QueryOptions
-from wordpipe.web.endpoints.search import ask, checked_text
-from wordpipe.web.replies import Params, bounded, field, json_body, json_reply, to_json
-from wordpipe.web.served import Generation, ServedArtifacts
+from wordpipe.search.settings import QueryOptions
+from wordpipe.stages import OpenArtifact, OpenIndex, QueryResult
+from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param
+from wordpipe.web.openapi import FLAG, MAP, NUMBER, TEXT, fields, listing, maybe, one_or_more
+from wordpipe.web.params import checked_text, said_schema, typed
+from wordpipe.web.replies import to_json
 from wordpipe.web.settings import ServeSettings
 
 _SIGNS = {"eq": "=", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
@@ -32,46 +31,72 @@ _BITS = 127  # of a whole number
 _OURS = ("title", "line", "anchor", "doc_id", "row", "word", "count", "split")
 
 
-class VectorStoresApi:
-    """The endpoint, over the artifacts of a server."""
+_FOUND = Answer("Found", fields({
+    "object": {"const": "vector_store.search_results.page"}, "search_query": listing(TEXT), "has_more": FLAG,
+    "next_page": maybe(TEXT),
+    "data": listing(fields({
+        "file_id": TEXT, "filename": TEXT, "score": NUMBER, "attributes": MAP,
+        "content": listing(fields({"type": {"const": "text"}, "text": TEXT})),
+    })),
+}))  # fmt: skip
 
-    def __init__(self, artifacts: ServedArtifacts, settings: ServeSettings) -> None:
-        self._artifacts, self._settings = artifacts, settings
-        self.routes = [Route("/v1/vector_stores/{index}/search", self.search, methods=["POST"])]
 
-    async def search(self, request: Request) -> Response:
-        """The hits of a query, as clients of OpenAI read them."""
-        Params(request)
-        body = await json_body(request)
-        served = self._artifacts.pick(request.path_params["index"], "search")
-        text = self._query(body)
-        k = bounded("max_num_results", field(body, "max_num_results", int, 10), 1, self._settings.max_k)
-        ranking = field(body, "ranking_options", dict, {})
-        if (ranker := field(ranking, "ranker", str, "auto")) not in _RANKERS:
-            raise ConfigError("no such ranker", where="ranker", got=repr(ranker[:60]), expected=", ".join(_RANKERS))
-        if field(body, "rewrite_query", bool, default=False):
+def _query(given: Any, settings: ServeSettings) -> str:
+    """A text, or several that are one query, as the words of a command line are."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise ConfigError("not a text, nor a list of texts", where="query", expected="a text")
+    return checked_text(" ".join(texts), "the query", settings.max_chars)
+
+
+def _least_score(ranking: Mapping[str, Any]) -> float | None:
+    """The score below which hits are left out; a ranker changes nothing."""
+    if (ranker := typed(ranking, "ranker", str, "auto")) not in _RANKERS:
+        raise ConfigError("no such ranker", where="ranker", got=repr(ranker[:60]), expected=", ".join(_RANKERS))
+    return typed(ranking, "score_threshold", float) or None
+
+
+@endpoint("/v1/vector_stores/{index}/search", can="search", answer=_FOUND, methods=["POST"], others=True)
+class VectorStore(Endpoint):
+    """The hits of a query."""
+
+    index: str = artifact_param("an index or words", at="path")
+    query: Any = param(
+        text="the query; several texts are one", example="salt and water", each=True, check=_query,
+        schema=lambda settings: one_or_more(said_schema(settings)),
+    )  # fmt: skip
+    max_num_results: int = param(10, "hits", ge=1, most="max_k")
+    filters: Any = param(None, "conditions on attributes", schema=MAP)
+    ranking_options: dict[str, Any] | None = param(None, "score_threshold: leave out hits below it", schema=MAP)
+    rewrite_query: bool = param(False, "must be false: queries are asked as they are")
+
+    def validate(self) -> None:
+        """See `Endpoint`."""
+        _least_score(self.ranking_options or {})
+        if self.rewrite_query:
             raise ConfigError("queries are asked as they are", where="rewrite_query", hint="leave it out")
-        with served.lease() as generation:
-            where = None
-            if (filters := body.get("filters")) is not None:
-                where = await served.ask(generation, _conditions, (generation, filters), key=object())
-            options = QueryOptions(where=where, min_score=field(ranking, "score_threshold", float) or None)
-            result = await ask(served, generation, text, k, options)
-        return json_reply({
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[QueryResult]:
+        """What queries find; the columns of a condition are read from disk once of each generation."""
+        asked, where = items[0], None
+        if asked.filters is not None:
+            columns = at.generation.remember("columns", partial(columns_of, at.opened))
+            where = condition_of(asked.filters, columns)
+        options = QueryOptions.make({"where": where, "min_score": _least_score(asked.ranking_options or {})})
+        found: list[QueryResult] = at.opened.query_all([one.query for one in items], asked.max_num_results, options)
+        return found
+
+    def reply(self, at: At, found: QueryResult) -> dict[str, Any]:
+        """As clients of OpenAI read it."""
+        del at
+        return {
             "object": "vector_store.search_results.page",
-            "search_query": [result.query],
-            "data": [stored_hit(hit) for hit in result.hits],
+            "search_query": [found.query],
+            "data": [stored_hit(hit) for hit in found.hits],
             "has_more": False,
             "next_page": None,
-        })  # fmt: skip
-
-    def _query(self, body: Mapping[str, Any]) -> str:
-        """The query of a body: a text, or several that are one query, as the words of a command line are."""
-        given = body.get("query")
-        texts = [given] if isinstance(given, str) else given
-        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-            raise ConfigError("not a text, nor a list of texts", where="query", expected="a text")
-        return checked_text(" ".join(texts), "the query", self._settings.max_chars)
+        }
 
 
 def stored_hit(hit: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,14 +119,6 @@ def _attribute(value: Any) -> str | float | bool:
     if isinstance(value, bool | int | float | str):
         return value
     return to_json(value).decode() if isinstance(value, list | dict) else str(value)
-
-
-def _conditions(items: Sequence[tuple[Generation, Any]]) -> list[str | None]:
-    """For the artifact's thread: the columns of a condition are read from disk once for each generation."""
-    return [
-        condition_of(filters, generation.remember("columns", partial(columns_of, generation.opened)))
-        for generation, filters in items
-    ]
 
 
 def columns_of(opened: OpenArtifact) -> dict[str, pa.DataType]:
@@ -135,16 +152,16 @@ def _condition(given: Any, columns: Mapping[str, pa.DataType], counted: list[int
         raise ConfigError("too many filters", where="filters", got=got)
     if not isinstance(given, dict):
         raise ConfigError("not a filter", where="filters", expected='{"type": "eq", "key": "year", "value": 2020}')
-    kind = field(given, "type", str, needed=True)
+    kind = typed(given, "type", str, needed=True)
     if kind in ("and", "or"):
-        parts = field(given, "filters", list, needed=True)
+        parts = typed(given, "filters", list, needed=True)
         if not parts:
             raise ConfigError("there is no filter in it", where=f"filters of {kind}")
         return f"({f' {kind} '.join(_condition(one, columns, counted, depth + 1) for one in parts)})"
     if kind not in (*_SIGNS, "in", "nin"):
         expected = ", ".join((*_SIGNS, "in", "nin", "and", "or"))
         raise ConfigError("no such filter", where="filters", got=repr(kind[:60]), expected=expected)
-    name = field(given, "key", str, needed=True)
+    name = typed(given, "key", str, needed=True)
     if name not in columns:
         raise ConfigError("no such attribute", where="filters", got=repr(name[:60]), expected=", ".join(columns))
     return _comparison(kind, name, given.get("value"), columns[name])

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.web.page.entry import home, static
+    from wordpipe.web.page.views import home, static
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from starlette.testclient import TestClient
 
 import wordpipe
-from wordpipe.web import Application, Metrics, ServedArtifacts
-from wordpipe.web.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
 
 LANGUAGES = ("de", "en", "it's", 'a "b" c')
 
@@ -52,17 +52,22 @@ def heads(built, tmp_path_factory, _own_cache) -> Path:
     return root
 
 
-Ask = Callable[..., TestClient]
+Ask = Callable[..., "TestClient"]
 
 
 @pytest.fixture(scope="module")
 def serving() -> Iterator[Ask]:
     """Makes a client of an application over some artifacts, with settings."""
+    from starlette.testclient import TestClient
+
+    from wordpipe.web import Application, Metrics, ServedArtifacts
+    from wordpipe.web.settings import ServeSettings
+
     opened: list[tuple[TestClient, ServedArtifacts]] = []
 
     def make(
         *artifacts: str | os.PathLike[str], token: bytes | None = None, page: Any = None, log: Any = None, **settings: Any
-    ) -> TestClient:  # fmt: skip
+    ) -> "TestClient":  # fmt: skip
         metrics = Metrics()
         served = ServedArtifacts.open(artifacts, on_batch=metrics.add_batch)
         chosen = ServeSettings.make(settings)
@@ -79,7 +84,7 @@ def serving() -> Iterator[Ask]:
 
 
 @pytest.fixture(scope="module")
-def client(serving: Ask, built: Path, records: Path, heads: Path) -> TestClient:
+def client(serving: Ask, built: Path, records: Path, heads: Path) -> "TestClient":
     """A client of all kinds of artifacts."""
     return serving(
         f"records={records}", built / "index", built / "words", built / "sentences", built / "model", heads / "clm",

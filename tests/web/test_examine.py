@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import wordpipe
-from wordpipe.web.endpoints import looks
+from wordpipe.web import endpoint
+from wordpipe.web.endpoints import examine
 from wordpipe.web.page import search_view
 
 TEXT = "Salt draws water out of bread."
@@ -60,7 +61,9 @@ def test_static_models_and_others_are_not_asked(client):
 
 def test_a_map_is_made_once(client, monkeypatch):
     made = []
-    monkeypatch.setattr(looks, "map_of", lambda *args, _of=looks.map_of, **more: made.append(1) or _of(*args, **more))
+    monkeypatch.setattr(
+        examine, "map_of", lambda *args, _of=examine.map_of, **more: made.append(1) or _of(*args, **more)
+    )
     replies = [client.get("/map", params={"layout": "pca"}).json() for _ in range(3)]
     assert replies[0] == replies[1] == replies[2]
     assert len(made) <= 1
@@ -91,8 +94,8 @@ def test_what_takes_long_is_not_waited_for_and_goes_on(serving, built, monkeypat
         assert goes_on.wait(30)
         return {"kind": "words", "metrics": {}, "findings": []}
 
-    monkeypatch.setattr(looks, "examine", slow)
-    monkeypatch.setattr(looks, "_PATIENCE", 0.05)
+    monkeypatch.setattr(examine, "examine", slow)
+    monkeypatch.setattr(endpoint, "PATIENCE_S", 0.05)
     client = serving(built / "words")
     for _ in range(2):
         reply = client.get("/doctor")
@@ -108,7 +111,7 @@ def test_what_takes_long_is_not_waited_for_and_goes_on(serving, built, monkeypat
 
 
 def test_what_takes_too_long_ends_with_the_command_to_run(serving, built, monkeypatch):
-    monkeypatch.setattr(looks, "_LONGEST", -1.0)
+    monkeypatch.setattr(examine, "_LONGEST", -1.0)
     client = serving(built / "words")
     for path in ("/doctor", "/map?layout=pca"):
         error = client.get(path).json()["error"]
@@ -125,8 +128,8 @@ def test_a_server_that_ends_ends_what_takes_long(built, monkeypatch):
             run.report(None)
             reports.append(1)
 
-    monkeypatch.setattr(looks, "examine", endless)
-    monkeypatch.setattr(looks, "_PATIENCE", 0.05)
+    monkeypatch.setattr(examine, "examine", endless)
+    monkeypatch.setattr(endpoint, "PATIENCE_S", 0.05)
     with wordpipe.serve(built / "words", port=0) as server:
         with pytest.raises(HTTPError):
             urlopen(server.url + "/doctor", timeout=20)

@@ -1,0 +1,316 @@
+"""An endpoint of the server, declared once as a class: its path, its parameters, and what it answers.
+
+    @endpoint("/neighbours", can="neighbours", answer=Answer("Neighbours", {"word": TEXT, "neighbours": listing(NEIGHBOUR)}))
+    class Neighbours(Endpoint):
+        "The words nearest to a word."
+
+        word: str = words_param("the word", "water", "the query")
+        k: int = param(10, "words that are wanted", ge=1, most="max_k")
+        words: str | None = artifact_param("words, or an index over words")
+
+        @classmethod
+        def answer(cls, at: At, items: Sequence[Self]) -> Sequence[dict[str, Any]]: ...
+
+GET, with a parameter of the URL for each field, POST, with a JSON object of the same fields, what is refused of both, and the
+entry in /openapi.json follow from it. Requests that differ in parameters marked `each` alone are answered by one call of
+`answer`, in the thread of the artifact that they name (`batching.py`).
+
+One request: `handle` → `read` (URL, path and body, each by its `Param`) → `validate` → `respond` (the artifact, its thread,
+`answer`) → `reply`.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import partial
+from types import UnionType
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from wordpipe.errors import WordpipeError
+from wordpipe.settings import Settings, declared
+from wordpipe.web.metrics import Metrics
+from wordpipe.web.params import Body, Check, Param, Schema, Url, checked_text, refuse_others, said_schema
+from wordpipe.web.replies import Refused, json_reply
+from wordpipe.web.served import Generation, Served, ServedArtifacts
+from wordpipe.web.settings import ServeSettings
+
+T = TypeVar("T")
+
+PATIENCE_S = 10.0  # that a request waits for what is made once
+
+
+def param(
+    default: Any = ..., text: str = "", *, example: Any = None, ge: float | None = None, le: float | None = None,
+    most: str = "", each: bool = False, at: str = "", check: Check | None = None, schema: Any = None,
+) -> Any:  # fmt: skip
+    """Declare a parameter; without a default it is needed. See `Param`."""
+    facts = {"text": text, "example": example, "ge": ge, "le": le, "most": most, "each": each, "at": at, "check": check}
+    return field(default=MISSING if default is ... else default, metadata={"param": {**facts, "schema": schema}})
+
+
+def words_param(text: str, example: str, what: str) -> Any:
+    """Declare a text that is asked: stripped, not blank, within the server's limit; `what` it is called in errors."""
+    return param(
+        ..., text, example=example, each=True,
+        check=lambda given, settings: checked_text(given, what, settings.max_chars), schema=said_schema,
+    )  # fmt: skip
+
+
+def artifact_param(text: str, *, at: str = "") -> Any:
+    """Declare the name of the artifact that answers; without one it is the first that can, unless it is in the path."""
+    shown = f"the artifact that answers: {text}" + ("" if at == "path" else "; else the first that can")
+    default = MISSING if at == "path" else None
+    return field(default=default, metadata={"param": {"text": shown, "at": at, "is_artifact": True}})
+
+
+def inline(*names: str, **changes: Mapping[str, Any]) -> Any:
+    """Declare options of a settings class as parameters: these, or all; `changes` of the `Param` of some."""
+    return field(metadata={"inline": names, "changes": changes})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The schema of an answer, under a name; `parts` are others that it refers to."""
+
+    name: str
+    schema: Schema
+    parts: Mapping[str, Schema] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What `endpoint` was told, and what it read off the class."""
+
+    path: str
+    can: str
+    answer: Answer | Schema | None
+    methods: tuple[str, ...]
+    media: tuple[str, ...]  # types of answers besides JSON
+    others: bool  # parameters and fields that are not known say nothing
+    made_once: bool  # of each generation, in the thread of what takes seconds
+    refuse: Callable[[WordpipeError | Refused], Response] | None
+    error: Answer | None  # the schema of an error, where it is not ours
+    params: tuple[Param, ...]
+    inlined: Mapping[str, tuple[type[Settings], tuple[str, ...]]]  # field → settings class, its options
+
+
+TABLE: list["type[Endpoint]"] = []
+"""All endpoints, in the order in which they were declared."""
+
+
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, field_specifiers=(param, words_param, artifact_param, inline)
+)
+def endpoint(
+    path: str, *, answer: Answer | Schema | None = None, can: str = "", methods: Sequence[str] = ("GET", "POST"),
+    media: Sequence[str] = (), others: bool = False, made_once: bool = False,
+    refuse: Callable[[WordpipeError | Refused], Response] | None = None, error: Answer | None = None,
+) -> Callable[[type[T]], type[T]]:  # fmt: skip
+    """A decorator that makes a class an endpoint, and its fields the parameters; see `Declared`."""
+
+    def declare(cls: type[T]) -> type[T]:
+        made: Any = dataclass(frozen=True, kw_only=True)(cls)
+        kinds, params, inlined = get_type_hints(cls), list[Param](), {}
+        for one in fields(made):
+            if "inline" in one.metadata:
+                several = _inlined(one, kinds[one.name])
+                inlined[one.name] = (kinds[one.name], tuple(other.name for other in several))
+                params += several
+            else:
+                kind, choices = _kind_of(kinds[one.name])
+                params.append(
+                    Param(
+                        one.name,
+                        kind,
+                        ... if one.default is MISSING else one.default,
+                        choices=choices,
+                        **one.metadata["param"],
+                    )
+                )
+        made.declared = Declared(
+            path, can, answer, tuple(methods), tuple(media), others, made_once, refuse, error, tuple(params), inlined
+        )
+        TABLE.append(made)
+        return made  # type: ignore[no-any-return]
+
+    return declare
+
+
+def _inlined(one: "Field[Any]", cls: type[Settings]) -> list[Param]:
+    """The parameters of options of a settings class, with their defaults, bounds and texts."""
+    found = []
+    for name in one.metadata["inline"] or cls.model_fields:
+        known = cls.model_fields[name]
+        kind, choices = _kind_of(known.annotation)
+        bounds = {
+            bound: getattr(item, bound) for item in known.metadata for bound in ("ge", "le") if hasattr(item, bound)
+        }
+        several = declared(cls, name).get("several", False)
+        made = Param(name, kind, known.default, known.description or "", choices=choices, repeats=several, **bounds)
+        found.append(replace(made, **one.metadata["changes"].get(name, {})))
+    return found
+
+
+def _kind_of(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What a parameter of a type is read as, and its choices."""
+    if get_origin(annotation) in (Union, UnionType):
+        return _kind_of(next(one for one in get_args(annotation) if one is not type(None)))
+    if get_origin(annotation) is Literal:
+        return str, get_args(annotation)
+    return (annotation, ()) if annotation in (str, int, float, bool, dict) else (Any, ())
+
+
+class Serving(Protocol):
+    """The server, as endpoints see it."""
+
+    artifacts: ServedArtifacts
+    settings: ServeSettings
+    metrics: Metrics
+
+    @property
+    def is_stopping(self) -> bool:
+        """True if it takes no more requests."""
+        ...
+
+
+@dataclass(frozen=True)
+class At:
+    """The artifact that answers a request, as it was when the request came."""
+
+    served: Served
+    generation: Generation
+    server: Serving
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def opened(self) -> Any:
+        """The artifact, open; what can be asked of it says the endpoint's `can`."""
+        return self.generation.opened
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The digest of what answers."""
+        return {"digest": self.generation.digest}
+
+
+class Endpoint:
+    """What every endpoint can; the classes that `endpoint` declares inherit it."""
+
+    declared: ClassVar[Declared]
+
+    @classmethod
+    def route(cls, server: Serving) -> Route:
+        """Its route in a server."""
+        return Route(cls.declared.path, partial(cls.handle, server), methods=[*cls.declared.methods])
+
+    @classmethod
+    async def handle(cls, server: Serving, request: Request) -> Response:
+        """Answer a request. Raises WordpipeError, Refused: it is not answered, unless the endpoint has errors of its own."""
+        try:
+            asked = await cls.read(request, server.settings)
+            asked.validate()
+            return await asked.respond(server, request)
+        except (WordpipeError, Refused) as error:
+            if cls.declared.refuse is None:
+                raise
+            return cls.declared.refuse(error)
+
+    @classmethod
+    async def read(cls, request: Request, settings: ServeSettings) -> Self:
+        """The parameters of a request. Raises ConfigError, Refused: names the first that cannot be."""
+        known, url = cls.declared, Url(request)
+        own = Body(await request.body()) if request.method == "POST" else url
+        # each parameter is in the path, in the URL, or, of a POST, in the body; what is there besides is refused
+        sources: dict[str, Url | Body] = {one.name: url if one.at else own for one in known.params if one.at != "path"}
+        for source in {id(url): url, id(own): own}.values():
+            names = [name for name, place in sources.items() if place is source]
+            if not known.others or (source is url and names):
+                refuse_others(source, names)
+        if isinstance(own, Body):
+            cls.look_over(own.given)
+        # their values; options of a settings class as one object of it
+        values = {
+            one.name: one.read(sources[one.name], settings) if one.name in sources else request.path_params[one.name]
+            for one in known.params
+        }
+        for name, (made_of, options) in known.inlined.items():
+            values[name] = made_of.make({option: values.pop(option) for option in options})
+        return cls(**values)
+
+    @classmethod
+    def look_over(cls, body: Mapping[str, Any]) -> None:
+        """Refuse what a body may not have. Raises ConfigError."""
+
+    def validate(self) -> None:
+        """Refuse parameters that do not fit each other. Raises ConfigError."""
+
+    @property
+    def asked_of(self) -> str | None:
+        """The name of the artifact that is to answer; None for the first that can."""
+        return next((getattr(self, one.name) for one in self.declared.params if one.is_artifact), None)
+
+    @property
+    def batch(self) -> Hashable:
+        """Equal of requests that one call of `answer` may answer."""
+        return type(self), repr([
+            getattr(self, one.name) for one in fields(self)  # type: ignore[arg-type]
+            if not one.metadata.get("param", {}).get("each")
+        ])  # fmt: skip
+
+    @property
+    def weight(self) -> int:
+        """Texts in it."""
+        return 1
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """The reply, from the artifact's thread; what is made once of a generation is waited for not too long."""
+        del request
+        served = server.artifacts.pick(self.asked_of, self.declared.can)
+        with served.lease() as generation:
+            at = At(served, generation, server)
+            if self.declared.made_once:
+                seconds = min(PATIENCE_S, server.settings.timeout / 2)
+                make = partial(self._alone, at)
+                found = await server.artifacts.made_once(generation, self.batch, make, seconds)
+            else:
+                answer = partial(self.answer, at)
+                found = await served.ask(generation, answer, self, key=self.batch, weight=self.weight)
+            if isinstance(found, Refused):
+                try:
+                    raise found
+                finally:
+                    del found  # the error refers to this frame: both, and the generation, would stay in memory
+            reply = self.reply(at, found)
+        return reply if isinstance(reply, Response) else json_reply(reply)
+
+    def _alone(self, at: At) -> Any:
+        return self.answer(at, [self])[0]
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> Sequence[Any]:
+        """What each of some requests finds, which differ in parameters marked `each` alone, or why it is refused.
+
+        It runs in the artifact's thread.
+        """
+        raise NotImplementedError
+
+    def reply(self, at: At, found: Any) -> Response | dict[str, Any]:
+        """The answer: under the name of the parameter the artifact's name, its digest, and what was found."""
+        name = next(one.name for one in self.declared.params if one.is_artifact)
+        return {name: at.served.name, **at.about, **found}

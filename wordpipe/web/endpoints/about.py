@@ -1,0 +1,119 @@
+"""The server of itself: `/about`, `/health`, `/metrics` and `/openapi.json`."""
+
+import time
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from wordpipe import __version__
+from wordpipe.web.endpoint import Answer, Endpoint, Serving, artifact_param, endpoint
+from wordpipe.web.metrics import CONTENT_TYPE
+from wordpipe.web.openapi import MAP, NUMBER, TEXT, WHOLE, document, fields, listing, maybe, ref
+from wordpipe.web.replies import Refused, json_reply
+from wordpipe.web.served import Served, rows_of
+
+_STATE = {
+    "name": TEXT, "kind": TEXT, "digest": TEXT, "since": NUMBER, "swaps": WHOLE, "error": maybe(TEXT),
+    "without_vector": WHOLE,
+}  # fmt: skip
+_ARTIFACT = fields({
+    **_STATE, "path": TEXT, "can": listing(TEXT), "command": TEXT, "rows": maybe(WHOLE), "dim": maybe(WHOLE),
+    "metrics": MAP, "counts": MAP, "warnings": listing(TEXT),
+}, {"manifest": MAP})  # fmt: skip
+_ALL = fields({"version": TEXT, "artifacts": listing(ref("Artifact")), "limits": MAP})
+_HEALTH = Answer("Health", fields(
+    {"status": {"enum": ["ok", "stale", "stopping"]}},
+    {"version": TEXT, "seconds": NUMBER, "artifacts": listing(fields(_STATE))},
+))  # fmt: skip
+
+
+@endpoint(
+    "/about", methods=["GET"],
+    answer=Answer("AboutOne", {"anyOf": [ref("About"), ref("Artifact")]}, {"About": _ALL, "Artifact": _ARTIFACT}),
+)  # fmt: skip
+class About(Endpoint):
+    """What is served."""
+
+    artifact: str | None = artifact_param("any")
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """The artifacts and what can be asked of each; of one that is named its whole manifest."""
+        by_name, limits = server.artifacts.by_name, server.settings
+        if self.artifact is None:
+            return json_reply({
+                "version": __version__, "artifacts": [_about(one) for one in by_name.values()],
+                "limits": {
+                    "k": limits.max_k, "texts": limits.max_texts, "chars": limits.max_chars, "body": limits.max_body,
+                    "seconds": limits.timeout,
+                },
+            })  # fmt: skip
+        if (one := by_name.get(self.artifact)) is None:
+            hint = f"there are: {', '.join(by_name)}"
+            raise Refused(404, f"no artifact is called {self.artifact[:80]!r}", hint=hint)
+        with one.lease() as generation:
+            return json_reply(_about(one) | {"manifest": generation.opened.artifact.manifest.model_dump(mode="json")})
+
+
+@endpoint("/health", methods=["GET"], answer=_HEALTH, others=True)
+class Health(Endpoint):
+    """Whether the server answers."""
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """And what; to those without a token only whether."""
+        served = [*server.artifacts.by_name.values()]
+        stale = any(one.error is not None for one in served)
+        found: dict[str, Any] = {"status": "stopping" if server.is_stopping else "stale" if stale else "ok"}
+        if request.scope["state"]["authorised"]:
+            found |= {
+                "version": __version__,
+                "seconds": round(time.time() - server.metrics.started, 3),
+                "artifacts": [_state(one) for one in served],
+            }
+        return json_reply(found, 503 if server.is_stopping else 200)
+
+
+@endpoint("/metrics", methods=["GET"], media=["text/plain"])
+class ShowMetrics(Endpoint):
+    """Counts for Prometheus."""
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """See `Endpoint`."""
+        return Response(server.metrics.text(server.artifacts), headers={"Content-Type": CONTENT_TYPE})
+
+
+@endpoint("/openapi.json", methods=["GET"], answer=MAP)
+class OpenApi(Endpoint):
+    """This document."""
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """See `Endpoint`."""
+        return json_reply(document(server.settings))
+
+
+def _state(one: Served) -> dict[str, Any]:
+    generation = one.current
+    return {
+        "name": one.name,
+        "kind": generation.opened.kind,
+        "digest": generation.digest,
+        "since": round(generation.since, 3),
+        "swaps": one.swaps,
+        "error": one.error,
+        "without_vector": generation.opened.artifact.manifest.counts.get("without_vector", 0),  # rows
+    }
+
+
+def _about(one: Served) -> dict[str, Any]:
+    with one.lease() as generation:
+        manifest = generation.opened.artifact.manifest
+        return _state(one) | {
+            "path": str(one.path),
+            "can": [*generation.abilities],
+            "command": manifest.command,
+            "rows": rows_of(generation),
+            "dim": manifest.facts.get("dim"),
+            "metrics": manifest.metrics,
+            "counts": manifest.counts,
+            "warnings": manifest.warnings,
+        }

@@ -1,0 +1,135 @@
+"""The API that looks into artifacts: `/attention` of a model in a text, `/map` of words, `/doctor` of any of them."""
+
+import shlex
+import time
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.pages import GRID, INSTALL_UMAP, WordMap, has_umap
+from wordpipe.runtime import Progress
+from wordpipe.stages import AttendedText, RunOptions, attend_in, examine, map_of
+from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param, words_param
+from wordpipe.web.endpoints.models import second_param
+from wordpipe.web.openapi import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe
+
+_MOST_NUMBER = 10_000  # of a layer or a head
+_MAPPED = 400  # words of a map
+_SAMPLE = 4_000  # vectors, or tokens, that are examined
+_LONGEST = 120.0  # seconds of an examination
+
+_ATTENTION = Answer("Attention", fields({
+    "model": TEXT, "digest": TEXT, "text": TEXT, "kind": TEXT, "kinds": listing(TEXT), "layer": WHOLE, "layers": WHOLE,
+    "head": maybe(WHOLE), "heads": WHOLE, "queries": listing(TEXT), "keys": listing(TEXT),
+    "weights": listing(listing(NUMBER)), "notes": listing(TEXT),
+}))  # fmt: skip
+_WORD_MAP = Answer("WordMap", fields({
+    "words": TEXT, "digest": TEXT, "layout": {"enum": ["umap", "pca"]}, "neighbours_kept": NUMBER, "install": maybe(TEXT),
+    "groups": listing(listing(TEXT)),
+    "points": listing(fields({"word": TEXT, "count": WHOLE, "x": NUMBER, "y": NUMBER, "group": WHOLE})),
+}))  # fmt: skip
+_EXAMINED = Answer("Examined", fields({
+    "artifact": TEXT, "digest": TEXT, "kind": TEXT, "sample": WHOLE, "metrics": MAP, "command": TEXT,
+    "findings": listing(fields({
+        "name": TEXT, "state": {"enum": ["sick", "weak", "unknown", "healthy"]}, "says": TEXT, "mend": TEXT,
+    })),
+}))  # fmt: skip
+
+
+@endpoint("/attention", can="attend", answer=_ATTENTION)
+class Attention(Endpoint):
+    """Which tokens of a text attend to which."""
+
+    text: str = words_param("a text", "salt and water", "the text")
+    second: str | None = second_param("the second text of a pair; of an encoder-decoder the target")
+    model: str | None = artifact_param("a model that is a transformer")
+    kind: Literal["encoder", "decoder", "cross"] | None = param(None, "whose attention; else the first that there is")
+    layer: int | None = param(None, "from 1; else the last one", ge=1, le=_MOST_NUMBER)
+    head: int | None = param(None, "from 1; else the mean of the layer's heads", ge=1, le=_MOST_NUMBER)
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
+        """The weights of one head of a layer, or the mean of its heads: numbers of `wordpipe attention --json`."""
+        inspected, asked = at.generation.inspected, items[0]
+        read = [attend_in(inspected, one.text, one.second) for one in items]
+        return [
+            {"text": one.text, **_attention(found, asked.kind, asked.layer, asked.head)}
+            for one, found in zip(items, read, strict=True)
+        ]
+
+
+@endpoint("/map", can="map", answer=_WORD_MAP, made_once=True)
+class Map(Endpoint):
+    """The commonest words on a plane."""
+
+    words: str | None = artifact_param("words")
+    layout: Literal["auto", "umap", "pca"] = param("auto", "how they are laid out; auto: umap where it is installed")
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
+        """The map, as `wordpipe map` lays it out."""
+        run = _bounded(at, f"wordpipe map {shlex.quote(str(at.served.path))} -o map.html")
+        return [_mapped(map_of(at.opened.artifact, _MAPPED, layout=one.layout, run=run)) for one in items]
+
+    def reply(self, at: At, found: dict[str, Any]) -> dict[str, Any]:
+        """With what would lay it out better."""
+        install = None if has_umap() else INSTALL_UMAP
+        return {"words": at.served.name, **at.about, "install": install, **found}
+
+
+@endpoint("/doctor", can="examine", answer=_EXAMINED, made_once=True)
+class Doctor(Endpoint):
+    """What is not healthy of an artifact, and what mends it."""
+
+    artifact: str | None = artifact_param("any")
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
+        """What `wordpipe doctor` finds on a sample."""
+        command = f"wordpipe doctor {shlex.quote(str(at.served.path))}"
+        found = examine(at.opened.artifact, sample=_SAMPLE, run=_bounded(at, command))
+        about = {"sample": _SAMPLE, "command": command}
+        return [about | {name: found[name] for name in ("kind", "metrics", "findings")} for _ in items]
+
+
+def _bounded(at: At, command: str) -> RunOptions:
+    """Options of work that ends, with InputError, once it has taken too long, or the server is to end."""
+    ends = time.monotonic() + _LONGEST
+
+    def report(_: Progress) -> None:
+        if time.monotonic() > ends or at.server.artifacts.slow.is_stopping:
+            raise InputError(f"this takes longer than {_LONGEST:g} s, too long for a server", hint=command)
+
+    return RunOptions(report=report)
+
+
+def _attention(read: AttendedText, kind: str | None, layer: int | None, head: int | None) -> dict[str, Any]:
+    kind = kind or next(iter(read.maps))
+    if kind not in read.maps:
+        raise ConfigError("the model has no such attention", where="kind", got=kind, expected=", ".join(read.maps))
+    layers, heads = read.maps[kind].shape[:2]
+    layer = layer or layers
+    for name, number, most in (("layer", layer, layers), ("head", head or 1, heads)):
+        if number > most:
+            raise ConfigError(f"the model has no such {name}", where=name, got=number, expected=f"1 to {most}")
+    queries, keys = read.sides(kind)
+    return {
+        "kind": kind, "kinds": [*read.maps], "layer": layer, "layers": layers, "head": head, "heads": heads,
+        "queries": queries.shown, "keys": keys.shown, "notes": [*read.notes],
+        "weights": read.weights(kind, layer - 1, None if head is None else head - 1).tolist(),
+    }  # fmt: skip
+
+
+def _mapped(shown: WordMap) -> dict[str, Any]:
+    """A map as JSON: points from 0 to 1, to the right and downwards; groups by number, the words that stand for each."""
+    colours = [*shown.group_names]
+    points = [
+        {"word": word, "count": int(count), "x": round(x / GRID, 4), "y": round(y / GRID, 4), "group": colours.index(group)}
+        for word, count, (x, y), group in zip(
+            shown.words, shown.counts, shown.places.tolist(), shown.groups.tolist(), strict=True
+        )
+    ]  # fmt: skip
+    return {
+        "layout": shown.layout, "neighbours_kept": round(shown.neighbours_kept, 4), "points": points,
+        "groups": [shown.group_names[colour] for colour in colours],
+    }  # fmt: skip

@@ -1,0 +1,253 @@
+"""Parameters of requests: what one may be, and how it is read off a URL or a JSON body, with errors that name it."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from starlette.requests import Request
+
+from wordpipe.artifacts import parse_json_object
+from wordpipe.errors import ConfigError
+from wordpipe.web.settings import ServeSettings
+
+T = TypeVar("T")
+
+Schema = dict[str, Any]
+"""A JSON Schema, as OpenAPI 3.1 has it."""
+Check = Callable[[Any, ServeSettings], Any]
+"""Takes a value that was read and the server's limits, and gives what the endpoint gets. Raises ConfigError, Refused."""
+
+_LARGEST = 1 << 62  # of a whole number without a bound above
+_BODY = "the request's body"
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_TYPED = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter: a field of an endpoint's class, or an option of a settings class that stands in one.
+
+    Attributes:
+        kind: str, int, float, bool, dict; Any is JSON in a body and a text in a URL.
+        default: what it is where it is not given; ... where it is needed.
+        text: what it is, for people.
+        example: a value of it.
+        choices: the values that it may have.
+        most: the field of `ServeSettings` that bounds it.
+        each: requests that differ in it may be answered together.
+        at: "url" or "path" where it is always there; else in the URL of a GET and in the body of a POST.
+        repeats: in a URL it may come several times.
+        check: changes what was read, or refuses it.
+        schema: in the place of the one that follows from the rest.
+    """
+
+    name: str
+    kind: Any = str
+    default: Any = ...
+    text: str = ""
+    example: Any = None
+    choices: tuple[Any, ...] = ()
+    ge: float | None = None
+    le: float | None = None
+    most: str = ""
+    each: bool = False
+    at: Literal["", "url", "path"] = ""
+    repeats: bool = False
+    check: Check | None = None
+    schema: Schema | Callable[[ServeSettings], Schema] | None = None
+    is_artifact: bool = False
+
+    @property
+    def is_needed(self) -> bool:
+        """True if a request without it is refused."""
+        return self.default is ...
+
+    def largest(self, settings: ServeSettings) -> float | None:
+        """The bound above."""
+        return getattr(settings, self.most) if self.most and self.kind is int else self.le
+
+    def read(self, source: "Url | Body", settings: ServeSettings) -> Any:
+        """Its value in a request. Raises ConfigError, Refused: it is missing, of another type, or out of bounds."""
+        value: Any = source.several(self.name) or None if self.repeats else source.one(self.name, self.kind)
+        if value is None or (value == "" and not self.is_needed):
+            if self.is_needed:
+                raise source.missing(self.name)
+            return self.default
+        if self.choices and value not in self.choices:
+            expected = ", ".join(map(str, self.choices))
+            raise ConfigError("no such value", where=self.name, got=repr(value[:60]), expected=expected)
+        most = self.largest(settings)
+        if self.kind in (int, float) and self.ge is not None:
+            bounded(self.name, value, self.ge, _LARGEST if most is None else most)
+        return value if self.check is None else self.check(value, settings)
+
+
+class Url:
+    """The parameters of a URL. Raises ConfigError: one comes more than once, is no text, or of another type."""
+
+    place, noun = "the URL", "parameter"
+
+    def __init__(self, request: Request) -> None:
+        self.given: dict[str, list[str]] = {}
+        for part in request.scope.get("query_string", b"").split(b"&"):
+            if part:
+                name, _, value = part.partition(b"=")
+                shown = _decoded(name, self.place)
+                self.given.setdefault(shown, []).append(_decoded(value, shown[:60]))
+
+    def several(self, name: str) -> Sequence[str]:
+        """All texts of a parameter that may be repeated, but for empty ones."""
+        return [text for text in self.given.get(name, []) if text]
+
+    def one(self, name: str, kind: Any) -> Any:
+        """A value of this type; None where it is not given."""
+        given = self.given.get(name, [])
+        if len(given) > 1:
+            got = f"{len(given)} times"
+            raise ConfigError("the parameter comes more than once", where=name, got=got, expected="once")
+        if not given or (not given[0] and kind is not str):
+            return None
+        read = _FROM_TEXT.get(kind)
+        return given[0] if read is None else read(name, given[0])
+
+    def missing(self, name: str) -> ConfigError:
+        """The error of a parameter that is needed."""
+        return ConfigError(f"the parameter {name} is missing", where=name, hint=f"…?{name}=…")
+
+
+class Body:
+    """The fields of a JSON object in a body. Raises ConfigError: there is none, or a field is of another type."""
+
+    place, noun = _BODY, "field"
+
+    def __init__(self, data: bytes) -> None:
+        self.given = parse_json_object(data, _BODY, error=ConfigError, hint="send a JSON object", once=True)
+        for name, value in self.given.items():
+            _refuse_unreadable(name, _BODY)
+            _refuse_unreadable(value, name[:60])
+
+    def several(self, name: str) -> Sequence[str]:
+        """All texts of a field that may be a list of them, but for empty ones."""
+        found = self.given.get(name)
+        texts = [found] if isinstance(found, str) else [] if found is None else found
+        if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+            raise ConfigError("not a text, nor a list of texts", where=name, expected="a text, or a list of texts")
+        return [text for text in texts if text]
+
+    def one(self, name: str, kind: Any) -> Any:
+        """A value of this type; None where it is not given."""
+        return self.given.get(name) if kind is Any else typed(self.given, name, kind)
+
+    def missing(self, name: str) -> ConfigError:
+        """The error of a field that is needed."""
+        return ConfigError(f"the field {name} is missing", where=_BODY)
+
+
+def refuse_others(source: Url | Body, known: Sequence[str]) -> None:
+    """Refuse what none of these names. Raises ConfigError."""
+    if unknown := [name for name in source.given if name not in known]:
+        got, expected = repr(unknown[0][:60]), ", ".join(known)
+        raise ConfigError(f"unknown {source.noun}", where=source.place, got=got, expected=expected)
+
+
+def _decoded(part: bytes, where: str) -> str:
+    """A name or a value of a URL. Raises ConfigError: not UTF-8, or with a NUL."""
+    try:
+        text = unquote_to_bytes(part.replace(b"+", b" ")).decode()
+    except UnicodeDecodeError:
+        got, expected = repr(part[:60].decode("latin-1")), "UTF-8, percent-encoded"
+        raise ConfigError("not a text", where=where, got=got, expected=expected) from None
+    if "\0" in text:
+        raise ConfigError("a text with a NUL", where=where, hint="leave it out")
+    return text
+
+
+def _number(kind: Callable[[str], float], expected: str) -> Callable[[str, str], float]:
+    def read(name: str, text: str) -> float:
+        try:
+            found = kind(text)
+            if not math.isfinite(found):
+                raise ValueError
+        except (ValueError, OverflowError):
+            raise ConfigError("not a number", where=name, got=repr(text[:60]), expected=expected) from None
+        return found
+
+    return read
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in _TRUE + _FALSE:
+        raise ConfigError("neither true nor false", where=name, got=repr(text[:60]), expected="1 or 0")
+    return text.lower() in _TRUE
+
+
+_FROM_TEXT: dict[Any, Callable[[str, str], Any]] = {
+    int: _number(int, "a whole number"), float: _number(float, "a number"), bool: _flag,
+}  # fmt: skip
+
+
+def _refuse_unreadable(value: Any, where: str) -> None:
+    """Refuse texts with half a letter of UTF-16, or a NUL. Raises ConfigError: names the field."""
+    if isinstance(value, str):
+        try:
+            got = "a NUL" if b"\0" in value.encode() else None
+        except UnicodeEncodeError:
+            got = "half of a pair of surrogates"
+        if got is not None:
+            raise ConfigError("not a text", where=where, got=got, expected="letters that UTF-8 has")
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            _refuse_unreadable(name, where)
+            _refuse_unreadable(one, where)
+    elif isinstance(value, list):
+        for number, one in enumerate(value, start=1):
+            _refuse_unreadable(one, f"{where}, item {number:,}" if isinstance(one, str) else where)
+
+
+def typed(body: Mapping[str, Any], name: str, kind: type[T], default: T | None = None, *, needed: bool = False) -> Any:
+    """A field of a JSON object; the default where it is missing or null.
+
+    Raises:
+        ConfigError: it is missing where it is needed, or of another type.
+    """
+    found = body.get(name)
+    if found is None:
+        if needed:
+            raise ConfigError(f"the field {name} is missing", where=_BODY, expected=_TYPED.get(kind))
+        return default
+    if kind is float and type(found) is int and abs(found) < 1 << 53:
+        return float(found)
+    if type(found) is not kind or (isinstance(found, float) and not math.isfinite(found)):
+        got = _TYPED.get(type(found), type(found).__name__)
+        raise ConfigError("not of this type", where=name, got=got, expected=_TYPED.get(kind))
+    return found
+
+
+def bounded(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a number that does not lie within its bounds. Raises ConfigError."""
+    if not low <= value <= high:
+        got = f"{value:,}" if abs(value) < 10**18 else "a number of many digits"
+        raise ConfigError("out of bounds", where=name, got=got, expected=f"{low:,} to {high:,}")
+
+
+def checked_text(text: str, what: str, most: int) -> str:
+    """A text without the spaces around it. Raises ConfigError: it is empty or too long."""
+    if len(text) > most:
+        raise ConfigError(f"{what} is too long", got=f"{len(text):,} characters", expected=f"at most {most:,}")
+    if not text.strip():
+        raise ConfigError(f"{what} is empty", hint="give words")
+    return text.strip()
+
+
+def said_schema(settings: ServeSettings) -> Schema:
+    """The schema of a text that is not blank."""
+    return {"type": "string", "minLength": 1, "maxLength": settings.max_chars, "pattern": r"\S"}
