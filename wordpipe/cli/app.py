@@ -163,15 +163,15 @@ _EVALUATE = {
         "Evaluate language models by how much a text surprises them, side by side.",
     ),
     "seq2seq": (
-        "wordpipe.cli.evaluate:seq2seq",
+        "wordpipe.cli.evaluate_texts:seq2seq",
         "Evaluate encoder-decoders by the target texts that they write, beside baselines.",
     ),
     "predictions": (
-        "wordpipe.cli.evaluate:predictions",
+        "wordpipe.cli.evaluate_texts:predictions",
         "Evaluate classifiers and taggers on labelled texts, beside baselines.",
     ),
     "sts": (
-        "wordpipe.cli.evaluate:sts",
+        "wordpipe.cli.evaluate_texts:sts",
         "Evaluate encoders of texts on pairs of sentences that people have scored.",
     ),
     "search": (
@@ -179,7 +179,7 @@ _EVALUATE = {
         "Evaluate an index by your own questions, in every way it can be asked.",
     ),
     "retrieval": (
-        "wordpipe.cli.evaluate:retrieval",
+        "wordpipe.cli.evaluate_texts:retrieval",
         "Evaluate how well encoders find the documents that people judged relevant.",
     ),
 }

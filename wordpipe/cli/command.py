@@ -46,6 +46,14 @@ class Option(click.Option):
         self.text = text  # what it says without bounds and default
 
 
+def number(name: str, least: int, default: int, text: str, *, expert: bool = False) -> Callable[[Any], Any]:
+    """An option that takes a whole number."""
+    return click.option(
+        name, cls=Option, expert=expert, type=click.IntRange(min=least), default=default, metavar="N",
+        help=f"{text}  [default: {default}]",
+    )  # fmt: skip
+
+
 class ExampleCommand(click.Command):
     """A command whose help leads with an example that runs, and fits one screen.
 

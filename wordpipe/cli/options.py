@@ -1,7 +1,7 @@
 """The command line options of a settings class, one per field."""
 
 import types
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -125,11 +125,3 @@ def _default(field: FieldInfo) -> str:
     if isinstance(field.default, bool):
         return "on" if field.default else "off"
     return f"default: {field.default}"
-
-
-def number(name: str, least: int, default: int, text: str, *, expert: bool = False) -> Callable[[Any], Any]:
-    """An option that takes a whole number."""
-    return click.option(
-        name, cls=Option, expert=expert, type=click.IntRange(min=least), default=default, metavar="N",
-        help=f"{text}  [default: {default}]",
-    )  # fmt: skip

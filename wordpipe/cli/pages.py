@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.command import FORCE, PATH, ExampleCommand
-from wordpipe.cli.options import number
+from wordpipe.cli.command import FORCE, PATH, ExampleCommand, number
 from wordpipe.cli.output import ProgressDrawer, counted, escaped, human_bytes, safe_text, say
 
 _SHOWN = 8  # heads named as the most important ones
