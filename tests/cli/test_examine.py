@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.stages.test_diff import pair  # noqa: F401
-from wordpipe.cli import look as command
-from wordpipe.cli import tables
+from wordpipe.cli import examine as command
+from wordpipe.cli import figures
 
 
 def test_a_line_per_word_in_a_pipe(cli, pair):  # noqa: F811
@@ -57,7 +57,7 @@ def test_the_table_fits_the_terminal_and_nothing_steers_it(monkeypatch, capsys, 
     from rich.console import Console
 
     plain = Console(width=width, force_terminal=False, highlight=False, markup=False, emoji=False)
-    monkeypatch.setattr(tables, "console", lambda: plain)
+    monkeypatch.setattr(figures, "console", lambda: plain)
     monkeypatch.setattr(command.sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
     command._print_table(WORDS)
