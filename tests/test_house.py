@@ -52,8 +52,7 @@ HEAVY = ("numpy", "pyarrow", "torch", "faiss", "gensim", "tokenizers", "numba", 
 
 
 WHOLE_ARTIFACTS = tuple(
-    f"wordpipe.artifacts.{name}"
-    for name in ("reader", "tables", "rows", "manifest", "publish", "writer.ArtifactWriter")
+    f"wordpipe.artifacts.{name}" for name in ("reader", "tables", "manifest", "publish", "writer.ArtifactWriter")
 )
 TERMINAL_CALLS = {"print", "input", "sys.exit", "exit", "quit", "os._exit", "breakpoint"}
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import wordpipe
 from tests.support.made_tables import publish_table
-from wordpipe.artifacts import Artifact, RowReader, RowVectors, read_vectors, rows, tables, vector_column, words_schema
+from wordpipe.artifacts import Artifact, RowReader, RowVectors, read_vectors, tables, vector_column, words_schema
 from wordpipe.errors import ArtifactError
 from wordpipe.settings import Settings
 from wordpipe.stages import open_job
@@ -118,7 +118,7 @@ def test_they_are_the_rows_that_were_written(n, dim, tmp_path):
 def in_pages(**columns):
     file = io.BytesIO()
     pq.write_table(pa.table(columns), file, compression="none", use_dictionary=False)
-    return rows._vectors(pq.ParquetFile(file), 0)
+    return tables._vectors(pq.ParquetFile(file), 0)
 
 
 @pytest.mark.parametrize("type_", [pa.float64(), pa.float16(), pa.int32()])
@@ -172,14 +172,15 @@ def test_the_vectors_are_those_of_the_table_at_length_one(made, some):
 
 def test_only_the_row_groups_of_the_rows_are_read_and_these_once(made, monkeypatch):
     read: list[int] = []
+    open_part = tables.open_part
 
     def counting(artifact, name):
-        part = tables.open_part(artifact, name)
+        part = open_part(artifact, name)
         group = part.read_row_group
         monkeypatch.setattr(part, "read_row_group", lambda number, **how: read.append(number) or group(number, **how))
         return part
 
-    monkeypatch.setattr(rows, "open_part", counting)
+    monkeypatch.setattr(tables, "open_part", counting)
     with Artifact(made[0]) as index:
         vectors_of = RowVectors(index, "index")
         first = vectors_of(np.array([3, 1_190]))

@@ -80,16 +80,6 @@ if TYPE_CHECKING:
         refuse_inside_artifact,
     )
     from wordpipe.artifacts.remote import RemoteOutput
-    from wordpipe.artifacts.rows import (
-        ROWS_WITHOUT_VECTOR,
-        RowReader,
-        RowVectors,
-        read_vectors,
-        rows_with_vector,
-        rows_without_vector,
-        shard_vectors,
-        vectors_there,
-    )
     from wordpipe.artifacts.stopped import (
         IN_MEMORY,
         StoppedRun,
@@ -100,7 +90,10 @@ if TYPE_CHECKING:
         written,
     )
     from wordpipe.artifacts.tables import (
+        ROWS_WITHOUT_VECTOR,
         PartFiles,
+        RowReader,
+        RowVectors,
         Shard,
         TableWriter,
         open_part,
@@ -109,8 +102,13 @@ if TYPE_CHECKING:
         read_from,
         read_schema,
         read_shard,
+        read_vectors,
         row_count,
+        rows_with_vector,
+        rows_without_vector,
+        shard_vectors,
         shards_of,
+        vectors_there,
     )
     from wordpipe.artifacts.untrusted import (
         MANIFEST,
