@@ -69,7 +69,7 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
         >>> made = wordpipe.train_contrastive("run/tokens", output="new/encoder", init="run/model", steps=2)
         >>> with wordpipe.open(made, "model") as encoder:
         ...     encoder.encode(["why does the sea have tides", "the moon pulls the water"]).shape
-        (2, 128)
+        (2, 32)
     """
     chosen = ContrastiveSettings.make(settings)
     with open_job("model", output, chosen, run) as job:
