@@ -219,6 +219,9 @@ def test_requests_that_differ_in_what_is_asked_alone_are_answered_together(servi
     at_work, go_on = threading.Event(), threading.Event()
     own = Search.answer
 
+    def more(n):  # with the artifact's name and without
+        return {"q": f"sea {n}", "k": 3 + n // 4, **({"index": "index"} if n % 2 else {})}
+
     def answer(at, items):
         asked.append([one.q for one in items])
         at_work.set()
@@ -229,7 +232,7 @@ def test_requests_that_differ_in_what_is_asked_alone_are_answered_together(servi
         patch.setattr(Search, "answer", staticmethod(answer))
         first = pool.submit(client.get, "/search", params={"q": "salt"})
         assert at_work.wait(30)
-        rest = [pool.submit(client.get, "/search", params={"q": f"sea {n}", "k": 3 + n // 4}) for n in range(6)]
+        rest = [pool.submit(client.get, "/search", params=more(n)) for n in range(6)]
         deadline = time.monotonic() + 30
         (one,) = client.app.artifacts.by_name.values()
         while len(one.batcher._waiting) < 6 and time.monotonic() < deadline:

@@ -270,7 +270,7 @@ class Endpoint:
         """Equal of requests that one call of `answer` may answer."""
         return type(self), repr([
             getattr(self, one.name) for one in fields(self)  # type: ignore[arg-type]
-            if not one.metadata.get("param", {}).get("each")
+            if not (facts := one.metadata.get("param", {})).get("each") and not facts.get("is_artifact")
         ])  # fmt: skip
 
     @property
