@@ -1022,12 +1022,12 @@ def query(
 
     Settings:
         mode: by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what found best when the index was built. Default: 'auto'.
-        weight: share of the vectors in a hybrid score, else the one that was measured, more for long queries (0 to 1). Default: None.
+        weight: share of the vectors in a hybrid score; else the one that was measured, more for long queries (0 to 1). Default: None.
         feedback: ask again with the first N hits, in a hybrid search by vectors and by words, with mode lexical by words alone; 0 asks once; else 10, with mode lexical 0. Default: None.
         where: only rows of which this is true, over the columns that `wordpipe show INDEX` lists, such as year > 2000; of several conditions all are to be true. Default: None.
         per_document: of every document its best row alone. Default: False.
         min_score: leave out hits that score less: relative to the best hit in hybrid mode, a cosine by vectors (mode dense), BM25 by words. Default: None.
-        explain: say of every hit which words carried its score; as JSON in full. Default: False.
+        explain: say which words carried each score; as JSON in full. Default: False.
     """
 
 def show(

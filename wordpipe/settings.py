@@ -101,6 +101,9 @@ class Settings(BaseModel):
     command: ClassVar[str] = ""
     """The command that takes them, as in "train mlm"."""
 
+    in_files: ClassVar[bool] = True
+    """Whether a file can hold them; where none can, a flag needs no other one that takes it back."""
+
     displaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Setting → those that cannot stand beside it; given later (a flag after a file), it takes their place."""
 

@@ -82,7 +82,7 @@ def _option(cls: type[Settings], name: str, field: FieldInfo, section: str) -> O
     flag = ("-" if len(name) == 1 else "--") + name.replace("_", "-")
     known, many = declared(cls, name), many or declared(cls, name).get("several", False)
     # --no-NAME has no --no-no-NAME; where no file can hold the setting, there is nothing to take back
-    no_other = kind is bool and (name.startswith("no_") or not cls.command)
+    no_other = kind is bool and (name.startswith("no_") or not cls.in_files)
     if kind is bool and not no_other:
         flag += f"/--no-{name.replace('_', '-')}"
     return Option(

@@ -137,12 +137,14 @@ class IndexSettings(LexicalSettings):
 class QueryOptions(Settings):
     """How an index is searched: what `wordpipe query`, Python and the server take beside the query and the number of hits."""
 
+    in_files = False
+
     mode: Literal["auto", "dense", "lexical", "hybrid"] = setting(
         "auto",
         "by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what found best when the index was built",
     )
     weight: float | None = setting(
-        None, "share of the vectors in a hybrid score, else the one that was measured, more for long queries", ge=0, le=1,
+        None, "share of the vectors in a hybrid score; else the one that was measured, more for long queries", ge=0, le=1,
         metavar="SHARE",
     )  # fmt: skip
     feedback: int | None = setting(
@@ -167,7 +169,7 @@ class QueryOptions(Settings):
         "words",
         metavar="SCORE",
     )
-    explain: bool = setting(False, "say of every hit which words carried its score; as JSON in full")
+    explain: bool = setting(False, "say which words carried each score; as JSON in full")
 
     @classmethod
     def make(
