@@ -266,6 +266,7 @@ LARGE_FILES = {
     "wordpipe/search/filters.py": "a condition on rows: what it may say, what is wrong with it, what would be right",
     "wordpipe/stages/evaluate/doctor.py": "a space of vectors: how healthy it is, what it finds, what would mend it",
     "wordpipe/stages/evaluate/seq2seq.py": "texts that a model writes: their loss, measures and baselines, and a file of them",
+    "wordpipe/training/settings.py": "the settings of all trainings of language models, put together from parts",
     "wordpipe/stages/search/query.py": "an opened index that answers: modes, feedback, what is not known, why a hit was found",
 }
 """File of more than 500 lines → its one idea, which parts of it would not tell."""
@@ -408,7 +409,8 @@ def test_what_a_face_offers_is_there_and_is_no_module_of_the_same_name():
         for name, (module, original) in offered.items():
             path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
             source = path if path.is_file() else path.with_suffix("") / "__init__.py"
-            assert original in top_level_names(tree_of(source)), (
+            names = top_level_names(tree_of(source))
+            assert original in names or "__getattr__" in names, (  # which makes them of a table
                 f"{shown(folder)} offers {name}, which {module} has not"
             )
 

@@ -1137,23 +1137,22 @@ def train_clm(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     minutes: float | None = None, style: Literal['modern', 'classic'] = 'modern', dim: int | None = None,
     n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
-    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
-    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
-    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
-    norm_place: Literal['pre', 'post'] | None = None,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
-    tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
-    seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
-    optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None, min_lr_frac: float = 0.1,
-    warmup: float = 0.2, schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
-    decay: float = 0.2, weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95,
-    clip: float = 1.0, label_smoothing: float = 0.0, seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    tied: bool = True, dropout: float = 0.0, seq_len: int | None = None, batch_size: int | None = None,
+    micro_batch: int = 0, optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None,
+    min_lr_frac: float = 0.1, warmup: float = 0.2,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2,
+    weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95, clip: float = 1.0,
+    label_smoothing: float = 0.0, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
     dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
     compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
     checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
-    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
+    valid_tokens: int = 32768, patience: int = 0, shared_layers: bool = False,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, embedding_dim: int = 0, keep_state: bool = True, init: PathLike | None = None,
     extend: PathLike | None = None, init_embeddings: PathLike | None = None,
 ) -> Made:
     """Train a causal transformer by next-token prediction; of pairs, it learns to go on from a first text with the second.
@@ -1178,6 +1177,12 @@ def train_clm(
         n_heads: attention heads, else the preset's (1 to 256). Default: None.
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
+        norm: LayerNorm or RMSNorm, else the style's. Default: None.
+        norm_place: norms before or after each half of a block, else the style's. Default: None.
+        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
+        tied: the output matrix is the embedding table. Default: True.
+        dropout: share of each block's output zeroed in training (< 1). Default: 0.0.
+        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
         positions: how positions are known, else the style's. Default: None.
         attention: how queries and keys are compared; all but dot have no class in transformers. Default: 'dot'.
         mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
@@ -1187,13 +1192,7 @@ def train_clm(
         window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
-        norm: LayerNorm or RMSNorm, else the style's. Default: None.
-        norm_place: norms before or after each half of a block, else the style's. Default: None.
-        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
-        tied: the output matrix is the embedding table. Default: True.
-        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
         embedding_dim: of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim (0 to 16384). Default: 0.
-        dropout: share of each block's output zeroed in training (< 1). Default: 0.0.
 
     Settings, the sequences:
         seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
@@ -1328,24 +1327,20 @@ def train_denoising(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     minutes: float | None = None, style: Literal['t5', 'bart'] = 't5', dim: int | None = None,
     n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
-    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
-    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
-    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
-    norm_place: Literal['pre', 'post'] | None = None,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
-    tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.1,
-    seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
-    optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None, min_lr_frac: float = 0.1,
-    warmup: float = 0.2, schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
-    decay: float = 0.2, weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95,
-    clip: float = 1.0, label_smoothing: float = 0.0, seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    tied: bool = True, dropout: float = 0.1, seq_len: int | None = None, batch_size: int | None = None,
+    micro_batch: int = 0, optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None,
+    min_lr_frac: float = 0.1, warmup: float = 0.2,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2,
+    weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95, clip: float = 1.0,
+    label_smoothing: float = 0.0, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
     dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
     compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
     checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
-    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
-    extend: PathLike | None = None, init_embeddings: PathLike | None = None, n_decoder_layers: int | None = None,
+    valid_tokens: int = 32768, patience: int = 0,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None, keep_state: bool = True,
+    init: PathLike | None = None, extend: PathLike | None = None, n_decoder_layers: int | None = None,
     average: float = 0.1, noise: float | None = None, mean_span: float | None = None,
 ) -> Made:
     """Train an encoder-decoder without pairs: it restores texts that were damaged.
@@ -1362,28 +1357,21 @@ def train_denoising(
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
         minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+
+    Settings, the model:
         style: what is damaged, and the model: t5 (spans are written), bart (the whole text is). Default: 't5'.
         dim: width of the model, else the preset's (2 to 16384). Default: None.
         n_layers: blocks, else the preset's (1 to 256). Default: None.
         n_heads: attention heads, else the preset's (1 to 256). Default: None.
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
-        positions: how positions are known, else the style's. Default: None.
-        attention: how queries and keys are compared; all but dot have no class in transformers. Default: 'dot'.
-        mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
-        linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
-        state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
-        mem_len: with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees itself and what is kept of the one before (Transformer-XL); 0 = all that came before (0 to 65536). Default: 0.
-        window: of other models: no encoder-decoder has windows (0 to 0). Default: 0.
-        global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
-        global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
         norm: LayerNorm or RMSNorm, else the style's. Default: None.
         norm_place: norms before or after each half of a block, else the style's. Default: None.
         feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
         tied: the output matrix is the embedding table. Default: True.
-        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
-        embedding_dim: of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim (0 to 16384). Default: 0.
         dropout: share of each block's output zeroed in training (< 1). Default: 0.1.
+        positions: how positions are known, else the style's. Default: None.
+        n_decoder_layers: blocks of the decoder, else as many as of the encoder (1 to 256). Default: None.
 
     Settings, the sequences:
         seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
@@ -1403,6 +1391,9 @@ def train_denoising(
         momentum: Muon's memory of gradients (< 1). Default: 0.95.
         clip: largest norm of a step's gradient, 0 = no limit. Default: 1.0.
         label_smoothing: share of the target spread over all tokens (< 1). Default: 0.0.
+        average: the weights are the mean of about ten sets, evenly spread over this share of the steps at the end; 0 = the last ones (0 to 1). Default: 0.1.
+
+    Settings, where and how it runs:
         seed: seed of weights, order, noise and dropout. Default: 1.
         device: where to train; auto takes the fastest there is. Default: 'auto'.
         dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX or AVX512-BF16), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
@@ -1421,9 +1412,8 @@ def train_denoising(
     Settings, what it starts from:
         init: start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer. Default: None.
         extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
-        init_embeddings: of other models. Default: None.
-        n_decoder_layers: blocks of the decoder, else as many as of the encoder (1 to 256). Default: None.
-        average: the weights are the mean of about ten sets, evenly spread over this share of the steps at the end; 0 = the last ones (0 to 1). Default: 0.1.
+
+    Settings, what is damaged:
         noise: share of the tokens that is taken out; else 0.15 for t5 and 0.3 for bart (> 0, < 1). Default: None.
         mean_span: tokens of a span on average; else 3 for t5 and 3.5 for bart (1 to 100). Default: None.
     """
@@ -1433,26 +1423,24 @@ def train_electra(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     minutes: float | None = None, style: Literal['modern', 'classic'] = 'classic', dim: int | None = None,
     n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
-    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
-    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
-    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
-    norm_place: Literal['pre', 'post'] | None = None,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
-    tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
-    seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
-    optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None, min_lr_frac: float = 0.1,
-    warmup: float = 0.2, schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
-    decay: float = 0.2, weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95,
-    clip: float = 1.0, label_smoothing: float = 0.0, seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    tied: bool = True, dropout: float = 0.0, seq_len: int | None = None, batch_size: int | None = None,
+    micro_batch: int = 0, optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None,
+    min_lr_frac: float = 0.1, warmup: float = 0.2,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2,
+    weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95, clip: float = 1.0,
+    label_smoothing: float = 0.0, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
     dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
     compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
     checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
-    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = False, init: None = None, extend: None = None,
-    init_embeddings: PathLike | None = None, mask_rate: float = 0.15, mask_rate_end: float | None = None,
+    valid_tokens: int = 32768, patience: int = 0, shared_layers: bool = False,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, embedding_dim: int = 0, init_embeddings: PathLike | None = None, mask_rate: float = 0.15,
     mask_unit: Literal['token', 'word', 'span'] = 'token', mask_share: float = 1.0, random_share: float | None = None,
-    pair: Literal['none'] = 'none', teacher: None = None, generator_size: float = 0.25,
+    generator_size: float = 0.25,
 ) -> Made:
     """Train a bidirectional transformer to find tokens that a small masked model has put in (ELECTRA).
 
@@ -1476,6 +1464,12 @@ def train_electra(
         n_heads: attention heads, else the preset's (1 to 256). Default: None.
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
+        norm: LayerNorm or RMSNorm, else the style's. Default: None.
+        norm_place: norms before or after each half of a block, else the style's. Default: None.
+        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
+        tied: the output matrix is the embedding table. Default: True.
+        dropout: share of each block's output zeroed in training (< 1). Default: 0.0.
+        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
         positions: how positions are known, else the style's. Default: None.
         attention: how queries and keys are compared; all but dot have no class in transformers. Default: 'dot'.
         mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
@@ -1485,13 +1479,7 @@ def train_electra(
         window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
-        norm: LayerNorm or RMSNorm, else the style's. Default: None.
-        norm_place: norms before or after each half of a block, else the style's. Default: None.
-        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
-        tied: the output matrix is the embedding table. Default: True.
-        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
         embedding_dim: of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim (0 to 16384). Default: 0.
-        dropout: share of each block's output zeroed in training (< 1). Default: 0.0.
 
     Settings, the sequences:
         seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
@@ -1526,17 +1514,15 @@ def train_electra(
         eval_every: steps between validations, 0 = five over the run. Default: 0.
         valid_tokens: held-out positions looked at in each validation. Default: 32768.
         patience: warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all. Default: 0.
-        keep_state: of train mlm. Default: False.
-        init: of train mlm. Default: None.
-        extend: of train mlm. Default: None.
+
+    Settings, what it starts from:
         init_embeddings: start from the vectors of this words artifact, trained with unit token. Default: None.
+
+    Settings, masks:
         mask_rate: share of the tokens that the generator guesses (> 0, at most 0.9). Default: 0.15.
-        mask_rate_end: of train mlm. Default: None.
         mask_unit: what is hidden together: single tokens, whole words, or spans of whole words. Default: 'token'.
         mask_share: of these, the share shown as [MASK]; 1 = all of them (0 to 1). Default: 1.0.
         random_share: of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is (0 to 1). Default: None.
-        pair: of train mlm. Default: 'none'.
-        teacher: of train mlm. Default: None.
 
     Settings, the generator:
         generator_size: width of the generator, as a share of the model's (> 0, at most 1). Default: 0.25.
@@ -1547,26 +1533,25 @@ def train_mlm(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     minutes: float | None = None, style: Literal['modern', 'classic'] = 'modern', dim: int | None = None,
     n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
-    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
-    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
-    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
-    norm_place: Literal['pre', 'post'] | None = None,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
-    tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
-    seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
-    optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None, min_lr_frac: float = 0.1,
-    warmup: float = 0.2, schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
-    decay: float = 0.2, weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95,
-    clip: float = 1.0, label_smoothing: float = 0.0, seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    tied: bool = True, dropout: float = 0.0, seq_len: int | None = None, batch_size: int | None = None,
+    micro_batch: int = 0, optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None,
+    min_lr_frac: float = 0.1, warmup: float = 0.2,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2,
+    weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95, clip: float = 1.0,
+    label_smoothing: float = 0.0, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
     dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
     compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
     checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
-    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
+    valid_tokens: int = 32768, patience: int = 0, shared_layers: bool = False,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
+    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
+    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
+    global_tokens: int = 0, embedding_dim: int = 0, keep_state: bool = True, init: PathLike | None = None,
     extend: PathLike | None = None, init_embeddings: PathLike | None = None, mask_rate: float = 0.3,
-    mask_rate_end: float | None = None, mask_unit: Literal['token', 'word', 'span'] = 'token', mask_share: float = 0.8,
-    random_share: float | None = None, pair: Literal['none', 'nsp', 'sop'] = 'none', teacher: PathLike | None = None,
+    mask_unit: Literal['token', 'word', 'span'] = 'token', mask_share: float = 0.8, random_share: float | None = None,
+    mask_rate_end: float | None = None, pair: Literal['none', 'nsp', 'sop'] = 'none', teacher: PathLike | None = None,
 ) -> Made:
     """Train a bidirectional transformer by masked language modelling.
 
@@ -1590,6 +1575,12 @@ def train_mlm(
         n_heads: attention heads, else the preset's (1 to 256). Default: None.
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
+        norm: LayerNorm or RMSNorm, else the style's. Default: None.
+        norm_place: norms before or after each half of a block, else the style's. Default: None.
+        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
+        tied: the output matrix is the embedding table. Default: True.
+        dropout: share of each block's output zeroed in training (< 1). Default: 0.0.
+        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
         positions: how positions are known, else the style's. Default: None.
         attention: how queries and keys are compared; all but dot have no class in transformers. Default: 'dot'.
         mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
@@ -1599,13 +1590,7 @@ def train_mlm(
         window: how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything (0 to 65536). Default: 0.
         global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
         global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
-        norm: LayerNorm or RMSNorm, else the style's. Default: None.
-        norm_place: norms before or after each half of a block, else the style's. Default: None.
-        feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
-        tied: the output matrix is the embedding table. Default: True.
-        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
         embedding_dim: of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim (0 to 16384). Default: 0.
-        dropout: share of each block's output zeroed in training (< 1). Default: 0.0.
 
     Settings, the sequences:
         seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
@@ -1649,10 +1634,10 @@ def train_mlm(
 
     Settings, masks:
         mask_rate: share of the tokens to guess in training (> 0, at most 0.9). Default: 0.3.
-        mask_rate_end: the same share at the end of the training, reached along a line, else the same all along (> 0, at most 0.9). Default: None.
         mask_unit: what is hidden together: single tokens, whole words, or spans of whole words. Default: 'token'.
         mask_share: of these, the share shown as [MASK]; 1 = all of them (0 to 1). Default: 0.8.
         random_share: of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is (0 to 1). Default: None.
+        mask_rate_end: the same share at the end of the training, reached along a line, else the same all along (> 0, at most 0.9). Default: None.
         pair: two texts in each sequence, and a second guess: does one follow the other (nsp: BERT's next sentence), or have they changed places (sop: ALBERT's sentence order). Default: 'none'.
         teacher: learn from this masked model too (DistilBERT): its guesses and its hidden states; begin with every second layer of it. Default: None.
     """
@@ -1662,24 +1647,20 @@ def train_permutation(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     minutes: float | None = None, style: Literal['modern', 'classic'] = 'classic', dim: int | None = None,
     n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: None = None, attention: Literal['relative'] = 'relative', mixers: str = '', linformer_dim: int = 64,
-    state_dim: int = 32, mem_len: int = 0, window: Literal[0] = 0, global_every: int = 3, global_tokens: int = 0,
     norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
-    tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.0,
-    seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
-    optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None, min_lr_frac: float = 0.1,
-    warmup: float = 0.2, schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
-    decay: float = 0.2, weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95,
-    clip: float = 1.0, label_smoothing: float = 0.0, seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    tied: bool = True, dropout: float = 0.0, seq_len: int | None = None, batch_size: int | None = None,
+    micro_batch: int = 0, optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None,
+    min_lr_frac: float = 0.1, warmup: float = 0.2,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2,
+    weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95, clip: float = 1.0,
+    label_smoothing: float = 0.0, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
     dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
     compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
     checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
-    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
-    extend: PathLike | None = None, init_embeddings: PathLike | None = None, mask_rate: float = 0.16666666666666666,
-    mask_rate_end: float | None = None, mask_unit: Literal['token'] = 'token', mask_share: float = 0.8,
-    random_share: float | None = None, pair: Literal['none'] = 'none', teacher: None = None, max_span: int = 5,
+    valid_tokens: int = 32768, patience: int = 0, shared_layers: bool = False, keep_state: bool = True,
+    init: PathLike | None = None, extend: PathLike | None = None, init_embeddings: PathLike | None = None,
+    mask_rate: float = 0.16666666666666666, max_span: int = 5,
 ) -> Made:
     """Train a bidirectional transformer to guess tokens in a random order, each from those before it in that order (XLNet).
 
@@ -1703,22 +1684,12 @@ def train_permutation(
         n_heads: attention heads, else the preset's (1 to 256). Default: None.
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
-        positions: of train mlm. Default: None.
-        attention: of train mlm. Default: 'relative'.
-        mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
-        linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
-        state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
-        mem_len: with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees itself and what is kept of the one before (Transformer-XL); 0 = all that came before (0 to 65536). Default: 0.
-        window: of train mlm. Default: 0.
-        global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
-        global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
         norm: LayerNorm or RMSNorm, else the style's. Default: None.
         norm_place: norms before or after each half of a block, else the style's. Default: None.
         feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
         tied: the output matrix is the embedding table. Default: True.
-        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
-        embedding_dim: of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim (0 to 16384). Default: 0.
         dropout: share of each block's output zeroed in training (< 1). Default: 0.0.
+        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
 
     Settings, the sequences:
         seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
@@ -1762,12 +1733,6 @@ def train_permutation(
 
     Settings, what is guessed:
         mask_rate: share of the tokens to guess, the last ones in the order (> 0, at most 0.9). Default: 0.16666666666666666.
-        mask_rate_end: the same share at the end of the training, reached along a line, else the same all along (> 0, at most 0.9). Default: None.
-        mask_unit: of train mlm. Default: 'token'.
-        mask_share: of these, the share shown as [MASK]; 1 = all of them (0 to 1). Default: 0.8.
-        random_share: of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is (0 to 1). Default: None.
-        pair: of train mlm. Default: 'none'.
-        teacher: of train mlm. Default: None.
         max_span: most tokens side by side that are guessed together (1 to 10). Default: 5.
     """
 
@@ -1829,24 +1794,20 @@ def train_seq2seq(
     preset: Literal['tiny', 'mini', 'small', 'base'] = 'mini', steps: int | None = None, epochs: float | None = None,
     minutes: float | None = None, style: Literal['t5', 'bart', 'vaswani'] = 'vaswani', dim: int | None = None,
     n_layers: int | None = None, n_heads: int | None = None, n_kv_heads: int | None = None, ffn_dim: int | None = None,
-    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None,
-    attention: Literal['dot', 'additive', 'linear', 'performer', 'linformer', 'relative'] = 'dot', mixers: str = '',
-    linformer_dim: int = 64, state_dim: int = 32, mem_len: int = 0, window: int = 0, global_every: int = 3,
-    global_tokens: int = 0, norm: Literal['layer', 'rms'] | None = None,
-    norm_place: Literal['pre', 'post'] | None = None,
+    norm: Literal['layer', 'rms'] | None = None, norm_place: Literal['pre', 'post'] | None = None,
     feedforward: Literal['relu', 'gelu', 'gelu_tanh', 'silu', 'geglu', 'geglu_tanh', 'swiglu'] | None = None,
-    tied: bool = True, shared_layers: bool = False, embedding_dim: int = 0, dropout: float = 0.1,
-    seq_len: int | None = None, batch_size: int | None = None, micro_batch: int = 0,
-    optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None, min_lr_frac: float = 0.1,
-    warmup: float = 0.2, schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine',
-    decay: float = 0.2, weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95,
-    clip: float = 1.0, label_smoothing: float = 0.1, seed: int = 1,
-    device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
+    tied: bool = True, dropout: float = 0.1, seq_len: int | None = None, batch_size: int | None = None,
+    micro_batch: int = 0, optimiser: Literal['muon', 'adamw'] = 'muon', lr: float | None = None,
+    min_lr_frac: float = 0.1, warmup: float = 0.2,
+    schedule: Literal['cosine', 'linear', 'wsd', 'noam', 'constant'] = 'cosine', decay: float = 0.2,
+    weight_decay: float = 0.05, beta1: float = 0.9, beta2: float = 0.98, momentum: float = 0.95, clip: float = 1.0,
+    label_smoothing: float = 0.1, seed: int = 1, device: Literal['auto', 'cpu', 'cuda', 'mps'] = 'auto',
     dtype: Literal['auto', 'float32', 'bfloat16', 'float16'] = 'auto', threads: int = 0,
     compile: Literal['auto', 'on', 'off'] = 'auto', recompute: bool = False, deterministic: bool = False,
     checkpoint_seconds: float = 60, checkpoint_steps: int = 0, report_every: int = 10, eval_every: int = 0,
-    valid_tokens: int = 32768, patience: int = 0, keep_state: bool = True, init: PathLike | None = None,
-    extend: PathLike | None = None, init_embeddings: PathLike | None = None, n_decoder_layers: int | None = None,
+    valid_tokens: int = 32768, patience: int = 0,
+    positions: Literal['rope', 'learned', 'sinusoidal', 'alibi', 't5', 'none'] | None = None, keep_state: bool = True,
+    init: PathLike | None = None, extend: PathLike | None = None, n_decoder_layers: int | None = None,
     average: float = 0.1, prefix: str = '', prefix_field: str = '',
 ) -> Made:
     """Train an encoder-decoder on pairs: translations, titles, answers.
@@ -1863,28 +1824,21 @@ def train_seq2seq(
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
         minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+
+    Settings, the model:
         style: parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian). Default: 'vaswani'.
         dim: width of the model, else the preset's (2 to 16384). Default: None.
         n_layers: blocks, else the preset's (1 to 256). Default: None.
         n_heads: attention heads, else the preset's (1 to 256). Default: None.
         n_kv_heads: key and value heads, shared by the query heads (grouped-query attention), else one each (1 to 256). Default: None.
         ffn_dim: inner width of the feed-forward, else the preset's (1 to 65536). Default: None.
-        positions: how positions are known, else the style's. Default: None.
-        attention: how queries and keys are compared; all but dot have no class in transformers. Default: 'dot'.
-        mixers: another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm (state spaces), such as ssm,ssm,dot. Default: ''.
-        linformer_dim: with layers of linformer: keys that those of a sequence are brought down to (1 to 65536). Default: 64.
-        state_dim: with layers of ssm: numbers of each channel's state, even (2 to 4096). Default: 32.
-        mem_len: with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees itself and what is kept of the one before (Transformer-XL); 0 = all that came before (0 to 65536). Default: 0.
-        window: of other models: no encoder-decoder has windows (0 to 0). Default: 0.
-        global_every: with a window: every this many layers one sees everything, the first included; 0 = none does (0 to 256). Default: 3.
-        global_tokens: with a window: the first positions of a sequence see all and are seen by all (0 to 65536). Default: 0.
         norm: LayerNorm or RMSNorm, else the style's. Default: None.
         norm_place: norms before or after each half of a block, else the style's. Default: None.
         feedforward: activation of the feed-forward (geglu, swiglu: gated), else the style's. Default: None.
         tied: the output matrix is the embedding table. Default: True.
-        shared_layers: all layers have the weights of one, as in ALBERT. Default: False.
-        embedding_dim: of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim (0 to 16384). Default: 0.
         dropout: share of each block's output zeroed in training (< 1). Default: 0.1.
+        positions: how positions are known, else the style's. Default: None.
+        n_decoder_layers: blocks of the decoder, else as many as of the encoder (1 to 256). Default: None.
 
     Settings, the sequences:
         seq_len: positions of a sequence, special tokens included, else the preset's (8 to 65536). Default: None.
@@ -1904,6 +1858,9 @@ def train_seq2seq(
         momentum: Muon's memory of gradients (< 1). Default: 0.95.
         clip: largest norm of a step's gradient, 0 = no limit. Default: 1.0.
         label_smoothing: share of the target spread over all tokens (< 1). Default: 0.1.
+        average: the weights are the mean of about ten sets, evenly spread over this share of the steps at the end; 0 = the last ones (0 to 1). Default: 0.1.
+
+    Settings, where and how it runs:
         seed: seed of weights, order, noise and dropout. Default: 1.
         device: where to train; auto takes the fastest there is. Default: 'auto'.
         dtype: numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for it (CUDA, CPUs with AMX or AVX512-BF16), float16 on older GPUs, float32 elsewhere. Default: 'auto'.
@@ -1922,9 +1879,6 @@ def train_seq2seq(
     Settings, what it starts from:
         init: start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer. Default: None.
         extend: go on where this finished model stopped, with its optimiser and its order of the text, to more steps. Default: None.
-        init_embeddings: of other models. Default: None.
-        n_decoder_layers: blocks of the decoder, else as many as of the encoder (1 to 256). Default: None.
-        average: the weights are the mean of about ten sets, evenly spread over this share of the steps at the end; 0 = the last ones (0 to 1). Default: 0.1.
 
     Settings, the pairs:
         prefix: text put before every source, such as "translate German to English: ". Default: ''.

@@ -107,9 +107,6 @@ class Settings(BaseModel):
     displaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Setting → those that cannot stand beside it; given later (a flag after a file), it takes their place."""
 
-    unusable: ClassVar[tuple[str, ...]] = ()
-    """Settings of the base class that this one refuses; help leaves them out."""
-
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     @classmethod

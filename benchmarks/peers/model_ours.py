@@ -1,5 +1,6 @@
 """Our own training step, timed and recorded: the real loop with its data path, masks, clipping and optimiser."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ import torch
 
 from wordpipe.model import new_model, save_hf
 from wordpipe.runtime import StopFlag, peak_memory_bytes
-from wordpipe.training import LanguageLearner, SpecialIds, Trainer, assemble, make_execution, model_config
-from wordpipe.training import Task as Training
+from wordpipe.training import LanguageLearner, SpecialIds, Trainer, assemble_learner, make_execution
+from wordpipe.training.recipes import Opened, fresh_config, recipe_named
 from wordpipe.training.settings import CausalSettings, MaskedSettings
 
 Task = dict[str, Any]
@@ -36,16 +37,18 @@ def training(
         held_out: the held-out stream, if there is one.
         recorder: notes what the loop trains on.
     """
-    settings = SETTINGS[kind].make(values)
-    known = special_of(special)
-    task = Training(settings, n_tokens=n_tokens, special=known)
+    settings, recipe = SETTINGS[kind].make(values), recipe_named(kind)
     execution = make_execution(settings)
-    config = model_config(settings, task.architecture, n_tokens=n_tokens, special=known)
-    model = new_model(config, settings.seed)
+    opened = Opened(special=special_of(special), n_tokens=n_tokens)
+    config = fresh_config(settings, opened)
+    opened, model = replace(opened, seq_len=config.max_len), new_model(config, settings.seed)
+    held = recipe.data(opened, settings).held(ids, ids[:0] if held_out is None else held_out)
+    objective: Any = recipe.objective(settings, opened, execution.device)
     if recorder is not None:
-        recorder.begin(task, model)
-    return assemble(
-        settings, recorder or task, model, ids, ids[:0] if held_out is None else held_out, execution=execution,
+        objective = recorder.around(objective, model)
+    return assemble_learner(
+        settings, model, held.train, held.valid, objective=objective,
+        valid_objective=recipe.measured_by(settings, opened, execution.device), execution=execution,
         state_dir=Path(folder), run_key="benchmark",
     )  # fmt: skip
 
@@ -56,7 +59,7 @@ def special_of(ids: dict[str, int] = SPECIAL_IDS) -> SpecialIds:
 
 
 class Recorder:
-    """A task that keeps the batches which the loop asks for, and the weights from before the first step.
+    """An objective that keeps the batches which the loop asks for, and the weights from before the first step.
 
     Args:
         folder: gets the model as transformers loads it, and batches.npz.
@@ -65,22 +68,14 @@ class Recorder:
     def __init__(self, folder: Path) -> None:
         self._folder, self._batches = folder, []
 
-    def begin(self, task: Any, model: Any) -> None:
-        """Stand in for the task; write the model's folder."""
-        self._task = task
+    def around(self, objective: Any, model: Any) -> "Recorder":
+        """Stand in for an objective, whose batches are kept on their way; write the model's folder."""
+        self._objective = objective
         self._folder.mkdir(parents=True, exist_ok=True)
         save_hf(model, model.config, self._write)
 
     def _write(self, name: str, data: bytes) -> None:
         (self._folder / name).write_bytes(data)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._task, name)
-
-    def objective(self, device: torch.device, *, valid: bool = False) -> "Recorder":
-        """The task's own, whose batches are kept on their way."""
-        self._objective = self._task.objective(device, valid=valid)
-        return self
 
     def targets(self, *of: Any, **more: Any) -> Any:
         """As the objective's."""

@@ -14,14 +14,11 @@ from peers.model_checks import N_TOKENS, Line, run, text
 from peers.model_ours import special_of
 from wordpipe.model import EncoderDecoder, HeadedModel, Rules, beam_search, new_encoder_decoder
 from wordpipe.training import (
-    Denoising,
     PairBlocks,
     Pairs,
     PairWriter,
     Rows,
     SecondTexts,
-    SpanCorruption,
-    TextInfilling,
     Trainer,
     assemble_learner,
     loss_sum,
@@ -29,7 +26,8 @@ from wordpipe.training import (
     model_config,
     open_pairs,
 )
-from wordpipe.training.settings import CausalSettings, DenoisingSettings, PairSettings, Seq2SeqSettings
+from wordpipe.training.recipes import Denoising, Opened, SpanCorruption, TextInfilling, fresh_config
+from wordpipe.training.settings import CausalSettings, DenoisingSettings, Seq2SeqSettings, TwoStackSettings
 
 Loss = Callable[[Any, Any], torch.Tensor]
 
@@ -53,9 +51,9 @@ def made_pairs(folder: Path, n: int, seed: int) -> PairBlocks:
     return open_pairs(folder / f"{seed}", N_TOKENS)
 
 
-def new_pair_model(settings: PairSettings) -> EncoderDecoder:
+def new_pair_model(settings: TwoStackSettings) -> EncoderDecoder:
     """With fresh weights, in evaluation mode: no dropout."""
-    config = model_config(settings, "encoder-decoder", n_tokens=N_TOKENS, special=SPECIAL)
+    config = fresh_config(settings, Opened(special=SPECIAL, n_tokens=N_TOKENS))
     return new_encoder_decoder(config, settings.seed).eval()
 
 

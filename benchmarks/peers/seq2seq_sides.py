@@ -21,7 +21,8 @@ from peers.model_transformers import make_adamw
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.model import new_encoder_decoder, save_hf
 from wordpipe.runtime import StopFlag, peak_memory_bytes, torch_threads
-from wordpipe.training import Pairs, PairWriter, assemble_learner, make_execution, model_config, open_pairs
+from wordpipe.training import Pairs, PairWriter, assemble_learner, make_execution, open_pairs
+from wordpipe.training.recipes import Opened, fresh_config
 from wordpipe.training.settings import Seq2SeqSettings
 
 Task = dict[str, Any]
@@ -81,7 +82,7 @@ def record(task: Task) -> Found:
     """One training of ours; with `profiled`, the steps after so many, and where their time goes."""
     settings = Seq2SeqSettings.make(task["settings"])
     execution, special = make_execution(settings), special_of(task["special"])
-    config = model_config(settings, "encoder-decoder", n_tokens=task["n_tokens"], special=special)
+    config = fresh_config(settings, Opened(special=special, n_tokens=task["n_tokens"]))
     model = new_encoder_decoder(config, settings.seed)
     kind = Pairs if task.get("record") is None else _Recorder
     objective = kind(start_id=config.start_id, device=execution.device)

@@ -104,11 +104,11 @@ def test_parts_of_bart_give_a_folder_of_bart(tokens, tmp_path):
 
 
 def test_sources_have_the_frame_of_the_encoder_at_every_step(tokens, tmp_path, monkeypatch):
-    import wordpipe.stages.train.seq2seq as stage
+    from wordpipe.training.recipes import data as laid_out
 
-    frames, writer = [], stage.PairWriter
+    frames, writer = [], laid_out.PairWriter
     monkeypatch.setattr(
-        stage,
+        laid_out,
         "PairWriter",
         lambda *args, **given: frames.append((given["before"], given["after"])) or writer(*args, **given),
     )

@@ -17,6 +17,7 @@ from wordpipe.model.settings import GenerateSettings
 from wordpipe.pipeline import Pipeline
 from wordpipe.stages import TargetWriter
 from wordpipe.training import open_pairs
+from wordpipe.training.recipes import PairTexts
 
 SMALL = TINY | {"threads": 1, "dtype": "float32", "batch_size": 8, "steps": 2, "device": "cpu", "seq_len": 64}
 TASKS = ["turn round: ", "say", "", None]
@@ -59,20 +60,18 @@ def manifest(folder):
 
 def written_pairs(tokens, monkeypatch, tmp_path, **settings):
     """The sources that a training reads, as text, in the order of the tokens."""
-    import wordpipe.stages.train.seq2seq as stage
-
     found = {}
 
     class Stop(Exception):
         pass
 
-    def look(self, folder, execution, **given):
+    def look(self, folder):
         for split in ("train", "valid"):
             blocks = open_pairs(folder / split, self.n_tokens)
             found[split] = blocks.rows(np.arange(len(blocks)))
         raise Stop
 
-    monkeypatch.setattr(stage._OnPairs, "trainer", look)
+    monkeypatch.setattr(PairTexts, "open", look)
     with pytest.raises(Stop):
         trained(tokens, tmp_path / "x", **settings)
     return found

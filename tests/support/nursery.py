@@ -25,7 +25,7 @@ LOADED = (
     "faiss", "pyarrow.parquet", "wordpipe.cli.stage", "wordpipe.model.numpy_model",
     "wordpipe.sentences.transformer_encoder", "wordpipe.stages.search.embed", "wordpipe.stages.search.index",
     "wordpipe.stages.search.index_lexical", "wordpipe.stages.text.ingest", "wordpipe.stages.text.tokenize",
-    "wordpipe.stages.train.language_model", "wordpipe.stages.train.word2vec",
+    "wordpipe.stages.train.pretrain", "wordpipe.stages.train.word2vec",
     "wordpipe.training.learner", "wordpipe.words.training", "tests.support.first_kernel",
 )  # fmt: skip
 """What the server imports before its first child, unless the child says what it needs."""

@@ -17,14 +17,13 @@ from wordpipe.runtime import StopFlag, stop_signal
 from wordpipe.training import (
     LanguageLearner,
     SpecialIds,
-    Task,
     Trainer,
     World,
     assemble,
     join_world,
     make_execution,
-    model_config,
 )
+from wordpipe.training.recipes import Opened, fresh_config, recipe_of
 from wordpipe.training.settings import CausalSettings, MaskedSettings, PretrainSettings
 
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4, bos=5, eos=6)
@@ -35,6 +34,10 @@ SMALL = {"preset": "tiny", "dim": 32, "n_layers": 2, "n_heads": 2, "ffn_dim": 64
 def settings_of(kind: str, **values: object) -> PretrainSettings:
     cls = MaskedSettings if kind == "mlm" else CausalSettings
     return cls.make(SMALL | {"steps": 12, "threads": 1, "device": "cpu", "dtype": "float32", "lr": 3e-3} | values)
+
+
+def opened_of(settings: PretrainSettings, special: SpecialIds = SPECIAL, **given: Any) -> Opened:
+    return Opened(special=special, n_tokens=N_TOKENS, seq_len=settings.seq_len or 16, **given)
 
 
 def text(n: int, seed: int = 0) -> np.ndarray:
@@ -49,11 +52,12 @@ def training(
     settings: PretrainSettings, state_dir: Path, *, run_key: str = "a run", n: int = 2000, world: World | None = None,
     **others: Any,
 ) -> Trainer[LanguageLearner]:  # fmt: skip
-    task = Task(settings, n_tokens=N_TOKENS, special=SPECIAL)
-    execution = make_execution(settings, world)
-    model = new_model(model_config(settings, task.architecture, n_tokens=N_TOKENS, special=SPECIAL), settings.seed)
+    opened = opened_of(settings)
+    model = new_model(fresh_config(settings, opened), settings.seed)
+    starts = (others.pop("word_starts", None), None)
+    held = recipe_of(settings).data(opened, settings).held(text(n), text(300, seed=1), starts)
     return assemble(
-        settings, task, model, text(n), text(300, seed=1), execution=execution, state_dir=state_dir, run_key=run_key,
+        settings, opened, model, held, execution=make_execution(settings, world), state_dir=state_dir, run_key=run_key,
         world=world, **others,
     )  # fmt: skip
 

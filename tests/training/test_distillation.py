@@ -8,8 +8,8 @@ from tests.support.models import shaken, small_config
 from tests.training.test_text_pairs import masked, stream
 from wordpipe.errors import ConfigError
 from wordpipe.model import new_model
-from wordpipe.training import masked_blocks
-from wordpipe.training.pretraining import Distilled, distilled_loss_sum, start_from_teacher, student_config
+from wordpipe.training import loss_sum, masked_blocks
+from wordpipe.training.recipes import Distilled, start_from_teacher, student_config
 
 
 def teacher_of(style, **changes):
@@ -54,7 +54,7 @@ def test_the_loss_is_that_of_the_paper():
     student = start_from_teacher(teacher, student_config(teacher.config, None), 1)
     targets = given(teacher)
     inner = targets.targets
-    found = distilled_loss_sum(student, targets)
+    found = loss_sum(student, targets)
     with torch.no_grad():
         states = []
         for model in (student, teacher):
@@ -71,7 +71,7 @@ def test_the_loss_is_that_of_the_paper():
     found.backward()
     assert all(weight.grad is None for weight in teacher.parameters())
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in student.parameters())
-    halves = distilled_loss_sum(student, targets.rows(0, 3)) + distilled_loss_sum(student, targets.rows(3, 8))
+    halves = loss_sum(student, targets.rows(0, 3)) + loss_sum(student, targets.rows(3, 8))
     torch.testing.assert_close(halves, found, atol=1e-3, rtol=1e-4)
 
 
@@ -82,7 +82,7 @@ def test_a_student_comes_near_its_teacher():
     targets, losses = given(teacher), []
     for _ in range(60):
         optimiser.zero_grad()
-        loss = distilled_loss_sum(student, targets) / targets.n_targets
+        loss = loss_sum(student, targets) / targets.n_targets
         loss.backward()
         optimiser.step()
         losses.append(float(loss.detach()))

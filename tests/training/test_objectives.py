@@ -18,11 +18,9 @@ from wordpipe.model import new_model
 from wordpipe.runtime import StopFlag, Stopped
 from wordpipe.training import (
     RATE_STEPS,
-    Causal,
     Masked,
     Rows,
     SpecialIds,
-    Task,
     choose,
     loss_sum,
     span_lengths,
@@ -31,7 +29,7 @@ from wordpipe.training import (
     word_numbers,
     word_units,
 )
-from wordpipe.training.settings import CausalSettings
+from wordpipe.training.recipes import Causal, Opened, recipe_named
 
 SPECIAL = (0, 1, 2, 3, 4, 5, 6)
 UNITS = ["token", "word", "span"]
@@ -132,13 +130,15 @@ def test_segments_reach_the_model_and_are_cut_with_the_batch():
 
 
 def test_one_token_that_begins_and_ends_is_a_target_once_between_documents():
-    both = Task(CausalSettings.make({}), n_tokens=90, special=SpecialIds(bos=5, eos=5))
-    assert (both.before, both.after) == ((), (5,))
-    some = Rows(torch.tensor([[7, 8, 5, 9, 10]]), None)
-    assert both.objective(torch.device("cpu")).targets(some, torch.Generator(), 0.0).weights.tolist() == [[1, 1, 1, 1]]
-    apart = Task(CausalSettings.make({}), n_tokens=90, special=SpecialIds(bos=5, eos=6))
-    assert (apart.before, apart.after) == ((5,), (6,))
-    assert apart.objective(torch.device("cpu")).targets(some, torch.Generator(), 0.0).weights.tolist() == [[1, 0, 1, 1]]
+    recipe, some = recipe_named("clm"), Rows(torch.tensor([[7, 8, 5, 9, 10]]), None)
+    for special, before, after, weights in (
+        (SpecialIds(bos=5, eos=5), (), (5,), [1, 1, 1, 1]), (SpecialIds(bos=5, eos=6), (5,), (6,), [1, 0, 1, 1]),
+    ):  # fmt: skip
+        opened = Opened(special=special, n_tokens=90)
+        data = recipe.data(opened, recipe.settings())
+        assert (data.before, data.after) == (before, after)
+        objective = recipe.objective(recipe.settings(), opened, torch.device("cpu"))
+        assert objective.targets(some, torch.Generator(), 0.0).weights.tolist() == [weights]
 
 
 def masked_by(unit, rate=0.15, **values):

@@ -12,7 +12,6 @@ from tests.support.models import KINDS, kind_config, small_config
 from wordpipe.errors import ArtifactError
 from wordpipe.model import new_model
 from wordpipe.training import (
-    Causal,
     Masked,
     Muon,
     Rows,
@@ -24,6 +23,7 @@ from wordpipe.training import (
     optimisers,
     orthogonalise,
 )
+from wordpipe.training.recipes import Causal
 
 OPTIMISERS = ["muon", "adamw"]
 

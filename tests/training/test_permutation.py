@@ -10,22 +10,24 @@ from torch.nn import functional as F
 from tests.support.models import XLNET, small_config
 from tests.training.test_text_pairs import N, stream
 from wordpipe.model import new_model
-from wordpipe.training import SpecialIds, Task, loss_sum, masked_blocks
-from wordpipe.training.pretraining import Permuted
-from wordpipe.training.settings import MaskedSettings, PermutationSettings
+from wordpipe.training import SpecialIds, loss_sum, masked_blocks
+from wordpipe.training.recipes import Opened, recipe_named
 
 CPU = torch.device("cpu")
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4, bos=5, eos=6)
 
 
-def task(**settings):
-    made = PermutationSettings.make(settings)
-    return made, Task(made, n_tokens=N, special=SPECIAL)
+OPENED = Opened(special=SPECIAL, n_tokens=N)
+RECIPE = recipe_named("permutation")
 
 
 def permuted(**settings):
-    made, of = task(**settings)
-    return Permuted(of.objective(CPU), made.max_span)
+    return RECIPE.objective(RECIPE.settings.make(settings), OPENED, CPU)
+
+
+def measured(name="permutation"):
+    recipe = recipe_named(name)
+    return recipe.measured_by(recipe.settings(), OPENED, CPU)
 
 
 def model_of(seed=1, **changes):
@@ -70,9 +72,9 @@ def test_documents_are_segments_and_what_ends_one_belongs_to_it():
     rows, targets = given()
     assert targets.segments[0].tolist() == [0] * 11 + [1] * 9
     assert rows.ids_BT[0, 10] == 3
-    held_out = task()[1].objective(CPU, valid=True).targets(rows, torch.Generator().manual_seed(0), 1.0)
+    held_out = measured().targets(rows, torch.Generator().manual_seed(0), 1.0)
     assert torch.equal(held_out.segments, targets.segments)
-    of_others = Task(MaskedSettings.make({}), n_tokens=N, special=SPECIAL).objective(CPU, valid=True)
+    of_others = measured("mlm")
     assert of_others.targets(rows, torch.Generator().manual_seed(0), 1.0).segments is None
 
 
@@ -129,7 +131,7 @@ def test_one_batch_is_overfitted():
 def test_held_out_loss_hides_all_that_it_asks_for():
     """What stands at the places of a masked model's targets is not looked at, be it [MASK] or a random token."""
     model, (rows, _) = model_of().eval(), given()
-    targets = task()[1].objective(CPU, valid=True).targets(rows, torch.Generator().manual_seed(0), 1.0)
+    targets = measured().targets(rows, torch.Generator().manual_seed(0), 1.0)
     assert not torch.equal(targets.inputs, rows.ids_BT)
     found = [
         model.encode_to_guess(ids, targets.positions, segments_BT=targets.segments)

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from tests.support.models import small_config
 from tests.training.test_text_pairs import N, masked, stream
 from wordpipe.model import new_model, start_electra
-from wordpipe.training import masked_blocks
-from wordpipe.training.pretraining import Replaced, guesses, replaced, replaced_loss_sum, replaced_measure
+from wordpipe.training import loss_sum, masked_blocks
+from wordpipe.training.recipes import Replaced, guesses, replaced
 
 FINDER = {"head": False, "output_bias": False, "replaced_head": True}
 
@@ -57,7 +57,7 @@ def test_guesses_are_drawn_from_the_generators_probabilities():
 def test_the_loss_is_that_of_the_paper_begins_at_guessing_and_moves_every_weight():
     model, (_, targets) = model_of(), given()
     inner = targets.targets
-    total = replaced_loss_sum(model, targets)
+    total = loss_sum(model, targets)
     hidden = model.generator.encode(inner.inputs, at_BK=inner.positions).flatten(0, 1)
     logits = model.generator.logits_at(hidden)
     tokens = F.cross_entropy(logits, inner.labels.flatten(), reduction="none") @ inner.weights.flatten()
@@ -90,7 +90,7 @@ def test_one_batch_is_overfitted():
     optimiser = torch.optim.AdamW(model.parameters(), 3e-3)
     for _ in range(200):
         optimiser.zero_grad()
-        loss = replaced_loss_sum(model, targets) / targets.n_targets
+        loss = loss_sum(model, targets) / targets.n_targets
         loss.backward()
         optimiser.step()
     assert float(loss.detach()) < 0.1 * 50 * math.log(2)
@@ -102,7 +102,7 @@ def test_what_is_measured_is_what_it_says():
     with torch.no_grad():
         model.discriminator.replaced_head.score.weight.zero_()
         model.discriminator.replaced_head.score.bias.fill_(-1.0)  # nothing is replaced
-    found = replaced_measure(Replaced(masked(0.15)), blocks)(model)
+    found = Replaced(masked(0.15)).measure(model, blocks)
     assert found["replaced_found"] == 0.0
     assert found["replaced_accuracy"] == pytest.approx(0.87, abs=0.05)
     assert found["generator_loss"] == pytest.approx(math.log(N), rel=0.1)

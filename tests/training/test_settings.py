@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from tests.support.small_trainings import N_TOKENS, SPECIAL
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import MUON_LR, PRESETS
-from wordpipe.training import SpecialIds, Task, make_plan, model_config
+from wordpipe.settings import Settings
+from wordpipe.training import SpecialIds, make_plan, model_config, settings
+from wordpipe.training.recipes import NAMES, Opened, recipe_named
 from wordpipe.training.settings import CausalSettings, MaskedSettings
 
 
@@ -39,6 +42,37 @@ def test_settings_that_make_no_sense_are_refused_by_name(values, message):
 def test_a_causal_run_has_no_masks():
     with pytest.raises(ConfigError, match="unknown setting 'mask_rate'"):
         CausalSettings.make({"mask_rate": 0.1})
+
+
+PARTS = [
+    part for name, part in vars(settings).items()
+    if isinstance(part, type) and issubclass(part, Settings) and part.__module__ == settings.__name__ and not part.command
+]  # fmt: skip
+
+
+def test_no_two_parts_share_the_name_of_a_setting_or_of_a_validator():
+    """Of two validators with one name pydantic runs the first alone, without a word."""
+    own = [part for part in PARTS if part.__bases__ == (Settings,)]
+    assert {"Length", "Shape", "Mixers", "Start", "Masks"} <= {part.__name__ for part in own}
+    names = [name for part in own for name in {*part.model_fields, *part.__pydantic_decorators__.model_validators}]
+    assert len(names) == len({*names})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_setting_takes_one_value_alone(name):
+    for field in recipe_named(name).settings.model_fields.values():
+        assert field.annotation is not type(None)
+        assert get_origin(field.annotation) is not Literal or len(get_args(field.annotation)) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("electra", {"init": "model"}), ("electra", {"pair": "nsp"}), ("permutation", {"window": 8}),
+     ("permutation", {"mask_unit": "word"}), ("denoising", {"attention": "linear"}), ("seq2seq", {"shared_layers": True})],
+)  # fmt: skip
+def test_what_an_objective_has_not_is_unknown_to_it(name, values):
+    with pytest.raises(ConfigError, match=f"unknown setting '{next(iter(values))}'"):
+        recipe_named(name).settings.make(values)
 
 
 def test_what_cannot_change_the_weights_is_not_in_the_recipe():
@@ -106,24 +140,26 @@ def test_micro_batches_divide_the_batch(device, cls):
 
 
 @pytest.mark.parametrize(
-    ("cls", "missing"),
-    [(MaskedSettings, ["mask"]), (MaskedSettings, ["cls", "bos", "eos"]), (CausalSettings, ["bos", "eos"])],
+    ("name", "missing"), [("mlm", ["mask"]), ("mlm", ["cls", "bos", "eos"]), ("clm", ["bos", "eos"])]
 )
-def test_a_tokenizer_without_the_special_tokens_is_refused(cls, missing):
+def test_a_tokenizer_without_the_special_tokens_is_refused(name, missing):
     ids = {role: i for i, role in enumerate(("pad", "unk", "cls", "sep", "mask", "bos", "eos")) if role not in missing}
     with pytest.raises(ArtifactError, match=r"the tokenizer has no (\[MASK\]|\[CLS\]|<s>) token"):
-        Task(cls.make({}), n_tokens=N_TOKENS, special=SpecialIds(**ids))
+        data_of(name, **ids)
+
+
+def data_of(name, **ids):
+    recipe = recipe_named(name)
+    return recipe.data(Opened(special=SpecialIds(**ids), n_tokens=N_TOKENS), recipe.settings())
 
 
 def test_another_token_may_do_the_same():
-    as_gpt2 = Task(CausalSettings.make({}), n_tokens=N_TOKENS, special=SpecialIds(eos=0))
+    as_gpt2 = data_of("clm", eos=0)
     assert (as_gpt2.before, as_gpt2.after) == ((), (0,))
-    as_eurobert = Task(MaskedSettings.make({}), n_tokens=N_TOKENS, special=SpecialIds(bos=1, eos=2, mask=3))
+    as_eurobert = data_of("mlm", bos=1, eos=2, mask=3)
     assert as_eurobert.after == (2,)
-    assert as_eurobert.blocks(np.arange(7, 40, dtype="<u2"), 8).rows(np.array([0])).ids_BT[0, [0, -1]].tolist() == [
-        1,
-        2,
-    ]
+    ids_T = as_eurobert.blocks(np.arange(7, 40, dtype="<u2"), 8).rows(np.array([0])).ids_BT[0]
+    assert ids_T[[0, -1]].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(("n", "largest", "size"), [(37, 32, 19), (32, 12, 8), (32, 32, 32), (1000, 32, 25), (7, 1, 1)])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from wordpipe.errors import ConfigError
-from wordpipe.training import SpanCorruption, random_spans
+from wordpipe.training.recipes import SpanCorruption, random_spans
 
 EOS, SEPARATOR = 1, 2
 SENTINELS = tuple(range(999, 899, -1))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, poisson
 
 from wordpipe.errors import ConfigError
-from wordpipe.training import TextInfilling
+from wordpipe.training.recipes import TextInfilling
 
 BOS, EOS, SEPARATOR, MASK = 0, 2, 3, 4
 SPECIAL, N_TOKENS = (0, 1, BOS, EOS, SEPARATOR, MASK), 900

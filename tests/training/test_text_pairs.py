@@ -7,7 +7,7 @@ import torch
 from tests.support.models import small_config
 from wordpipe.model import new_model
 from wordpipe.training import Masked, loss_sum, pair_blocks
-from wordpipe.training.pretraining import MaskedPairs, pair_accuracy
+from wordpipe.training.recipes import MaskedPairs, pair_accuracy
 
 CLS, SEP, MASK, N = 2, 3, 4, 96
 

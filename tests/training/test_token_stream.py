@@ -15,8 +15,8 @@ from tests.tokens.test_training import trained
 from wordpipe.artifacts import TOKENS_16, TOKENS_32
 from wordpipe.errors import ArtifactError
 from wordpipe.tokens import WordSplitter, byte_letters
-from wordpipe.training import SpecialIds, Task, WordStarts, open_starts, unigram_entropy, write_streams
-from wordpipe.training.settings import MaskedSettings
+from wordpipe.training import SpecialIds, WordStarts, open_starts, unigram_entropy, write_streams
+from wordpipe.training.recipes import Opened, recipe_named
 
 rows = st.lists(  # documents of sentences of ids, each document in one split
     st.tuples(
@@ -271,15 +271,18 @@ def test_words_of_a_text_are_hidden_whole(byte_level, tmp_path):
     columns = [["d"] * 60, list(range(60)), ["train"] * 60, ids, [[]] * 60]
     batch = pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, TOKENS_16, strict=True)], schema=TOKENS_16)
     special = SpecialIds(**{name: i for i, name in enumerate(("pad", "unk", "cls", "sep", "mask", "bos", "eos"))})
-    settings = MaskedSettings.make({"mask_unit": "word", "mask_share": 1.0, "random_share": 0.0})
-    task = Task(settings, n_tokens=byte_level.get_vocab_size(), special=special)
+    recipe = recipe_named("mlm")
+    settings = recipe.settings.make({"mask_unit": "word", "mask_share": 1.0, "random_share": 0.0})
+    opened = Opened(special=special, n_tokens=byte_level.get_vocab_size(), tokenizer=byte_level)
+    data = recipe.data(opened, settings)
     stream = write_streams(
-        [batch], {"train": tmp_path / "ids"}, vocab_size=400, after=task.after, find_starts=WordStarts(byte_level)
+        [batch], {"train": tmp_path / "ids"}, vocab_size=400, after=data.after, find_starts=data.find_starts()
     )["train"]
-    assert task.needs_word_starts
-    blocks = task.blocks(stream.open(), 64, open_starts(stream.path))  # 19 of 62: more than any word has
+    blocks = data.blocks(stream.open(), 64, open_starts(stream.path))  # 19 of 62: more than any word has
     rows = blocks.rows(np.arange(len(blocks)))
-    targets = task.objective(torch.device("cpu")).targets(rows, torch.Generator().manual_seed(1), 0.0)
+    targets = recipe.objective(settings, opened, torch.device("cpu")).targets(
+        rows, torch.Generator().manual_seed(1), 0.0
+    )
     for before, after in zip(rows.ids_BT.tolist(), targets.inputs.tolist(), strict=True):
         pieces = [bytes(BYTES[c] for c in byte_level.id_to_token(i)) if i > 6 else b"\n" for i in before]
         groups: list[set[bool]] = []

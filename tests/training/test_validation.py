@@ -5,19 +5,18 @@ import pytest
 import torch
 
 from tests.support.models import small_config
-from tests.support.small_trainings import N_TOKENS, SPECIAL, settings_of, text
+from tests.support.small_trainings import SPECIAL, opened_of, settings_of, text
 from wordpipe.model import new_model
 from wordpipe.training import (
     Scorer,
     Targets,
-    Task,
     Total,
     Validation,
     loss_sum,
     make_execution,
-    model_config,
     validation,
 )
+from wordpipe.training.recipes import fresh_config, recipe_named
 
 KINDS = ["mlm", "clm"]
 
@@ -25,11 +24,10 @@ KINDS = ["mlm", "clm"]
 def parts_of(kind, n, n_positions, micro_batch=4, **values):
     """A model, and the validation of `n` held-out ids."""
     settings = settings_of(kind, **values)
-    task = Task(settings, n_tokens=N_TOKENS, special=SPECIAL)
-    execution = make_execution(settings)
-    model = new_model(model_config(settings, task.architecture, n_tokens=N_TOKENS, special=SPECIAL), 1)
-    blocks = task.blocks(text(n), 16)
-    objective = task.objective(execution.device, valid=True)
+    recipe, opened, execution = recipe_named(kind), opened_of(settings), make_execution(settings)
+    model = new_model(fresh_config(settings, opened), 1)
+    blocks = recipe.data(opened, settings).held_out(text(n), 16)
+    objective = recipe.measured_by(settings, opened, execution.device)
     return model, Validation(blocks, objective, execution, n_positions=n_positions, micro_batch=micro_batch)
 
 

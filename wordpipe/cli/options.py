@@ -26,9 +26,9 @@ def settings_options(cls: type[Settings]) -> list[Option]:
 
 
 def settings_without_option(cls: type[Settings]) -> dict[str, str]:
-    """The other settings, with what help says of them; not those that can have one value alone."""
+    """The other settings, with what help says of them."""
     names = [name for name in cls.model_fields if not declared(cls, name).get("option", True)]
-    return {name: _help(cls.model_fields[name]) for name in names if name not in cls.unusable}
+    return {name: _help(cls.model_fields[name]) for name in names}
 
 
 def chosen_settings(cls: type[Settings], params: dict[str, Any]) -> dict[str, Any]:

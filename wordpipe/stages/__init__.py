@@ -72,8 +72,14 @@ if TYPE_CHECKING:
     from wordpipe.stages.train.contrastive import train_contrastive
     from wordpipe.stages.train.finish import finish
     from wordpipe.stages.train.heads import train_classifier, train_reader, train_tagger
-    from wordpipe.stages.train.language_model import train_clm, train_electra, train_mlm, train_permutation
-    from wordpipe.stages.train.seq2seq import train_denoising, train_seq2seq
+    from wordpipe.stages.train.pretrain import (
+        train_clm,
+        train_denoising,
+        train_electra,
+        train_mlm,
+        train_permutation,
+        train_seq2seq,
+    )
     from wordpipe.stages.train.static import train_static
     from wordpipe.stages.train.word2vec import TrainingRun, train_word2vec
 else:

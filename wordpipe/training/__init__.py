@@ -1,10 +1,10 @@
 """Training: from a stream of token ids to a trained model, exactly repeatable.
 
 Read in this order: `settings`, `plan` (sizes, steps, learning rates), `token_stream` (documents → one file of ids),
-`sequences` (that file → blocks in an order), `objectives` (blocks → inputs and targets), `span_corruption` and
-`text_infilling` (blocks → damaged texts and what is to be written), `cross_entropy`, `optimisers`, `precision` (device and
-number format), `validation`, `distributed` (several processes), `checkpoint`, `trainer` (the loop) and `learner` (what it
-trains). `contrastive` has the learners of text encoders.
+`sequences` (that file → blocks in an order), `objectives` (blocks → inputs and targets), `pair_targets` (the same of pairs),
+`recipes` (what each objective is made of), `cross_entropy`, `optimisers`, `precision` (device and number format),
+`validation`, `distributed` (several processes), `checkpoint`, `trainer` (the loop) and `learner` (what it trains).
+`contrastive` has the learners of text encoders.
 
 Everything that happens in step s is a function of (seed, s): the sequences, the masks, the dropout, the learning rate.
 There is no iterator and no generator whose state would have to be saved, so a run that was killed and continued ends
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from wordpipe.training.objectives import (
         RATE_STEPS,
         AnyTargets,
-        Causal,
+        LanguageObjective,
         Masked,
         Targets,
-        Task,
         choose,
         loss_sum,
         span_lengths,
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.training.pair_targets import (
         Continuations,
-        Denoising,
+        Flat,
         PairBlocks,
         PairRows,
         Pairs,
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
         PairWriter,
         SecondTexts,
         open_pairs,
-        pair_loss_sum,
     )
     from wordpipe.training.plan import (
         Plan,
@@ -84,8 +82,6 @@ if TYPE_CHECKING:
         shuffled,
         spread,
     )
-    from wordpipe.training.span_corruption import Flat, SpanCorruption, random_spans
-    from wordpipe.training.text_infilling import TextInfilling
     from wordpipe.training.token_stream import (
         Stream,
         WordStarts,

@@ -4,6 +4,7 @@ import gc
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,18 +16,18 @@ from wordpipe.errors import BudgetError, ConfigError, PeerError
 from wordpipe.model import seed_of
 from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
 from wordpipe.training.distributed import World, sum_gradients
-from wordpipe.training.objectives import AnyTargets, Examples, Masked, Objective, Task
+from wordpipe.training.objectives import AnyTargets, Examples, Objective
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
 from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
 from wordpipe.training.precision import Execution, LossScaler
-from wordpipe.training.sequences import Blocks
-from wordpipe.training.settings import ElectraSettings, MaskedSettings, PermutationSettings, PretrainSettings
-from wordpipe.training.token_stream import Flags, Ids
+from wordpipe.training.recipes.data import Held
+from wordpipe.training.recipes.table import Opened, recipe_of
+from wordpipe.training.settings import PretrainSettings
 from wordpipe.training.trainer import UNTIL_DONE, Ending, Gradients, L, Measured, Trainer
 from wordpipe.training.validation import Validation
 
 if TYPE_CHECKING:
-    from wordpipe.model import LanguageModel, Transformer
+    from wordpipe.model import Transformer
     from wordpipe.training.contrastive.settings import EncoderSettings
 
 
@@ -103,9 +104,7 @@ class ModelLearner(Generic[M]):
         """See `Learner.load`."""
         for name, weight in self._weights.items():
             weight.copy_(tensors["model"][name])
-        # an encoder's checkpoint once held a queue of vectors beside the optimiser, as `learner/queue.…`
-        mine = {name: value for name, value in tensors["optimiser"].items() if not name.startswith("learner/")}
-        load_optimiser(self.model, self._optimiser, mine)
+        load_optimiser(self.model, self._optimiser, tensors["optimiser"])
         if self.scaler is not None and log.get("scaler"):
             self.scaler = LossScaler(**log["scaler"])
 
@@ -260,71 +259,25 @@ class LanguageLearner(ModelLearner["Transformer"]):
 
 
 def assemble(
-    settings: PretrainSettings, task: Task, model: "Transformer", train_ids: Ids, valid_ids: Ids, *,
-    seq_len: int | None = None, word_starts: Flags | None = None, teacher: "LanguageModel | None" = None,
-    execution: Execution, **given: Any,
-) -> Trainer[LanguageLearner]:  # fmt: skip
-    """A training on streams of ids that is ready to run; see `assemble_learner`.
+    settings: PretrainSettings, opened: Opened, model: "Transformer", held: Held, *, execution: Execution, **given: Any
+) -> Trainer[LanguageLearner]:
+    """A training that is ready to run, by the recipe of its settings; see `assemble_learner`.
 
     Args:
         settings: how to train.
-        task: what to train on.
+        opened: what is known of the texts.
         model: with its first weights; trained in place.
-        train_ids: the training stream.
-        valid_ids: the held-out stream; an empty one, or one too short to predict anything in, means no validation.
-        seq_len: positions of a sequence; None: as many as the model has.
-        word_starts: whether a word begins at each id of the training stream, if `task.needs_word_starts`.
-        teacher: of a masked model that learns from another one, too.
+        held: what to train on, and what is held out.
         execution: where to train.
         given: the further arguments of `assemble_learner`.
-
-    Raises:
-        InputError: the training stream is empty.
     """
-    blocks = task.blocks(train_ids, seq_len or model.config.max_len, word_starts)
-    if isinstance(settings, ElectraSettings):
-        return _assemble_electra(settings, task, model, blocks, valid_ids, execution=execution, **given)
-    objective: Objective = task.objective(execution.device)
-    also = None
-    if isinstance(settings, MaskedSettings) and settings.pair != "none":
-        from wordpipe.training.pretraining.text_pairs import MaskedPairs, pair_measure
-
-        assert isinstance(objective, Masked)
-        objective = MaskedPairs(objective, settings.pair)
-        also = pair_measure(objective, task.blocks(valid_ids, blocks.seq_len)) if len(valid_ids) >= 2 else None
-    if isinstance(settings, PermutationSettings):
-        from wordpipe.training.pretraining.permutation import Permuted
-
-        assert isinstance(objective, Masked)
-        objective, execution = Permuted(objective, settings.max_span), replace(execution, compiled=False)
-    if teacher is not None:
-        from wordpipe.training.pretraining.distillation import Distilled
-
-        assert isinstance(objective, Masked)
-        objective = Distilled(objective, teacher.to(execution.device))
-        execution = replace(execution, compiled=False)
+    recipe = recipe_of(settings)
+    objective = recipe.objective(settings, opened, execution.device)
     return assemble_learner(
-        settings, model, blocks, task.blocks(valid_ids, blocks.seq_len, valid=True) if len(valid_ids) >= 2 else None,
-        objective=objective, valid_objective=task.objective(execution.device, valid=True),
-        execution=execution, also=also, **given,
-    )  # fmt: skip
-
-
-def _assemble_electra(
-    settings: ElectraSettings, task: Task, model: "Transformer", blocks: Blocks, valid_ids: Ids, *, execution: Execution,
-    **given: Any,
-) -> Trainer[LanguageLearner]:  # fmt: skip
-    """A generator and a discriminator; held out as trained, as no other model has such a loss."""
-    from wordpipe.training.pretraining.replaced_tokens import Replaced, replaced_measure
-
-    masked = task.objective(execution.device)
-    assert isinstance(masked, Masked)
-    objective = Replaced(masked)
-    held_out = task.blocks(valid_ids, blocks.seq_len) if len(valid_ids) >= 2 else None
-    return assemble_learner(
-        settings, model, blocks, held_out, objective=objective, valid_objective=objective,
-        execution=replace(execution, compiled=False), also=None if held_out is None else replaced_measure(objective, held_out),
-        **given | {"unigram_entropy": None},
+        settings, model, held.train, held.valid, objective=objective,
+        valid_objective=recipe.measured_by(settings, opened, execution.device),
+        execution=replace(execution, compiled=execution.compiled and objective.compiled),
+        also=None if held.as_trained is None else partial(objective.measure, blocks=held.as_trained), **given,
     )  # fmt: skip
 
 
@@ -384,7 +337,7 @@ def assemble_learner(
     before = found or begin
     wanted, mine = plan.micro_batch, plan.batch_size // world.size
     if before is not None and not settings.micro_batch:
-        wanted = before.log.get("micro_batch", wanted)  # checkpoints without it are from when it was the planned one
+        wanted = before.log["micro_batch"]
     plan = replace(plan, micro_batch=wanted if settings.micro_batch else even_chunks(mine, wanted))
     validation = None
     if valid_blocks is not None:

@@ -1,4 +1,4 @@
-"""The objectives: hidden tokens are predicted from both sides (masked), or the next one from those before it (causal).
+"""Objectives, their targets and their loss; and the masks of those that hide tokens.
 
 An objective turns a step's sequences into inputs and targets, all at once and on the device, so that the masks do not
 depend on how the step is cut into micro-batches. The loss is a sum over targets; the loop divides by the number of
@@ -30,12 +30,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wordpipe.model import Architecture, LanguageModel
 from wordpipe.training.cross_entropy import cross_entropy_sum
-from wordpipe.training.plan import SpecialIds
-from wordpipe.training.sequences import Blocks, Rows, causal_blocks, document_numbers, masked_blocks, pair_blocks
-from wordpipe.training.settings import MaskedSettings, PermutationSettings, PretrainSettings
-from wordpipe.training.token_stream import Flags, Ids
+from wordpipe.training.sequences import Rows, document_numbers
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
@@ -90,17 +86,26 @@ class Targets:
             None if self.segments is None else self.segments[first:last],
         )  # fmt: skip
 
-
-class OwnLoss:
-    """Targets that know their loss: of several models, or of several parts."""
-
     def loss_sum(self, model: Any, label_smoothing: float) -> Tensor:
-        """The loss summed over the targets, float32; the arguments are those of `loss_sum`."""
-        raise NotImplementedError
+        """See `loss_sum`.
+
+        Only the positions to predict reach the head: with a vocabulary of 16,000 it costs more than all blocks of a small
+        model.
+        """
+        hidden_BKD = model.encode_to_guess(self.inputs, self.positions, segments_BT=self.segments)
+        return guessed_loss_sum(model, hidden_BKD, self, label_smoothing)
+
+
+def guessed_loss_sum(model: Any, hidden_BKD: Tensor, targets: Targets, label_smoothing: float) -> Tensor:
+    """Cross-entropy of the guesses at some hidden states, summed over the targets, float32; see `loss_sum`."""
+    return cross_entropy_sum(
+        model.features_at(hidden_BKD.flatten(0, 1)), model.output_matrix, model.output_bias, targets.labels.flatten(),
+        targets.weights.flatten(), label_smoothing,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class WithTargets(OwnLoss):
+class WithTargets:
     """Hidden tokens with something beside them, which counts as they do.
 
     Attributes:
@@ -143,6 +148,14 @@ class AnyTargets(Protocol):
 
     def rows(self, first: int, last: int) -> "AnyTargets":
         """Sequences `first` to `last` - 1."""
+        ...
+
+
+class LearnedTargets(AnyTargets, Protocol):
+    """Such as know their loss."""
+
+    def loss_sum(self, model: Any, label_smoothing: float) -> Tensor:
+        """See `loss_sum`."""
         ...
 
 
@@ -275,7 +288,26 @@ def _uniform(shape: torch.Size, generator: torch.Generator) -> Tensor:
     return torch.rand(shape, generator=generator, device=generator.device)
 
 
-class Masked:
+class LanguageObjective:
+    """What a language model learns, see `Objective`.
+
+    Attributes:
+        compiled: whether torch.compile may take its loss.
+    """
+
+    compiled = True
+
+    def targets(self, rows: Any, generator: torch.Generator, progress: float) -> AnyTargets:
+        """Of these rows; what is drawn depends on the generator alone."""
+        raise NotImplementedError
+
+    def measure(self, model: Any, blocks: "Examples") -> dict[str, float]:
+        """What else a validation measures on held-out sequences, by name."""
+        del model, blocks
+        return {}
+
+
+class Masked(LanguageObjective):
     """Masked language modelling.
 
     In every sequence the same number of ordinary tokens is chosen. Most are shown as [MASK], some as a random ordinary
@@ -346,24 +378,6 @@ class Masked:
         return kept_or_random_BK.masked_fill(draw_BK < self.mask_share, self.mask_id)
 
 
-class Causal:
-    """Causal language modelling: each position predicts the id after it.
-
-    Args:
-        bos_id: never a target: that a document begins after another's end is no knowledge of language. None: where the same
-            token ends a document, which a model should know.
-    """
-
-    def __init__(self, *, bos_id: int | None) -> None:
-        self.bos_id = bos_id
-
-    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
-        """Shift once: rows of T + 1 ids give T inputs and T labels. Nothing is drawn."""
-        labels_BT = rows.ids_BT[:, 1:]
-        counts_BT = torch.ones_like(labels_BT) if self.bos_id is None else labels_BT != self.bos_id
-        return Targets(rows.ids_BT[:, :-1], None, labels_BT, counts_BT.float())
-
-
 class Objective(Protocol):
     """What is learned: inputs and targets out of rows."""
 
@@ -398,10 +412,8 @@ class Examples(Protocol):
         ...
 
 
-def loss_sum(model: "Transformer", targets: AnyTargets, label_smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy summed over the targets, in nats, float32.
-
-    Only the positions to predict reach the head: with a vocabulary of 16,000 it costs more than all blocks of a small model.
+def loss_sum(model: "Transformer", targets: LearnedTargets, label_smoothing: float = 0.0) -> Tensor:
+    """The loss summed over the targets, float32: of tokens their cross-entropy, in nats.
 
     Args:
         model: on the device of the targets.
@@ -410,89 +422,4 @@ def loss_sum(model: "Transformer", targets: AnyTargets, label_smoothing: float =
             (Szegedy et al. 2016, section 7; torch's definition. The Annotated Transformer spreads ε over V - 2 ids).
             For training only: a held-out loss with ε has no perplexity.
     """
-    if isinstance(targets, OwnLoss):
-        return targets.loss_sum(model, label_smoothing)
-    if not isinstance(targets, Targets):
-        from wordpipe.model import EncoderDecoder
-        from wordpipe.training.pair_targets import Continuations, PairTargets, continuation_loss_sum, pair_loss_sum
-
-        if isinstance(targets, Continuations):
-            assert isinstance(model, LanguageModel)
-            return continuation_loss_sum(model, targets, label_smoothing)
-        assert isinstance(model, EncoderDecoder)
-        assert isinstance(targets, PairTargets)
-        return pair_loss_sum(model, targets, label_smoothing)
-    assert isinstance(model, LanguageModel)
-    hidden_BKD = model.encode_to_guess(targets.inputs, targets.positions, segments_BT=targets.segments)
-    return cross_entropy_sum(
-        model.features_at(hidden_BKD.flatten(0, 1)), model.output_matrix, model.output_bias, targets.labels.flatten(),
-        targets.weights.flatten(), label_smoothing,
-    )  # fmt: skip
-
-
-VALID_MASKS = {"mask_rate": 0.15, "mask_unit": "token", "mask_share": 0.8, "random_share": 0.1}
-"""Held-out loss is always measured with BERT's masks, so that runs with different ones compare."""
-
-
-class Task:
-    """What is trained: the model, the document boundaries, the sequences and the objective that go together.
-
-    Masked: documents end in [SEP]; every sequence is [CLS] … [SEP]. Causal: documents are <s> … </s>; … </s> where one token
-    is both, as in GPT-2, which then is a target like any other.
-
-    Args:
-        settings: `MaskedSettings` or `CausalSettings`.
-        n_tokens: ids of the tokenizer.
-        special: its special ids.
-
-    Attributes:
-        architecture: of the model.
-        before: ids put before each document of the stream.
-        after: ids put after each document.
-        needs_word_starts: whether `blocks` wants to know where words begin.
-
-    Raises:
-        ArtifactError: the tokenizer lacks a special token that the task needs.
-    """
-
-    def __init__(self, settings: PretrainSettings, *, n_tokens: int, special: SpecialIds) -> None:
-        self.architecture: Architecture = "encoder" if isinstance(settings, MaskedSettings) else "decoder"
-        self._settings, self._n_tokens = settings, n_tokens
-        self._special = ids = special.completed(self.architecture)
-        if isinstance(settings, MaskedSettings):
-            self._begin, self._end = ids.need("cls"), ids.need("sep")
-            self._mask_id, self._pair = ids.need("mask"), settings.pair
-            self.before: tuple[int, ...] = ()
-            self.needs_word_starts = settings.mask_unit != "token"
-        else:
-            self._begin, self._end = ids.need("bos"), ids.need("eos")
-            self.before = () if self._begin == self._end else (self._begin,)
-            self.needs_word_starts = False
-        self.after: tuple[int, ...] = (self._end,)
-
-    def blocks(self, ids: Ids, seq_len: int, word_starts: Flags | None = None, *, valid: bool = False) -> Blocks:
-        """The stream as sequences of `seq_len` positions.
-
-        Args:
-            ids: the stream.
-            seq_len: positions that the model sees.
-            word_starts: whether a word begins at each id; only training needs it, not validation.
-            valid: for the held-out loss, of which no sequence has two texts.
-        """
-        if self.architecture == "decoder":
-            return causal_blocks(ids, seq_len=seq_len)
-        if self._pair != "none" and not valid:
-            return pair_blocks(ids, seq_len=seq_len, cls_id=self._begin, sep_id=self._end, word_starts=word_starts)
-        return masked_blocks(ids, seq_len=seq_len, cls_id=self._begin, sep_id=self._end, word_starts=word_starts)
-
-    def objective(self, device: torch.device, *, valid: bool = False) -> Masked | Causal:
-        """What is trained, or (`valid`) what the held-out loss measures."""
-        if not isinstance(self._settings, MaskedSettings):
-            return Causal(bos_id=self.before[0] if self.before else None)
-        settings = MaskedSettings.make(VALID_MASKS) if valid else self._settings
-        return Masked(
-            rate=settings.mask_rate, rate_end=settings.mask_rate_end, unit=settings.mask_unit,
-            mask_share=settings.mask_share, random_share=settings.shown_at_random, mask_id=self._mask_id,
-            special_ids=self._special.present(), n_tokens=self._n_tokens, device=device,
-            end_id=self._end if isinstance(self._settings, PermutationSettings) else None,
-        )  # fmt: skip
+    return targets.loss_sum(model, label_smoothing)

@@ -19,10 +19,12 @@ from torch import Tensor
 
 from wordpipe.model import EncoderDecoder, LanguageModel, Packed, pack, pack_pairs, seed_of, shifted
 from wordpipe.training.cross_entropy import cross_entropy_sum
-from wordpipe.training.sequences import Rows, permute, shuffled
-from wordpipe.training.span_corruption import Flat, SpanCorruption
-from wordpipe.training.text_infilling import TextInfilling
+from wordpipe.training.objectives import LanguageObjective
+from wordpipe.training.sequences import permute, shuffled
 from wordpipe.training.token_stream import Ids, dtype_of, mapped, starts_path
+
+Flat = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Sequences one after the other: all ids, (N,), int64; ids of each sequence, (B,), int64. What `pack_pairs` takes."""
 
 _POOL = 64  # batches that are sorted together: of 29,000 pairs in batches of 128, 1.5 % of the positions are of other lengths
 _IDS_AT_ONCE = 1 << 24
@@ -71,22 +73,21 @@ class PairTargets:
         seen = torch.cat([shifted(run_BT, self.start_id).flatten() for run_BT in labels.runs(labels.ids)])
         return sources, replace(labels, ids=seen), labels
 
+    def loss_sum(self, model: EncoderDecoder, label_smoothing: float) -> Tensor:
+        """Cross-entropy summed over the labels, in nats, float32; see `objectives.loss_sum`."""
+        sources, inputs, labels = self.packed()
+        hidden_ND = model.write_packed(inputs, model.read_packed(sources))
+        real = [mask.flatten() for mask in labels.real if mask is not None]
+        weights_N = torch.cat(real).float() if real else torch.ones(len(labels.ids), device=self.device)
+        return cross_entropy_sum(
+            model.features_at(hidden_ND), model.output_matrix, model.output_bias, labels.ids, weights_N, label_smoothing
+        )
+
 
 def _rows(flat: Flat, first: int, last: int) -> Flat:
     ids, lengths = flat
     begin, size = int(lengths[:first].sum()), int(lengths[first:last].sum())
     return ids[begin : begin + size], lengths[first:last]
-
-
-def pair_loss_sum(model: EncoderDecoder, targets: PairTargets, label_smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy summed over the labels, in nats, float32; see `objectives.loss_sum`."""
-    sources, inputs, labels = targets.packed()
-    hidden_ND = model.write_packed(inputs, model.read_packed(sources))
-    real = [mask.flatten() for mask in labels.real if mask is not None]
-    weights_N = torch.cat(real).float() if real else torch.ones(len(labels.ids), device=targets.device)
-    return cross_entropy_sum(
-        model.features_at(hidden_ND), model.output_matrix, model.output_bias, labels.ids, weights_N, label_smoothing
-    )
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def _gathered(ids: Ids, starts: npt.NDArray[np.int64], index_B: npt.NDArray[np.i
     return np.asarray(ids[places]).astype(np.int64), lengths_B
 
 
-class Pairs:
+class Pairs(LanguageObjective):
     """The second text is learned from the first: every id of the target, and its end, is a label.
 
     Args:
@@ -181,6 +182,8 @@ class Pairs:
 
     Source: Sutskever et al. 2014, equation 1; Vaswani et al. 2017.
     """
+
+    compiled = False
 
     def __init__(self, *, start_id: int, device: torch.device) -> None:
         self.start_id, self.device = start_id, device
@@ -239,6 +242,15 @@ class Continuations:
         at_K = torch.nonzero(after >= 0)[:, 0]
         return inputs.to(self.device), at_K.to(self.device), after[at_K].to(self.device)
 
+    def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
+        """Cross-entropy summed over the labels, in nats, float32: no position of a source but its last predicts anything."""
+        inputs, at_K, labels_K = self.packed()
+        hidden_KD = model.encode_packed(inputs)[at_K]
+        return cross_entropy_sum(
+            model.features_at(hidden_KD), model.output_matrix, model.output_bias, labels_K,
+            torch.ones_like(labels_K).float(), label_smoothing,
+        )  # fmt: skip
+
 
 def _first_of_each(lengths: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Which numbers are among the first so many of their list, of lists one after the other."""
@@ -247,17 +259,7 @@ def _first_of_each(lengths: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64])
     return first
 
 
-def continuation_loss_sum(model: LanguageModel, targets: Continuations, label_smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy summed over the labels, in nats, float32: no position of a source but its last one predicts anything."""
-    inputs, at_K, labels_K = targets.packed()
-    hidden_KD = model.encode_packed(inputs)[at_K]
-    return cross_entropy_sum(
-        model.features_at(hidden_KD), model.output_matrix, model.output_bias, labels_K, torch.ones_like(labels_K).float(),
-        label_smoothing,
-    )  # fmt: skip
-
-
-class SecondTexts:
+class SecondTexts(LanguageObjective):
     r"""The second text of a pair, y, by a decoder that has read the first, x, as its beginning.
 
         L = -1/|y| Σ_t log p(y_t | x, y_1 … y_{t-1})
@@ -271,6 +273,8 @@ class SecondTexts:
     separator and output); the sum over the output alone is that of Sutskever et al. 2014, equation 1.
     """
 
+    compiled = False
+
     def __init__(self, *, device: torch.device) -> None:
         self.device = device
 
@@ -278,30 +282,6 @@ class SecondTexts:
         """Nothing is drawn."""
         del generator, progress
         return Continuations(rows.sources, rows.labels, self.device)
-
-
-class Denoising:
-    """A text is learned from what a corruption leaves of it.
-
-    Args:
-        corruption: what damages the sequences of a stream.
-        start_id: what the decoder begins with.
-        device: where the model is.
-    """
-
-    def __init__(self, corruption: SpanCorruption | TextInfilling, *, start_id: int, device: torch.device) -> None:
-        self.corruption, self.start_id, self.device = corruption, start_id, device
-
-    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> PairTargets:
-        """Damage the sequences; what is drawn depends on the seed of the generator alone."""
-        del progress
-        random, ids_BT = np.random.Generator(np.random.Philox(generator.initial_seed())), rows.ids_BT.cpu().numpy()
-        if isinstance(self.corruption, SpanCorruption):
-            sources, labels = self.corruption.corrupt(ids_BT, random)
-        else:
-            starts = None if rows.word_starts_BT is None else rows.word_starts_BT.cpu().numpy()
-            sources, labels = self.corruption.corrupt(ids_BT, random, sentence_starts_BT=starts)
-        return PairTargets(sources, labels, self.start_id, self.device)
 
 
 class PairWriter:

@@ -15,18 +15,11 @@ from wordpipe.model import (
     SCORED,
     STYLES,
     Architecture,
-    MixerKind,
     ModelConfig,
     Preset,
     pad_vocab,
 )
-from wordpipe.training.settings import (
-    ElectraSettings,
-    MaskedSettings,
-    PairSettings,
-    PermutationSettings,
-    PretrainSettings,
-)
+from wordpipe.training.settings import PretrainSettings
 
 if TYPE_CHECKING:
     from wordpipe.training.contrastive.settings import EncoderSettings
@@ -44,6 +37,8 @@ _TOKEN_NAMES = {
     "bos": "<s>",
     "eos": "</s>",
 }
+_OF_STYLE = ("positions", "norm", "norm_place", "feedforward")  # unless they are set
+_AS_SET = ("attention", "mem_len", "global_tokens", "dropout", "tied", "shared_layers", "embedding_dim")
 _GATED = ("geglu", "swiglu")
 _EPOCHS = 3
 _EVALUATIONS = 5
@@ -245,26 +240,59 @@ def _schedule(settings: "PretrainSettings | EncoderSettings", steps: int) -> dic
 
 
 def model_config(
-    settings: PretrainSettings, architecture: Architecture, *, n_tokens: int, special: SpecialIds,
-    n_target_tokens: int = 0,
-) -> ModelConfig:  # fmt: skip
+    settings: PretrainSettings, architecture: Architecture, *, n_tokens: int, special: SpecialIds, **parts: Any
+) -> ModelConfig:
     """The model that the settings describe: its sizes by the preset, its parts by the style, unless they are set.
 
     Args:
         settings: the preset and what overrides it.
-        architecture: encoder for masked, decoder for causal language modelling, encoder-decoder for pairs.
+        architecture: encoder, decoder, or both.
         n_tokens: ids of the tokenizer.
         special: its special ids.
-        n_target_tokens: ids of the tokenizer of the target texts, where it is another one.
+        parts: further fields, which the objective decides.
 
     Raises:
-        ConfigError: sizes that do not go together, or a style with one table of embeddings for two tokenizers.
+        ConfigError: sizes that do not go together.
     """
-    preset, parts = PRESETS[settings.preset], _parts(settings, architecture)
+    # sizes by the preset, parts by the style, the rest as it is set
+    preset, known = PRESETS[settings.preset], type(settings).model_fields
     n_layers, n_heads = settings.n_layers or preset.n_layers, settings.n_heads or _heads(settings, preset)
-    every = settings.global_every  # so many layers one sees everything, window 0
+    chosen = {name: getattr(settings, name) for name in _OF_STYLE if getattr(settings, name, None) is not None}
+    given = {name: getattr(settings, name) for name in _AS_SET if name in known}
+    mixing = _mixing(settings, n_layers) if "mixers" in known else {}
+    made: dict[str, Any] = STYLES[architecture, settings.style] | chosen | given | mixing
+    if {*(made.get("mixers") or (made.get("attention"),))} == {"relative"} and "positions" not in chosen:
+        made["positions"] = "none"
+    # what goes with such norms and such blocks
+    if made["norm"] == "rms":
+        made["norm_bias"] = False  # RMSNorm has no offset, in any library
+    if architecture == "encoder" and all(made[name] == value for name, value in _EUROBERT.items()):
+        made |= {"embedding_norm": False, "head": False, "output_bias": False}
+    return ModelConfig(
+        **{
+            "architecture": architecture, "vocab_size": pad_vocab(n_tokens), "dim": settings.dim or preset.dim,
+            "n_layers": n_layers, "n_heads": n_heads, "n_kv_heads": settings.n_kv_heads or n_heads,
+            "ffn_dim": settings.ffn_dim or _ffn_dim(settings, preset, gated=made["feedforward"] in _GATED),
+            "max_len": settings.seq_len or preset.max_len,
+        } | made | parts | special.of_config()
+    )  # fmt: skip
+
+
+def _mixing(settings: Any, n_layers: int) -> dict[str, Any]:
+    """The fields that say how positions see each other, layer by layer: the pattern of mixers, over and over.
+
+    Raises:
+        ConfigError: the pattern is longer than the model is deep, or no layer of it has windows.
+    """
+    pattern, every = settings.mixer_pattern, settings.global_every
+    if len(pattern) > n_layers:
+        expected = f"at most {n_layers} mixers, as the model has so many layers"
+        raise ConfigError(
+            "the pattern is longer than the model", where="mixers", got=settings.mixers, expected=expected
+        )
+    mixers = tuple(pattern[layer % len(pattern)] for layer in range(n_layers)) if pattern else ()
+    # every so many layers one sees everything: window 0
     windows = tuple(0 if every and layer % every == 0 else settings.window for layer in range(n_layers))
-    mixers, kinds = _mixers(settings, n_layers), {settings.attention, *settings.mixer_pattern}
     if mixers and settings.window:  # which is of those layers alone that have scores
         windows = tuple(window * (kind in SCORED) for kind, window in zip(mixers, windows, strict=True))
         if not any(windows):
@@ -272,47 +300,11 @@ def model_config(
             raise ConfigError(
                 what, where="mixers", got=settings.mixers, expected=" or ".join(SCORED), hint="--window 0"
             )
-    if isinstance(settings, PairSettings):
-        # BART's decoder begins with the end of a text, the others' with padding
-        start = special.need("eos" if settings.style == "bart" else "pad")
-        parts |= {"n_decoder_layers": settings.n_decoder_layers or n_layers, "start_id": start}
-        if n_target_tokens:
-            if settings.style != "vaswani":
-                raise ConfigError(
-                    "T5 and BART have one table of embeddings, and the two texts of these tokens have a vocabulary each",
-                    where="style", got=settings.style, expected="vaswani",
-                    hint="--style vaswani, or tokenize with --vocabulary joint",
-                )  # fmt: skip
-            parts["decoder_vocab_size"] = pad_vocab(n_target_tokens)
-    return ModelConfig(
-        architecture=architecture, vocab_size=pad_vocab(n_tokens), dim=settings.dim or preset.dim, n_layers=n_layers,
-        n_heads=n_heads, n_kv_heads=settings.n_kv_heads or n_heads,
-        ffn_dim=settings.ffn_dim or _ffn_dim(settings, preset, gated=parts["feedforward"] in _GATED),
-        max_len=settings.seq_len or preset.max_len, attention=settings.attention, mixers=mixers, windows=windows,
-        linformer_dim=settings.linformer_dim if "linformer" in kinds else 0,
-        state_dim=settings.state_dim if "ssm" in kinds else 0, mem_len=settings.mem_len,
-        global_tokens=settings.global_tokens, dropout=settings.dropout, tied=settings.tied,
-        shared_layers=settings.shared_layers, embedding_dim=settings.embedding_dim,
-        pair_head=isinstance(settings, MaskedSettings) and settings.pair != "none",
-        **parts | ({"head": False, "output_bias": False, "replaced_head": True}
-                   if isinstance(settings, ElectraSettings) else {}),
-        **special.of_config(),
-    )  # fmt: skip
-
-
-def _mixers(settings: PretrainSettings, n_layers: int) -> tuple[MixerKind, ...]:
-    """The pattern of mixers, over and over, as long as the model is deep.
-
-    Raises:
-        ConfigError: it is longer than that.
-    """
-    pattern = settings.mixer_pattern
-    if len(pattern) > n_layers:
-        expected = f"at most {n_layers} mixers, as the model has so many layers"
-        raise ConfigError(
-            "the pattern is longer than the model", where="mixers", got=settings.mixers, expected=expected
-        )
-    return tuple(pattern[layer % len(pattern)] for layer in range(n_layers)) if pattern else ()
+    kinds = {settings.attention, *pattern}
+    return {
+        "mixers": mixers, "windows": windows, "linformer_dim": settings.linformer_dim if "linformer" in kinds else 0,
+        "state_dim": settings.state_dim if "ssm" in kinds else 0,
+    }  # fmt: skip
 
 
 def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int, seq_len: int, device: str) -> Plan:
@@ -329,14 +321,14 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
     batch_size = settings.batch_size or preset.batch_size
     epochs, least = (_EPOCHS, _LEAST_STEPS) if settings.epochs is None else (settings.epochs, 1)
     steps = settings.steps or max(least, math.ceil(epochs * n_blocks / batch_size))
-    rate = max(settings.mask_rate, settings.mask_rate_end or 0.0) if isinstance(settings, MaskedSettings) else 1.0
+    rate = settings.guessed_share
     return Plan(
         **_schedule(settings, steps), batch_size=batch_size,
         micro_batch=min(batch_size, settings.micro_batch or _micro_batch(config, batch_size, seq_len, rate, device)),
         seq_len=seq_len, clip=settings.clip,
         lr=settings.lr or _usual_lr(settings, config) * (MUON_LR if settings.optimiser == "muon" else 1.0),
         seed=settings.seed, label_smoothing=settings.label_smoothing,
-        average=settings.average if isinstance(settings, PairSettings) else 0.0,
+        average=getattr(settings, "average", 0.0),  # of an encoder-decoder
     )  # fmt: skip
 
 
@@ -367,7 +359,7 @@ def trained_shape(
     Raises:
         ConfigError: sequences longer than the model's table of positions.
     """
-    usual = PRESETS[settings.preset].max_len if settings.init is not None else config.max_len
+    usual = PRESETS[settings.preset].max_len if settings.given("init") else config.max_len
     seq_len = settings.seq_len or before or min(usual, config.max_len)
     if seq_len > config.max_len and config.has_fixed_length:
         raise ConfigError(
@@ -379,7 +371,7 @@ def trained_shape(
 
 def _usual_lr(settings: PretrainSettings, config: ModelConfig) -> float:
     """AdamW's: of the preset, or for a model that was given and is of no preset's making, of the nearest smaller one."""
-    if settings.init is None:
+    if settings.given("init") is None:
         return PRESETS[settings.preset].lr
     smaller = [preset for preset in PRESETS.values() if preset.dim <= config.dim]
     return max(smaller, key=lambda preset: preset.dim).lr if smaller else PRESETS["tiny"].lr
@@ -399,22 +391,6 @@ def _ffn_dim(settings: PretrainSettings, preset: Preset, *, gated: bool) -> int:
     wanted = (settings.dim or preset.dim) * preset.ffn_dim / preset.dim
     width = math.ceil(wanted / 64) * 64
     return width if gated else width * 3 // 2
-
-
-def _parts(settings: PretrainSettings, architecture: Architecture) -> dict[str, Any]:
-    """The fields of `ModelConfig` that the style decides, with those that are set in their place."""
-    names = ("positions", "norm", "norm_place", "feedforward")
-    chosen = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
-    parts = STYLES[architecture, settings.style] | chosen
-    if settings.positions is None and {*(settings.mixer_pattern or (settings.attention,))} == {"relative"}:
-        parts["positions"] = "none"
-    if isinstance(settings, PermutationSettings):
-        parts |= {"segments": 2, "embedding_norm": False, "head": False, "output_bias": True, "two_streams": True}
-    if parts["norm"] == "rms":
-        parts["norm_bias"] = False  # RMSNorm has no offset, in any library
-    if architecture == "encoder" and all(parts[name] == value for name, value in _EUROBERT.items()):
-        parts |= {"embedding_norm": False, "head": False, "output_bias": False}
-    return parts
 
 
 def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float, device: str) -> int:

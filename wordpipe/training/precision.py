@@ -22,7 +22,6 @@ from wordpipe.errors import ConfigError
 from wordpipe.runtime import cpu_count, keep_freed_memory, pick_device
 from wordpipe.training.distributed import World
 from wordpipe.training.objectives import RATE_STEPS, loss_sum
-from wordpipe.training.settings import PretrainSettings
 
 Number = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -200,10 +199,10 @@ def make_execution(settings: RunSettings, world: World | None = None) -> Executi
     threads = settings.threads or max(1, cpu_count() // world.local_size)
     torch.set_num_threads(threads)
     keep_freed_memory()
-    compiled = deterministic = False  # a contrastive step has lengths of its own, for which a program would be compiled
-    if isinstance(settings, PretrainSettings):
-        deterministic = settings.deterministic
-        compiled = settings.compile == "on" or (settings.compile == "auto" and world.device.type == "cuda")
+    # a contrastive step has lengths of its own, for which a program would be compiled: it has no such setting
+    wanted = getattr(settings, "compile", "off")
+    compiled, deterministic = wanted == "on", getattr(settings, "deterministic", False)
+    compiled |= wanted == "auto" and world.device.type == "cuda"
     if deterministic and world.device.type != "cpu":  # a CPU is so anyway
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when CUDA starts
         torch.use_deterministic_algorithms(True)

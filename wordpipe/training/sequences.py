@@ -98,7 +98,7 @@ def masked_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_star
     Raises:
         InputError: the stream is empty.
     """
-    _refuse_short(len(ids), 1)
+    refuse_short(len(ids), 1)
     width = min(seq_len - 2, len(ids))
     return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id,), word_starts=word_starts)
 
@@ -109,7 +109,7 @@ def pair_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_starts
     Raises:
         InputError: the stream has fewer than two ids.
     """
-    _refuse_short(len(ids), 2)
+    refuse_short(len(ids), 2)
     width = min(seq_len - 3, len(ids))
     return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id, sep_id), word_starts=word_starts)
 
@@ -128,7 +128,7 @@ def causal_blocks(ids: Ids, *, seq_len: int) -> Blocks:
     Raises:
         InputError: the stream has no id to predict.
     """
-    _refuse_short(len(ids), 2)
+    refuse_short(len(ids), 2)
     stride = min(seq_len, len(ids) - 1)
     return Blocks(ids, width=stride + 1, stride=stride)
 
@@ -173,7 +173,12 @@ def _sent(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device, non_blocking=True)
 
 
-def _refuse_short(n_ids: int, least: int) -> None:
+def refuse_short(n_ids: int, least: int) -> None:
+    """Refuse a stream of too few ids.
+
+    Raises:
+        InputError: it has fewer than `least`.
+    """
     if n_ids < least:
         raise InputError(
             "no text to train on", got=f"{n_ids} tokens", hint="look at the corpus: wordpipe show, or give more text"

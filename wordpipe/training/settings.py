@@ -1,4 +1,9 @@
-"""Settings of `wordpipe train mlm` and `wordpipe train clm`. Imports nothing heavy."""
+"""Settings of the trainings of language models, put together from parts. Imports nothing heavy.
+
+A part says one thing: how long, which shape, where it starts from. The class of an objective lists the parts that it has, and
+what is its own; so no setting is there only to be refused. Pydantic takes fields from the last base to the first: help begins
+with `Length`. Of two parts' validators with one name only the first would run: no two parts share a name, a test sees to it.
+"""
 
 from pathlib import Path
 from typing import Literal, Self, get_args
@@ -21,13 +26,6 @@ from wordpipe.settings import Settings, minutes_setting, setting
 STEPS_OR_EPOCHS: dict[str, tuple[str, ...]] = {"steps": ("epochs",), "epochs": ("steps",)}
 """For `Settings.displaces`: a flag of the one takes the place of the other in a file."""
 
-SHAPE = (
-    "style", "dim", "n_layers", "n_heads", "n_kv_heads", "ffn_dim", "positions", "attention", "window", "global_every",
-    "global_tokens", "norm", "norm_place", "feedforward", "tied", "shared_layers", "embedding_dim", "mixers",
-    "linformer_dim", "state_dim", "mem_len",
-)  # fmt: skip
-"""The settings that say what the model is; a model that one starts from has its own."""
-
 LEARNING_RATE_SETTINGS = ("lr", "min_lr_frac", "warmup", "schedule", "decay")
 """The settings that decide the learning rate of each step."""
 
@@ -48,10 +46,8 @@ def refuse_two_lengths(steps: int | None, epochs: float | None) -> None:
         raise ValueError(f"steps = {steps} and epochs = {epochs} both say how long to train: give one")
 
 
-class PretrainSettings(Settings):
-    """How to train a transformer, whatever it learns to predict."""
-
-    displaces = STEPS_OR_EPOCHS | {"init": ("extend",), "extend": ("init",)}
+class Length(Settings):
+    """How large the model is, and how long it is trained."""
 
     preset: PresetName = setting(
         "mini",
@@ -62,6 +58,15 @@ class PretrainSettings(Settings):
         None, "passes over the training text, instead of steps; with neither: 3, and at least 200 steps", gt=0, le=10**6
     )
     minutes: float | None = minutes_setting()
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        refuse_two_lengths(self.steps, self.epochs)
+        return self
+
+
+class Shape(Settings):
+    """What every model has."""
 
     style: Style = setting(
         "modern", "parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2",
@@ -77,10 +82,39 @@ class PretrainSettings(Settings):
     ffn_dim: int | None = setting(
         None, "inner width of the feed-forward, else the preset's", ge=1, le=65_536, option=False
     )
-    positions: Positions | None = setting(None, "how positions are known, else the style's", expert=True)
-    attention: AttentionKind = setting(
-        "dot", "how queries and keys are compared; all but dot have no class in transformers", option=False
+    norm: NormKind | None = setting(None, "LayerNorm or RMSNorm, else the style's", option=False)
+    norm_place: NormPlace | None = setting(
+        None, "norms before or after each half of a block, else the style's", option=False
     )
+    feedforward: FeedForwardKind | None = setting(
+        None, "activation of the feed-forward (geglu, swiglu: gated), else the style's", option=False
+    )
+    tied: bool = setting(True, "the output matrix is the embedding table", option=False)
+
+
+class SharedLayers(Settings):
+    """Of a model with one stack."""
+
+    shared_layers: bool = setting(
+        False, "all layers have the weights of one, as in ALBERT", section="The model", option=False,
+    )  # fmt: skip
+
+
+class Positioned(Settings):
+    """Of a model that is told where each token stands."""
+
+    positions: Positions | None = setting(
+        None, "how positions are known, else the style's", section="The model", expert=True
+    )
+
+
+class Mixers(Settings):
+    """How positions see each other, layer by layer."""
+
+    attention: AttentionKind = setting(
+        "dot", "how queries and keys are compared; all but dot have no class in transformers", section="The model",
+        option=False,
+    )  # fmt: skip
     mixers: str = setting(
         "", "another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm "
         "(state spaces), such as ssm,ssm,dot", metavar="NAME,…", option=False,
@@ -111,20 +145,49 @@ class PretrainSettings(Settings):
     global_tokens: int = setting(
         0, "with a window: the first positions of a sequence see all and are seen by all", ge=0, le=65_536, option=False
     )
-    norm: NormKind | None = setting(None, "LayerNorm or RMSNorm, else the style's", option=False)
-    norm_place: NormPlace | None = setting(
-        None, "norms before or after each half of a block, else the style's", option=False
-    )
-    feedforward: FeedForwardKind | None = setting(
-        None, "activation of the feed-forward (geglu, swiglu: gated), else the style's", option=False
-    )
-    tied: bool = setting(True, "the output matrix is the embedding table", option=False)
-    shared_layers: bool = setting(False, "all layers have the weights of one, as in ALBERT", option=False)
     embedding_dim: int = setting(
         0, "of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim", ge=0,
         le=16_384, option=False,
     )  # fmt: skip
-    dropout: float = setting(0.0, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
+
+    @model_validator(mode="after")
+    def _window_is_used(self) -> Self:
+        if self.global_tokens and not self.window:
+            raise ValueError(f"global_tokens = {self.global_tokens} means nothing without a window")
+        if self.window and self.global_every == 1:
+            raise ValueError(
+                f"window = {self.window} has no layer to work in: with global_every = 1 all see everything"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _mixers_are_used(self) -> Self:
+        known, kinds = get_args(MixerKind), {self.attention, *self.mixer_pattern}
+        if unknown := [name for name in self.mixer_pattern if name not in known]:
+            raise ValueError(f"mixers = {self.mixers}: there is no {unknown[0]!r}, but {', '.join(known)}")
+        if self.mixers and self.attention != "dot":
+            raise ValueError(f"mixers and attention = {self.attention} both say what the layers are: give one")
+        for name, kind in (("linformer_dim", "linformer"), ("state_dim", "ssm"), ("mem_len", "relative")):
+            if kind not in kinds and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} = {getattr(self, name)} means nothing without a layer of {kind}")
+        return self
+
+    @property
+    def mixer_pattern(self) -> tuple[MixerKind, ...]:
+        """The names in `mixers`."""
+        return tuple(name.strip() for name in self.mixers.split(",")) if self.mixers else ()  # type: ignore[misc]
+
+
+class Dropout(Settings):
+    """What is left out of the model while it learns."""
+
+    dropout: float = setting(
+        0.0, "share of each block's output zeroed in training", ge=0, lt=1, section="The model", expert=True
+    )
+
+
+class Sequences(Settings):
+    """How much is read at a step."""
 
     seq_len: int | None = setting(
         None, "positions of a sequence, special tokens included, else the preset's", ge=8, le=65_536,
@@ -135,6 +198,10 @@ class PretrainSettings(Settings):
         0, "sequences computed at once (gradients add up over the step), 0 = what the device takes", ge=0,
         le=1_000_000, option=False,
     )  # fmt: skip
+
+
+class Optimiser(Settings):
+    """How the weights move."""
 
     optimiser: Literal["muon", "adamw"] = setting(
         "muon", "muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all",
@@ -161,6 +228,10 @@ class PretrainSettings(Settings):
     clip: float = setting(1.0, "largest norm of a step's gradient, 0 = no limit", ge=0, option=False)
     label_smoothing: float = setting(0.0, "share of the target spread over all tokens", ge=0, lt=1, option=False)
 
+
+class Where(Settings):
+    """Where and how it runs."""
+
     seed: int = setting(
         1, "seed of weights, order, masks and dropout", ge=0, lt=2**32, expert=True, section="Where and how it runs"
     )
@@ -184,7 +255,14 @@ class PretrainSettings(Settings):
     deterministic: bool = setting(
         False, "same bytes from every run on a GPU too, slower; a CPU always gives them", option=False
     )
-    checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False, option=False)
+
+
+class Log(Settings):
+    """What is kept and measured on the way."""
+
+    checkpoint_seconds: float = setting(
+        60, "seconds between checkpoints", gt=0, section="Where and how it runs", recipe=False, option=False
+    )
     checkpoint_steps: int = setting(
         0, "also a checkpoint every this many steps, 0 = by time only", ge=0, recipe=False, option=False
     )
@@ -203,12 +281,16 @@ class PretrainSettings(Settings):
         0, "warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all", ge=0,
         recipe=False, option=False,
     )  # fmt: skip
+
+
+class Start(Settings):
+    """From which model it goes on."""
+
     keep_state: bool = setting(
         True,
         "keep the optimiser's state in the model's folder, once or twice as large as the weights, so that --extend can go on",
-        option=False,
-    )
-
+        section="Where and how it runs", option=False,
+    )  # fmt: skip
     init: Path | None = setting(
         None,
         "start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer",
@@ -218,23 +300,14 @@ class PretrainSettings(Settings):
         None, "go on where this finished model stopped, with its optimiser and its order of the text, to more steps",
         metavar="MODEL", artifact=("model",),
     )  # fmt: skip
-    init_embeddings: Path | None = setting(
-        None, "start from the vectors of this words artifact, trained with --unit token", metavar="WORDS",
-        artifact=("words",), expert=True,
-    )  # fmt: skip
-
-    @model_validator(mode="after")
-    def _one_length(self) -> Self:
-        refuse_two_lengths(self.steps, self.epochs)
-        return self
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:
-        if self.extend is not None and self.steps is None and self.epochs is None and self.minutes is None:
+        if self.extend is not None and all(getattr(self, name) is None for name in ("steps", "epochs", "minutes")):
             raise ValueError("extend needs steps (or epochs, or minutes): how long the training is to be in all")
-        given = [name for name in ("init", "extend", "init_embeddings") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} both say what to start from: give one")
+        starts = [name for name in ("init", "extend", "init_embeddings") if getattr(self, name, None) is not None]
+        if len(starts) > 1:
+            raise ValueError(f"{' and '.join(starts)} both say what to start from: give one")
         return self
 
     @model_validator(mode="after")
@@ -244,55 +317,22 @@ class PretrainSettings(Settings):
             raise ValueError(f"{', '.join(given)} cannot be chosen here: the model of init has its own")
         return self
 
-    @model_validator(mode="after")
-    def _window_is_used(self) -> Self:
-        if self.global_tokens and not self.window:
-            raise ValueError(f"global_tokens = {self.global_tokens} means nothing without a window")
-        if self.window and self.global_every == 1:
-            raise ValueError(
-                f"window = {self.window} has no layer to work in: with global_every = 1 all see everything"
-            )
-        return self
 
-    @model_validator(mode="after")
-    def _mixers_are_used(self) -> Self:
-        known, kinds = get_args(MixerKind), {self.attention, *self.mixer_pattern}
-        if unknown := [name for name in self.mixer_pattern if name not in known]:
-            raise ValueError(f"mixers = {self.mixers}: there is no {unknown[0]!r}, but {', '.join(known)}")
-        if self.mixers and self.attention != "dot":
-            raise ValueError(f"mixers and attention = {self.attention} both say what the layers are: give one")
-        for name, kind in (("linformer_dim", "linformer"), ("state_dim", "ssm"), ("mem_len", "relative")):
-            if kind not in kinds and getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name} = {getattr(self, name)} means nothing without a layer of {kind}")
-        return self
+class FromWords(Settings):
+    """Fresh weights, but for those of tokens."""
 
-    def refuse_unusable(self, who: str) -> None:
-        """For validators: of `who`, which lacks what is in `unusable`.
-
-        Raises:
-            ValueError: some of it is given.
-        """
-        if given := sorted(self.model_fields_set.intersection(self.unusable)):
-            raise ValueError(f"{', '.join(given)}: {who} does not have this")
-
-    @property
-    def mixer_pattern(self) -> tuple[MixerKind, ...]:
-        """The names in `mixers`."""
-        return tuple(name.strip() for name in self.mixers.split(",")) if self.mixers else ()  # type: ignore[misc]
+    init_embeddings: Path | None = setting(
+        None, "start from the vectors of this words artifact, trained with --unit token", metavar="WORDS",
+        artifact=("words",), expert=True, section="What it starts from",
+    )  # fmt: skip
 
 
-class MaskedSettings(PretrainSettings):
-    """Masked language modelling: guess hidden tokens from both sides."""
-
-    command = "train mlm"
+class Masks(Settings):
+    """Which tokens are hidden."""
 
     mask_rate: float = setting(
         0.3, "share of the tokens to guess in training", gt=0, le=0.9, section="Masks", expert=True
     )
-    mask_rate_end: float | None = setting(
-        None, "the same share at the end of the training, reached along a line, else the same all along", gt=0,
-        le=0.9, option=False,
-    )  # fmt: skip
     mask_unit: Literal["token", "word", "span"] = setting(
         "token", "what is hidden together: single tokens, whole words, or spans of whole words", expert=True
     )
@@ -300,6 +340,48 @@ class MaskedSettings(PretrainSettings):
     random_share: float | None = setting(
         None, "of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is",
         ge=0, le=1, option=False,
+    )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _shares_add_up(self) -> Self:
+        if (total := self.mask_share + self.shown_at_random) > 1:
+            raise ValueError(f"mask_share + random_share = {total:g} should be at most 1")
+        return self
+
+    @property
+    def shown_at_random(self) -> float:
+        """Share of the chosen tokens that is shown as a random one."""
+        return min(0.1, 1.0 - self.mask_share) if self.random_share is None else self.random_share
+
+
+SHAPE = frozenset(name for part in (Shape, SharedLayers, Positioned, Mixers) for name in part.model_fields)
+"""The settings that say what the model is; a model that one starts from has its own."""
+
+
+class PretrainSettings(Log, Where, Optimiser, Sequences, Dropout, Shape, Length):
+    """What every training of a language model has, whatever it learns to predict."""
+
+    displaces = STEPS_OR_EPOCHS | {"init": ("extend",), "extend": ("init",)}
+
+    @property
+    def guessed_share(self) -> float:
+        """Largest share of the positions of a sequence that are guessed."""
+        return 1.0
+
+    def given(self, name: str) -> Path | None:
+        """The artifact that a setting names; None where none is given, or this training has no such setting."""
+        path: Path | None = getattr(self, name, None)
+        return path
+
+
+class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, PretrainSettings):
+    """Masked language modelling: guess hidden tokens from both sides."""
+
+    command = "train mlm"
+
+    mask_rate_end: float | None = setting(
+        None, "the same share at the end of the training, reached along a line, else the same all along", gt=0,
+        le=0.9, option=False,
     )  # fmt: skip
 
     pair: Literal["none", "nsp", "sop"] = setting(
@@ -314,9 +396,14 @@ class MaskedSettings(PretrainSettings):
         "layer of it", metavar="MODEL", artifact=("model",), expert=True,
     )  # fmt: skip
 
+    @property
+    def guessed_share(self) -> float:
+        """See `PretrainSettings`."""
+        return max(self.mask_rate, self.mask_rate_end or 0.0)
+
     @model_validator(mode="after")
     def _teacher_is_the_start(self) -> Self:
-        others = [name for name in ("init", "extend", "init_embeddings") if getattr(self, name) is not None]
+        others = [name for name in ("init", "extend", "init_embeddings") if self.given(name) is not None]
         if self.teacher is not None and others:
             raise ValueError(f"teacher and {' and '.join(others)} both say what to start from: give one")
         if self.teacher is not None and self.pair != "none":
@@ -326,23 +413,11 @@ class MaskedSettings(PretrainSettings):
             raise ValueError(f"{', '.join(given)} cannot be chosen here: the model has the teacher's")
         return self
 
-    @model_validator(mode="after")
-    def _shares_add_up(self) -> Self:
-        if (total := self.mask_share + self.shown_at_random) > 1:
-            raise ValueError(f"mask_share + random_share = {total:g} should be at most 1")
-        return self
 
-    @property
-    def shown_at_random(self) -> float:
-        """Share of the chosen tokens that is shown as a random one."""
-        return min(0.1, 1.0 - self.mask_share) if self.random_share is None else self.random_share
-
-
-class ElectraSettings(MaskedSettings):
+class ElectraSettings(Masks, FromWords, Mixers, Positioned, SharedLayers, PretrainSettings):
     """Replaced-token detection: find the tokens that a small masked model has put in."""
 
     command = "train electra"
-    unusable = ("pair", "teacher", "extend", "mask_rate_end")
 
     style: Style = setting(
         "classic", "parts of the model: classic as BERT, for a folder of ELECTRA; modern as ModernBERT, in our own format",
@@ -351,24 +426,21 @@ class ElectraSettings(MaskedSettings):
     generator_size: float = setting(
         0.25, "width of the generator, as a share of the model's", gt=0, le=1, section="The generator", expert=True
     )
-    mask_rate: float = setting(0.15, "share of the tokens that the generator guesses", gt=0, le=0.9, expert=True)
+    mask_rate: float = setting(
+        0.15, "share of the tokens that the generator guesses", gt=0, le=0.9, section="Masks", expert=True
+    )
     mask_share: float = setting(1.0, "of these, the share shown as [MASK]; 1 = all of them", ge=0, le=1, option=False)
-    mask_rate_end: float | None = setting(None, "of train mlm", option=False)
-    pair: Literal["none"] = setting("none", "of train mlm", option=False)
-    teacher: None = setting(None, "of train mlm", option=False)
-    init: None = setting(None, "of train mlm", option=False)
-    extend: None = setting(None, "of train mlm", option=False)
-    keep_state: bool = setting(False, "of train mlm", option=False, recipe=False)
+
+    @property
+    def guessed_share(self) -> float:
+        """See `PretrainSettings`."""
+        return self.mask_rate
 
 
-class PermutationSettings(MaskedSettings):
+class PermutationSettings(FromWords, Start, SharedLayers, PretrainSettings):
     """Permutation language modelling: guess tokens in a random order, each from those before it in that order (XLNet)."""
 
     command = "train permutation"
-    unusable = (
-        "pair", "teacher", "mask_rate_end", "mask_unit", "mask_share", "random_share", "attention", "mixers", "positions",
-        "mem_len", "embedding_dim", "window", "global_every", "global_tokens",
-    )  # fmt: skip
 
     style: Style = setting(
         "classic", "parts of the model: classic as XLNet; modern as ModernBERT, in our own format", section="The model",
@@ -379,76 +451,64 @@ class PermutationSettings(MaskedSettings):
         expert=True,
     )  # fmt: skip
     max_span: int = setting(5, "most tokens side by side that are guessed together", ge=1, le=10, expert=True)
-    attention: Literal["relative"] = setting("relative", "of train mlm", option=False)
-    positions: None = setting(None, "of train mlm", option=False)
-    window: Literal[0] = setting(0, "of train mlm", option=False)
-    mask_unit: Literal["token"] = setting("token", "of train mlm", option=False)
-    pair: Literal["none"] = setting("none", "of train mlm", option=False)
-    teacher: None = setting(None, "of train mlm", option=False)
 
-    @model_validator(mode="after")
-    def _has_one_task(self) -> Self:
-        self.refuse_unusable("a model of two streams")
-        return self
+    @property
+    def guessed_share(self) -> float:
+        """See `PretrainSettings`."""
+        return self.mask_rate
 
 
-class CausalSettings(PretrainSettings):
+class CausalSettings(FromWords, Start, Mixers, Positioned, SharedLayers, PretrainSettings):
     """Causal language modelling: guess each token from those before it."""
 
     command = "train clm"
 
 
-class PairSettings(PretrainSettings):
+class TwoStackSettings(Start, Positioned, PretrainSettings):
     """How to train an encoder-decoder."""
 
-    unusable = (
-        "attention", "window", "global_every", "global_tokens", "init_embeddings", "shared_layers", "embedding_dim", "mixers",
-        "linformer_dim", "state_dim", "mem_len",
-    )  # fmt: skip
-
     style: PairStyle = setting(  # type: ignore[assignment]
-        "vaswani", "parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian)"
-    )
+        "vaswani", "parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian)",
+        section="The model",
+    )  # fmt: skip
     n_decoder_layers: int | None = setting(
-        None, "blocks of the decoder, else as many as of the encoder", ge=1, le=256, option=False
+        None, "blocks of the decoder, else as many as of the encoder", ge=1, le=256, section="The model", option=False
     )
-    seed: int = setting(1, "seed of weights, order, noise and dropout", ge=0, lt=2**32, expert=True)
+    dropout: float = setting(
+        0.1, "share of each block's output zeroed in training", ge=0, lt=1, section="The model", expert=True
+    )
+    average: float = setting(
+        0.1,
+        "the weights are the mean of about ten sets, evenly spread over this share of the steps at the end; 0 = the last ones",
+        ge=0, le=1, section="The optimiser", expert=True,
+    )  # fmt: skip
+    seed: int = setting(
+        1, "seed of weights, order, noise and dropout", ge=0, lt=2**32, section="Where and how it runs", expert=True
+    )
     extend: Path | None = setting(
         None, "go on where this finished model stopped, with its optimiser and its order of the text, to more steps",
         metavar="MODEL", artifact=("model",), expert=True,
     )  # fmt: skip
-    window: int = setting(0, "of other models: no encoder-decoder has windows", ge=0, le=0, option=False)
-    init_embeddings: Path | None = setting(None, "of other models", option=False)
-    dropout: float = setting(0.1, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
-    average: float = setting(
-        0.1,
-        "the weights are the mean of about ten sets, evenly spread over this share of the steps at the end; 0 = the last ones",
-        ge=0, le=1, expert=True,
-    )  # fmt: skip
-
-    @model_validator(mode="after")
-    def _has_two_stacks(self) -> Self:
-        self.refuse_unusable("an encoder-decoder")
-        return self
 
 
-class DenoisingSettings(PairSettings):
+class DenoisingSettings(TwoStackSettings):
     """Learn to restore a text that was damaged: T5's spans, or BART's masks and mixed-up sentences."""
 
     command = "train denoising"
 
     style: Literal["t5", "bart"] = setting(
-        "t5", "what is damaged, and the model: t5 (spans are written), bart (the whole text is)"
+        "t5", "what is damaged, and the model: t5 (spans are written), bart (the whole text is)", section="The model"
     )
     noise: float | None = setting(
-        None, "share of the tokens that is taken out; else 0.15 for t5 and 0.3 for bart", gt=0, lt=1, expert=True
-    )
+        None, "share of the tokens that is taken out; else 0.15 for t5 and 0.3 for bart", gt=0, lt=1,
+        section="What is damaged", expert=True,
+    )  # fmt: skip
     mean_span: float | None = setting(
         None, "tokens of a span on average; else 3 for t5 and 3.5 for bart", ge=1, le=100, expert=True
     )
 
 
-class Seq2SeqSettings(PairSettings):
+class Seq2SeqSettings(TwoStackSettings):
     """Learn to write the second text of a pair from the first."""
 
     command = "train seq2seq"
@@ -461,8 +521,12 @@ class Seq2SeqSettings(PairSettings):
         "", "field of the records that holds such a text, as it is, for each source: several tasks in one model",
         metavar="NAME", expert=True,
     )  # fmt: skip
-    lr: float | None = setting(None, "peak learning rate, else the preset's", gt=0, le=1e3, expert=True)
-    label_smoothing: float = setting(0.1, "share of the target spread over all tokens", ge=0, lt=1, expert=True)
+    lr: float | None = setting(
+        None, "peak learning rate, else the preset's", gt=0, le=1e3, section="The optimiser", expert=True
+    )
+    label_smoothing: float = setting(
+        0.1, "share of the target spread over all tokens", ge=0, lt=1, section="The optimiser", expert=True
+    )
 
     @property
     def reads_corpus(self) -> bool:

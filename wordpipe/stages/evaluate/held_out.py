@@ -1,8 +1,8 @@
 """The loss of a model of any kind on a bounded sample of text, by its own objective; and sequences to look at it with.
 
     masked, causal      masked or next tokens, as in `evaluate model`
-    pairs               the tokens of the targets, given their sources; of a decoder that answers likewise
     denoising           what the corruption of the training takes out
+    pairs               the tokens of the targets, given their sources; of a decoder that answers likewise
     classifier, tagger  the loss of the labels
 
 The text is that of `data`, or what the model's manifest names: what is held out of it, and all of it where nothing is. The
@@ -32,7 +32,7 @@ from wordpipe.heads.settings import ClassifierSettings, ReaderSettings
 from wordpipe.model import HeadConfig, HeadedModel
 from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.evaluate.inputs import held_out_split
-from wordpipe.stages.evaluate.language_model import task_of
+from wordpipe.stages.evaluate.language_model import known_of
 from wordpipe.stages.evaluate.pairs import read_pairs
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.inputs import corpus_to_evaluate
@@ -45,26 +45,22 @@ from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
 from wordpipe.stages.train.labelled import Labelled, Record, require_columns, share_held_out
 from wordpipe.stages.train.reader_task import ReaderTask
 from wordpipe.storage import as_path
-from wordpipe.tokens import Encoder, list_array, number_of_ids, sentinel_ids
+from wordpipe.tokens import Encoder, list_array, number_of_ids
 from wordpipe.training import (
     Blocks,
-    Continuations,
-    Denoising,
     Execution,
+    Flat,
+    PairRows,
     PairTargets,
-    SpanCorruption,
-    SpecialIds,
-    TextInfilling,
     Validation,
     loss_sum,
     open_ids,
     open_starts,
-    row_starts,
     write_streams,
 )
+from wordpipe.training.recipes import Texts, recipe_for, recipe_named
 
 Ints = npt.NDArray[np.int64]
-Flat = tuple[Ints, Ints]
 
 _READ = 4  # times as many tokens are read as are sampled from, so that the sample is spread over more documents
 _SEQUENCES = 32  # looked at
@@ -74,6 +70,7 @@ _SMALL = (
     2_000_000  # weights: below, threads wait for each other longer than they compute, and on busy cores many times so
 )
 _READING = ("max_query", "max_answer", "stride", "n_best")
+_DAMAGE = ("noise", "mean_span")
 _PROBLEMS = {"single_label": "single", "multi_label": "several", "regression": "score"}
 
 
@@ -135,9 +132,7 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
     with ExitStack() as stack, torch_threads(1 if small else 0):
         if model.opened is None:
             sample = _of_head(model, _corpus(model, data, stack, run), n_tokens, given=data is not None)
-        elif model.command == DENOISING:
-            sample = _of_damage(model, _token_rows(model, data, stack, run), n_tokens, stack)
-        elif model.writes_targets or model.opened.answers:
+        elif model.opened.answers or (model.writes_targets and model.command != DENOISING):
             sample = _of_pairs(model.opened, data if data is not None else [_named(model, "corpus")], n_tokens, run)
         else:
             sample = _of_text(model, _token_rows(model, data, stack, run), n_tokens, stack)
@@ -239,44 +234,27 @@ def _stream(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack, 
 
 
 def _of_text(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack) -> HeldOut:
-    assert model.opened is not None
-    task = task_of(model.opened, number_of_ids(model.tokenizer))
-    ids, _ = _stream(model, source, n_tokens, stack, before=task.before, after=task.after)
-    seq_len = min(model.max_len, _MAX_LEN, int(model.facts.get("seq_len") or _MAX_LEN))
-    blocks = task.blocks(ids, seq_len)
-    causal = model.model.config.causal
-    what = "next tokens" if causal else "masked tokens"
-    return _validated(model, blocks, task.objective(torch.device("cpu"), valid=True), what, source, n_tokens)
-
-
-def _of_damage(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack) -> HeldOut:
-    """The objective of `train denoising`, by the settings in the manifest."""
-    opened, noise, mean = model.opened, model.settings.get("noise"), model.settings.get("mean_span")
+    """By the recipe of the model's training; what damages a text is as the manifest says."""
+    # the recipe, and how it lays texts out
+    opened, cpu = model.opened, torch.device("cpu")
     assert opened is not None
-    config, special = opened.pair_model.config, SpecialIds(**opened.special)
-    seq_len, starts = int(model.facts.get("seq_len") or config.max_len), None
-    corruption: SpanCorruption | TextInfilling
-    if config.positions == "t5":
-        corruption = SpanCorruption(
-            noise_density=noise or 0.15, mean_span=mean or 3.0, sentinels=sentinel_ids(model.tokenizer),
-            eos_id=special.need("eos"), special_ids=special.present(),
-        )  # fmt: skip
-        width = corruption.lengths_for(seq_len)[0]
-        ids, _ = _stream(model, source, n_tokens, stack)
-    else:
-        corruption = TextInfilling(
-            rate=noise or 0.3, mean_span=mean or 3.5, mask_id=special.need("mask"), bos_id=special.need("bos"),
-            eos_id=special.need("eos"), special_ids=special.present(), n_tokens=number_of_ids(model.tokenizer),
-            max_len=seq_len,
-        )  # fmt: skip
-        width = seq_len * 3 // 4 - 2
-        ids, file = _stream(model, source, n_tokens, stack, after=(special.need("eos"),), find_starts=row_starts)
-        starts = open_starts(file)
-    width = min(width, len(ids))
-    blocks = Blocks(ids, width=width, stride=width, word_starts=starts)
-    assert config.start_id is not None
-    objective = Denoising(corruption, start_id=config.start_id, device=torch.device("cpu"))
-    return _validated(model, blocks, objective, "damaged tokens", source, n_tokens)
+    config, trained = opened.model.config, int(model.facts.get("seq_len") or 0)
+    recipe = recipe_named("denoising") if opened.writes_targets else recipe_for(config)
+    seq_len = trained or config.max_len if opened.writes_targets else min(model.max_len, _MAX_LEN, trained or _MAX_LEN)
+    known = known_of(opened, seq_len, style="t5" if config.positions == "t5" else "bart")
+    given = {name: model.settings[name] for name in _DAMAGE if name in model.settings}
+    settings = recipe.settings.make(given if opened.writes_targets else {})
+    data = recipe.data(known, settings)
+    assert isinstance(data, Texts)
+    # the text, in sequences
+    ids, file = _stream(
+        model, source, n_tokens, stack, before=data.before, after=data.after,
+        find_starts=None if data.find_starts is None else data.find_starts(),
+    )  # fmt: skip
+    blocks = data.held_out(ids, data.seq_len, None if data.find_starts is None else open_starts(file))
+    what = {"decoder": "next tokens", "encoder": "masked tokens", "encoder-decoder": "damaged tokens"}
+    objective = recipe.measured_by(settings, known, cpu)
+    return _validated(model, blocks, objective, what[config.architecture], source, n_tokens)
 
 
 def _validated(model: Inspected, blocks: Blocks, objective: Any, what: str, source: _Source, n_tokens: int) -> HeldOut:
@@ -318,12 +296,16 @@ def _of_pairs(opened: OpenModel, data: SourceLike, n_tokens: int, run: RunOption
         size += len(sources[-1]) + len(labels[-1])
         if size >= n_tokens:
             break
-    start_id = opened.model.config.start_id
-    batches: list[Any] = []
-    for some in _runs([len(one) + len(other) for one, other in zip(sources, labels, strict=True)]):
-        flats = _flat([sources[one] for one in some]), _flat([labels[one] for one in some])
-        cpu = torch.device("cpu")
-        batches.append(Continuations(*flats, cpu) if start_id is None else PairTargets(*flats, start_id, cpu))
+    # as in training, those of about one length together
+    recipe, start_id = recipe_named("clm" if opened.answers else "seq2seq"), opened.model.config.start_id
+    known = known_of(opened, opened.max_len, is_paired=True)
+    objective, draw = recipe.objective(recipe.settings(), known, torch.device("cpu")), torch.Generator()
+    batches = [
+        objective.targets(
+            PairRows(_flat([sources[one] for one in some]), _flat([labels[one] for one in some])), draw, 1.0
+        )
+        for some in _runs([len(one) + len(other) for one, other in zip(sources, labels, strict=True)])
+    ]
     if start_id is None:
         joined = [np.array(one + other[:-1], np.int64) for one, other in zip(sources, labels, strict=True)]
         sequences = [Read(ids) for ids in joined[:_SEQUENCES]]

@@ -28,13 +28,12 @@ from wordpipe.training import (
     Execution,
     Scorer,
     SpecialIds,
-    Task,
     Validation,
     bits_per_byte,
     perplexity,
     write_streams,
 )
-from wordpipe.training.settings import CausalSettings, MaskedSettings, PermutationSettings
+from wordpipe.training.recipes import Opened, Texts, recipe_for
 from wordpipe.wording import human_bytes, human_count, short_name
 
 Seen = Literal["yes", "perhaps", "no", "unknown"]
@@ -168,24 +167,28 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
     if wanted is not None and wanted > config.max_len and (config.has_fixed_length or config.positions == "sinusoidal"):
         expected = f"at most {config.max_len}"
         raise ConfigError("the model has no more positions", where="seq_len", got=wanted, expected=expected)
-    seq_len, task = wanted or min(config.max_len, _MAX_DEFAULT_SEQ_LEN), task_of(opened, n_ids)
+    seq_len, model = wanted or min(config.max_len, _MAX_DEFAULT_SEQ_LEN), opened.language_model
+    known, recipe = known_of(opened, seq_len), recipe_for(config)
+    settings = recipe.settings()
+    data = recipe.data(known, settings)
+    assert isinstance(data, Texts), "one stack reads plain texts"
     opened.model.to(device)
     # the token stream and the validation of a training, on the text alone
     with TemporaryDirectory(prefix="wordpipe-") as folder:
         files = {_ALL: Path(folder) / "ids"}
         rows = text.token_rows(opened)
-        stream = write_streams(rows, files, vocab_size=n_ids, before=task.before, after=task.after)[_ALL]
-        blocks = task.blocks(stream.open(), seq_len)
+        stream = write_streams(rows, files, vocab_size=n_ids, before=data.before, after=data.after)[_ALL]
+        blocks = data.held_out(stream.open(), seq_len)
         validation = Validation(
             blocks,
-            task.objective(device, valid=True),
+            recipe.measured_by(settings, known, device),
             Execution(device, torch.float32, torch.get_num_threads(), compiled=False, bitwise=device.type == "cpu"),
             n_positions=None,
             micro_batch=max(1, _POSITIONS_AT_ONCE[device.type] // blocks.seq_len),
         )
         phase = f"evaluating {Path(opened.path).name}"
         scorer = Scorer(lambda done: text.report(Progress(phase, done, validation.n_positions, "positions")))
-        total = validation.total(opened.language_model, scorer)
+        total = validation.total(model, scorer)
     if not math.isfinite(total.nats):
         raise ArtifactError("the model's probabilities are no numbers", where=opened.path, hint="train it again")
     # the counts that the figures are shares of, and whether the model knows the text already
@@ -193,7 +196,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
         "documents": stream.n_documents,
         "tokens": stream.n_tokens,
         "unknown_tokens": int(stream.counts[vocabulary_of(opened.tokenizer).unknown].sum()),
-        "document_ends": stream.n_documents if config.causal and task.after else 0,
+        "document_ends": stream.n_documents if config.causal and data.after else 0,
         "targets": total.n_targets,
     }
     seen = _seen(Path(path), text.corpus, text.split)
@@ -240,11 +243,12 @@ def _remarks(systems: Sequence[System], split: str | None) -> Iterator[str]:
         yield "longer sequences let a model look further back; --seq-len gives all the same"
 
 
-def task_of(opened: OpenModel, n_ids: int) -> Task:
-    """The task that the model was trained for, with its own special ids around documents."""
-    config = opened.model.config
-    settings = CausalSettings() if config.causal else PermutationSettings() if config.two_streams else MaskedSettings()
-    return Task(settings, n_tokens=n_ids, special=SpecialIds(**opened.special))
+def known_of(opened: OpenModel, seq_len: int, **given: Any) -> Opened:
+    """What a recipe has to know of a model; `given`: further attributes."""
+    return Opened(
+        special=SpecialIds(**opened.special), n_tokens=number_of_ids(opened.tokenizer), seq_len=seq_len,
+        tokenizer=opened.tokenizer, start_id=opened.model.config.start_id, **given,
+    )  # fmt: skip
 
 
 def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> dict[str, float | None]:

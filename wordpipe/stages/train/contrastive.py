@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact, DocumentStarts, read_batches
 from wordpipe.errors import ArtifactError, WordpipeError
-from wordpipe.model import LanguageModel, save_hf, seed_of, start_as_mean, transformers_class
+from wordpipe.model import LanguageModel, one_stack, save_hf, seed_of, start_as_mean, transformers_class
 from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import file_entry, reading
@@ -210,7 +210,7 @@ def _new(settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialId
     dim = settings.dim or (width if width and width % _HEAD == 0 else None)
     shape = {"preset": settings.preset, "dropout": settings.dropout, "dim": dim, "n_layers": settings.n_layers}
     config = model_config(MaskedSettings.make(shape), "encoder", n_tokens=number_of_ids(tokenizer), special=special)
-    return fresh_model(config, settings.seed)
+    return one_stack(fresh_model(config, settings.seed))
 
 
 def _token_vectors(

@@ -1,7 +1,7 @@
 """The initial weights that a training is given: vectors of tokens, a model's weights, or those of a finished training."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from wordpipe.stages.job import Job
 from wordpipe.stages.train.run import OPTIMISER, STATE
 from wordpipe.tokens import FRAMES, frame_of, number_of_ids, special_names
 from wordpipe.training import Snapshot, SpecialIds
+from wordpipe.training.recipes import recipe_for
 from wordpipe.training.settings import EXTENSION_SETTINGS, LEARNING_RATE_SETTINGS, PretrainSettings
 
 if TYPE_CHECKING:
@@ -43,120 +44,69 @@ class Given:
     Attributes:
         model: with its weights.
         special: role → id, as the folder itself names them.
+        frame: roles of what stands before and after a text, see `FRAMES`; None where its tokenizer does not say.
         artifact: that it is from; None: from a folder of transformers.
     """
 
-    model: LanguageModel
+    model: Any
     special: Mapping[str, int]
+    frame: tuple[str, str] | None
     artifact: Artifact | None = None
 
 
-def given_model(job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int) -> Given:
+def given_model(
+    job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int,
+    accepts: Callable[[ModelConfig], str] | None = None, target: Tokenizer | None = None,
+) -> Given:  # fmt: skip
     """The model that `--init` names, an artifact or a folder of transformers, recorded as an input.
 
+    Args:
+        job: that starts from it.
+        path: of it.
+        tokenizer: of the tokens. The model's may have more tokens behind them if it is for an encoder-decoder: sentinels.
+        architecture: that is trained.
+        seed: of what a folder lacks.
+        accepts: "" for a model that will do, else what would; None: all of the architecture will.
+        target: the tokenizer of the second texts, where it is another one.
+
     Raises:
-        ArtifactError: it has another tokenizer, too few embeddings for it, or is of another architecture than the task trains.
+        ArtifactError: it has another tokenizer, too few embeddings for it, or is of another kind than the task trains.
         InputError: nothing there.
     """
+    # what it is, and whether this objective can go on with it
     artifact, (loaded, theirs, names) = open_given(job, path, seed)
     for text in loaded.notes:
         job.warn(f"{path.name}: {text}")
-    config = loaded.config
-    if config.architecture != architecture:
-        verb = "train mlm" if config.architecture == "encoder" else "train clm"
+    config, is_pair = loaded.config, architecture == "encoder-decoder"
+    wanted = ("" if config.architecture == architecture else architecture) if accepts is None else accepts(config)
+    if wanted:
         raise ArtifactError(
-            "this objective trains another kind of model", where=path, got=config.architecture, expected=architecture,
-            hint=f"go on with it by: wordpipe {verb} TOKENS --init {path}",
+            "this objective trains another kind of model", where=path,
+            got="an XLNet, with a query stream" if config.two_streams else config.architecture, expected=wanted,
+            hint=f"go on with it by: wordpipe {recipe_for(config).command} TOKENS --init {path}",
         )  # fmt: skip
-    _check_tokenizer(theirs, tokenizer, path)
-    if (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
+    # whether its ids stand for the same tokens
+    known, ours = theirs.get_vocab(), tokenizer.get_vocab()
+    if is_pair:
+        known = {token: number for token, number in known.items() if number < len(ours)}
+    _check_same_tokens(known, ours, path)
+    if config.architecture == "encoder-decoder":
+        _check_target(artifact or path, config.decoder_vocab_size, target, path)
+    elif not is_pair and (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
         raise ArtifactError(
             "the tokenizer has more tokens than the model has embeddings", where=path, got=n_ids,
             expected=f"at most {config.vocab_size}",
             hint="give the folder with the tokenizer that the model was trained with",
         )  # fmt: skip
     # what the config says, where the tokenizer has it, and above that what the tokenizer's own files name
-    known = {
+    known_roles = {
         role: number
         for role, number in config.special_ids.items()
         if number is not None and tokenizer.id_to_token(number)
     }
     named = {role: tokenizer.token_to_id(token) for role, token in names.items()}
     there = {role: number for role, number in named.items() if number is not None}
-    return Given(loaded.language_model, known | there, artifact)
-
-
-def refuse_other_streams(config: ModelConfig, path: Path, *, wanted: bool) -> None:
-    """Refuse a model that guesses by its query stream, or where such a one is wanted, any other.
-
-    Raises:
-        ArtifactError: it is not as wanted.
-    """
-    if config.two_streams != wanted:
-        ours, other = "an XLNet, with a query stream", "an encoder with one stream"
-        raise ArtifactError(
-            "this objective trains another kind of model", where=path, got=other if wanted else ours,
-            expected=ours if wanted else other,
-            hint=f"go on with it by: wordpipe train {'mlm' if wanted else 'permutation'} TOKENS --init {path}",
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class GivenPair:
-    """The model that `--init` names for a training on pairs.
-
-    Attributes:
-        model: an encoder-decoder, or an encoder.
-        frame: roles of what stands before and after a source, see `FRAMES`; None where its tokenizer does not say.
-    """
-
-    model: "Transformer"
-    frame: tuple[str, str] | None
-
-
-def given_pair_model(
-    job: Job, path: Path, tokenizer: Tokenizer, target: Tokenizer | None = None, *, encoders: bool = False
-) -> GivenPair:
-    """The encoder-decoder that `--init` names, an artifact or a folder of transformers, recorded as an input.
-
-    Its tokenizer may have more tokens than ours behind them: the sentinels of denoising.
-
-    Args:
-        job: that starts from it.
-        path: of it.
-        tokenizer: of the tokens.
-        target: that of their second texts, where it is another one.
-        encoders: an encoder will do, too.
-
-    Raises:
-        ArtifactError: it has other tokens, or is of another kind.
-    """
-    artifact, (loaded, theirs, _) = open_given(job, path, 0)
-    for text in loaded.notes:
-        job.warn(f"{path.name}: {text}")
-    architecture = loaded.config.architecture
-    if architecture != "encoder-decoder" and not (encoders and architecture == "encoder"):
-        raise ArtifactError(
-            "this objective trains another kind of model", where=path, got=architecture,
-            expected="encoder-decoder, or encoder" if encoders else "encoder-decoder",
-            hint="wordpipe train denoising makes one to start from",
-        )  # fmt: skip
-    known, wanted = theirs.get_vocab(), tokenizer.get_vocab()
-    behind = {token for token, number in known.items() if number >= len(wanted)}
-    _check_same_tokens({token: known[token] for token in known.keys() - behind}, wanted, path)
-    if architecture == "encoder-decoder":
-        _check_target(artifact or path, loaded.config.decoder_vocab_size, target, path)
-    return GivenPair(loaded.model, read_frame(theirs))
-
-
-def read_frame(tokenizer: Tokenizer) -> tuple[str, str] | None:
-    """The roles of what a tokenizer puts before and after a text, if that is one of our frames of a source."""
-    ids = {name: tokenizer.token_to_id(token) for name, token in special_names(tokenizer).items()}
-    before, after = frame_of(tokenizer)
-    for first, last in (FRAMES["encoder"], FRAMES["framed source"], FRAMES["source"]):
-        if (before, after) == ([ids.get(first)] if first else [], [ids.get(last)]):
-            return first, last
-    return None
+    return Given(loaded.model, known_roles | there, read_frame(theirs), artifact)
 
 
 def with_fresh_decoder(
@@ -194,6 +144,16 @@ def with_fresh_decoder(
     )
 
 
+def read_frame(tokenizer: Tokenizer) -> tuple[str, str] | None:
+    """The roles of what a tokenizer puts before and after a text, if that is one of our frames of a source."""
+    ids = {name: tokenizer.token_to_id(token) for name, token in special_names(tokenizer).items()}
+    before, after = frame_of(tokenizer)
+    for first, last in (FRAMES["encoder"], FRAMES["framed source"], FRAMES["source"]):
+        if (before, after) == ([ids.get(first)] if first else [], [ids.get(last)]):
+            return first, last
+    return None
+
+
 def _check_target(model: Artifact | Path, decoder_vocab_size: int, target: Tokenizer | None, path: Path) -> None:
     """Refuse a model that writes other tokens than the second texts have."""
     from wordpipe.stages.models import target_tokenizer
@@ -220,11 +180,6 @@ def open_given(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[
         return artifact, read_artifact(artifact)
     with reading(job, model_entry, path):
         return None, read_folder(path, allow_missing_head=True, seed=seed)
-
-
-def _check_tokenizer(theirs: Tokenizer, ours: Tokenizer, path: Path) -> None:
-    """Refuse a model whose ids stand for other tokens."""
-    _check_same_tokens(theirs.get_vocab(), ours.get_vocab(), path)
 
 
 def _check_same_tokens(known: Mapping[str, int], wanted: Mapping[str, int], path: Path) -> None:

@@ -9,7 +9,7 @@ prefix, and `--prefix` with the text of the field says to `generate` what the fi
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
 
@@ -24,6 +24,8 @@ from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages.job import Job
 from wordpipe.storage import url_of
 from wordpipe.training import PairWriter
+from wordpipe.training.recipes import PairTexts, Texts
+from wordpipe.training.settings import PretrainSettings
 
 MOST_LISTED = 100  # texts of a field that the manifest names with their counts
 _REMEMBERED = 4_096  # texts of which the ids are kept
@@ -194,14 +196,41 @@ class _Ahead:
         return table.slice(0, n)
 
 
-def write_pairs(job: Job, source: Artifact, writers: Mapping[str, PairWriter], prefixes: Prefixes) -> int:
-    """Write the pairs of each split to its files, and close them; how many had an empty side and were left out.
+def prefixes_of(
+    job: Job, tokens: Artifact, data: Texts | PairTexts, tokenizer: Tokenizer | None, settings: PretrainSettings
+) -> Prefixes | None:
+    """What stands before the sources of pairs; None where there are no pairs.
+
+    Raises:
+        ArtifactError: the corpus of the field is not there, or another one than that of the training which is extended.
+    """
+    if not isinstance(data, PairTexts):
+        return None
+    assert tokenizer is not None
+    if not (named := data.prefix_field):
+        return Prefixes(tokenizer, data.prefix)
+    corpus = corpus_of(job, tokens, what=f"the field {named!r}")
+    if (path := settings.given("extend")) is not None:
+        with Artifact(path, ["model"], verify=False) as before:
+            known = {entry.digest for entry in before.manifest.inputs}
+        if corpus.digest not in known:
+            raise ArtifactError(
+                "this model was trained with the fields of another corpus", where=path, got=corpus.digest[:16],
+                hint="start from its weights with --init",
+            )  # fmt: skip
+    return Prefixes(tokenizer, data.prefix, corpus, named)
+
+
+def write_pairs(job: Job, source: Artifact, data: PairTexts, prefixes: Prefixes) -> None:
+    """Write the pairs of each split to its files; count them, and say what was left out.
 
     Raises:
         WordpipeError: see `Prefixes`.
+        InputError: nothing is there to train on.
     """
+    # row by row, each pair to the files of its split
     total, done, empty = row_count(source, "tokens"), 0, 0
-    rows = read_batches(source, "tokens", ["doc_id", "split", "ids", "ids_b"])
+    rows, writers = read_batches(source, "tokens", ["doc_id", "split", "ids", "ids_b"]), data.writers(job.scratch)
     with ExitStack() as stack:
         for writer in writers.values():
             stack.callback(writer.close)
@@ -211,32 +240,19 @@ def write_pairs(job: Job, source: Artifact, writers: Mapping[str, PairWriter], p
             done += len(batch)
             job.report("preparing", done, total, "pairs")
     prefixes.note(job)
-    return empty
-
-
-def count_pairs(job: Job, writers: Mapping[str, PairWriter], left_out: Mapping[str, int], positions: int) -> None:
-    """Count what was written and what was left out, and say what was too long.
-
-    Raises:
-        InputError: nothing is there to train on.
-    """
+    # what was written, what was left out and why
     for split, writer in writers.items():
         job.counts |= {f"pairs_{split}": writer.n_pairs, f"tokens_{split}": sum(writer.n_ids)}
+    long_source, long_target = (sum(writer.left_out[side] for writer in writers.values()) for side in (0, 1))
+    sides = {"long": long_source} if data.together else {"long_source": long_source, "long_target": long_target}
+    left_out = {"empty": empty} | sides
     job.counts |= {f"pairs_left_out_{why}": count for why, count in left_out.items() if count}
-    if long := sum(count for why, count in left_out.items() if why.startswith("long")):
+    if long := long_source + long_target:
         which = "1 pair is" if long == 1 else f"{long:,} pairs are"
-        part = "both texts together are" if "long" in left_out else "one of the texts is"
-        job.warn(f"{which} left out, as {part} longer than {positions:,} positions: a longer --seq-len keeps more")
+        part = "both texts together are" if data.together else "one of the texts is"
+        job.warn(f"{which} left out, as {part} longer than {data.seq_len:,} positions: a longer --seq-len keeps more")
     if not writers["train"].n_pairs:
         raise InputError("no pair to train on", hint="look at the corpus: wordpipe show, or give more pairs")
-
-
-def note_pairs(job: Job, n_pairs: int, batch_size: int) -> None:
-    """Say what the number of pairs, counted before, means for the training."""
-    if not job.counts.get("pairs_valid"):
-        job.note("no pair is held out, so there is no validation loss; ingest more pairs, or with a larger --valid")
-    if batch_size > n_pairs:
-        job.warn(f"a batch of {batch_size:,} takes each of the {n_pairs:,} pairs several times in one step")
 
 
 def _write_rows(writer: PairWriter, rows: pa.RecordBatch, wanted: pa.BooleanArray, prefixes: Sequence[Ids]) -> int:

@@ -2,64 +2,44 @@
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import torch
 from safetensors.torch import save
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
 from wordpipe.errors import BudgetError
-from wordpipe.model import Architecture, LanguageModel, ModelConfig, new_model, save_hf, transformers_class
-from wordpipe.pace import TimeLimit, now
-from wordpipe.runtime import Report, stop_signal, without_memory
-from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job, refuse_url
+from wordpipe.model import Architecture, EncoderDecoder, LanguageModel, ModelConfig, new_encoder_decoder, new_model
+from wordpipe.pace import TimeLimit
+from wordpipe.runtime import stop_signal, without_memory
+from wordpipe.stages.job import Job
 from wordpipe.tokens import special_names
-from wordpipe.training import (
-    Ending,
-    Execution,
-    LanguageLearner,
-    Snapshot,
-    SpecialIds,
-    Step,
-    Stream,
-    Trainer,
-    join_world,
-    make_execution,
-    perplexity,
-    unigram_entropy,
-    write_streams,
-)
-from wordpipe.training.settings import ElectraSettings, PretrainSettings
+from wordpipe.training import Ending, Snapshot, SpecialIds, Step, Trainer, perplexity
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
     from wordpipe.training.contrastive import Pairs
 
-SPLITS = ("train", "valid")
-_LIBRARIES = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow")
+M = TypeVar("M", bound="Transformer")
+
 OPTIMISER, STATE = "optimiser.safetensors", "training.json"  # the state of a finished training, beside its model
 _ENOUGH_PAIRS = 50  # held-out ones, of which a share says something
 _MANY_PASSES = 40  # beyond them repeated text is worth nothing (Muennighoff et al. 2023, arXiv 2305.16264)
 _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
 
 
-def fresh_model(config: ModelConfig, seed: int) -> LanguageModel:
-    """An encoder or a decoder with fresh weights, if this machine can hold it: see `refuse_too_large`."""
+def fresh_model(config: ModelConfig, seed: int) -> "Transformer":
+    """A model with fresh weights, if this machine can hold it: see `_refuse_too_large`."""
+    is_pair = config.architecture == "encoder-decoder"
     with without_memory():
-        refuse_too_large(LanguageModel(config))
-    return new_model(config, seed)
+        _refuse_too_large((EncoderDecoder if is_pair else LanguageModel)(config))
+    return (new_encoder_decoder if is_pair else new_model)(config, seed)
 
 
-def refuse_too_large(model: "Transformer") -> None:
+def _refuse_too_large(model: "Transformer") -> None:
     """Refuse a model that this machine cannot hold: else the kernel would end the process without a word.
 
     Args:
@@ -87,44 +67,21 @@ def special_ids(tokenizer: Tokenizer, architecture: Architecture, given: Mapping
     return SpecialIds(**roles | dict(given or {})).completed(architecture)
 
 
-def with_special_ids(model: LanguageModel, config: ModelConfig, special: SpecialIds) -> LanguageModel:
-    """The same weights in a model that differs in what has none: dropout, length, special ids.
+def with_special_ids(model: M, config: ModelConfig, special: SpecialIds) -> M:
+    """The same weights in a model of this shape with these special ids.
 
     A folder may not say which ids it was trained with, or name some that its tokenizer lacks.
     """
-    config = replace(config, **special.of_config())
+    return reshaped(model, replace(config, **special.of_config()))
+
+
+def reshaped(model: M, config: ModelConfig) -> M:
+    """The same weights in a model that differs in what has none: dropout, length, special ids."""
     if config == model.config:
         return model
-    other = LanguageModel(config)
+    other: Any = type(model)(config)
     other.load_state_dict(model.state_dict())
-    return other
-
-
-def with_pair_head(model: LanguageModel, seed: int, *, wanted: bool) -> LanguageModel:
-    """The same weights in a model that has, or has not, a second head for two texts; a new one is fresh.
-
-    Raises:
-        ConfigError: the model does not know two texts from each other.
-    """
-    if model.config.pair_head == wanted:
-        return model
-    other, given = new_model(replace(model.config, pair_head=wanted), seed), dict(model.named_parameters())
-    with torch.no_grad():
-        for name, weight in other.named_parameters():
-            weight.copy_(given.get(name, weight))
-    return other
-
-
-def write_token_streams(job: Job, source: Artifact, **given: Any) -> dict[str, Stream]:
-    """The training and held-out ids as flat files that are mapped into memory, counted; `given`: see `write_streams`."""
-    job.note_first_texts(source)
-    streams = write_streams(
-        token_rows(job, source, "ids"), {split: job.scratch / f"{split}.ids" for split in SPLITS}, **given
-    )
-    for split, stream in streams.items():
-        job.counts |= {f"tokens_{split}": stream.n_tokens, f"documents_{split}": stream.n_documents}
-    job.counts["sentences_empty"] = sum(stream.n_empty for stream in streams.values())
-    return streams
+    return other  # type: ignore[no-any-return]
 
 
 def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
@@ -272,136 +229,3 @@ def train_on_pairs(job: Job, trainer: Trainer[Any], pairs: "Pairs") -> None:
         job.note("too few documents are held out to validate on")
     last = trainer.history[-1]
     job.rates["pairs_per_s"] = round(last.step * trainer.plan.batch_size / max(last.seconds, 1e-9), 1)
-
-
-class Start(Protocol):
-    """A training before its first step: its inputs are open, its model has its first weights."""
-
-    def write_inputs(self, job: Job) -> None:
-        """Write what all processes read to the job's scratch folder."""
-        ...
-
-    def trainer(self, folder: Path, execution: Execution, **given: Any) -> Trainer[LanguageLearner]:
-        """The training on what was written to a folder; `given`: see `assemble_learner`."""
-        ...
-
-    def announce(self, job: Job, trainer: Trainer[LanguageLearner]) -> None:
-        """Say and record what is going to be trained, and what it is compared with."""
-        ...
-
-    def tokenizer_files(self) -> dict[str, bytes]:
-        """The tokenizer for the model's folder, which adds what each training sequence had."""
-        ...
-
-
-def train_together(
-    output: PathLike, settings: PretrainSettings, run: RunOptions | None, tokens: PathLike,
-    prepare: Callable[[Job], Start],
-) -> Made:  # fmt: skip
-    """Train as the one process, or with others: every one prepares and trains, the first alone writes and reports.
-
-    Args:
-        output: folder of the model artifact.
-        settings: how to train.
-        run: progress, fresh start, verification.
-        tokens: what it is trained on.
-        prepare: opens the inputs and makes the model.
-    """
-    if run is not None and run.engine == "ray":
-        return _train_on_ray(output, settings, run, tokens, prepare)
-    with join_world(settings.device) as world:
-        with ExitStack() as stack:
-            with world.first_goes_ahead():  # what goes wrong there ends the other processes too
-                if world.leads:
-                    job = stack.enter_context(open_job("model", output, settings, run))
-                else:  # it opens the same inputs and publishes nothing
-                    job = Job("model", Path(output), settings, RunOptions(verify=False), stack)
-                job.libraries, job.arguments = _LIBRARIES, [tokens]
-                start = prepare(job)
-                if world.leads:
-                    start.write_inputs(job)
-            # the same training in every process: the first one's inputs, and its weights are sent to all
-            folder = Path(world.share(str(job.scratch) if world.leads else None))
-            trainer = start.trainer(
-                folder, make_execution(settings, world), state_dir=job.partial, run_key=job.recipe, world=world,
-                ending=ending_of(job),
-            )  # fmt: skip
-            if world.leads:
-                tokenizer_files = start.tokenizer_files()  # what cannot be written is better known now
-                start.announce(job, trainer)
-                run_training(job, trainer)
-                _take_mean(job, trainer)
-                _write_model(job, trainer, tokenizer_files, settings)
-            else:
-                trainer.follow()
-        return Made(**world.share(asdict(job.made) if world.leads else None))
-
-
-def _train_on_ray(
-    output: PathLike, settings: PretrainSettings, run: RunOptions, tokens: PathLike, prepare: Callable[[Job], Start]
-) -> Made:
-    """The same in processes that Ray starts."""
-    from wordpipe.engines import EngineOptions, work_together
-
-    refuse_url(output)
-    fresh, verify, finish = run.fresh, run.verify, run.finish  # without the report, which may hold what cannot be sent
-    called = time.time() - (0.0 if run.called is None else now() - run.called)  # by the clock that machines share
-
-    def train(report: Report) -> Made:
-        begun = now() - max(0.0, time.time() - called)
-        options = RunOptions(report=report, fresh=fresh, verify=verify, finish=finish, called=begun)
-        return train_together(output, settings, options, tokens, prepare)
-
-    options = EngineOptions(run.engine, run.address, run.workers)
-    needs_gpu = {"auto": None, "cuda": True}.get(settings.device, False)
-    return work_together(train, options, run.report, needs_gpu=needs_gpu, libraries=_LIBRARIES)
-
-
-def compare_with_frequencies(job: Job, counts_V: npt.NDArray[np.number], label_smoothing: float) -> None:
-    """Say and record the loss of a model that knows only how frequent each label is."""
-    entropy = unigram_entropy(counts_V)
-    job.facts["unigram_entropy"] = round(entropy, 6)
-    job.note(f"a model that knows only how frequent each token is has loss {entropy:.3f}")
-    if label_smoothing:
-        certain_V = np.zeros(len(counts_V))
-        certain_V[0] = 1.0
-        job.note(
-            f"labels are smoothed while training: there it has loss {unigram_entropy(counts_V, label_smoothing):.3f}, and one "
-            f"that knows everything {unigram_entropy(certain_V, label_smoothing):.3f}"
-        )
-
-
-def _take_mean(job: Job, trainer: Trainer[LanguageLearner]) -> None:
-    """Where weights were averaged, the model is their mean, and is measured once more."""
-    if (n_sets := trainer.learner.take_mean()) < 2:  # of one they are its own
-        return
-    job.counts["weights_averaged"] = n_sets
-    if (found := trainer.learner.validate()) is not None:
-        job.metrics["valid_loss"] = round(found.loss, 6)
-        job.note(f"the weights are the mean of {n_sets} sets: validation loss {found.loss:.4f}")
-
-
-def _write_model(
-    job: Job, trainer: Trainer[LanguageLearner], tokenizer_files: Mapping[str, bytes], settings: PretrainSettings
-) -> None:
-    """The files of the model's folder."""
-    if trainer.learner.skipped:
-        job.counts["steps_skipped_overflow"] = trainer.learner.skipped
-    if (
-        _is_of_tokens(trainer)
-        and "valid_loss" in job.metrics
-        and (ppl := perplexity(job.metrics["valid_loss"])) is not None
-    ):
-        job.metrics["perplexity"] = round(ppl, 3)
-    config = trainer.learner.model.config
-    trained: Any = trainer.learner.model
-    save_hf(trained.discriminator if isinstance(settings, ElectraSettings) else trained, config, job.write)
-    for name, content in tokenizer_files.items():
-        job.write(name, content)
-    if settings.keep_state:
-        for name, data, log in state_files(trainer.snapshot()):
-            job.write(name, data, log=log)
-    job.facts |= {
-        "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
-        "transformers": transformers_class(config),
-    }  # fmt: skip

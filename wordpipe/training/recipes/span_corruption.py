@@ -29,9 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
-
-Flat = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-"""Sequences one after the other: all ids, (N,), int64; ids of each sequence, (B,), int64. What `pack_pairs` takes."""
+from wordpipe.training.pair_targets import Flat
 
 
 class SpanCorruption:

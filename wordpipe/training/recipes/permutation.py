@@ -17,18 +17,22 @@ Source: Yang et al. 2019, "XLNet", equation 3 (the objective), 5 (partial predic
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from wordpipe.model import LanguageModel
-from wordpipe.training.cross_entropy import cross_entropy_sum
-from wordpipe.training.objectives import Masked, OwnLoss, Targets, span_units, take
+from wordpipe.model import LanguageModel, ModelConfig
+from wordpipe.training.objectives import LanguageObjective, Masked, Targets, guessed_loss_sum, span_units, take
+from wordpipe.training.recipes.data import Texts
+from wordpipe.training.recipes.mlm import hiding, masked_texts
+from wordpipe.training.recipes.table import Opened, Recipe
 from wordpipe.training.sequences import Rows, document_numbers
+from wordpipe.training.settings import PermutationSettings
 
 
 @dataclass(frozen=True)
-class PermutationTargets(Targets, OwnLoss):
+class PermutationTargets(Targets):
     """What is guessed, and in which order.
 
     Attributes:
@@ -44,19 +48,18 @@ class PermutationTargets(Targets, OwnLoss):
     def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
         """The loss above, summed over what is guessed, float32."""
         hidden_BKD = model.encode_to_guess(self.inputs, self.positions, self.order, self.segments)
-        return cross_entropy_sum(
-            model.features_at(hidden_BKD.flatten(0, 1)), model.output_matrix, model.output_bias, self.labels.flatten(),
-            self.weights.flatten(), label_smoothing,
-        )  # fmt: skip
+        return guessed_loss_sum(model, hidden_BKD, self, label_smoothing)
 
 
-class Permuted:
+class Permuted(LanguageObjective):
     """Permutation language modelling.
 
     Args:
         masked: says how many tokens are guessed, which never are, and what ends a document.
         max_span: most tokens side by side that are guessed together, at most 10.
     """
+
+    compiled = False
 
     def __init__(self, masked: Masked, max_span: int) -> None:
         self._masked, self.max_span = masked, max_span
@@ -75,3 +78,48 @@ class Permuted:
         segments_BT = None if self._masked.end_id is None else document_numbers(ids_BT, self._masked.end_id)
         labels_BK = ids_BT.gather(1, positions_BK)
         return PermutationTargets(ids_BT, positions_BK, labels_BK, counted_BK.float(), segments_BT, order=order_BT)
+
+
+def _data(opened: Opened, settings: PermutationSettings) -> Texts:
+    del settings
+    return masked_texts(opened)
+
+
+def _end(opened: Opened) -> int:
+    return opened.special.completed("encoder").need("sep")
+
+
+def _objective(settings: PermutationSettings, opened: Opened, device: torch.device) -> Permuted:
+    return Permuted(hiding(opened, device, rate=settings.mask_rate, end_id=_end(opened)), settings.max_span)
+
+
+def _held_out(settings: PermutationSettings, opened: Opened, device: torch.device) -> Masked:
+    """As of all encoders, but that the documents of a sequence are its segments."""
+    del settings
+    return hiding(opened, device, end_id=_end(opened))
+
+
+def _parts(settings: PermutationSettings, opened: Opened) -> dict[str, Any]:
+    del settings, opened
+    return {
+        "attention": "relative", "positions": "none", "segments": 2, "embedding_norm": False, "head": False,
+        "output_bias": True, "two_streams": True,
+    }  # fmt: skip
+
+
+def _accepts(config: ModelConfig) -> str:
+    return "" if config.two_streams else "an XLNet, with a query stream"
+
+
+RECIPE = Recipe(
+    name="permutation",
+    settings=PermutationSettings,
+    architecture="encoder",
+    does="Train a bidirectional transformer to guess tokens in a random order, each from those before it in that order "
+    "(XLNet).",
+    data=_data,
+    objective=_objective,
+    valid_objective=_held_out,
+    accepts=_accepts,
+    parts=_parts,
+)

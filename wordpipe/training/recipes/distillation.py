@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from wordpipe.errors import ConfigError
 from wordpipe.model import LanguageModel, ModelConfig, new_model
-from wordpipe.training.objectives import Masked, WithTargets
+from wordpipe.training.objectives import LanguageObjective, Masked, WithTargets
 from wordpipe.training.sequences import Rows
 
 TEMPERATURE = 2.0
@@ -45,11 +45,22 @@ class DistilledTargets(WithTargets):
         return replace(self, targets=self.targets.rows(first, last))
 
     def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
-        """See `distilled_loss_sum`."""
-        return distilled_loss_sum(model, self, label_smoothing)
+        """The loss above, summed over the targets, float32; the model is the student."""
+        targets, teacher = self.targets, self.teacher
+        hidden_ND = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions).flatten(0, 1)
+        with torch.no_grad():
+            theirs_ND = teacher.encode(targets.inputs, at_BK=targets.positions).flatten(0, 1)
+        labels_N, weights_N = targets.labels.flatten(), targets.weights.flatten()
+        total = torch.zeros((), device=hidden_ND.device)
+        rows = max(1, _LOGITS_AT_ONCE // model.config.vocab_size)
+        for first in range(0, len(labels_N), rows):
+            some = slice(first, first + rows)
+            parts = (hidden_ND[some], theirs_ND[some], labels_N[some], weights_N[some])
+            total = total + checkpoint(_part, model, teacher, *parts, label_smoothing, use_reentrant=False)
+        return total
 
 
-class Distilled:
+class Distilled(LanguageObjective):
     """Masked language modelling with a teacher.
 
     Args:
@@ -57,34 +68,14 @@ class Distilled:
         teacher: on the device of the batches; it is not trained.
     """
 
+    compiled = False
+
     def __init__(self, masked: Masked, teacher: LanguageModel) -> None:
         self._masked, self._teacher = masked, teacher.eval().requires_grad_(requires_grad=False)
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> DistilledTargets:
         """See `Masked.targets`."""
         return DistilledTargets(self._masked.targets(rows, generator, progress), self._teacher)
-
-
-def distilled_loss_sum(model: LanguageModel, given: DistilledTargets, label_smoothing: float = 0.0) -> Tensor:
-    """The loss above, summed over the targets, float32.
-
-    Args:
-        model: the student, on the device of the targets.
-        given: what it sees and should predict, and its teacher.
-        label_smoothing: of the cross-entropy of the token, see `loss_sum`.
-    """
-    targets, teacher = given.targets, given.teacher
-    hidden_ND = model.encode(targets.inputs, segments_BT=targets.segments, at_BK=targets.positions).flatten(0, 1)
-    with torch.no_grad():
-        theirs_ND = teacher.encode(targets.inputs, at_BK=targets.positions).flatten(0, 1)
-    labels_N, weights_N = targets.labels.flatten(), targets.weights.flatten()
-    total = torch.zeros((), device=hidden_ND.device)
-    rows = max(1, _LOGITS_AT_ONCE // model.config.vocab_size)
-    for first in range(0, len(labels_N), rows):
-        some = slice(first, first + rows)
-        parts = (hidden_ND[some], theirs_ND[some], labels_N[some], weights_N[some])
-        total = total + checkpoint(_part, model, teacher, *parts, label_smoothing, use_reentrant=False)
-    return total
 
 
 def _part(

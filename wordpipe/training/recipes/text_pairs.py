@@ -10,21 +10,19 @@ sequences.
 Source: Devlin et al. 2019, section 3.1, task 2; Lan et al. 2020, section 3.1.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from wordpipe.model import seed_of
-from wordpipe.training.cross_entropy import cross_entropy_sum
-from wordpipe.training.objectives import Masked, OwnLoss, Targets
-from wordpipe.training.sequences import Blocks, Rows, spread
+from wordpipe.training.objectives import Examples, LanguageObjective, Masked, Targets, guessed_loss_sum
+from wordpipe.training.sequences import Rows, spread
 
 if TYPE_CHECKING:
-    from wordpipe.model import LanguageModel, Transformer
+    from wordpipe.model import LanguageModel
 
 PairKind = Literal["nsp", "sop"]
 
@@ -33,7 +31,7 @@ _MEASURED, _AT_ONCE = 512, 32  # held-out sequences, and so many together
 
 
 @dataclass(frozen=True)
-class TextPairTargets(Targets, OwnLoss):
+class TextPairTargets(Targets):
     """Hidden tokens of two texts, and what is to be said of the two.
 
     Attributes:
@@ -53,13 +51,10 @@ class TextPairTargets(Targets, OwnLoss):
         hidden_BKD = model.encode(self.inputs, segments_BT=self.segments, at_BK=at_BK)
         logits_B2 = model.pair_logits(hidden_BKD[:, 0]).float()
         of_pairs = F.cross_entropy(logits_B2, self.pair_labels, reduction="sum") * self.weights.sum() / len(self)
-        return of_pairs + cross_entropy_sum(
-            model.features_at(hidden_BKD[:, 1:].flatten(0, 1)), model.output_matrix, model.output_bias,
-            self.labels.flatten(), self.weights.flatten(), label_smoothing,
-        )  # fmt: skip
+        return of_pairs + guessed_loss_sum(model, hidden_BKD[:, 1:], self, label_smoothing)
 
 
-class MaskedPairs:
+class MaskedPairs(LanguageObjective):
     """Masked language modelling of two texts, and what they are to each other.
 
     Args:
@@ -117,18 +112,13 @@ class MaskedPairs:
             starts_BT = ~is_text_BT | begins_BT | rows.word_starts_BT[row_BT, from_BT]
         return Rows(new_BT, starts_BT), in_second_BT.long(), labels_B
 
-
-def pair_measure(objective: MaskedPairs, blocks: Blocks) -> "Callable[[Transformer], dict[str, float]]":
-    """What measures, on held-out sequences, how often the model says right how two texts belong together."""
-
-    def measure(model: "Transformer") -> dict[str, float]:
-        return {"pair_accuracy": pair_accuracy(model, objective, blocks)}  # type: ignore[arg-type]
-
-    return measure
+    def measure(self, model: Any, blocks: Examples) -> dict[str, float]:
+        """How often the model says right how two texts belong together."""
+        return {"pair_accuracy": pair_accuracy(model, self, blocks)}
 
 
 @torch.no_grad()
-def pair_accuracy(model: "LanguageModel", objective: MaskedPairs, blocks: Blocks) -> float:
+def pair_accuracy(model: "LanguageModel", objective: MaskedPairs, blocks: Examples) -> float:
     """Share of sequences of whose two texts the model says what is right; no token is hidden.
 
     Args:

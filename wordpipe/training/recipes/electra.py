@@ -1,0 +1,160 @@
+"""Replaced-token detection: some tokens are hidden, a generator guesses them, and the discriminator finds its guesses.
+
+With M the hidden positions, x the text and x̃ the text with the generator's guesses, drawn from its probabilities, in M:
+
+    mean over M of -log p_G(x)  +  50 · mean over all positions of the cross-entropy of [x̃ = x]
+
+No gradient passes through the draw. A guess that is right is no replacement. After the training the discriminator is the
+model. Held-out text is measured as in training: no other model has such a loss.
+
+Source: Clark et al. 2020, section 2 (λ = 50: section 3.1).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from wordpipe.model import Electra, LanguageModel, ModelConfig, seed_of, start_electra
+from wordpipe.training.objectives import Examples, LanguageObjective, Masked, WithTargets, guessed_loss_sum
+from wordpipe.training.recipes.data import Texts
+from wordpipe.training.recipes.mlm import as_set, masked_texts
+from wordpipe.training.recipes.table import Opened, Recipe
+from wordpipe.training.sequences import Rows, spread
+from wordpipe.training.settings import ElectraSettings
+
+DISCRIMINATOR_WEIGHT = 50.0
+_LOGITS_AT_ONCE = 1 << 22
+_MEASURED, _AT_ONCE = 256, 32  # held-out sequences, and so many together
+
+
+@dataclass(frozen=True)
+class ReplacedTargets(WithTargets):
+    """What is hidden, and what decides the guesses.
+
+    Attributes:
+        draws: from [0, 1), one for each label, (B, K), float32.
+    """
+
+    draws: Tensor
+
+    def rows(self, first: int, last: int) -> "ReplacedTargets":
+        """Sequences `first` to `last` - 1."""
+        return ReplacedTargets(self.targets.rows(first, last), self.draws[first:last])
+
+    def loss_sum(self, model: Electra, label_smoothing: float) -> Tensor:
+        """The loss above, summed over the hidden tokens, float32; only the generator's targets are smoothed."""
+        targets, generator = self.targets, model.generator
+        hidden_BKD = generator.encode(targets.inputs, at_BK=targets.positions)
+        of_generator = guessed_loss_sum(generator, hidden_BKD, targets, label_smoothing)
+        shown_BT, is_replaced_BT = replaced(self, guesses(generator, hidden_BKD.flatten(0, 1), self.draws))
+        logits_BT = model.discriminator.replaced_logits(model.discriminator.encode(shown_BT)).float()
+        found = F.binary_cross_entropy_with_logits(logits_BT, is_replaced_BT.float(), reduction="sum")
+        # the mean over all positions beside that over the hidden ones
+        return of_generator + DISCRIMINATOR_WEIGHT * found * targets.weights.sum() / shown_BT.numel()
+
+
+class Replaced(LanguageObjective):
+    """Masked language modelling for a generator, and detection for a discriminator.
+
+    Args:
+        masked: hides tokens.
+    """
+
+    compiled = False
+
+    def __init__(self, masked: Masked) -> None:
+        self._masked = masked
+
+    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> ReplacedTargets:
+        """See `Masked.targets`; the guesses are decided too."""
+        targets = self._masked.targets(rows, generator, progress)
+        return ReplacedTargets(targets, torch.rand(targets.labels.shape, generator=generator, device=generator.device))
+
+    @torch.no_grad()
+    def measure(self, model: Any, blocks: Examples) -> dict[str, float]:
+        """The generator's loss, the share of positions told rightly, and that of the replaced ones found."""
+        assert isinstance(model, Electra)
+        was_training, device = model.training, model.discriminator.embedding.device
+        model.eval()
+        draw, index = torch.Generator(device).manual_seed(seed_of("replaced")), spread(len(blocks), _MEASURED)
+        nats = hidden = right = replacements = found = positions = 0.0
+        for first in range(0, len(index), _AT_ONCE):
+            # the generator guesses, the discriminator says of every position what it is
+            given = self.targets(blocks.rows(index[first : first + _AT_ONCE]).to(device), draw, 1.0)
+            targets = given.targets
+            hidden_ND = model.generator.encode(targets.inputs, at_BK=targets.positions).flatten(0, 1)
+            shown_BT, is_replaced_BT = replaced(given, guesses(model.generator, hidden_ND, given.draws))
+            said_BT = model.discriminator.replaced_logits(model.discriminator.encode(shown_BT)) > 0
+            # the sums that the figures are shares of
+            logits_NV = model.generator.logits_at(hidden_ND).float()
+            nats_N = F.cross_entropy(logits_NV, targets.labels.flatten(), reduction="none")
+            nats, hidden = nats + float(nats_N @ targets.weights.flatten()), hidden + float(targets.weights.sum())
+            positions, right = positions + shown_BT.numel(), right + float((said_BT == is_replaced_BT).sum())
+            replacements += float(is_replaced_BT.sum())
+            found += float((said_BT & is_replaced_BT).sum())
+        model.train(was_training)
+        return {
+            "generator_loss": nats / max(1.0, hidden), "replaced_accuracy": right / positions,
+            "replaced_found": found / max(1.0, replacements),
+        }  # fmt: skip
+
+
+@torch.no_grad()
+def guesses(generator: LanguageModel, hidden_ND: Tensor, draws_BK: Tensor) -> Tensor:
+    """A token drawn from the generator's probabilities at each hidden position, (B, K): the first sum beyond the draw."""
+    found, draws_N = [], draws_BK.flatten()
+    rows = max(1, _LOGITS_AT_ONCE // generator.config.vocab_size)
+    for first in range(0, len(draws_N), rows):
+        sums_NV = torch.softmax(generator.logits_at(hidden_ND[first : first + rows]).float(), dim=1).cumsum(dim=1)
+        drawn_N1 = draws_N[first : first + rows, None] * sums_NV[:, -1:]
+        found.append(torch.searchsorted(sums_NV, drawn_N1, right=True)[:, 0])
+    return torch.cat(found).clamp_max(generator.config.vocab_size - 1).view(draws_BK.shape)
+
+
+def replaced(given: ReplacedTargets, guesses_BK: Tensor) -> tuple[Tensor, Tensor]:
+    """The text with the guesses in it, and where they are not the text's own, both (B, T)."""
+    targets = given.targets
+    assert targets.positions is not None
+    own_BT = targets.inputs.scatter(1, targets.positions, targets.labels)
+    counted_BK = torch.where(targets.weights > 0, guesses_BK, targets.labels)
+    shown_BT = own_BT.scatter(1, targets.positions, counted_BK)
+    return shown_BT, shown_BT != own_BT
+
+
+def _data(opened: Opened, settings: ElectraSettings) -> Texts:
+    return masked_texts(opened, settings.mask_unit, valid_blocks=None, labels=lambda _: None)
+
+
+def _objective(settings: ElectraSettings, opened: Opened, device: torch.device) -> Replaced:
+    return Replaced(as_set(settings, opened, device))
+
+
+def _parts(settings: ElectraSettings, opened: Opened) -> dict[str, Any]:
+    del settings, opened
+    return {"head": False, "output_bias": False, "replaced_head": True}
+
+
+def _with_generator(model: LanguageModel, settings: ElectraSettings) -> Electra:
+    return start_electra(model, settings.generator_size, settings.seed)
+
+
+def _accepts(config: ModelConfig) -> str:
+    del config
+    return "none: generator and discriminator begin together"
+
+
+RECIPE = Recipe(
+    name="electra",
+    settings=ElectraSettings,
+    architecture="encoder",
+    does="Train a bidirectional transformer to find tokens that a small masked model has put in (ELECTRA).",
+    data=_data,
+    objective=_objective,
+    accepts=_accepts,
+    parts=_parts,
+    model=_with_generator,
+    saved=lambda electra: electra.discriminator,
+)
