@@ -16,17 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.corpus import (
+    READERS,
     Decoder,
     ExpansionLimit,
     Fields,
     Ledger,
-    csv_records,
+    Opened,
+    Source,
     expand,
     first_values,
-    jsonl_records,
+    function_of,
     parquet_records,
     text_records,
-    tsv_records,
 )
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError, StorageError
@@ -48,17 +49,19 @@ class Reader:
         self.decoder = Decoder("f", "replace", self.ledger)
         self.fields = Fields(self.settings, self.decoder)
 
-    def lines(self, data):
-        return self.decoder.lines(iter([data] if data else []), longest=1 << 20, cut_longer=False)
+    def read(self, name, data):
+        blocks = iter([data] if data else [])
+        opened = Opened(Source("f", "file"), self.settings, self.ledger, self.decoder, self.fields, blocks)
+        return list(function_of(READERS[name].read)(opened))
 
     def jsonl(self, data):
-        return list(jsonl_records(self.lines(data), self.fields))
+        return self.read("jsonl", data)
 
     def csv(self, data):
-        return list(csv_records(self.lines(data), self.fields, longest=1 << 20))
+        return self.read("csv", data)
 
     def tsv(self, data):
-        return list(tsv_records(self.lines(data), self.fields))
+        return self.read("tsv", data)
 
     def parquet(self, table, max_expand=200):
         file = io.BytesIO()
@@ -361,9 +364,9 @@ def test_a_very_long_first_line_is_no_title(length, is_title):
 
 
 def test_columns_of_one_name_are_told_apart():
-    decoder = Decoder("f", "replace", Ledger())
-    lines = decoder.lines(iter([b"text,a,a,,\nT.,1,2,3,4\n"]), longest=1 << 20)
-    (record,) = csv_records(lines, Fields(IngestSettings(), decoder), longest=1 << 20)
+    reader = Reader()
+    reader.fields = Fields(IngestSettings(), reader.decoder)
+    (record,) = reader.csv(b"text,a,a,,\nT.,1,2,3,4\n")
     assert record.metadata == {"a": "1", "a_2": "2", "": "3", "_2": "4"}
 
 

@@ -33,12 +33,9 @@ if TYPE_CHECKING:
     from wordpipe.corpus.pieces import in_pieces
     from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
     from wordpipe.corpus.readers.lines import (
-        csv_records,
         first_values,
-        jsonl_records,
         said_delimiter,
         text_records,
-        tsv_records,
     )
     from wordpipe.corpus.readers.package import find_package, package_records, see_also_names, string_value
     from wordpipe.corpus.readers.sections import section_records

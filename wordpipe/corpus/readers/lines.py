@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from wordpipe.corpus.columns import RepeatedFieldError, without_repeats
 from wordpipe.corpus.decode import Decoder, read_blocks
@@ -21,8 +21,6 @@ _SAID_DELIMITER = re.compile(
     r'"?sep=(\\t|[^\w\s"]|\t)"?[ \t]*\n?\Z', re.IGNORECASE
 )  # a first line that Excel reads and writes
 _SAID = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(?:\\t|[^\w\s"]|\t)"?[ \t]*[\r\n]', re.IGNORECASE)
-_Beginning: TypeAlias = tuple[Iterator[tuple[int, str]], Fields]
-"""The lines of a file from its first on, and fields whose counts nobody sees."""
 
 
 def read_text(opened: Opened, newline: Newline = "auto") -> Iterator[Record]:
@@ -36,21 +34,6 @@ def read_text(opened: Opened, newline: Newline = "auto") -> Iterator[Record]:
         newline=newline,
         max_bytes=settings.max_document_bytes,
     )
-
-
-def read_json_lines(opened: Opened) -> Iterator[Record]:
-    """A record a line."""
-    return jsonl_records(opened.record_lines(), opened.fields, opened.beginning())
-
-
-def read_csv(opened: Opened) -> Iterator[Record]:
-    """A record a row."""
-    return csv_records(opened.record_lines(), opened.fields, longest=opened.longest)
-
-
-def read_tsv(opened: Opened) -> Iterator[Record]:
-    """A record a line."""
-    return tsv_records(opened.record_lines(), opened.fields, opened.beginning())
 
 
 def is_json_lines(first: bytes, settings: IngestSettings) -> bool:
@@ -197,20 +180,14 @@ class _Growing:
 _NOT_TIDY = re.compile(r"\\(?:r|u000[0dD]|u[dD][89a-fA-F])")  # escapes of what a corpus's strings do not have
 
 
-def jsonl_records(
-    lines: Iterable[tuple[int, str]], fields: Fields, beginning: _Beginning | None = None
-) -> Iterator[Record]:
+def read_json_lines(opened: Opened) -> Iterator[Record]:
     """One record for each line that holds a JSON object; blank lines are skipped.
-
-    Args:
-        lines: numbered.
-        fields: of the source.
-        beginning: of the file, where the lines are of a piece of it.
 
     Raises:
         InputError: a line is not a JSON object, or the first one has no text field.
     """
-    objects = _objects(lines, fields)
+    fields, beginning = opened.fields, opened.beginning()
+    objects = _objects(opened.record_lines(), fields)
     head = _head(objects) if beginning is None else []
     if known := head or (_head(_objects(*beginning)) if beginning is not None else []):
         some = known[:1] if fields.settings.bad_records == "fail" else known
@@ -282,29 +259,24 @@ def said_delimiter(line: str) -> str | None:
     return None if said is None else said[1].replace("\\t", "\t")
 
 
-def csv_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: int) -> Iterator[Record]:
+def read_csv(opened: Opened) -> Iterator[Record]:
     """One record for each row after the header, if there is one; the comma may also be a semicolon, tab or bar.
 
     Raises:
         InputError: bad quoting, more cells than the header has, or no text column.
     """
-    return _rows(_csv_rows(lines, fields, longest), fields)
+    return _rows(_csv_rows(opened.record_lines(), opened.fields, opened.longest), opened.fields)
 
 
-def tsv_records(
-    lines: Iterable[tuple[int, str]], fields: Fields, beginning: _Beginning | None = None
-) -> Iterator[Record]:
+def read_tsv(opened: Opened) -> Iterator[Record]:
     """One record for each line after the header, if there is one. TSV knows no quotes: a cell has neither tab nor line end.
-
-    Args:
-        lines: numbered.
-        fields: of the source.
-        beginning: of the file, where the lines are of a piece of it.
 
     Raises:
         InputError: a line has more cells than the header, or there is no text column.
     """
-    return _rows(_tsv_rows(lines), fields, None if beginning is None else (_tsv_rows(beginning[0]), beginning[1]))
+    beginning = opened.beginning()
+    known = None if beginning is None else (_tsv_rows(beginning[0]), beginning[1])
+    return _rows(_tsv_rows(opened.record_lines()), opened.fields, known)
 
 
 def _tsv_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
