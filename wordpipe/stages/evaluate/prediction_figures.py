@@ -111,6 +111,7 @@ class Figures:
             measured.figure(key, draws, seed, below={label: some.get(key) for label, some in below.items() if some})
             for key, measured in self._measures[number].items()
         ]
+        # figures that are no sums; what the table shows of all
         found = {one.key: one for one in [*figures, *self._others(number, figures)]}
         order = _ORDER[self._kind]
         shown = [_as_shown(self._kind, found[key]) for key in order if key in found]

@@ -297,6 +297,7 @@ def _shown(
     systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings
 ) -> tuple[list[System], list[Part]]:
     """All systems in the report; and of each prefix how many pairs it has, and a table of them."""
+    # the pairs of each prefix, then all of them
     prefixes, heads = np.array(pairs.prefixes, dtype=object), [_HEADS.get(one.system) for one in systems]
     named = [head or short_name(one.name, _NAME_WIDTH) for head, one in zip(heads, systems, strict=True)]
     by_prefix, parts = [dict[str, Any]() for _ in systems], list[Part]()
@@ -321,6 +322,7 @@ def _figures(
     """Of each system the figures for some of the pairs; and how a model differs from each baseline, as JSON."""
     draws, seed = settings.draws, settings.seed
     measures = [{name: one.rows_at(of_N) for name, one in system.measures.items()} for system in systems]
+    # each model with each baseline, drawn together
     models = [number for number, one in enumerate(systems) if one.system == "model"]
     floors = [number for number, one in enumerate(systems) if one.system != "model"]
     compared = [name for name in _COMPARED if name in measures[0]]
@@ -328,6 +330,7 @@ def _figures(
         (model, floor): {name: measures[model][name].against(measures[floor][name], draws, seed) for name in compared}
         for model in models for floor in floors if draws
     }  # fmt: skip
+    # a baseline says below its figures how far each model is above it
     labels = {
         model: "model above" if len(models) == 1 else f"above: {short_name(systems[model].name, _NAME_WIDTH - 9)}"
         for model in models
