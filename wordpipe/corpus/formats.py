@@ -5,16 +5,14 @@ plain text, with what to do about them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 _READERS = "wordpipe.corpus.readers."
 _LINE, _BLOCK = rb"\n", rb"\n\r?\n"  # what ends a line, and a block between blank lines
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(NamedTuple):
     """One format: how its files are known, and what reads them.
 
     Functions are named "module:function", so that the table is light.
@@ -35,9 +33,7 @@ class Reader:
     of_txt: Literal["", "warn", "read", "refuse"] = ""  # what is done with a .txt that looks like this
     is_structured: bool = False  # a document is a section below a heading
     fields: Literal["", "named", "own"] = ""  # records with fields that settings name, or that the format names itself
-    piece_ends: Mapping[str, bytes] = field(
-        default_factory=dict
-    )  # --documents → pattern of a record's end: pieces end there
+    piece_ends: Mapping[str, bytes] = {}  # --documents → pattern of a record's end: pieces of a large file end there
     text_share: float = 1.0  # bytes of text out of a byte of a file, for estimates
     hint: str = ""  # what to do about a file that is not read: FILE is its name, STEM that without its ending
     in_letters: bool = False  # of what is not read: it is text, though of no prose
