@@ -32,7 +32,7 @@ from benchmarks.house import (
 )
 
 FLOORS = {
-    "errors": 0, "lazy": 0, "wording": 0, "removed": 0, "elsewhere": 0,
+    "errors": 0, "lazy": 0, "wording": 0, "elsewhere": 0,
     "storage": 1,
     "settings": 2, "runtime": 2, "pace": 2, "compiled": 2, "artifacts": 2, "metrics": 2,
     "engines": 3,

@@ -71,7 +71,6 @@ def test_a_table_and_its_json_say_the_same(cli, built, data):
         ((), 2, "--data"),
         (("--data", "nowhere"), 3, "nowhere"),
         (("--data", "nowhere", "--weight", "2"), 2, "2"),
-        (("--data", "nowhere", "--depth", "0"), 2, "trec_eval"),
     ],
 )
 def test_wrong_wishes(cli, args, code, word):

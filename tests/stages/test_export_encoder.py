@@ -216,8 +216,3 @@ def test_an_output_that_may_not_be_replaced_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="inside another artifact"):
         stage.export(made, "sentence-transformers", made / "folder")
     assert (tmp_path / "notes.txt").read_text() == (tmp_path / "folder" / "letter").read_text() == "mine"
-
-
-def test_a_format_that_was_removed_is_named(tmp_path):
-    with pytest.raises(ConfigError, match="to = onnx was removed: export it --to sentence-transformers"):
-        stage.export(static(tmp_path / "static")[0], "onnx", tmp_path / "out")

@@ -12,7 +12,6 @@ from tokenizers import Tokenizer
 
 import wordpipe
 from tests.conftest import TINY
-from tests.support.forged import sealed
 from tests.support.small_shards import SMALL
 from wordpipe.artifacts import TOKENS_16, Artifact, read_batches, read_schema, tables, tokens_schema
 from wordpipe.errors import ConfigError, InputError
@@ -249,9 +248,6 @@ def test_a_pipeline_of_two_files_is_fresh_until_one_of_them_changes(here):
     (state,) = Pipeline(here / "p.toml").states()
     assert pairs_of(state.stage.output) == PAIRS
     assert state.reasons == ()
-    sealed(state.stage.output, lambda body: body["facts"].pop("pairs"))  # as it was made before
-    assert Pipeline(here / "p.toml").states()[0].reasons == ("a pair is one row now",)
-    list(Pipeline(here / "p.toml").run(wordpipe.RunOptions()))
     write_lines(here / "a.en", ["1", "2", "3"])
     assert Pipeline(here / "p.toml").states()[0].reasons != ()
 
@@ -299,18 +295,6 @@ def test_killed_runs_of_pairs_continue_to_the_same_bytes(corpus, tokens, nursery
     assert nursery.start(*call).wait() == 0
     assert wordpipe.verify(output)["digest"] == wordpipe.verify(tokens)["digest"]
     assert not (tmp_path / ".tokens.partial").exists()
-
-
-def test_a_corpus_of_pairs_made_before_is_tokenized_as_it_was(corpus, tmp_path):
-    import shutil
-
-    shutil.copytree(corpus, tmp_path / "old")
-    sealed(tmp_path / "old", lambda body: body["facts"].pop("pairs"))
-    with pytest.warns(wordpipe.WordpipeWarning, match="its second texts are not tokenized; ingest them again"):
-        made = wordpipe.tokenize(tmp_path / "old", output=tmp_path / "tokens", vocab_size=400)
-    with Artifact(made) as artifact:
-        assert read_schema(artifact, "tokens").equals(TOKENS_16)
-    assert "tokens_b" not in made.counts
 
 
 def test_a_plain_corpus_has_no_second_ids(built):
