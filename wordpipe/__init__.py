@@ -20,7 +20,6 @@ from wordpipe.lazy import face
 TYPE_CHECKING = False  # what type checkers take for true; `typing` itself takes 5 ms, in which nobody answers Ctrl-C
 if TYPE_CHECKING:
     from wordpipe.cli.output import progress
-    from wordpipe.corpus.settings import IngestSettings
     from wordpipe.errors import (
         ArtifactError,
         BudgetError,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
         WordpipeWarning,
     )
     from wordpipe.heads import Answered, Classified, Prediction, Tagged
-    from wordpipe.heads.settings import ClassifierSettings, PredictSettings, ReaderSettings, TaggerSettings
     from wordpipe.model.settings import FillSettings, GenerateSettings
     from wordpipe.pipeline import Pipeline
     from wordpipe.pipeline import init_project as init
@@ -43,8 +41,7 @@ if TYPE_CHECKING:
     from wordpipe.pipeline import report_pipeline as report
     from wordpipe.pipeline import run_pipeline as run
     from wordpipe.runtime import Progress, Stopped
-    from wordpipe.search.settings import ClusterSettings, IndexSettings, QueryOptions
-    from wordpipe.sentences.settings import EmbedSettings
+    from wordpipe.search.settings import QueryOptions
     from wordpipe.stages import (
         FoundAnswer,
         Made,
@@ -63,12 +60,10 @@ if TYPE_CHECKING:
         Written,
         ask,
         attention,
-        cluster,
         copy,
         diff,
         doctor,
         duplicates,
-        embed,
         evaluate_model,
         evaluate_predictions,
         evaluate_retrieval,
@@ -81,49 +76,27 @@ if TYPE_CHECKING:
         fill,
         finish,
         generate,
-        import_words,
-        index,
-        ingest,
         open_model,
         open_predictor,
         plan,
         plot,
         predict,
-        predict_corpus,
         query,
         show,
-        tokenize,
-        train_classifier,
-        train_clm,
-        train_contrastive,
-        train_denoising,
-        train_electra,
-        train_mlm,
-        train_permutation,
-        train_reader,
-        train_seq2seq,
-        train_static,
-        train_tagger,
-        train_word2vec,
         verify,
     )
     from wordpipe.stages import map_words as map  # noqa: A004
     from wordpipe.stages import open_artifact as open  # noqa: A004
-    from wordpipe.tokens.settings import TokenizeSettings
-    from wordpipe.training.contrastive.settings import ContrastiveSettings, StaticSettings
-    from wordpipe.training.settings import (
-        CausalSettings,
-        DenoisingSettings,
-        ElectraSettings,
-        MaskedSettings,
-        PermutationSettings,
-        Seq2SeqSettings,
-    )
     from wordpipe.web import Server, serve
     from wordpipe.web.settings import ServeSettings
-    from wordpipe.words.settings import ImportSettings, Word2VecSettings
 else:
-    __getattr__, __dir__ = face(__name__, __file__)
+
+    def _of_commands():
+        from wordpipe.stages.registry import public_names
+
+        return public_names()
+
+    __getattr__, __dir__ = face(__name__, __file__, _of_commands)  # and what makes artifacts: function, settings
 
 __version__ = "0.1.0"
 TERMINAL = "wordpipe.cli.output"  # what calls from Python show goes through it; loaded at the first of them

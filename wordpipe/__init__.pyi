@@ -73,81 +73,6 @@ from wordpipe.words.settings import Word2VecSettings as Word2VecSettings
 __version__: str
 TERMINAL: str
 
-def progress(
-    show: bool | None = None,
-) -> None:
-    """Choose whether calls from Python draw how far they are, on stderr.
-
-    One call alone is kept silent, or reports elsewhere, by `run=wordpipe.RunOptions(report=...)`.
-
-    Args:
-        show: False never draws; True draws everywhere, a line every few seconds where there is no terminal; None, as at the
-            beginning, draws on a terminal and in a notebook.
-    """
-
-def init(
-    folder: PathLike = '.', *, source: PathLike | Sequence[PathLike] | None = None,
-) -> Project:
-    """Write the config and the Makefile of a new project into a folder; files that exist are left alone.
-
-    Args:
-        folder: made where it is not there.
-        source: the texts: a file or folder of texts or records, or several; the fields of the first records are looked at.
-            Without one the config reads the folder `texts`, which is made.
-    """
-
-def status(
-    config: PathLike = 'wordpipe.toml', *, first: str | None = None, last: str | None = None,
-) -> list[StageStatus]:
-    """Look which stages of a pipeline must be made, why, and what that would take; makes nothing.
-
-    Args:
-        config: the file that describes the stages.
-        first: begin with this stage.
-        last: end with this stage.
-
-    Returns:
-        Of every stage whether it is fresh, why not, and an estimate of time, memory and disk.
-    """
-
-def report(
-    folder: PathLike, output: PathLike, *, config: PathLike | None = None, replace: bool = True,
-    run: RunOptions | None = None,
-) -> dict[str, Any]:
-    """Write a report on a pipeline as one HTML page, whole or not at all; the same artifacts give the same bytes.
-
-    The page runs no script, fetches nothing and can be printed. What is damaged, or of another program, is named in it; the
-    rest is reported all the same.
-
-    Args:
-        folder: that holds the artifacts of a pipeline, all of them or some; or one artifact. Files in it that hold what
-            `evaluate --json` printed are shown as tables of quality.
-        output: the file to write; an older one is replaced in one step.
-        config: the file that describes the stages and so says which are stale. By default wordpipe.toml in the folder or
-            the one above it, where there is one whose stages are made in this folder.
-        replace: false refuses to replace anything.
-        run: progress, verification.
-
-    Returns:
-        path, bytes, artifacts (how many), stale, damaged and missing (names), and notes: what could not be read.
-    """
-
-def run(
-    config: PathLike = 'wordpipe.toml', *, first: str | None = None, last: str | None = None,
-    run: RunOptions | None = None,
-) -> list[Made]:
-    """Make what is missing or stale in a pipeline, in order.
-
-    Args:
-        config: the file that describes the stages.
-        first: begin with this stage (`--from`).
-        last: end with this stage (`--to`).
-        run: progress, making every stage anew (`fresh`), verification.
-
-    Returns:
-        What was made, in order; nothing where all was fresh.
-    """
-
 def ask(
     model: PathLike | Predictor, question: str, *, index: PathLike | None = None,
     passages: PathLike | Iterable[Any] | None = None, k: int = 5, read: int = 10, verify: bool = True,
@@ -904,6 +829,85 @@ def ingest(
         drop_missing: an update may leave out sources of the corpus that still exist; without it that is an error that names them. Default: False.
     """
 
+def init(
+    folder: PathLike = '.', *, source: PathLike | Sequence[PathLike] | None = None,
+) -> Project:
+    """Write the config and the Makefile of a new project into a folder; files that exist are left alone.
+
+    Args:
+        folder: made where it is not there.
+        source: the texts: a file or folder of texts or records, or several; the fields of the first records are looked at.
+            Without one the config reads the folder `texts`, which is made.
+    """
+
+def map(
+    words: PathLike, output: PathLike, *, n_words: int | None = None, only: PathLike | None = None,
+    near: str | None = None, layout: str = 'auto', groups: int = 10, replace: bool = True,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Write a map of word vectors as one HTML page, whole or not at all.
+
+    The same words, settings, versions and kind of machine give the same bytes.
+
+    Args:
+        words: a words artifact.
+        output: the file to write; an older one is replaced in one step.
+        n_words: show so many of the commonest words (with `near`: of the nearest), from 3 to 50,000. By default 5000, with
+            `near` 500, with `only` all.
+        only: a UTF-8 file of words, one per line: show no others.
+        near: a word: show it and the words nearest to it.
+        layout: umap, pca, or auto (umap where umap-learn is installed).
+        groups: colours, from 1 to 12; a map of few words has fewer.
+        replace: false refuses to replace anything.
+        run: progress, verification.
+
+    Returns:
+        path, words, layout, neighbours_kept, bytes, and left_out: reason → words that were asked for and are not shown
+        (unknown, repeated, beyond_the_limit, no_direction).
+    """
+
+@overload
+def open(
+    path: PathLike, kind: Literal['index'], *, verify: bool = True,
+) -> OpenIndex: ...
+@overload
+def open(
+    path: PathLike, kind: Literal['words'], *, verify: bool = True,
+) -> OpenWords: ...
+@overload
+def open(
+    path: PathLike, kind: Literal['model'], *, verify: bool = True,
+) -> OpenEncoder: ...
+@overload
+def open(
+    path: PathLike, kind: Literal['sentences'], *, verify: bool = True,
+) -> OpenSentences: ...
+@overload
+def open(
+    path: PathLike, kind: Literal['clusters'], *, verify: bool = True,
+) -> OpenClusters: ...
+@overload
+def open(
+    path: PathLike, kind: Literal['corpus', 'tokens'], *, verify: bool = True,
+) -> OpenTable: ...
+@overload
+def open(
+    path: PathLike,
+    kind: Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters', 'predictions'] | tuple[Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters', 'predictions'], ...] | None = None,
+    *, verify: bool = True,
+) -> OpenArtifact:
+    """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
+
+    All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
+    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts. Clusters
+    have `labels` and `members`.
+
+    Args:
+        path: the artifact's folder.
+        kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
+        verify: check its hashes first.
+    """
+
 def open_model(
     path: PathLike, *, verify: bool = True,
 ) -> OpenModel:
@@ -999,6 +1003,18 @@ def predict_corpus(
         threads: CPU threads, 0 = one per core (0 to 1024). Default: 0.
     """
 
+def progress(
+    show: bool | None = None,
+) -> None:
+    """Choose whether calls from Python draw how far they are, on stderr.
+
+    One call alone is kept silent, or reports elsewhere, by `run=wordpipe.RunOptions(report=...)`.
+
+    Args:
+        show: False never draws; True draws everywhere, a line every few seconds where there is no terminal; None, as at the
+            beginning, draws on a terminal and in a notebook.
+    """
+
 def query(
     index: PathLike, text: str, k: int = 10, *, verify: bool = True,
     mode: Literal['auto', 'dense', 'lexical', 'hybrid'] = 'auto', weight: float | None = None,
@@ -1030,6 +1046,83 @@ def query(
         explain: say which words carried each score; as JSON in full. Default: False.
     """
 
+def report(
+    folder: PathLike, output: PathLike, *, config: PathLike | None = None, replace: bool = True,
+    run: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Write a report on a pipeline as one HTML page, whole or not at all; the same artifacts give the same bytes.
+
+    The page runs no script, fetches nothing and can be printed. What is damaged, or of another program, is named in it; the
+    rest is reported all the same.
+
+    Args:
+        folder: that holds the artifacts of a pipeline, all of them or some; or one artifact. Files in it that hold what
+            `evaluate --json` printed are shown as tables of quality.
+        output: the file to write; an older one is replaced in one step.
+        config: the file that describes the stages and so says which are stale. By default wordpipe.toml in the folder or
+            the one above it, where there is one whose stages are made in this folder.
+        replace: false refuses to replace anything.
+        run: progress, verification.
+
+    Returns:
+        path, bytes, artifacts (how many), stale, damaged and missing (names), and notes: what could not be read.
+    """
+
+def run(
+    config: PathLike = 'wordpipe.toml', *, first: str | None = None, last: str | None = None,
+    run: RunOptions | None = None,
+) -> list[Made]:
+    """Make what is missing or stale in a pipeline, in order.
+
+    Args:
+        config: the file that describes the stages.
+        first: begin with this stage (`--from`).
+        last: end with this stage (`--to`).
+        run: progress, making every stage anew (`fresh`), verification.
+
+    Returns:
+        What was made, in order; nothing where all was fresh.
+    """
+
+def serve(
+    artifacts: PathLike | list[PathLike], *, verify: bool = True, report: Callable[[str], None] | None = None,
+    log: Callable[[str], None] | None = None, host: str = '127.0.0.1', port: int = 8000,
+    token_file: PathLike | None = None, allow_host: list[str] | tuple[str, ...] = (), open: bool = False,
+    log_queries: bool = False, max_k: int = 1000, max_texts: int = 256, max_chars: int = 100000,
+    max_body: int = 4194304, max_waiting: int = 64, max_connections: int = 256, timeout: float = 30.0,
+    drain: float = 20.0,
+) -> Server:
+    """Answer queries over HTTP: a page, a JSON API, and what clients of OpenAI and of text-embeddings-inference ask.
+
+    Indexes, words, sentences and models are opened once, each under the name of its folder (or NAME=PATH), and swapped whole
+    when another generation is published at the path. It answers in a thread of its own until it is closed; `wait` keeps a
+    program there until Ctrl-C. Needs the extra `wordpipe[serve]`.
+
+    Args:
+        artifacts: one or several: index, words, sentences, model.
+        verify: check their hashes first.
+        report: is called with a line when a new generation was taken or cannot be opened, and when a request failed by a bug.
+        log: is called with a line, a JSON object, for each request.
+
+    Settings:
+        host: address to listen on; one that other machines reach needs token_file. Default: '127.0.0.1'.
+        port: port to listen on; 0: any that is free (0 to 65535). Default: 8000.
+        token_file: file that holds the token of those who may ask, as Authorization: Bearer TOKEN or as a password. Default: None.
+        allow_host: another name of this server that browsers may use, as behind a proxy; may be repeated. Default: ().
+        open: open the page in the browser. Default: False.
+        log_queries: write what is asked into the log, too. Default: False.
+
+    Settings, limits:
+        max_k: hits of a query, at most. Default: 1000.
+        max_texts: texts of a request, at most. Default: 256.
+        max_chars: characters of a text or a query, at most. Default: 100000.
+        max_body: bytes of a request's body, at most (at least 1024). Default: 4194304.
+        max_waiting: requests at work or waiting; one more is answered 429 (1 to 10000). Default: 64.
+        max_connections: connections; one more is answered 503 (1 to 60000). Default: 256.
+        timeout: seconds that a request may take; then it is answered 503 (> 0, at most 3600). Default: 30.0.
+        drain: seconds that requests at work have to end when the server stops (0 to 3600). Default: 20.0.
+    """
+
 def show(
     path: PathLike, *, rows: int = 0, params: bool = False,
 ) -> dict[str, Any]:
@@ -1044,6 +1137,20 @@ def show(
         path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows; with
         `params` path, architecture, class, parameters (how many) and parts, each with the shapes of its weights. Of a
         training that was stopped, or goes on, the manifest is None, and `stopped` says where it stands.
+    """
+
+def status(
+    config: PathLike = 'wordpipe.toml', *, first: str | None = None, last: str | None = None,
+) -> list[StageStatus]:
+    """Look which stages of a pipeline must be made, why, and what that would take; makes nothing.
+
+    Args:
+        config: the file that describes the stages.
+        first: begin with this stage.
+        last: end with this stage.
+
+    Returns:
+        Of every stage whether it is fresh, why not, and an estimate of time, memory and disk.
     """
 
 def tokenize(
@@ -2084,111 +2191,4 @@ def verify(
 
     Returns:
         path, ok, kind, digest, files, bytes and warnings (inputs that have changed since).
-    """
-
-def map(
-    words: PathLike, output: PathLike, *, n_words: int | None = None, only: PathLike | None = None,
-    near: str | None = None, layout: str = 'auto', groups: int = 10, replace: bool = True,
-    run: RunOptions | None = None,
-) -> dict[str, Any]:
-    """Write a map of word vectors as one HTML page, whole or not at all.
-
-    The same words, settings, versions and kind of machine give the same bytes.
-
-    Args:
-        words: a words artifact.
-        output: the file to write; an older one is replaced in one step.
-        n_words: show so many of the commonest words (with `near`: of the nearest), from 3 to 50,000. By default 5000, with
-            `near` 500, with `only` all.
-        only: a UTF-8 file of words, one per line: show no others.
-        near: a word: show it and the words nearest to it.
-        layout: umap, pca, or auto (umap where umap-learn is installed).
-        groups: colours, from 1 to 12; a map of few words has fewer.
-        replace: false refuses to replace anything.
-        run: progress, verification.
-
-    Returns:
-        path, words, layout, neighbours_kept, bytes, and left_out: reason → words that were asked for and are not shown
-        (unknown, repeated, beyond_the_limit, no_direction).
-    """
-
-@overload
-def open(
-    path: PathLike, kind: Literal['index'], *, verify: bool = True,
-) -> OpenIndex: ...
-@overload
-def open(
-    path: PathLike, kind: Literal['words'], *, verify: bool = True,
-) -> OpenWords: ...
-@overload
-def open(
-    path: PathLike, kind: Literal['model'], *, verify: bool = True,
-) -> OpenEncoder: ...
-@overload
-def open(
-    path: PathLike, kind: Literal['sentences'], *, verify: bool = True,
-) -> OpenSentences: ...
-@overload
-def open(
-    path: PathLike, kind: Literal['clusters'], *, verify: bool = True,
-) -> OpenClusters: ...
-@overload
-def open(
-    path: PathLike, kind: Literal['corpus', 'tokens'], *, verify: bool = True,
-) -> OpenTable: ...
-@overload
-def open(
-    path: PathLike,
-    kind: Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters', 'predictions'] | tuple[Literal['corpus', 'tokens', 'words', 'model', 'sentences', 'index', 'clusters', 'predictions'], ...] | None = None,
-    *, verify: bool = True,
-) -> OpenArtifact:
-    """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
-
-    All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
-    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts. Clusters
-    have `labels` and `members`.
-
-    Args:
-        path: the artifact's folder.
-        kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
-        verify: check its hashes first.
-    """
-
-def serve(
-    artifacts: PathLike | list[PathLike], *, verify: bool = True, report: Callable[[str], None] | None = None,
-    log: Callable[[str], None] | None = None, host: str = '127.0.0.1', port: int = 8000,
-    token_file: PathLike | None = None, allow_host: list[str] | tuple[str, ...] = (), open: bool = False,
-    log_queries: bool = False, max_k: int = 1000, max_texts: int = 256, max_chars: int = 100000,
-    max_body: int = 4194304, max_waiting: int = 64, max_connections: int = 256, timeout: float = 30.0,
-    drain: float = 20.0,
-) -> Server:
-    """Answer queries over HTTP: a page, a JSON API, and what clients of OpenAI and of text-embeddings-inference ask.
-
-    Indexes, words, sentences and models are opened once, each under the name of its folder (or NAME=PATH), and swapped whole
-    when another generation is published at the path. It answers in a thread of its own until it is closed; `wait` keeps a
-    program there until Ctrl-C. Needs the extra `wordpipe[serve]`.
-
-    Args:
-        artifacts: one or several: index, words, sentences, model.
-        verify: check their hashes first.
-        report: is called with a line when a new generation was taken or cannot be opened, and when a request failed by a bug.
-        log: is called with a line, a JSON object, for each request.
-
-    Settings:
-        host: address to listen on; one that other machines reach needs token_file. Default: '127.0.0.1'.
-        port: port to listen on; 0: any that is free (0 to 65535). Default: 8000.
-        token_file: file that holds the token of those who may ask, as Authorization: Bearer TOKEN or as a password. Default: None.
-        allow_host: another name of this server that browsers may use, as behind a proxy; may be repeated. Default: ().
-        open: open the page in the browser. Default: False.
-        log_queries: write what is asked into the log, too. Default: False.
-
-    Settings, limits:
-        max_k: hits of a query, at most. Default: 1000.
-        max_texts: texts of a request, at most. Default: 256.
-        max_chars: characters of a text or a query, at most. Default: 100000.
-        max_body: bytes of a request's body, at most (at least 1024). Default: 4194304.
-        max_waiting: requests at work or waiting; one more is answered 429 (1 to 10000). Default: 64.
-        max_connections: connections; one more is answered 503 (1 to 60000). Default: 256.
-        timeout: seconds that a request may take; then it is answered 503 (> 0, at most 3600). Default: 30.0.
-        drain: seconds that requests at work have to end when the server stops (0 to 3600). Default: 20.0.
     """

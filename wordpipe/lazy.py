@@ -20,14 +20,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def face(package: str, file: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
-    """The `__getattr__` and `__dir__` (PEP 562) of a package whose `__init__` is this file."""
+def face(
+    package: str, file: str, more: "Callable[[], dict[str, tuple[str, str]]] | None" = None
+) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
+    """The `__getattr__` and `__dir__` (PEP 562) of a package whose `__init__` is this file.
+
+    Args:
+        package: its name.
+        file: its `__init__`.
+        more: gives what it offers besides, of which a table knows: name → module and the name there.
+    """
     known: dict[str, tuple[str, str]] = {}
 
     def offered() -> dict[str, tuple[str, str]]:
         if not known:
             with open(file, encoding="utf-8") as source:  # noqa: PTH123  (pathlib takes time)
                 known.update(imports_for_types(source.read()))
+            known.update(more() if more else {})
         return known
 
     def get(name: str) -> "Any":

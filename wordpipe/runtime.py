@@ -47,21 +47,17 @@ class Progress:
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 
-_ADDRESS_SPACE = {
+ADDRESS_SPACE = {
     "init": 0, "help": 0, "status": 0, "run": 0, "copy": 0, "plan": 0,
     "query": 560, "query index": 1_060, "condition": 1_900, "transformer": 950, "torch": 1_560,
-    "show": 460, "verify": 460, "export": 480, "ingest": 470, "import": 750, "map": 1_140, "diff": 530, "duplicates": 630,
-    "index": 1_060, "cluster": 960, "embed": 850, "tokenize": 920, "train word2vec": 920, "plot": 910, "report": 910,
-    "doctor": 1_000, "fill": 880, "finish": 1_180, "generate": 940, "predict": 1_300, "attention": 1_560,
-    "train mlm": 1_180, "train clm": 1_180, "train electra": 1_180, "train permutation": 1_180, "train denoising": 1_180,
-    "train seq2seq": 1_180, "train contrastive": 1_650, "train static": 1_650, "train classifier": 1_400,
-    "train tagger": 1_400, "train reader": 1_400,
+    "show": 460, "verify": 460, "export": 480, "map": 1_140, "diff": 530, "duplicates": 630, "plot": 910, "report": 910,
+    "doctor": 1_000, "fill": 880, "finish": 1_180, "generate": 940, "attention": 1_560,
     "evaluate tokenizer": 990, "evaluate words": 480, "evaluate sts": 640, "evaluate retrieval": 830,
     "evaluate model": 1_540, "evaluate seq2seq": 1_360, "evaluate predictions": 1_700, "serve": 1_170,
 }  # fmt: skip
-"""Command, or part of one → MB of address space that the smallest work was seen to take on two cores; libraries that found
-less ended the process (OpenBLAS, OpenMP), crashed (FAISS) or left a module half imported."""
-_LEAST_SPACE = 400  # NumPy and Arrow
+"""Command that only answers, or part of one → MB of address space that the smallest work was seen to take on two cores;
+libraries that found less ended the process (OpenBLAS, OpenMP), crashed (FAISS) or left a module half imported."""
+LEAST_SPACE = 400  # NumPy and Arrow
 _SPACE_OF_A_CORE = 30
 
 Report = Callable[[Progress], None]
@@ -329,11 +325,11 @@ def memory_bytes() -> int:
         return 0
 
 
-def need_address_space(what: str) -> None:
+def need_address_space(megabytes: int) -> None:
     """Refuse to load libraries that would not fit into the address space that `ulimit -v` leaves: they end the process.
 
     Args:
-        what: a command, or a part of one that loads more (see `_ADDRESS_SPACE`); one that is not listed needs the least.
+        megabytes: what the smallest work was seen to take on two cores: of a command in the registry, or see `ADDRESS_SPACE`.
 
     Raises:
         BudgetError: the limit is lower than what the smallest work was seen to need here.
@@ -342,7 +338,7 @@ def need_address_space(what: str) -> None:
     if limit == resource.RLIM_INFINITY:
         return
     # every thread of a library has a stack and, as soon as it allocates, memory of its own
-    need = _ADDRESS_SPACE.get(what, _LEAST_SPACE) + _SPACE_OF_A_CORE * max(0, cpu_count() - 2)
+    need = megabytes + _SPACE_OF_A_CORE * max(0, cpu_count() - 2)
     if limit < need << 20:
         raise BudgetError(
             "the libraries that this needs do not fit into the address space", where="ulimit -v",

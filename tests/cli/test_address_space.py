@@ -13,9 +13,10 @@ from tests.support.every_command import RUNS, arguments_of, make_inputs
 from wordpipe import runtime
 from wordpipe.errors import BudgetError
 from wordpipe.runtime import cpu_count, is_out_of_memory, need_address_space
+from wordpipe.stages import COMMANDS
 
 ROOT = Path(__file__).parents[2]
-COMMANDS: dict[str, list[object]] = {
+TRIED: dict[str, list[object]] = {
     "query": ["query", "{built}/index", "sea"],
     "condition": ["query", "{built}/index", "sea", "--where", "line > 1"],
     "words": ["query", "{built}/words", "sea"],
@@ -28,7 +29,7 @@ COMMANDS: dict[str, list[object]] = {
 
 
 def _command(name, built):
-    return [str(part).format(built=built) for part in COMMANDS[name]]
+    return [str(part).format(built=built) for part in TRIED[name]]
 
 
 def _limited(folder, line, megabytes):
@@ -39,6 +40,11 @@ def _limited(folder, line, megabytes):
         timeout=300, check=False, env={"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder), "PATH": "/usr/bin:/bin"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2),
     )  # fmt: skip
+
+
+def needed_by(part):
+    """MB of address space that a command, or a part of one, asks for."""
+    return COMMANDS[part].needs_mb if part in COMMANDS else runtime.ADDRESS_SPACE.get(part, 0)
 
 
 NEEDED = {"words": ("query",), "query": ("query", "query index"), "condition": ("condition",),
@@ -52,7 +58,7 @@ NEEDED = {"words": ("query",), "query": ("query", "query index"), "condition": (
 )
 def test_what_is_said_to_be_enough_is(built, tmp_path, name):
     """The figures are those of the libraries that are installed: at what is asked for, the smallest work is done."""
-    needed = max(runtime._ADDRESS_SPACE[part] for part in NEEDED[name])
+    needed = max(needed_by(part) for part in NEEDED[name])
     done = _limited(tmp_path, _command(name, built), needed + runtime._SPACE_OF_A_CORE * max(0, cpu_count() - 2))
     assert done.returncode == 0, done.stderr
 
@@ -71,7 +77,7 @@ PARTS = {"query": ("query index",), "evaluate search": ("query index",), "embed"
 @pytest.mark.parametrize("name", sorted({*RUNS} - {"run", "serve"}))  # which are their parts; which goes on (see below)
 def test_what_is_said_to_be_enough_is_for_every_command(built, made, tmp_path, name):
     parts = (name, *PARTS.get(name, ()))
-    needed = max(500, *(runtime._ADDRESS_SPACE.get(part, 0) for part in parts))  # some ask for nothing
+    needed = max(500, *map(needed_by, parts))  # some ask for nothing
     arguments = arguments_of(RUNS[name], {"built": built, "made": made, "out": tmp_path / "out"})
     done = _limited(tmp_path, [*name.split(), *arguments], needed + runtime._SPACE_OF_A_CORE * max(0, cpu_count() - 2))
     assert done.returncode == 0, done.stderr
@@ -91,7 +97,7 @@ def test_no_limit_ends_a_command_without_a_word(built, tmp_path, name, megabytes
     ("name", "megabytes"),
     [
         pytest.param(name, megabytes, marks=[] if megabytes == 400 or name == "words" else pytest.mark.slow)
-        for name in COMMANDS
+        for name in TRIED
         for megabytes in (300, 400, 700)
     ],
 )
@@ -110,13 +116,13 @@ def test_the_limit_and_what_is_needed_are_said(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (300 << 20, resource.RLIM_INFINITY))
     need = 920 + 30 * max(0, cpu_count() - 2)
     with pytest.raises(BudgetError, match=f"ulimit -v: .*got 300 MB; expected at least {need:,} MB"):
-        need_address_space("train word2vec")
-    need_address_space("init")
+        need_address_space(COMMANDS["train word2vec"].needs_mb)
+    need_address_space(runtime.ADDRESS_SPACE["init"])
 
 
 def test_without_a_limit_nothing_is_asked(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
-    need_address_space("train mlm")
+    need_address_space(COMMANDS["train mlm"].needs_mb)
 
 
 def _raised(error, cause=None):

@@ -304,7 +304,7 @@ def test_an_estimate_that_cannot_be_made_is_left_out(tmp_path, monkeypatch, kind
     def fails(*_):
         raise kind
 
-    monkeypatch.setitem(estimates._RULES, "tokenize", fails)
+    monkeypatch.setattr(estimates, "tokenize_rule", fails)
     found = Pipeline(config)
     states = found.estimated(found.states())
     assert [state.estimate is None for state in states] == [False, True, False]

@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_overloads
 
 import wordpipe
 from wordpipe.lazy import imports_for_types
+from wordpipe.stages.registry import public_names
 
 FACE = Path(wordpipe.__file__)
 STUB = FACE.with_suffix(".pyi")
@@ -31,7 +32,8 @@ def stub() -> str:
     """The whole file."""
     imports: Imports = set()
     functions: list[str] = []
-    for name, (module, original) in imports_for_types(FACE.read_text(encoding="utf-8")).items():
+    offers = imports_for_types(FACE.read_text(encoding="utf-8")) | public_names()
+    for name, (module, original) in sorted(offers.items()):
         offered = getattr(wordpipe, name)
         if inspect.isfunction(offered):
             functions += _function(name, offered, imports)

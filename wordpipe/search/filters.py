@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import is_json, type_name
 from wordpipe.errors import ConfigError
-from wordpipe.runtime import need_address_space
+from wordpipe.runtime import ADDRESS_SPACE, need_address_space
 from wordpipe.wording import is_unicode
 
 Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
@@ -133,7 +133,7 @@ def locked_database() -> Iterator[Any]:
     Raises:
         BudgetError: `ulimit -v` leaves too little address space for its threads.
     """
-    need_address_space("condition")
+    need_address_space(ADDRESS_SPACE["condition"])
     import duckdb
 
     with duckdb.connect(":memory:", config=_SAFE) as database:

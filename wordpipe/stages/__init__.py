@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.convert.copy import copy
     from wordpipe.stages.convert.export import export
     from wordpipe.stages.convert.export_encoder import encoder_files
-    from wordpipe.stages.convert.import_words import import_words, vectors_entry
+    from wordpipe.stages.convert.import_words import vectors_entry
     from wordpipe.stages.encoders import bundled_encoder, open_encoder, read_word_vectors
     from wordpipe.stages.estimate import (
         Estimate,
@@ -47,10 +47,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.models import OpenModel, model_of, open_model
     from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named
     from wordpipe.stages.remote import fetched, names_url, prepared
-    from wordpipe.stages.search.cluster import cluster
     from wordpipe.stages.search.duplicates import duplicates
-    from wordpipe.stages.search.embed import embed
-    from wordpipe.stages.search.index import index
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.index_update import IndexVectors, bundled_keys
     from wordpipe.stages.search.open_index import OpenArtifact, OpenIndex, QueryResult
@@ -63,24 +60,10 @@ if TYPE_CHECKING:
     from wordpipe.stages.text.answers import FoundAnswer, ask, best_answers, open_passages
     from wordpipe.stages.text.fill import DenoisingFiller, Filled, Filler, fill, filler_of
     from wordpipe.stages.text.generate import Writing, answer_notes, generate
-    from wordpipe.stages.text.ingest import ingest
     from wordpipe.stages.text.predict import Predictor, open_predictor, predict, predictor_of
-    from wordpipe.stages.text.predict_corpus import predict_corpus
     from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
-    from wordpipe.stages.text.tokenize import tokenize
     from wordpipe.stages.time_plan import plan
-    from wordpipe.stages.train.contrastive import train_contrastive
     from wordpipe.stages.train.finish import finish
-    from wordpipe.stages.train.heads import train_classifier, train_reader, train_tagger
-    from wordpipe.stages.train.pretrain import (
-        train_clm,
-        train_denoising,
-        train_electra,
-        train_mlm,
-        train_permutation,
-        train_seq2seq,
-    )
-    from wordpipe.stages.train.static import train_static
-    from wordpipe.stages.train.word2vec import TrainingRun, train_word2vec
+    from wordpipe.stages.train.word2vec import TrainingRun
 else:
     __getattr__, __dir__ = face(__name__, __file__)

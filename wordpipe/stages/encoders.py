@@ -22,7 +22,7 @@ from wordpipe.artifacts import (
     read_fact,
 )
 from wordpipe.errors import ArtifactError
-from wordpipe.runtime import need_address_space
+from wordpipe.runtime import ADDRESS_SPACE, need_address_space
 from wordpipe.sentences import ENCODER_FILE, TextEncoder, load_facts
 from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.tokens import (
@@ -79,7 +79,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
         from wordpipe.sentences import StaticEncoder
 
         return StaticEncoder(files, settings, identity=identity)
-    need_address_space("torch")
+    need_address_space(ADDRESS_SPACE["torch"])
     from wordpipe.model import load_hf
     from wordpipe.sentences import TransformerEncoder
 
@@ -129,7 +129,7 @@ def bundled_encoder(index: Artifact) -> TextEncoder:
             from wordpipe.sentences import StaticEncoder
 
             return StaticEncoder.load(about, files)
-        need_address_space("transformer")
+        need_address_space(ADDRESS_SPACE["transformer"])
         from wordpipe.sentences import TransformerEncoder
 
         return TransformerEncoder.load(about, files, _state_model(files), _tokenizer(files), _token_weights(files))
@@ -162,7 +162,7 @@ def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
 
     if (found := read_arrays(files.__getitem__)) is not None:
         return ArrayStates(NumpyModel(*found))
-    need_address_space("torch")
+    need_address_space(ADDRESS_SPACE["torch"])
     from wordpipe.model import load_hf
 
     return load_hf(files.__getitem__).language_model.requires_grad_(False)

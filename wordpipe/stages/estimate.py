@@ -24,6 +24,7 @@ from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact
 from wordpipe.corpus import READERS
 from wordpipe.errors import WordpipeError
 from wordpipe.runtime import cpu_count
+from wordpipe.stages.registry import COMMANDS, load_named
 from wordpipe.stages.sizes import SIZES, Size, size_of_artifact, size_of_files, size_of_manifest
 from wordpipe.storage import cache_folder
 
@@ -60,7 +61,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class _Rule:
+class Rule:
     """What the rule of thumb says of one stage."""
 
     key: str  # what is comparable: "train mlm/tiny"
@@ -154,27 +155,32 @@ def remember(settings: "Settings", inputs: Sequence[InputEntry], artifacts: Sequ
         rates.save()
 
 
-def _rule(settings: "Settings", inputs: Sequence[Size]) -> _Rule:
-    return _RULES[settings.command](settings, inputs)
+def _rule(settings: "Settings", inputs: Sequence[Size]) -> Rule:
+    """What an artifact takes by the rule of its command, which is a line of the registry."""
+    rule: Callable[[Any, Sequence[Size]], Rule] = load_named(COMMANDS[settings.command].estimate)
+    return rule(settings, inputs)
 
 
-def _ingest(settings: Any, inputs: Sequence[Size]) -> _Rule:
+def ingest_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
+    """Reading: the bytes as they are, a program's files more slowly."""
     given, form = inputs[0], inputs[0].form or "txt"
     text = given.bytes * READERS[form].text_share
     of_text = {"auto": given.files, "file": given.files, "block": text / 1200, "line": text / 150}
     documents = of_text[settings.documents] if form in ("txt", "md") else text / 1200
     size = Size(bytes=text, documents=documents, sentences=text / 120, words=text / 6.3, tokens=text / 3.9)
     seconds = 0.3 + given.bytes / 22e6 + (given.bytes / 2e6 if form == "python" else 0)
-    return _Rule(f"ingest/{form}", seconds, 140e6 + min(4 * text, 200e6), 0.45 * text, size)
+    return Rule(f"ingest/{form}", seconds, 140e6 + min(4 * text, 200e6), 0.45 * text, size)
 
 
-def _import(settings: Any, inputs: Sequence[Size]) -> _Rule:
+def import_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
+    """Word vectors of another program."""
     given = inputs[0].bytes
     rows = min(settings.limit or math.inf, given / 1000)
-    return _Rule("import", 1 + given / 20e6, 200e6 + 2 * given, 0.5 * given, Size(form="words", rows=rows, dim=100))
+    return Rule("import", 1 + given / 20e6, 200e6 + 2 * given, 0.5 * given, Size(form="words", rows=rows, dim=100))
 
 
-def _tokenize(settings: Any, inputs: Sequence[Size]) -> _Rule:
+def tokenize_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
+    """Counting, training and encoding; distinct words grow by Heaps' law."""
     text = inputs[0].bytes
     words = text / 6.3
     distinct = min(words, 8.5 * words**0.64)  # Heaps' law, on English Wikipedia
@@ -182,10 +188,11 @@ def _tokenize(settings: Any, inputs: Sequence[Size]) -> _Rule:
     size = replace(inputs[0], words=words, distinct=distinct, tokens=tokens, vocab=settings.vocab_size)
     slower = 6.0 if settings.algorithm == "unigram" and settings.tokenizer is None else 1.0
     key = f"tokenize/{'given' if settings.tokenizer else settings.algorithm}"
-    return _Rule(key, 1.4 + slower * text / 12e6, 310e6 + min(6 * text, 1.5e9), 2.9 * tokens, size)
+    return Rule(key, 1.4 + slower * text / 12e6, 310e6 + min(6 * text, 1.5e9), 2.9 * tokens, size)
 
 
-def _word2vec(settings: Any, inputs: Sequence[Size]) -> _Rule:
+def word2vec_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
+    """Word vectors: operations for each word, window and negative."""
     given = inputs[0]
     plan = settings.plan(int(given.words))
     rows = given.vocab if plan.unit == "token" else given.distinct * plan.min_count**-0.85
@@ -195,10 +202,10 @@ def _word2vec(settings: Any, inputs: Sequence[Size]) -> _Rule:
     table = 4.0 * rows * plan.dim * (2 if plan.keep_outputs else 1)
     seconds = 1.5 + words * plan.epochs * per_word / (2.2e9 * threads)
     size = Size(form="words", rows=rows, dim=plan.dim)
-    return _Rule(f"train word2vec/{plan.architecture}/{plan.loss}", seconds, 290e6 + 2 * table, 1.1 * table, size)
+    return Rule(f"train word2vec/{plan.architecture}/{plan.loss}", seconds, 290e6 + 2 * table, 1.1 * table, size)
 
 
-def _transformer(settings: Any, inputs: Sequence[Size]) -> _Rule:
+def transformer_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     """Training: 6 operations for each parameter and token, those of the output matrix where a token is guessed."""
     from wordpipe.model import PRESETS
 
@@ -224,10 +231,10 @@ def _transformer(settings: Any, inputs: Sequence[Size]) -> _Rule:
     size = Size(form="transformer", dim=dim, parameters=parameters, layers=layers)
     key = f"{settings.command}/{settings.preset}/{'cuda' if on_gpu else 'cpu'}"
     kept = 3 if getattr(settings, "keep_state", False) else 1
-    return _Rule(key, seconds, memory, 4.0 * parameters * kept, size)
+    return Rule(key, seconds, memory, 4.0 * parameters * kept, size)
 
 
-def _headed(settings: Any, inputs: Sequence[Size]) -> _Rule:
+def headed_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     """A head on a model that is given: the texts of the corpus, and a step for every so many of them."""
     given, begun = inputs[0], next((one for one in inputs[1:] if one.form == "transformer"), Size())
     if vectors := next((one for one in inputs[1:] if one.form in ("words", "static")), None):
@@ -237,10 +244,10 @@ def _headed(settings: Any, inputs: Sequence[Size]) -> _Rule:
     seconds = 4 + positions * 6 * parameters / 1.5e11 + settings.epochs * given.documents / settings.batch_size * 0.05
     memory = 480e6 + 26 * parameters
     size = Size(form="transformer", dim=begun.dim, parameters=parameters, layers=begun.layers)
-    return _Rule(settings.command, seconds, memory, 4.0 * parameters, size)
+    return Rule(settings.command, seconds, memory, 4.0 * parameters, size)
 
 
-def _headed_words(settings: Any, given: Size, vectors: Size) -> _Rule:
+def _headed_words(settings: Any, given: Size, vectors: Size) -> Rule:
     """A head on word vectors: rows for what the texts have, one for each second word, and a step in milliseconds."""
     chosen, dim = settings.of_words(max(1, int(given.documents))), vectors.dim or 100
     rows = (vectors.rows or vectors.parameters / dim) + min(5e5, 0.6 * given.words)
@@ -248,10 +255,10 @@ def _headed_words(settings: Any, given: Size, vectors: Size) -> _Rule:
     words = chosen.epochs * chosen.seeds * given.words
     seconds = 3 + 0.002 * steps + words * 2 * dim / 1e8
     size = Size(form="transformer", dim=dim, parameters=rows * dim, layers=1)
-    return _Rule(f"{settings.command}/words", seconds, 420e6 + 24 * rows * dim, 4.0 * rows * dim + 15 * rows, size)
+    return Rule(f"{settings.command}/words", seconds, 420e6 + 24 * rows * dim, 4.0 * rows * dim + 15 * rows, size)
 
 
-def _static(settings: Any, inputs: Sequence[Size]) -> _Rule:
+def static_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     """A table: what its texts have, and the matrices that it begins as."""
     given, parts = inputs[0], settings.parts
     dim = (settings.lexical_dim if parts.lexical else 0) + (settings.lsi_dim if parts.lsi else 0)
@@ -263,10 +270,11 @@ def _static(settings: Any, inputs: Sequence[Size]) -> _Rule:
     share = settings.pairs_per_step(int(given.sentences)) / 1_024
     seconds = 1 + share * (4 + 1.35e-8 * steps * parameters) + 6e-6 * given.words
     size = Size(form="static", dim=dim, parameters=parameters)
-    return _Rule(f"train static/{settings.goal}", seconds, 450e6 + 42 * parameters, 4 * parameters, size)
+    return Rule(f"train static/{settings.goal}", seconds, 450e6 + 42 * parameters, 4 * parameters, size)
 
 
-def _embed(settings: Any, inputs: Sequence[Size]) -> _Rule:
+def embed_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
+    """Rows of a corpus through an encoder."""
     encoder, text = inputs[0], inputs[1]
     rows = {
         "sentence": text.sentences or text.bytes / 120, "document": text.documents or text.bytes / 1200,
@@ -281,56 +289,44 @@ def _embed(settings: Any, inputs: Sequence[Size]) -> _Rule:
     memory = 310e6 + 2.5 * (encoder.disk or 4 * encoder.parameters) + min(vectors, 500e6)
     disk = vectors + 0.45 * text.bytes + (encoder.disk / (3 if encoder.form == "transformer" else 1))
     size = Size(rows=rows, dim=encoder.dim, bytes=text.bytes, disk=disk)
-    return _Rule(f"embed/{encoder.form or 'transformer'}", seconds, memory, disk, size)
+    return Rule(f"embed/{encoder.form or 'transformer'}", seconds, memory, disk, size)
 
 
-def _index(_: Any, inputs: Sequence[Size]) -> _Rule:
+def index_rule(_: Any, inputs: Sequence[Size]) -> Rule:
+    """Vectors, texts and terms, with the measurements."""
     given = inputs[0]
     vectors = 4 * given.rows * given.dim
     text = min(given.bytes or max(0.0, given.disk - 1.2 * vectors), 2000 * given.rows)
     seconds = 0.8 + text / 0.8e6 + given.rows * given.dim / 5e6
     memory = 350e6 + 2 * vectors + 8 * text + 1.4 * max(0.0, given.disk - vectors)
-    return _Rule("index", seconds, memory, given.disk + vectors + 0.8 * text, Size(rows=given.rows, dim=given.dim))
+    return Rule("index", seconds, memory, given.disk + vectors + 0.8 * text, Size(rows=given.rows, dim=given.dim))
 
 
-def _cluster(settings: Any, inputs: Sequence[Size]) -> _Rule:
+def cluster_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
+    """Rounds over a sample, then all rows once."""
     given = inputs[0]
     seconds = (
         2 + (12 if settings.k == "auto" else 1) * min(given.rows, 2e4) * given.dim / 5e6 + given.rows * given.dim / 1e7
     )
     memory = 300e6 + 12 * min(given.rows, 1e5) * given.dim
-    return _Rule("cluster", seconds, memory, 40 * given.rows + 4 * given.rows**0.5 * given.dim, Size(rows=given.rows))
+    return Rule("cluster", seconds, memory, 40 * given.rows + 4 * given.rows**0.5 * given.dim, Size(rows=given.rows))
 
 
-def _predict(_: Any, inputs: Sequence[Size]) -> _Rule:
+def predict_rule(_: Any, inputs: Sequence[Size]) -> Rule:
+    """Texts through a model with a head."""
     model, text = inputs[0], inputs[1]
     tokens, texts = text.tokens or text.bytes / 3.9, text.documents or text.bytes / 1200
     parameters = model.parameters or model.bytes / 4 or 4e6
     seconds = 2 + texts * 1e-4 + tokens * 2 * parameters / 2e11
     memory = 420e6 + 6 * parameters + min(text.bytes, 50e6)
-    return _Rule("predict", seconds, memory, 0.5 * text.bytes + 40 * texts, Size(rows=texts))
-
-
-_RULES: dict[str, Callable[[Any, Sequence[Size]], _Rule]] = {
-    **dict.fromkeys(
-        (
-            "train mlm", "train clm", "train electra", "train permutation", "train denoising", "train seq2seq",
-            "train contrastive",
-        ),
-        _transformer,
-    ),
-    "ingest": _ingest,
-    **dict.fromkeys(("train classifier", "train tagger", "train reader"), _headed),
-    "import": _import, "tokenize": _tokenize, "train word2vec": _word2vec, "train static": _static,
-    "embed": _embed, "index": _index, "cluster": _cluster, "predict": _predict,
-}  # fmt: skip
+    return Rule("predict", seconds, memory, 0.5 * text.bytes + 40 * texts, Size(rows=texts))
 
 
 def _is_arithmetic(command: str) -> bool:
     return command.startswith(("train", "embed", "predict"))
 
 
-def _ratios(rule: _Rule, made: Manifest) -> dict[str, float]:
+def _ratios(rule: Rule, made: Manifest) -> dict[str, float]:
     """What an artifact took and came to, divided by what the rule says."""
     size = size_of_manifest(made)
     found = {
@@ -385,7 +381,7 @@ class _Rates:
             when, text, numbers = body["speed"]
             self._speed = (_plausible(when), _plausible(text), _plausible(numbers))
 
-    def ratios(self, rule: _Rule) -> tuple[dict[str, float], Basis, float]:
+    def ratios(self, rule: Rule) -> tuple[dict[str, float], Basis, float]:
         """Corrections of a rule, from the runs of most nearly as much work, and the likely factor to either side."""
         runs = self._runs.get(rule.key)
         if not runs:
@@ -404,7 +400,7 @@ class _Rates:
         slower = self._speed[2 if of_numbers else 1]
         return {"seconds": slower * (_CORES / cpu_count()) ** (0.8 if of_numbers else 0.3)}
 
-    def add(self, rule: _Rule, ratios: dict[str, float]) -> None:
+    def add(self, rule: Rule, ratios: dict[str, float]) -> None:
         """Keep one run."""
         if "seconds" in ratios:
             runs = self._runs.pop(rule.key, [])

@@ -538,3 +538,9 @@ class Seq2SeqSettings(TwoStackSettings):
         if self.prefix and self.prefix_field:
             raise ValueError("prefix is the same for all, and prefix_field has one for each: give one of them")
         return self
+
+
+OBJECTIVES: tuple[type[PretrainSettings], ...] = (
+    MaskedSettings, ElectraSettings, PermutationSettings, CausalSettings, DenoisingSettings, Seq2SeqSettings,
+)  # fmt: skip
+"""What a language model can learn, each a file in `recipes/`; a model goes on with the first whose recipe accepts it."""

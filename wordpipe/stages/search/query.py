@@ -25,7 +25,7 @@ from wordpipe.artifacts import (
     visible_columns,
 )
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.runtime import need_address_space
+from wordpipe.runtime import ADDRESS_SPACE, need_address_space
 from wordpipe.search import (
     FEEDBACK,
     LEXICAL,
@@ -118,7 +118,7 @@ def open_artifact(
     """
     artifact = Artifact(path, [kind] if isinstance(kind, str) else kind or (), verify=verify)
     if artifact.kind == "index":
-        need_address_space("query index")
+        need_address_space(ADDRESS_SPACE["query index"])
         return OpenWordIndex(artifact) if artifact.fact("of", str) == "words" else OpenTextIndex(artifact)
     openers = {"words": OpenWords, "model": OpenEncoder, "sentences": OpenSentences, "clusters": OpenClusters}
     return openers.get(artifact.kind, OpenTable)(artifact)

@@ -1,7 +1,7 @@
 """The recipes: what each objective of a language model is made of, one file each beside this one.
 
-A new objective is a class of settings in `training/settings.py`, a file here with its `RECIPE`, and its name in `NAMES`. The
-stage, the plan, the learner and the measurements ask the recipe. This file is light: a recipe is loaded when it is asked for.
+A new objective is a class of settings in `training/settings.py` and a file here with its `RECIPE`. The stage, the plan, the
+learner and the measurements ask the recipe. This file is light: a recipe is loaded when it is asked for.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from wordpipe.model import Architecture, ModelConfig
 from wordpipe.training.plan import SpecialIds, model_config
-from wordpipe.training.settings import PretrainSettings
+from wordpipe.training.settings import OBJECTIVES, PretrainSettings
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=PretrainSettings)
 
-NAMES = ("mlm", "electra", "permutation", "clm", "denoising", "seq2seq")
+NAMES = tuple(settings.command.removeprefix("train ") for settings in OBJECTIVES)
 """Of all recipes; the command is "train " and the name."""
 
 
