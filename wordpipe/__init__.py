@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 else:
 
     def _of_commands():
-        from wordpipe.stages.registry import public_names
+        from wordpipe.stages import public_names
 
         return public_names()
 

@@ -136,7 +136,7 @@ def test_names_of_files_that_are_no_utf_8(cli, tmp_path, monkeypatch):
 def test_conditions_that_are_no_utf_8(cli, built, condition):
     done = cli("query", built / "index", "the sea", "--where", condition)
     assert done.code == 2
-    assert "not a condition on columns; got bytes that are no UTF-8" in done.err
+    assert "--where: it holds bytes that are no UTF-8" in done.err
     assert "Traceback" not in done.err
 
 

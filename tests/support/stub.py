@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_overloads
 
 import wordpipe
 from wordpipe.lazy import imports_for_types
-from wordpipe.stages.registry import public_names
+from wordpipe.stages import public_names
 
 FACE = Path(wordpipe.__file__)
 STUB = FACE.with_suffix(".pyi")

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.look.plot import plot, run_figures
     from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.models import OpenModel, model_of, open_model
-    from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named
+    from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named, public_names
     from wordpipe.stages.remote import fetched, names_url, prepared
     from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
