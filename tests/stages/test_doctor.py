@@ -188,7 +188,7 @@ def test_vectors_that_find_are_healthy(finding):
     assert shown[at + 2].endswith(" by both with random vectors")
     assert [line.strip() for line in shown[at + 3 : at + 5]] == [
         "healthy  vectors find what words find, or more",
-        "(vectors that learned from pairs, as these did, find such too well)",
+        "(too optimistic: the vectors were trained on pairs of this kind)",
     ]
     assert max(map(len, shown[at : at + 5])) <= 90
 

@@ -34,9 +34,9 @@ class SourceSummary:
 class PreviousCorpus:
     """The rows of a corpus that was made with the same settings, source by source. Ask for sources in their order.
 
-    The rows are to be the same as if everything had been read. That is so if a source has the bytes it had and none of its
-    documents changes sides in the search for duplicates (of texts, and of ids): none that was kept has come up in a source
-    before it by now, and none that was dropped may have lost its double, in a source before it that has changed or is gone.
+    The rows are to be the same as if everything had been read. That is so if a source has the bytes it had and each of
+    its documents would again be kept, or again be dropped as a duplicate (of a text, or of an id): no earlier source has got a
+    document that was kept, and no earlier source that had the double of a dropped one has changed or is gone.
 
     Args:
         summaries: of all its sources, in the order of its rows.

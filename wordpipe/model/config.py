@@ -266,8 +266,8 @@ class ModelConfig:
             )  # fmt: skip
         has_place = "relative" in kinds and self.causal and not (any(self.windows) or self.segments)
         if self.mem_len < 0 or (self.mem_len and not has_place):
-            expected = "0, or positions of a segment in a decoder with relative layers, no windows and no segments"
-            raise ConfigError("a memory has no place here", where="mem_len", got=self.mem_len, expected=expected)
+            what = "mem_len needs a decoder with relative attention, no window, no segments"
+            raise ConfigError(what, where="mem_len", got=self.mem_len, expected="0, or positions of a segment")
 
     def _check_attention(self) -> None:
         if not self.windows:
@@ -373,7 +373,7 @@ class ModelConfig:
 
     @property
     def is_endless(self) -> bool:
-        """Whether a text may grow without end: what is kept of it does not, and no position has a number."""
+        """True if text of any length can be generated with a cache of fixed size: no position has a number."""
         return self.mem_len > 0 and self.kinds <= {"relative", "ssm"} and self.positions in ("none", "rope")
 
     @property

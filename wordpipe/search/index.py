@@ -4,8 +4,8 @@ All kinds compare by inner product, which on unit vectors is the cosine. Kinds t
 of them by the vectors themselves, so the scores of every kind are exact. The vectors are kept in full: in half precision they
 take half the memory, and scores were off by up to 8e-5.
 
-Queries that an index has never seen are the honest ones: a graph knows the way to its own rows. So some rows can be withheld
-until the search has been tuned on them. In whatever order rows are added, the finished index numbers them as they came.
+Recall is measured with rows outside the index: a graph finds its own too easily. So some rows can be withheld until the search
+has been tuned on them. In whatever order rows are added, the finished index numbers them as they came.
 
 FAISS checks how much it reads, and little of what it has read: a graph whose links lead nowhere is walked for ever or beyond
 its memory, a list may hold rows that there are none of. A hash says only that the file is as somebody wrote it. What is

@@ -20,7 +20,7 @@ from wordpipe.search.knn import Vectors as Floats
 _HEAD = 8  # bytes of a term that are compared at once
 _BLOCK = 4_096  # texts whose words are counted at a time
 _LEAST_LETTERS, _MOST_LETTERS = 4, 24  # of a word for which others are looked up
-_NEAR = 4_096  # words whose neighbours are remembered: who types asks for the same beginnings again
+_NEAR = 4_096  # words whose neighbours are cached: typing repeats the same prefixes
 _SHOWN = 2
 _REMEMBERED, _REMEMBERED_CHARS = 1 << 20, 64  # runs whose terms are remembered, and characters of such a run
 

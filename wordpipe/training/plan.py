@@ -296,7 +296,7 @@ def _mixing(settings: Any, n_layers: int) -> dict[str, Any]:
     if mixers and settings.window:  # which is of those layers alone that have scores
         windows = tuple(window * (kind in SCORED) for kind, window in zip(mixers, windows, strict=True))
         if not any(windows):
-            what = "the window has no layer to work in"
+            what = "window has no effect: no layer in mixers uses attention"
             raise ConfigError(
                 what, where="mixers", got=settings.mixers, expected=" or ".join(SCORED), hint="--window 0"
             )

@@ -267,7 +267,7 @@ class Served:
         self._pause = min(2 * self._pause, _MOST_RETRY_S)
 
     def hear(self, error: WordpipeError | None) -> bool:
-        """Note whether the store answers; True where it does not any more."""
+        """Record whether the store answers; return True if it has just stopped."""
         was_silent, self.is_silent = self.is_silent, error is not None
         if error is not None:
             self.error = error.message

@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 _AT_ONCE = 64  # queries compared with all words in one product
 _BLOCK = 65_536  # rows treated together
 _STRINGS = 16_384  # words made Python strings together
-_SUGGESTIONS = 4_096  # words whose suggestions are kept: who types asks for the same beginnings again
+_SUGGESTIONS = 4_096  # words whose suggestions are cached: typing repeats the same prefixes
 _SCANS = 16  # words looked for one by one, before a table of hashes is worth its time and the import of numba
 
 

@@ -479,7 +479,7 @@ def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
         yield f"{_GAP}without these vectors {twice:.2f} by words asked twice, {chance:.2f} by both with random vectors"
     yield f"{finds['state']:<8} {finds['says']}"
     if finds["trained"] and finds["state"] == "healthy":
-        yield f"{_GAP}(vectors that learned from pairs, as these did, find such too well)"
+        yield f"{_GAP}(too optimistic: the vectors were trained on pairs of this kind)"
 
 
 def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:

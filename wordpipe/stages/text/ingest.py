@@ -318,7 +318,7 @@ def _raise_first(work: IngestShards, cache: ResumeCache) -> None:
 
 
 def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str]:
-    """Write what some documents of a shard are known by, which sources before it have: number of the shard → hash of that."""
+    """Save, for each shard, the digests of documents that earlier sources have too: number of the shard → hash of the file."""
     seen, found = Digests(), dict[int, str]()
     for number, name in names.items():
         double, own = [], Digests()

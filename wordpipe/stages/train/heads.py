@@ -424,7 +424,7 @@ def _open_start(job: Job, init: Path, seed: int, task: HeadTask) -> Start:
         return StaticStart.open(job, init)
     _, (loaded, tokenizer, names) = open_given(job, init, seed)
     if task.reads_order and loaded.language_model.config.causal:
-        raise _no_reader("a decoder, which has read nothing at its first token")
+        raise _no_reader("a left-to-right decoder: it cannot see the text after a token")
     for text in loaded.notes:
         job.warn(f"{init.name}: {text}")
     return _TransformerStart(loaded.language_model, tokenizer, names)
