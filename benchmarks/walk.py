@@ -105,7 +105,10 @@ def traced(arguments: list[str]) -> Entry:
 def command_of(root: Entry, arguments: list[str]) -> Entry:
     """The function of the command (all stages share one); the root where it is not found."""
     names = {arguments[0], "_".join(arguments[:2]), "_make"}
-    return next((way[-1] for way in root.walk() if way[-1].name in names and way[-1].module.startswith("cli.")), root)
+    return next(
+        (way[-1] for way in root.walk() if way[-1].name.lstrip("_") in names and way[-1].module.startswith("cli.")),
+        root,
+    )
 
 
 def drawing(top: Entry, floor_of: dict[str, int]) -> Iterator[str]:

@@ -59,7 +59,7 @@ def test_the_walk_of_a_command(built):
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
     out = done.stdout
     assert "\n  wordpipe.stages.search.query\n" in out
-    assert "\n\ncli.query.query\n" in out
+    assert "\n\ncli.query._query\n" in out
     assert "  stages.search.open_words.OpenWords._answers\n" in out
     assert "\ncalls upwards: 0\n" in out
 
@@ -68,7 +68,7 @@ def test_the_walk_of_a_command(built):
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 73),
+        ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 83),
         ("query {built}/words water", 60),
         ("query {built}/index water", 72),
     ],

@@ -73,6 +73,11 @@ class Recorder:
         self._objective = objective
         self._folder.mkdir(parents=True, exist_ok=True)
         save_hf(model, model.config, self._write)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """What else the loop asks of the objective."""
+        return getattr(self._objective, name)
 
     def _write(self, name: str, data: bytes) -> None:
         (self._folder / name).write_bytes(data)

@@ -81,12 +81,12 @@ def test_no_line_is_wider_than_the_terminal(text, width):
     assert "waters 1.000" in " ".join(" ".join(lines).split())  # as it was asked, not its stem
 
 
-def test_hits_of_before_have_no_id_of_the_users():
-    old = {"score": 1.0, "id": 3, "title": None, "text": "salt", "source": "a.txt", "line": 1, "year": 2003}
-    assert user_id(old) == ""
-    assert fields_of(old) == {"year": 2003}
-    assert place_of(old) == "a.txt:1"
-    assert piped_cells(old) == ["1.0000", "salt", "a.txt:1"]
+def test_a_hit_has_the_users_id_where_its_record_had_one():
+    bare = {"score": 1.0, "row": 3, "title": None, "text": "salt", "source": "a.txt", "line": 1, "year": 2003}
+    assert user_id(bare) == ""
+    assert fields_of(bare) == {"year": 2003}
+    assert place_of(bare) == "a.txt:1"
+    assert piped_cells(bare) == ["1.0000", "salt", "a.txt:1"]
     assert user_id(HIT) == "T-17"
     assert fields_of(HIT) == {"year": 2003, "lang": "en"}
     assert piped_cells({"score": 0.5, "row": 1, "word": "salt"}) == ["0.5000", "salt"]

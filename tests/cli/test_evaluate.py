@@ -40,7 +40,6 @@ def test_quiet_leaves_the_table_alone(cli, built):
 @pytest.mark.parametrize(
     ("args", "code", "word"),
     [
-        (("--sizes", "500"), 2, "--counts"),
         (("--by", "lang"), 2, "lang"),
         (("--split", "test"), 3, "split test"),
         (("--split", "dev"), 2, "valid"),

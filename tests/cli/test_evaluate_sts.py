@@ -61,8 +61,6 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
         ((), 2, "--data"),
         (("--data", "nowhere"), 3, "nowhere"),
         (("--data", "nowhere", "--draws", "-1"), 2, "-1"),
-        (("--data", "nowhere", "--parts"), 2, "one by one"),
-        (("--data", "nowhere", "--pearson"), 2, "--json"),
         (("--data", "nowhere", "--pooling", "median"), 2, "median"),
         (("--data", "nowhere", "--dims", "3"), 2, "whiten"),
     ],

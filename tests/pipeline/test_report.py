@@ -82,7 +82,7 @@ def test_what_is_damaged_or_foreign_is_said_and_the_rest_reported(chain, tmp_pat
     assert made["notes"] == ["bad.json is left out: not JSON"]
     page = (tmp_path / "report.html").read_text()
     assert "wrong size" in page
-    assert "spearman" in page
+    assert "Spearman" in page
     run = wordpipe.RunOptions(verify=False)
     assert "model" not in wordpipe.report(chain, tmp_path / "report.html", run=run)["damaged"]
 

@@ -201,7 +201,7 @@ def test_pieces_of_a_large_file_are_copied_unless_it_has_changed(here, monkeypat
     assert (
         {"in/3b.txt"} <= {*reads} <= {"in/3b.txt", "in/4.txt", "in/x.jsonl"}
     )  # those behind it may have a double in it
-    assert len(reads) > 5
+    assert len(reads) > 2
     (here / "in" / rng.choice(["1.txt", "2b.txt"])).write_text("\n".join(large[20:]))  # doubles come from elsewhere
     made = both(documents="line")
     assert made.counts["sources"] == 8 == sum(changes(made)[:3])

@@ -432,33 +432,6 @@ def test_a_copied_id_counts_among_the_ids(here):
         corpus_of("in", update=True)
 
 
-def test_a_corpus_from_before_fields_were_carried_is_said_to_be_stale_and_read_anew(here, cli, monkeypatch):
-    write_jsonl(here / "a.jsonl", [{"text": "One.", "year": 3}])
-    (here / "t.txt").write_text("Plain.")
-    for name in ("a.jsonl", "t.txt"):
-        (here / "p.toml").write_text(f'[stage.corpus]\ncommand = "ingest"\ninputs = ["{name}"]\n')
-        with monkeypatch.context() as before:
-            before.setattr("wordpipe.stages.text.ingest.ALL_FIELDS", None)
-            assert cli("run", "p.toml").code == 0
-        stale = "the fields of records are carried now" in cli("status", "p.toml").out
-        assert stale == (name == "a.jsonl")
-        noted = cli("ingest", name, "-o", "run/corpus", "--update").err
-        assert "was made before the fields of records were carried as they are: all sources are read" in noted
-
-
-def test_a_corpus_from_before_front_matter_was_read_is_said_to_be_stale_and_read_anew(here, cli, monkeypatch):
-    (here / "a.md").write_text("---\nyear: 1901\n---\n\nThe sea is wide.\n")
-    (here / "p.toml").write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["a.md"]\n')
-    with monkeypatch.context() as before:
-        before.setattr("wordpipe.stages.text.ingest.FRONT_COLUMNS", None)
-        assert cli("run", "p.toml").code == 0
-    assert "the fields of front matter are columns now" in cli("status", "p.toml").out
-    noted = cli("ingest", "a.md", "-o", "run/corpus", "--update").err
-    assert "was made before the fields of front matter were columns: all sources are read" in noted
-    assert rows_of("run/corpus")[0]["year"] == 1901
-    assert "front matter" not in cli("status", "p.toml").out
-
-
 FORMS = ["dicts", "generator", "table", "reader", "batch", "pandas", "polars"]
 
 

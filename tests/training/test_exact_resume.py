@@ -69,19 +69,6 @@ def test_a_micro_batch_of_a_checkpoint_wins_over_the_planned_one(tmp_path):
     assert run_to_end(again) == want
 
 
-def test_a_log_as_it_was_before_is_continued(tmp_path):
-    """Reports had two shares of the time behind their speed; positions were not counted."""
-    run = training(settings_of("mlm", report_every=2), tmp_path / "run")
-    list(run.steps(StopFlag(), until=4))
-    snapshot = run.snapshot()
-    snapshot.log["history"] = [[*row, 0.5, 0.1] for row in snapshot.log["history"]]
-    for name in ("positions", "cut", "metrics", "micro_batch"):
-        del snapshot.log[name]
-    longer = training(settings_of("mlm", steps=20), tmp_path / "other", begin=snapshot)
-    assert longer.history == run.history
-    assert longer.positions == run.positions == 4 * 8 * 16
-
-
 @pytest.fixture
 def full(monkeypatch):
     """A device that gives out at more than so many sequences."""

@@ -21,7 +21,6 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any, Literal
 
 from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact
-from wordpipe.corpus import READERS
 from wordpipe.errors import WordpipeError
 from wordpipe.runtime import cpu_count
 from wordpipe.stages.registry import COMMANDS, load_named
@@ -163,6 +162,8 @@ def _rule(settings: "Settings", inputs: Sequence[Size]) -> Rule:
 
 def ingest_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     """Reading: the bytes as they are, a program's files more slowly."""
+    from wordpipe.corpus import READERS  # trainings do without them
+
     given, form = inputs[0], inputs[0].form or "txt"
     text = given.bytes * READERS[form].text_share
     of_text = {"auto": given.files, "file": given.files, "block": text / 1200, "line": text / 150}

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordpipe.artifacts import Artifact, Manifest
-from wordpipe.corpus import ENDINGS
 
 if TYPE_CHECKING:
     from wordpipe.corpus import Sources
@@ -84,6 +83,8 @@ SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
 
 def size_of_files(files: Sequence[tuple[str, float]]) -> Size:
     """The size of named sources; the format is that of most bytes."""
+    from wordpipe.corpus import ENDINGS
+
     by_form: dict[str, float] = {}
     for name, size in files:
         ending = _ENDING.search(name.lower())

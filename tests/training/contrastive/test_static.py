@@ -91,28 +91,6 @@ def test_a_run_that_goes_on_ends_with_the_same_bytes(text: PairText, stop: int, 
     ]
 
 
-def test_a_log_as_it_was_before_is_continued(text: PairText, tmp_path: Path) -> None:
-    """Losses were kept one by one, reports as dicts with two values more, the tensors of an empty queue beside the table's."""
-    whole = training(text, tmp_path / "whole", steps=20, report_every=5)
-    list(whole.steps(StopFlag()))
-    first = training(text, tmp_path / "halves", steps=20, report_every=5)
-    list(first.steps(StopFlag(), until=7))
-    snapshot = first.snapshot()
-    names = ("step", "tokens", "split", "loss", "lr", "seconds", "tokens_per_s", "reachable", "waiting")
-    history = [dict(zip(names, [*row, None, None], strict=True)) for row in snapshot.log["history"]]
-    total = snapshot.log["sums"][0]
-    log = {
-        "step": 7, "history": history, "metrics": {}, "tokens": snapshot.log["positions"], "seconds": 1.5,
-        "losses": [total - 1.0, 1.0], "reported": [0, 0.0], "threads": 1, "bitwise": True,
-    }  # fmt: skip
-    tensors = {"state": {**snapshot.tensors["state"], "queue.added": torch.zeros(1, dtype=torch.int64)}}
-    second = training(text, tmp_path / "new", steps=20, report_every=5, found=Snapshot(7, tensors, log))
-    assert (second.resumed_from, second.bitwise, second.notes) == (7, True, [])
-    list(second.steps(StopFlag()))
-    assert second.learner.table.tobytes() == whole.learner.table.tobytes()
-    assert [row.loss for row in second.history] == pytest.approx([row.loss for row in whole.history], rel=1e-6)
-
-
 def test_threads_that_are_not_there_are_remembered_by_every_run_after(text: PairText, tmp_path: Path) -> None:
     snapshot = training(text, tmp_path).snapshot()
     machine = snapshot.log["machine"] | {"threads": 100_000}

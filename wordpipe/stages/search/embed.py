@@ -213,7 +213,7 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
     found = {**before, "encoder": facts.get("encoder"), "device": made.device}
     wanted = {"encoder": made_by, "device": job.device}
     wanted |= {name: value for name, value in settings.recipe().items() if name not in _NOT_OF_VECTORS}
-    if other := [name for name, value in wanted.items() if value != found[name]]:
+    if other := [name for name, value in wanted.items() if value != found.get(name)]:
         job.note(f"{job.target} was made otherwise ({', '.join(other)}): all is embedded again")
         return None
     keys, done, rows = [no_keys()], 0, row_count(artifact, "sentences")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import indent
@@ -76,8 +76,10 @@ _EXAMPLE = """
 Trained = Trainer[LanguageLearner]
 
 
-def _function_of(recipe: Recipe[Any]) -> Callable[..., Made]:
+@cache
+def _function_of(name: str) -> Callable[..., Made]:
     """What Python calls, such as `train_mlm`."""
+    recipe = recipe_named(name)
 
     def train(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
         return pretrain(recipe, tokens, output, recipe.settings.make(settings), run)
@@ -91,13 +93,11 @@ def _function_of(recipe: Recipe[Any]) -> Callable[..., Made]:
     return public(recipe.settings)(train)
 
 
-_FUNCTIONS = {f"train_{name}": _function_of(recipe_named(name)) for name in NAMES}
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _FUNCTIONS:
+    objective = name.removeprefix("train_")
+    if objective == name or objective not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _FUNCTIONS[name]
+    return _function_of(objective)
 
 
 def pretrain(

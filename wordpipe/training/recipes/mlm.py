@@ -14,9 +14,7 @@ import torch
 from wordpipe.model import LanguageModel, ModelConfig, new_model
 from wordpipe.training.objectives import LanguageObjective, Masked
 from wordpipe.training.recipes.data import Texts
-from wordpipe.training.recipes.distillation import Distilled
 from wordpipe.training.recipes.table import Opened, Recipe
-from wordpipe.training.recipes.text_pairs import MaskedPairs
 from wordpipe.training.sequences import Blocks, masked_blocks, pair_blocks
 from wordpipe.training.settings import ElectraSettings, MaskedSettings
 from wordpipe.training.token_stream import Flags, Ids, WordStarts
@@ -79,9 +77,16 @@ def _data(opened: Opened, settings: MaskedSettings) -> Texts:
 
 def _objective(settings: MaskedSettings, opened: Opened, device: torch.device) -> LanguageObjective:
     masked = as_set(settings, opened, device, settings.mask_rate_end)
+    # what few trainings use is loaded by these alone
     if opened.teacher is not None:
+        from wordpipe.training.recipes.distillation import Distilled
+
         return Distilled(masked, opened.teacher.to(device))
-    return masked if settings.pair == "none" else MaskedPairs(masked, settings.pair)
+    if settings.pair != "none":
+        from wordpipe.training.recipes.text_pairs import MaskedPairs
+
+        return MaskedPairs(masked, settings.pair)
+    return masked
 
 
 def _parts(settings: MaskedSettings, opened: Opened) -> dict[str, Any]:
