@@ -60,7 +60,7 @@ def is_ours(field: pa.Field) -> bool:
 
 
 def is_json(field: pa.Field) -> bool:
-    """Whether a column holds objects of the user's records, as JSON text; of artifacts made before nobody knows."""
+    """True if a column holds objects of the user's records, as JSON text."""
     return _JSON.items() <= (field.metadata or {}).items() and pa.types.is_string(field.type)
 
 

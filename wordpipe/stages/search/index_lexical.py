@@ -99,7 +99,7 @@ def bundle_lexical(
         facts = {name: of_before[name] for name in _MEASURED if name in of_before}
     else:
         lexical, facts = _built(source, settings, job.run.report)
-    if "agreement" not in facts:  # nor does an index of before know it
+    if "agreement" not in facts:  # not taken over from the previous index
         facts |= _measured(_Rows(source), lexical, bundled_encoder(source), timed=True, report=job.run.report)
     for name, data in lexical.files():
         job.write(LEXICAL + name, data)
