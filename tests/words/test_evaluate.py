@@ -96,7 +96,8 @@ def test_figures_and_coverage_are_those_of_gensim(tmp_path, unknown):
     path = written(tmp_path / "set.txt", text)
     _, expected, percent = in_gensim(table).evaluate_word_pairs(path, dummy4unknown=unknown == "zero")
     found = evaluate_similarity(table, read_set(text.encode(), path), unknown=unknown)
-    assert found["spearman"] == pytest.approx(expected.statistic, abs=1e-6)
+    # gensim's cosines are in single precision: two that are nearer to each other than that may change ranks (0.0005 of 150)
+    assert found["spearman"] == pytest.approx(expected.statistic, abs=1e-3)
     assert (found["pairs"], 100 * (1 - found["known"] / found["pairs"])) == (150, pytest.approx(percent))
     assert {word.lower() for word in found["unknown_words"]["first"]} == {"nowhere", "b99"}
 
