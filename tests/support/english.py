@@ -87,5 +87,4 @@ def broken_below(*places: Path) -> list[Broken]:
 
 
 if __name__ == "__main__":
-    for each in broken_below(*map(Path, sys.argv[1:] or [str(PACKAGE)])):
-        print(each)
+    sys.stdout.writelines(f"{each}\n" for each in broken_below(*map(Path, sys.argv[1:] or [str(PACKAGE)])))
