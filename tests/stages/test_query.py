@@ -215,6 +215,14 @@ def test_an_index_without_words_is_asked_by_vectors_alone(built, tmp_path):
         words.query("water", 3, where="count > 10")
 
 
+def test_words_are_found_by_vectors_whether_that_is_asked_for_or_not(built):
+    with wordpipe.open(built / "words") as words:
+        assert words.query("water", 3, mode="dense") == words.query("water", 3)
+        for mode in ("lexical", "hybrid"):
+            with pytest.raises(ConfigError, match="mode"):
+                words.query("water", 3, mode=mode)
+
+
 def test_many_expressions_are_answered_as_one_by_one(built):
     with wordpipe.open(built / "words") as words:
         asked = ["water", "water - salt + sugar", "qxqxq", "sea"]

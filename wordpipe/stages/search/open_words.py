@@ -82,7 +82,8 @@ def _refuse(options: QueryOptions, *known: str) -> None:
         ConfigError: names it.
     """
     for name, field in QueryOptions.model_fields.items():
-        if (given := getattr(options, name)) != field.default and name not in known:
+        # words are found by vectors, so mode = dense says what is done anyway
+        if (given := getattr(options, name)) not in (field.default, "dense") and name not in known:
             hint = "index the words first: wordpipe index WORDS" if name == "where" else "ask an index over texts"
             raise ConfigError(
                 "this option works with an index over texts, not with words", where=name, got=given, hint=hint
