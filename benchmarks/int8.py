@@ -32,8 +32,8 @@ from tokens import machine
 
 import wordpipe
 from wordpipe.artifacts import Artifact
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.metrics import spearman
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import open_encoder, read_sts_sets
 
 RESULTS = Path(__file__).parent.absolute() / "results"

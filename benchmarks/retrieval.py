@@ -36,6 +36,7 @@ from tokens import machine
 import wordpipe
 from wordpipe import evaluate_retrieval
 from wordpipe.artifacts import Artifact
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.metrics import QueryFigures, mean_interval, paired_difference
 from wordpipe.search import (
     ChanceVectors,
@@ -47,7 +48,6 @@ from wordpipe.search import (
     relevance_model,
 )
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import open_collection, open_encoder
 
 RESULTS = Path(__file__).parent.absolute() / "results"

@@ -37,7 +37,7 @@ FLOORS = {
     "settings": 2, "runtime": 2, "pace": 2, "compiled": 2, "artifacts": 2, "metrics": 2,
     "engines": 3,
     "corpus": 3, "tokens": 3, "words": 3, "model": 3, "search": 3,
-    "sentences": 4,
+    "encoders": 4,
     "training": 5,
     "pages": 5,
     "heads": 6,

@@ -7,6 +7,7 @@ from typing import Any
 from typing import Literal
 from typing import overload
 from wordpipe.corpus.settings import IngestSettings as IngestSettings
+from wordpipe.encoders.settings import EmbedSettings as EmbedSettings
 from wordpipe.errors import ArtifactError as ArtifactError
 from wordpipe.errors import BudgetError as BudgetError
 from wordpipe.errors import ConfigError as ConfigError
@@ -37,7 +38,6 @@ from wordpipe.runtime import Stopped as Stopped
 from wordpipe.search.settings import ClusterSettings as ClusterSettings
 from wordpipe.search.settings import IndexSettings as IndexSettings
 from wordpipe.search.settings import QueryOptions as QueryOptions
-from wordpipe.sentences.settings import EmbedSettings as EmbedSettings
 from wordpipe.stages import FoundAnswer as FoundAnswer
 from wordpipe.stages import Made as Made
 from wordpipe.stages import OpenArtifact as OpenArtifact

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from wordpipe.model import STYLES, ModelConfig, load_hf, new_model, pad_vocab, save_hf
-from wordpipe.sentences import (
+from wordpipe.encoders import (
     TABLE_FILE,
     TOKENIZER_FILE,
     StaticEncoder,
@@ -20,7 +19,8 @@ from wordpipe.sentences import (
     static_files,
     word_tokenizer,
 )
-from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.model import STYLES, ModelConfig, load_hf, new_model, pad_vocab, save_hf
 
 Vectors = npt.NDArray[np.float32]
 Encode = Callable[[Sequence[str]], Vectors]

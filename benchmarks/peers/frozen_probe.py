@@ -42,9 +42,9 @@ def vectors_of(folder: Path, threads: int) -> Any:
     """A function from texts to the means of their last hidden states, (N, D)."""
     from tokenizers import Tokenizer
 
+    from wordpipe.encoders import TransformerEncoder
+    from wordpipe.encoders.settings import EmbedSettings
     from wordpipe.model import load_hf
-    from wordpipe.sentences import TransformerEncoder
-    from wordpipe.sentences.settings import EmbedSettings
 
     loaded = load_hf(lambda name: (folder / name).read_bytes())
     encoder = TransformerEncoder(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from wordpipe.encoders import POOLINGS, Pooling, pool_packed
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.model import pack
-from wordpipe.sentences import POOLINGS, Pooling, pool_packed
-from wordpipe.sentences.settings import EmbedSettings
 
 LENGTHS = np.array([1, 5, 9, 3])
 WEIGHTS_V = np.array([0, 0.5, 2, 1, 0.1], np.float32)

@@ -194,7 +194,7 @@ FORTY = {
     ),
     35: Fault(
         "documents longer than the model",
-        ("sentences/test_transformer_encoder.py::test_texts_that_differ_only_far_behind_the_first_window_differ",),
+        ("encoders/test_transformer_encoder.py::test_texts_that_differ_only_far_behind_the_first_window_differ",),
     ),
     36: Fault(
         "numbers that are none",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import wordpipe
+from wordpipe.encoders import static_files, word_tokenizer
 from wordpipe.model.settings import FillSettings
-from wordpipe.sentences import static_files, word_tokenizer
 from wordpipe.stages import open_job
 from wordpipe.words import WordVectors
 

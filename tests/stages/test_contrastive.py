@@ -16,8 +16,8 @@ import wordpipe
 from tests.stages.test_pretrain import Said
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, BundledFiles
+from wordpipe.encoders import listed_words
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.sentences import listed_words
 from wordpipe.stages.train import contrastive as stage
 from wordpipe.stages.train import run as run_file
 from wordpipe.tokens import open_tokenizer
@@ -99,8 +99,8 @@ def test_a_transformer_gives_the_same_vectors_in_sentence_transformers(transform
 def test_a_static_encoder_gives_the_same_vectors_in_sentence_transformers(static):
     from sentence_transformers import SentenceTransformer
 
-    from wordpipe.sentences import StaticEncoder
-    from wordpipe.sentences.settings import EmbedSettings
+    from wordpipe.encoders import StaticEncoder
+    from wordpipe.encoders.settings import EmbedSettings
 
     with Artifact(static) as artifact:
         ours = StaticEncoder(BundledFiles(artifact), EmbedSettings()).encode(TEXTS).vectors

@@ -13,10 +13,10 @@ from tests.support.made_vectors import made_sentences, made_words, with_other_ve
 from wordpipe import doctor
 from wordpipe.artifacts import Artifact
 from wordpipe.cli.app import app
+from wordpipe.encoders import Moments, Transform
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import quiet
-from wordpipe.sentences import Moments, Transform
 from wordpipe.stages import NORMS, Figures, best_transform, diagnose, rate, unit_sample
 from wordpipe.stages.evaluate import doctor as doctor_file
 

@@ -16,10 +16,10 @@ import wordpipe
 from tests.support.made_vectors import made_words
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, tables
+from wordpipe.encoders import EncodedBatch, encode_corpus
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import Progress, Stopped
-from wordpipe.sentences import EncodedBatch, encode_corpus
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import open_encoder
 from wordpipe.stages.search import embed as stage
 from wordpipe.stages.search import embed_shards

@@ -9,9 +9,9 @@ import pytest
 import wordpipe
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, tables
+from wordpipe.encoders import WordEncoder, static_files, word_tokenizer
 from wordpipe.engines import options
 from wordpipe.model.settings import FillSettings
-from wordpipe.sentences import WordEncoder, static_files, word_tokenizer
 from wordpipe.stages import open_job
 from wordpipe.stages.search import embed_shards
 

@@ -13,8 +13,8 @@ import wordpipe
 from tests.support.made_vectors import made_words
 from wordpipe import RunOptions, evaluate_sts
 from wordpipe.artifacts import Artifact
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import bundled_encoder, open_encoder, read_scored_pairs
 
 # ---- systems

@@ -13,9 +13,9 @@ from tests.support.made_vectors import made_words
 from tests.support.model_artifacts import ROLES, model_files
 from wordpipe.artifacts import WEIGHTS_FILE, Artifact
 from wordpipe.cli.app import app
+from wordpipe.encoders import FoundRows, sum_rows
 from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.model import Style
-from wordpipe.sentences import FoundRows, sum_rows
 from wordpipe.settings import Settings
 from wordpipe.stages import bundled_encoder, encoder_files, open_job
 from wordpipe.stages.convert import export as stage

@@ -7,10 +7,10 @@ import pytest
 
 import wordpipe
 from wordpipe.artifacts import matrix_of, read_batches
+from wordpipe.encoders import EncodedBatch
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.search import CANDIDATES, FEEDBACK, Hits, LexicalIndex, VectorIndex, best_of, fuse, vector_share
 from wordpipe.search.settings import LexicalSettings, QueryOptions
-from wordpipe.sentences import EncodedBatch
 from wordpipe.stages import ChosenMode, choose_modes
 
 MODES = ["dense", "lexical", "hybrid"]

@@ -8,8 +8,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
-from wordpipe.sentences import TransformerEncoder
-from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.encoders import TransformerEncoder
+from wordpipe.encoders.settings import EmbedSettings
 
 CLS, SEP, UNK = 1, 2, 3
 WORDS = {f"w{i}": i + 4 for i in range(30)}

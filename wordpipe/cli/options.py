@@ -63,7 +63,7 @@ def assigned_settings(pairs: Sequence[str], given: Container[str] = ()) -> dict[
 
 def embedding_options() -> list[click.Parameter]:
     """One option for each setting of `wordpipe embed` that makes a difference to commands that embed for a while."""
-    from wordpipe.sentences.settings import EmbedSettings
+    from wordpipe.encoders.settings import EmbedSettings
 
     options = [option for option in settings_options(EmbedSettings) if option.name in _EMBEDDING]
     for option in options:

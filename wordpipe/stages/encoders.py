@@ -21,10 +21,10 @@ from wordpipe.artifacts import (
     read_batches,
     read_fact,
 )
+from wordpipe.encoders import ENCODER_FILE, TextEncoder, load_facts
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ArtifactError
 from wordpipe.runtime import ADDRESS_SPACE, need_address_space
-from wordpipe.sentences import ENCODER_FILE, TextEncoder, load_facts
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.tokens import (
     WordSplitter,
     library_errors,
@@ -35,7 +35,7 @@ from wordpipe.tokens import (
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from wordpipe.sentences import ArrayStates, HiddenModel
+    from wordpipe.encoders import ArrayStates, HiddenModel
     from wordpipe.stages.job import Job
     from wordpipe.words import WordVectors
 
@@ -62,26 +62,26 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
     """The encoder in a model or words artifact, with no transform yet."""
     facts, files = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}, BundledFiles(origin)
     if origin.kind == "words":
-        from wordpipe.sentences import WordEncoder
+        from wordpipe.encoders import WordEncoder
 
         identity = {name: facts.get(name) for name in ("kind", "digest", "unit", "keep_case")}
         identity["tokenizer"] = TOKENIZER in files
         with files.damage("the tokenizer cannot be read"):
             split = word_splitter(files, identity)
         return WordEncoder(read_word_vectors(origin), split, settings, identity=identity)
-    from wordpipe.sentences import POOLINGS
+    from wordpipe.encoders import POOLINGS
 
     identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
     trained: Any = origin.fact("pooling", str, "mean")
     if trained not in POOLINGS:
         raise ArtifactError("unknown pooling", where=origin.path / MANIFEST, got=trained[:60])
     if facts.get("encoder") == "static":
-        from wordpipe.sentences import StaticEncoder
+        from wordpipe.encoders import StaticEncoder
 
         return StaticEncoder(files, settings, identity=identity)
     need_address_space(ADDRESS_SPACE["torch"])
+    from wordpipe.encoders import TransformerEncoder
     from wordpipe.model import load_hf
-    from wordpipe.sentences import TransformerEncoder
 
     with files.damage("the model cannot be read"):
         loaded, tokenizer, weights_V = load_hf(files.__getitem__), _tokenizer(files), _token_weights(files)
@@ -122,15 +122,15 @@ def bundled_encoder(index: Artifact) -> TextEncoder:
     with files.damage("the encoder cannot be read"):
         about = load_facts(files[ENCODER_FILE])
         if about["kind"] == "words":
-            from wordpipe.sentences import WordEncoder
+            from wordpipe.encoders import WordEncoder
 
             return WordEncoder.load(about, files, word_splitter(files, about["identity"]))
         if about["kind"] == "static":
-            from wordpipe.sentences import StaticEncoder
+            from wordpipe.encoders import StaticEncoder
 
             return StaticEncoder.load(about, files)
         need_address_space(ADDRESS_SPACE["transformer"])
-        from wordpipe.sentences import TransformerEncoder
+        from wordpipe.encoders import TransformerEncoder
 
         return TransformerEncoder.load(about, files, _state_model(files), _tokenizer(files), _token_weights(files))
 
@@ -157,8 +157,8 @@ def word_splitter(
 
 def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
     """What computes the hidden states of an encoder: NumPy where it can, else torch."""
+    from wordpipe.encoders import ArrayStates
     from wordpipe.model import NumpyModel, read_arrays
-    from wordpipe.sentences import ArrayStates
 
     if (found := read_arrays(files.__getitem__)) is not None:
         return ArrayStates(NumpyModel(*found))

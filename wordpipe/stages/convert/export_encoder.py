@@ -12,6 +12,17 @@ import pyarrow.parquet as pq
 import safetensors.numpy
 
 from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact, parse_json_object
+from wordpipe.encoders import (
+    ENCODER_FILE,
+    TRANSFORM_FILE,
+    WORDS_FILE,
+    Transform,
+    load_facts,
+    sentence_transformers_files,
+    sif_weights,
+    static_files,
+    word_tokenizer,
+)
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import (
     CONFIG,
@@ -23,17 +34,6 @@ from wordpipe.model import (
     transformers_class,
     why_no_class,
     without_tensors,
-)
-from wordpipe.sentences import (
-    ENCODER_FILE,
-    TRANSFORM_FILE,
-    WORDS_FILE,
-    Transform,
-    load_facts,
-    sentence_transformers_files,
-    sif_weights,
-    static_files,
-    word_tokenizer,
 )
 from wordpipe.words import WordVectors
 

@@ -29,10 +29,10 @@ from wordpipe.artifacts import (
     row_count,
     rows_without_vector,
 )
+from wordpipe.encoders import ENCODER_FILE, MIN_TEXTS, Moments, Transform, TransformKind, load_facts
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import MEASURES, Evaluation, Part, Table, effective_rank, hubs, mean_cosine, unit_rows
 from wordpipe.runtime import Progress, Report, quiet
-from wordpipe.sentences import ENCODER_FILE, MIN_TEXTS, Moments, Transform, TransformKind, load_facts
 from wordpipe.stages.calls import public
 from wordpipe.stages.inspected import inspect_model, inspected_of
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors

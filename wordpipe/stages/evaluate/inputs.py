@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import Artifact, is_artifact, open_regular_file, read_batches, row_count
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, not_text, read_blocks, said_delimiter
+from wordpipe.encoders import Moments, TextEncoder, Transform, transform_kind
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.metrics import Evaluation, Part, System
 from wordpipe.runtime import Progress, Report
-from wordpipe.sentences import Moments, TextEncoder, Transform, transform_kind
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.encoders import bundled_encoder, open_encoder
 from wordpipe.stages.job import PathLike, RunOptions
 from wordpipe.stages.sources import SourceLike, shown_names

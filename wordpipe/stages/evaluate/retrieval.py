@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.encoders import Transform, learned_from_pairs
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import SIGNIFICANT, Evaluation, Measured, QueryFigures, System, in_json, side_by_side
 from wordpipe.runtime import Progress
@@ -28,8 +30,6 @@ from wordpipe.search import (
     measure,
 )
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.sentences import Transform, learned_from_pairs
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate import inputs
 from wordpipe.stages.evaluate.inputs import PLAIN, EvaluatedEncoder, Texts, open_evaluated

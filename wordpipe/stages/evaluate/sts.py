@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import Artifact, parse_json
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ConfigError, InputError, wrong_line
 from wordpipe.heads import is_no_score
 from wordpipe.metrics import (
@@ -39,7 +40,6 @@ from wordpipe.metrics import (
 )
 from wordpipe.runtime import Progress
 from wordpipe.search import LatentSpace, Tfidf, recognised_language, stemmer
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import (
     PLAIN,

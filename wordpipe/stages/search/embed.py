@@ -42,9 +42,7 @@ from wordpipe.artifacts import (
     sentences_schema,
     vector_column,
 )
-from wordpipe.errors import InputError
-from wordpipe.runtime import Stopwatch, ahead
-from wordpipe.sentences import (
+from wordpipe.encoders import (
     MAX_MEAN_COSINE,
     MIN_TEXTS,
     TRANSFORM_FILE,
@@ -63,7 +61,9 @@ from wordpipe.sentences import (
     text_keys,
     transform_kind,
 )
-from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.errors import InputError
+from wordpipe.runtime import Stopwatch, ahead
 from wordpipe.stages.calls import public
 from wordpipe.stages.encoders import bundle_encoder, open_encoder
 from wordpipe.stages.inputs import open_corpus

@@ -17,9 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wordpipe.artifacts import CORPUS, Artifact, ResumeCache, read_from
+from wordpipe.encoders import EncodedBatch, TextEncoder, UnitCutter, check_finite, chunks_of
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.engines import OnUnits
-from wordpipe.sentences import EncodedBatch, TextEncoder, UnitCutter, check_finite, chunks_of
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.encoders import open_encoder
 from wordpipe.stages.inputs import SentArtifact
 

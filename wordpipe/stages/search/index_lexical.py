@@ -23,6 +23,7 @@ from wordpipe.artifacts import (
     read_batches,
     row_count,
 )
+from wordpipe.encoders import ENCODER_FILE, TextEncoder, Transform, learned_from_pairs, load_facts
 from wordpipe.metrics import paired_difference
 from wordpipe.runtime import Progress, Report
 from wordpipe.search import (
@@ -41,7 +42,6 @@ from wordpipe.search import (
     measure,
 )
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.sentences import ENCODER_FILE, TextEncoder, Transform, learned_from_pairs, load_facts
 from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.open_index import document_numbers

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import RowReader, read_schema, row_count
+from wordpipe.encoders import TextEncoder, check_finite
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ConfigError, WordpipeWarning
 from wordpipe.runtime import Progress, Report, quiet
-from wordpipe.sentences import TextEncoder, check_finite
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages.calls import printable, progress_drawer
 from wordpipe.stages.search.open_index import OpenArtifact
 

@@ -24,6 +24,7 @@ from wordpipe.artifacts import (
     row_count,
     visible_columns,
 )
+from wordpipe.encoders import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.runtime import ADDRESS_SPACE, need_address_space
 from wordpipe.search import (
@@ -39,7 +40,6 @@ from wordpipe.search import (
     score_range,
 )
 from wordpipe.search.settings import QueryOptions
-from wordpipe.sentences import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.search.open_index import (
     OpenArtifact,
@@ -371,7 +371,7 @@ class OpenTextIndex(OpenIndex):
     def _explain(self, query: str, mode: SearchMode, result: Result, hits: list[dict[str, Any]]) -> None:
         """Put into every hit which words of the query and of its text carried its score, as `explain`.
 
-        A cosine is a sum over pairs of words (see sentences/explain.py), BM25 a sum over terms, and a hybrid score adds the
+        A cosine is a sum over pairs of words (see encoders/explain.py), BM25 a sum over terms, and a hybrid score adds the
         two, each normalised and weighted. Where the query was moved by feedback, the cosine is what is left of that sum, and
         what the first hits brought.
 

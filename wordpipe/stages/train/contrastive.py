@@ -18,9 +18,9 @@ from safetensors.numpy import load, save
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact, DocumentStarts, read_batches
+from wordpipe.encoders import sentence_transformers_files
 from wordpipe.errors import ArtifactError, WordpipeError
 from wordpipe.model import LanguageModel, one_stack, save_hf, seed_of, start_as_mean, transformers_class
-from wordpipe.sentences import sentence_transformers_files
 from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import file_entry, reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
@@ -238,7 +238,7 @@ def _token_vectors(
 
 def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> TeacherVectors:
     """The encoder that `--teacher` names; it reads the text that ids stand for."""
-    from wordpipe.sentences.settings import EmbedSettings
+    from wordpipe.encoders.settings import EmbedSettings
     from wordpipe.stages.encoders import open_encoder
 
     assert settings.teacher is not None

@@ -16,9 +16,7 @@ from safetensors.numpy import load
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, read_batches, row_count
-from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.search import Analyser, recognised_language
-from wordpipe.sentences import (
+from wordpipe.encoders import (
     TABLE_FILE,
     TENSOR,
     listed_words,
@@ -27,6 +25,8 @@ from wordpipe.sentences import (
     unspaced_share,
     word_tokenizer,
 )
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.search import Analyser, recognised_language
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.train.contrastive import IdsOf, check_pairs, contrast_text, pair_kinds, token_ids

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from safetensors.numpy import load
 
 from wordpipe.artifacts import TOKENIZER, VOCABULARY, Artifact, BundledFiles, is_artifact
+from wordpipe.encoders import TABLE_FILE, TENSOR, listed_words
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.heads import (
     HeadLearner,
@@ -29,7 +30,6 @@ from wordpipe.heads import (
 )
 from wordpipe.heads.settings import HeadSettings
 from wordpipe.model import HeadConfig, seed_of
-from wordpipe.sentences import TABLE_FILE, TENSOR, listed_words
 from wordpipe.stages.encoders import read_word_vectors, word_splitter
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.head_tasks import HeadTask

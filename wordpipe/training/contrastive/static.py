@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from wordpipe.compiled import kernel
+from wordpipe.encoders import sum_texts
 from wordpipe.runtime import cpu_count
-from wordpipe.sentences import sum_texts
 from wordpipe.tokens import offsets_of
 from wordpipe.training.checkpoint import Tensors
 from wordpipe.training.contrastive.info_nce import measured, pair_loss

@@ -24,10 +24,10 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, diags_array
 
 from wordpipe.compiled import read_only
+from wordpipe.encoders import sum_texts
 from wordpipe.errors import InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.search import LatentSpace
-from wordpipe.sentences import sum_texts
 from wordpipe.tokens import UNSPACED_START, token_bytes
 from wordpipe.training.contrastive.directions import lexical_part
 from wordpipe.training.contrastive.pair_text import PairText, rows_of

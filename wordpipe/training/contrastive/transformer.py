@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from wordpipe.encoders import pool_packed
 from wordpipe.model import LanguageModel, Packed, pack, seed_of
-from wordpipe.sentences import pool_packed
 from wordpipe.training.contrastive.info_nce import measured, pair_loss, relational_loss
 from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged
 from wordpipe.training.contrastive.settings import ContrastiveSettings

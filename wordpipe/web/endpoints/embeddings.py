@@ -11,8 +11,8 @@ import numpy.typing as npt
 from starlette.responses import Response
 
 from wordpipe import __version__
+from wordpipe.encoders import check_finite
 from wordpipe.errors import ConfigError, WordpipeError
-from wordpipe.sentences import check_finite
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param
 from wordpipe.web.openapi import FLAG, MAP, TEXT, WHOLE, fields, listing
 from wordpipe.web.params import Schema, bounded, said_schema

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from tests.support.tiny_encoder import CLS, SEP, WORDS, Mixing, encoder, token_windows, tokenizer
+from wordpipe.encoders import ArrayStates, EncodedBatch, Moments, TransformerEncoder, load_facts
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.model import STYLES, ModelConfig, NumpyModel, new_model, read_arrays, save_hf
-from wordpipe.sentences import ArrayStates, EncodedBatch, Moments, TransformerEncoder, load_facts
-from wordpipe.sentences.settings import EmbedSettings
 
 
 def random_texts(n: int, seed: int, *, longest: int = 40) -> list[str]:
@@ -261,7 +261,7 @@ def test_many_texts_go_through_the_compiled_tokenizer_and_give_the_same(monkeypa
     texts = [*random_texts(40, 12), "", "w1 nonsense w2", "[SEP] w3"]
     encoder = backends()["packed"]
     few: EncodedBatch = encoder.encode(texts)
-    monkeypatch.setattr("wordpipe.sentences.transformer_encoder._MIN_COMPILED_TEXTS", 1)
+    monkeypatch.setattr("wordpipe.encoders.transformer_encoder._MIN_COMPILED_TEXTS", 1)
     many = encoder.encode(texts)
     assert "_fast" in vars(encoder)
     np.testing.assert_array_equal(many.vectors, few.vectors)
@@ -280,7 +280,7 @@ def test_the_transform_decides_the_width():
 
 def test_a_query_needs_neither_torch_nor_numba():
     code = (
-        "import sys; import wordpipe.sentences.transformer_encoder, wordpipe.stages.encoders;"
+        "import sys; import wordpipe.encoders.transformer_encoder, wordpipe.stages.encoders;"
         "assert not {'torch', 'numba', 'scipy'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

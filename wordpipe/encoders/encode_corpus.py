@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from wordpipe.artifacts import DocumentStarts
+from wordpipe.encoders.encoder import TextEncoder
+from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.encoders.windows import Ids, gathered, pack_sentences
 from wordpipe.errors import StorageError
-from wordpipe.sentences.encoder import TextEncoder
-from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.windows import Ids, gathered, pack_sentences
 
 _MAX_PLAIN_BYTES = 20_000  # hashed without compiled code: 0.05 s, where the import of numba takes 0.4
 _SECRET = np.frombuffer(os.urandom(16), np.uint64)  # so that nobody can write texts that collide
@@ -219,7 +219,7 @@ def text_keys(texts: pa.StringArray, *, compiled: bool | None = None, secret: Ke
         compiled = int(starts_N1[-1] - starts_N1[0]) > _MAX_PLAIN_BYTES
     if not compiled:
         return _hash_plainly(data_B, starts_N1, secret)
-    from wordpipe.sentences.kernels import hash_texts
+    from wordpipe.encoders.kernels import hash_texts
 
     keys_N2 = np.empty((len(wide), 2), np.uint64)
     hash_texts(data_B, starts_N1, secret, keys_N2)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wordpipe.encoders import MAX_MEAN_COSINE, Moments, Transform, TransformKind, mean_cosine_of_sum, shrinkage
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import mean_cosine, unit_rows
-from wordpipe.sentences import MAX_MEAN_COSINE, Moments, Transform, TransformKind, mean_cosine_of_sum, shrinkage
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.stages import NORMS
 
 KINDS: tuple[TransformKind, ...] = ("none", "centre", "remove-components", "whiten")

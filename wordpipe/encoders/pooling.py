@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.sentences.windows import Ids
+from wordpipe.encoders.windows import Ids
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.errors import ConfigError, DivergedError
-from wordpipe.sentences import (
+from wordpipe.encoders import (
     FoundRows,
     Moments,
     WordEncoder,
@@ -19,7 +18,8 @@ from wordpipe.sentences import (
     text_runs,
     word_encoder,
 )
-from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.tokens import WordSplitter
 from wordpipe.words import NGrams, WordVectors
 

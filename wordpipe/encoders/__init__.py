@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.sentences.encode_corpus import (
+    from wordpipe.encoders.encode_corpus import (
         StoredVectors,
         UnitBatch,
         UnitCutter,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         read_after_title,
         text_keys,
     )
-    from wordpipe.sentences.encoder import (
+    from wordpipe.encoders.encoder import (
         ENCODER_FILE,
         TRANSFORM_FILE,
         EncodedBatch,
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
         text_runs,
         transform_kind,
     )
-    from wordpipe.sentences.explain import explained_cosine
-    from wordpipe.sentences.kernels import sum_texts
-    from wordpipe.sentences.pooling import POOLINGS, Pooling, pool_packed
-    from wordpipe.sentences.sentence_transformers import sentence_transformers_files
-    from wordpipe.sentences.static_encoder import (
+    from wordpipe.encoders.explain import explained_cosine
+    from wordpipe.encoders.kernels import sum_texts
+    from wordpipe.encoders.pooling import POOLINGS, Pooling, pool_packed
+    from wordpipe.encoders.sentence_transformers import sentence_transformers_files
+    from wordpipe.encoders.static_encoder import (
         TABLE_FILE,
         TENSOR,
         StaticEncoder,
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
         unspaced_share,
         word_tokenizer,
     )
-    from wordpipe.sentences.text_rows import TOKENIZER_FILE, FoundRows, TokenRows, WordRows, sum_rows
-    from wordpipe.sentences.transformer_encoder import ArrayStates, HiddenModel, TransformerEncoder
-    from wordpipe.sentences.transforms import (
+    from wordpipe.encoders.text_rows import TOKENIZER_FILE, FoundRows, TokenRows, WordRows, sum_rows
+    from wordpipe.encoders.transformer_encoder import ArrayStates, HiddenModel, TransformerEncoder
+    from wordpipe.encoders.transforms import (
         MAX_MEAN_COSINE,
         MIN_TEXTS,
         Moments,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         mean_cosine_of_sum,
         shrinkage,
     )
-    from wordpipe.sentences.windows import frame, gathered, pack_sentences, padded, runs_of, token_batches
-    from wordpipe.sentences.word_encoder import WORDS_FILE, WordEncoder, sif_weights, word_spans
+    from wordpipe.encoders.windows import frame, gathered, pack_sentences, padded, runs_of, token_batches
+    from wordpipe.encoders.word_encoder import WORDS_FILE, WordEncoder, sif_weights, word_spans
 else:
     __getattr__, __dir__ = face(__name__, __file__)

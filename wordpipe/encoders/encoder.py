@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import parse_json_object, read_fact
+from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.encoders.transforms import MIN_TEXTS, Transform, TransformKind
 from wordpipe.errors import ArtifactError, DivergedError
-from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import MIN_TEXTS, Transform, TransformKind
 
 ENCODER_FILE = "encoder.json"
 TRANSFORM_FILE = "transform.safetensors"

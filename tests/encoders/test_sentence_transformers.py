@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from tests.sentences.test_transforms import crowd, fitted
+from tests.encoders.test_transforms import crowd, fitted
+from wordpipe.encoders import Transform, TransformKind, sentence_transformers_files
 from wordpipe.errors import ConfigError
 from wordpipe.metrics import unit_rows
-from wordpipe.sentences import Transform, TransformKind, sentence_transformers_files
 
 
 def modules(files: dict[str, bytes]) -> list[tuple[str, str]]:

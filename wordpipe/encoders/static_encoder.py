@@ -18,9 +18,7 @@ import regex
 import safetensors.numpy
 
 from wordpipe.artifacts import parse_json
-from wordpipe.errors import ArtifactError, ConfigError, DivergedError
-from wordpipe.runtime import cpu_count
-from wordpipe.sentences.encoder import (
+from wordpipe.encoders.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
@@ -31,9 +29,9 @@ from wordpipe.sentences.encoder import (
     joined,
     text_runs,
 )
-from wordpipe.sentences.explain import shares
-from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.text_rows import (
+from wordpipe.encoders.explain import shares
+from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.encoders.text_rows import (
     MAX_PLAIN_ROWS,
     TOKENIZER_FILE,
     FoundRows,
@@ -42,7 +40,9 @@ from wordpipe.sentences.text_rows import (
     WordRows,
     sum_rows,
 )
-from wordpipe.sentences.transforms import Transform
+from wordpipe.encoders.transforms import Transform
+from wordpipe.errors import ArtifactError, ConfigError, DivergedError
+from wordpipe.runtime import cpu_count
 from wordpipe.tokens import open_tokenizer
 from wordpipe.wording import UNNEEDED
 
@@ -224,7 +224,7 @@ class StaticEncoder(TextEncoder):
         if len(found.ids) <= MAX_PLAIN_ROWS:
             unit_ND, norms_N = _unit_plainly(self._table_VD, found)
         else:
-            from wordpipe.sentences.kernels import unit_texts
+            from wordpipe.encoders.kernels import unit_texts
 
             unit_ND, norms_N = np.empty((n, self._table_VD.shape[1]), np.float32), np.empty(n, np.float32)
             unit_texts(self._table_VD, found.ids, found.offsets, unit_ND, norms_N)

@@ -246,7 +246,7 @@ def sum_rows(table_VD: npt.NDArray[np.float32], found: FoundRows) -> npt.NDArray
     """
     n, sums_ND = len(found.offsets) - 1, np.zeros((len(found.offsets) - 1, table_VD.shape[1]), np.float32)
     if len(found.ids) > MAX_PLAIN_ROWS:
-        from wordpipe.sentences.kernels import sum_texts
+        from wordpipe.encoders.kernels import sum_texts
 
         sum_texts(table_VD, found.ids, found.offsets, 0, n, sums_ND)
         return sums_ND

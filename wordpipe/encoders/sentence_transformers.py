@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import safetensors.numpy
 
+from wordpipe.encoders.pooling import POOLINGS
+from wordpipe.encoders.transforms import Transform
 from wordpipe.errors import ConfigError
-from wordpipe.sentences.pooling import POOLINGS
-from wordpipe.sentences.transforms import Transform
 
 _MODULES = "sentence_transformers.models"  # the names that versions 2 to 5 know; 6 still resolves them
 _ALL_POOLINGS = (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.tiny_encoder import encoder
 from wordpipe.artifacts import CORPUS
-from wordpipe.sentences import (
+from wordpipe.encoders import (
     StoredVectors,
     UnitBatch,
     UnitCutter,
@@ -22,7 +22,7 @@ from wordpipe.sentences import (
     plan_vectors,
     text_keys,
 )
-from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.encoders.settings import EmbedSettings
 
 # ---- units
 

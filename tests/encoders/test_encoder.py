@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from wordpipe.encoders import load_facts, transform_kind
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ArtifactError
-from wordpipe.sentences import load_facts, transform_kind
-from wordpipe.sentences.settings import EmbedSettings
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"kind": "magic", "identity": {}}', b'{"kind": "words"}'])
@@ -19,9 +19,9 @@ def test_a_file_that_is_no_encoder_is_refused(data: bytes) -> None:
 
 def test_word_vectors_are_encoded_without_torch_and_settings_without_numpy() -> None:
     code = (
-        "import sys; import wordpipe.words.settings, wordpipe.search.settings, wordpipe.sentences.settings;"
+        "import sys; import wordpipe.words.settings, wordpipe.search.settings, wordpipe.encoders.settings;"
         "assert not {'numpy', 'pyarrow', 'torch', 'faiss', 'gensim'} & set(sys.modules), 'settings';"
-        "import wordpipe.sentences.encoder, wordpipe.words.gensim_backend, wordpipe.words.read;"
+        "import wordpipe.encoders.encoder, wordpipe.words.gensim_backend, wordpipe.words.read;"
         "assert not {'torch', 'faiss', 'gensim'} & set(sys.modules), 'words'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.encoders.encoder import TextParts
+from wordpipe.encoders.transforms import Transform
 from wordpipe.errors import InputError
-from wordpipe.sentences.encoder import TextParts
-from wordpipe.sentences.transforms import Transform
 
 _VANISHED = 1e-9  # of a vector whose directions all were taken away nothing can be said
 _PAIRS = 20  # that are listed one by one; the others as one sum

@@ -11,9 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wordpipe.artifacts import leaf_paths
-from wordpipe.errors import ArtifactError, ConfigError, DivergedError
-from wordpipe.metrics import unit_rows
-from wordpipe.sentences.encoder import (
+from wordpipe.encoders.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
@@ -24,10 +22,12 @@ from wordpipe.sentences.encoder import (
     joined,
     text_runs,
 )
-from wordpipe.sentences.explain import shares
-from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.text_rows import WordRows, WordSplit, sum_rows
-from wordpipe.sentences.transforms import Transform
+from wordpipe.encoders.explain import shares
+from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.encoders.text_rows import WordRows, WordSplit, sum_rows
+from wordpipe.encoders.transforms import Transform
+from wordpipe.errors import ArtifactError, ConfigError, DivergedError
+from wordpipe.metrics import unit_rows
 from wordpipe.words import PHRASE_SEPARATOR, KnownPhrases, WordVectors
 
 WORDS_FILE = "words.parquet"

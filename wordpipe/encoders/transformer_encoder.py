@@ -15,10 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.metrics import unit_rows
-from wordpipe.runtime import pick_device, torch_threads
-from wordpipe.sentences.encoder import (
+from wordpipe.encoders.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
@@ -30,11 +27,14 @@ from wordpipe.sentences.encoder import (
     joined,
     text_runs,
 )
-from wordpipe.sentences.explain import shares
-from wordpipe.sentences.pooling import POOLINGS, Floats, Pooling, token_shares
-from wordpipe.sentences.settings import EmbedSettings
-from wordpipe.sentences.transforms import Transform
-from wordpipe.sentences.windows import Ids, Windows, frame, gathered, padded, runs_of, token_batches
+from wordpipe.encoders.explain import shares
+from wordpipe.encoders.pooling import POOLINGS, Floats, Pooling, token_shares
+from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.encoders.transforms import Transform
+from wordpipe.encoders.windows import Ids, Windows, frame, gathered, padded, runs_of, token_batches
+from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.metrics import unit_rows
+from wordpipe.runtime import pick_device, torch_threads
 from wordpipe.tokens import frame_of, library_errors
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.tiny_encoder import token_windows
-from wordpipe.sentences import frame, gathered, pack_sentences, padded, runs_of, token_batches
+from wordpipe.encoders import frame, gathered, pack_sentences, padded, runs_of, token_batches
 
 
 @settings(deadline=None)

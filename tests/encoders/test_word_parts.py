@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.sentences.test_word_encoder import encoder, table, with_ngrams
+from tests.encoders.test_word_encoder import encoder, table, with_ngrams
+from wordpipe.encoders import Moments, WordEncoder, word_spans
+from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import InputError
-from wordpipe.sentences import Moments, WordEncoder, word_spans
-from wordpipe.sentences.settings import EmbedSettings
 from wordpipe.tokens import WordSplitter
 from wordpipe.words import WordVectors
 

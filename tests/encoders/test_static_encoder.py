@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
-from wordpipe.sentences import (
+from wordpipe.encoders import (
     ENCODER_FILE,
     TABLE_FILE,
     TOKENIZER_FILE,
@@ -27,7 +26,8 @@ from wordpipe.sentences import (
     unspaced_share,
     word_tokenizer,
 )
-from wordpipe.sentences.settings import EmbedSettings
+from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
 from wordpipe.tokens import WordSplitter
 
 WORDS = [
@@ -221,7 +221,7 @@ def test_the_loader_knows_it_and_a_question_needs_neither_numba_nor_torch(tmp_pa
     for name, data in encoder().files():
         (tmp_path / name).write_bytes(data)
     code = (
-        "import sys, pathlib; from wordpipe.sentences import StaticEncoder, load_facts;"
+        "import sys, pathlib; from wordpipe.encoders import StaticEncoder, load_facts;"
         "files = {file.name: file.read_bytes() for file in pathlib.Path(sys.argv[1]).iterdir()};"
         "one = StaticEncoder.load(load_facts(files['encoder.json']), files);"
         "assert one.kind == 'static' and not one.encode(['the cat']).empty[0] and one.parts('the cat').spans;"
