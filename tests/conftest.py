@@ -3,7 +3,6 @@
 import fcntl
 import gc
 import os
-import re
 import shutil
 import signal
 import sys
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 import wordpipe
+from tests.support.kernels import remove_outdated
 from tests.support.nursery import Nursery
 from tests.support.serving import client, heads, records, serving  # noqa: F401  (fixtures)
 from tests.support.trained import MAKE, TINY, Of
@@ -40,14 +40,10 @@ DATA = ROOT / "data"
 BENCHMARKS = ROOT / "benchmarks"
 
 
-def pytest_configure() -> None:
-    """Remove kernels compiled before a piece that may be in them was edited: numba looks at their own file only."""
-    package = Path(wordpipe.__file__).parent
-    pieces = [path for path in package.rglob("*.py") if re.search(r"@inlined|intrinsic\(", path.read_text())]
-    newest = max(path.stat().st_mtime for path in pieces)
-    for index in package.rglob("__pycache__/*.nbi"):
-        if index.stat().st_mtime < newest:
-            index.unlink(missing_ok=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Remove kernels compiled before a part of them in another file was edited: numba looks at their own file only."""
+    if not hasattr(config, "workerinput"):  # the process that starts the others has done it
+        remove_outdated(Path(wordpipe.__file__).parent)
 
 
 @pytest.fixture(autouse=True, scope="session")

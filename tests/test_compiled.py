@@ -1,10 +1,13 @@
 """Compiled loops: reported once when they are compiled, and not when they were; the mixing hash and UTF-8 in them."""
 
+import os
+
 import numba
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.kernels import remove_outdated
 from wordpipe.compiled import character, kernel, load_eight, mixed_bits, read_only, scrambled, watch_compilation
 
 
@@ -65,3 +68,40 @@ def test_the_mixing_hash_is_that_of_splitmix64():
         state = (state + step) % (1 << 64)
         assert int(scrambled(np.uint64(state))) == expected
         assert mixed_bits(np.array([state, 0], np.uint64)).tolist() == [expected, 0]
+
+
+def test_kernels_are_outdated_by_the_content_of_what_they_call(tmp_path):
+    """An edit below a kernel removes its machine code; other times of files, and other files, do not."""
+    package = tmp_path / "package"
+    (package / "room" / "__pycache__").mkdir(parents=True)
+    for name, text in {
+        "compiled": "",
+        "room/part": "from package.compiled import inlined",
+        "room/loop": "from package.compiled import kernel\nfrom package.room.part import add",
+        "room/other": "from package.compiled import kernel",
+        "room/plain": "from package.room.part import add",
+    }.items():
+        (package / f"{name}.py").write_text(text)
+
+    def kept() -> set[str]:
+        return {path.name.partition(".")[0] for path in package.rglob("*.nbi")}
+
+    def compile_all() -> None:
+        for name in ("loop", "other", "part"):
+            (package / "room" / "__pycache__" / f"{name}.run-1.py311.nbi").touch()
+
+    compile_all()
+    assert remove_outdated(package) == [
+        "package.compiled",
+        "package.room.loop",
+        "package.room.other",
+        "package.room.part",
+    ]
+    assert kept() == set()  # nothing is remembered yet: compiled of unknown contents
+    compile_all()
+    for path in package.rglob("*.py"):
+        os.utime(path)
+    assert remove_outdated(package) == []
+    (package / "room" / "part.py").write_text("from package.compiled import inlined  # edited")
+    assert remove_outdated(package) == ["package.room.loop", "package.room.part"]
+    assert kept() == {"other"}

@@ -42,7 +42,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """A part of kernels that is compiled into those which call it.
 
-    The machine code that is kept is that of the kernel's file as it is: who edits such a part in another file has to remove
+    numba compiles a kernel anew when the kernel's own file has changed. After an edit of a part in another file, remove
     `__pycache__/*.nbi` (the tests do).
 
     A call that passes arrays counts references to each of them, atomically: a table looked up 190 MB of text a second with
