@@ -266,8 +266,10 @@ LARGE_FILES = {
     "wordpipe/search/filters.py": "a condition on rows: what it may say, what is wrong with it, what would be right",
     "wordpipe/stages/evaluate/doctor.py": "a space of vectors: how healthy it is, what it finds, what would mend it",
     "wordpipe/stages/evaluate/seq2seq.py": "texts that a model writes: their loss, measures and baselines, and a file of them",
+    "wordpipe/tokens/kernels/unigram_train.py": "a unigram model, trained: the first pieces, their fitting and pruning",
     "wordpipe/training/settings.py": "the settings of all trainings of language models, put together from parts",
     "wordpipe/stages/search/query.py": "an opened index that answers: modes, feedback, what is not known, why a hit was found",
+    "wordpipe/words/formats.py": "word vectors in the formats of other programs, read and written",
 }
 """File of more than 500 lines → its one idea, which parts of it would not tell."""
 

@@ -21,7 +21,7 @@ def test_word_vectors_are_encoded_without_torch_and_settings_without_numpy() -> 
     code = (
         "import sys; import wordpipe.words.settings, wordpipe.search.settings, wordpipe.encoders.settings;"
         "assert not {'numpy', 'pyarrow', 'torch', 'faiss', 'gensim'} & set(sys.modules), 'settings';"
-        "import wordpipe.encoders.encoder, wordpipe.words.gensim_backend, wordpipe.words.read;"
+        "import wordpipe.encoders.encoder, wordpipe.words.gensim_backend, wordpipe.words.formats;"
         "assert not {'torch', 'faiss', 'gensim'} & set(sys.modules), 'words'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,9 +13,9 @@ import regex
 from tokenizers import Regex, pre_tokenizers
 
 from wordpipe.tokens import SPACED_LETTER, UNSPACED_SCRIPTS
-from wordpipe.tokens.kernels import codepoints
+from wordpipe.tokens.kernels import scan
 
-CODE_POINTS = codepoints.CODE_POINTS
+CODE_POINTS = scan.CODE_POINTS
 EVERY = np.array([point for point in range(CODE_POINTS) if not 0xD800 <= point < 0xE000])  # no surrogates in a text
 TEXT = "".join(map(chr, EVERY))
 FRAMED = "".join("a" + character for character in TEXT)  # every character between two letters
@@ -61,14 +61,14 @@ def _joined_by_whitespace() -> np.ndarray:
 def probe() -> np.ndarray:
     """The classes of all code points as the installed libraries see them: uint8[0x110000]."""
     members = {
-        codepoints.LETTER: _matched_by_tokenizers(r"\p{L}+"),
-        codepoints.NUMBER: _matched_by_tokenizers(r"\p{N}+"),
-        codepoints.SPACE: _matched_by_tokenizers(r"\s+"),
-        codepoints.WORD: _joined_by_whitespace(),
-        codepoints.PUNCTUATION: _alone_in_bert(),
-        codepoints.SPOKEN: matched_by_regex(rf"(?V1){SPACED_LETTER}+"),
-        codepoints.COUNTED: matched_by_regex(r"\p{N}+"),
-        codepoints.UNSPACED: matched_by_regex(rf"(?V1)[{UNSPACED_SCRIPTS}ー々]+"),
+        scan.LETTER: _matched_by_tokenizers(r"\p{L}+"),
+        scan.NUMBER: _matched_by_tokenizers(r"\p{N}+"),
+        scan.SPACE: _matched_by_tokenizers(r"\s+"),
+        scan.WORD: _joined_by_whitespace(),
+        scan.PUNCTUATION: _alone_in_bert(),
+        scan.SPOKEN: matched_by_regex(rf"(?V1){SPACED_LETTER}+"),
+        scan.COUNTED: matched_by_regex(r"\p{N}+"),
+        scan.UNSPACED: matched_by_regex(rf"(?V1)[{UNSPACED_SCRIPTS}ー々]+"),
     }
     classes = np.zeros(CODE_POINTS, dtype=np.uint8)
     for flag, member in members.items():
@@ -77,7 +77,7 @@ def probe() -> np.ndarray:
 
 
 def packed(classes: np.ndarray) -> str:
-    """`classes` as the package carries them (see `codepoints.code_point_classes`)."""
+    """`classes` as the package carries them (see `scan.code_point_classes`)."""
     starts = np.concatenate([[0], np.flatnonzero(np.diff(classes)) + 1])
     lengths = np.diff(np.append(starts, CODE_POINTS)).astype("<u4")
     runs = lengths.tobytes() + classes[starts].tobytes()
@@ -92,4 +92,4 @@ def _write(text: str, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    _write(packed(probe()), Path(codepoints.__file__))
+    _write(packed(probe()), Path(scan.__file__))

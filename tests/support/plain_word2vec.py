@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.words.kernels.draws import Noise
+from wordpipe.words.kernels.draws_tree import Noise, Tree
 from wordpipe.words.kernels.simd import WIDE
 from wordpipe.words.kernels.skipgram_cbow import LINES
-from wordpipe.words.kernels.tree import Tree
 
 _MASK = 2**64 - 1
 

@@ -26,8 +26,7 @@ from wordpipe.tokens import (
     scheme_of,
     script_shares,
 )
-from wordpipe.tokens.kernels.codepoints import code_point_classes
-from wordpipe.tokens.kernels.scan import marks
+from wordpipe.tokens.kernels.scan import code_point_classes, marks
 from wordpipe.tokens.settings import TokenizeSettings
 
 NAMES = ["gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"]

@@ -12,8 +12,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from tests.support import code_point_probe
 from wordpipe.tokens import WORD_PATTERN
-from wordpipe.tokens.kernels.codepoints import COUNTED, SPACE, SPOKEN, UNSPACED, code_point_classes
-from wordpipe.tokens.kernels.scan import SCANNERS
+from wordpipe.tokens.kernels.scan import COUNTED, SCANNERS, SPACE, SPOKEN, UNSPACED, code_point_classes
 
 CL100K = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"

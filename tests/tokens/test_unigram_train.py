@@ -15,12 +15,15 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tests.support.pretoken_tables import table_of
 from wordpipe.tokens import SPECIAL_TOKENS, UNK, byte_letters
 from wordpipe.tokens.kernels.bpe_train import alphabet_of
-from wordpipe.tokens.kernels.seed_pieces import LENGTH_BITS, MOST_EDGES, seed_pieces, symbols_of
 from wordpipe.tokens.kernels.unigram_train import (
+    LENGTH_BITS,
+    MOST_EDGES,
     best_counts,
     digamma,
     expected_counts,
     removal_losses,
+    seed_pieces,
+    symbols_of,
     train_unigram,
     training_bytes,
 )

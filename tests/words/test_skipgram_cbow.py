@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.plain_word2vec import Plain
-from wordpipe.words.kernels.draws import Noise, keep_limits, key_of
+from wordpipe.words.kernels.draws_tree import Noise, Tree, keep_limits, key_of
 from wordpipe.words.kernels.simd import padded
 from wordpipe.words.kernels.skipgram_cbow import (
     NEGATIVE,
@@ -21,7 +21,6 @@ from wordpipe.words.kernels.skipgram_cbow import (
     scratch_size,
     train_chunk,
 )
-from wordpipe.words.kernels.tree import Tree
 
 OBJECTIVES = {"ns": NEGATIVE, "hs": TREE, "softmax": SOFTMAX}
 V, DIM = 14, 10

@@ -26,8 +26,7 @@ from wordpipe.words import (
     read_words,
     write_text,
 )
-from wordpipe.words.kernels.draws import Noise, key_of
-from wordpipe.words.kernels.tree import Tree
+from wordpipe.words.kernels.draws_tree import Noise, Tree, key_of
 from wordpipe.words.settings import Word2VecPlan
 
 

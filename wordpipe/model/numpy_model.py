@@ -18,7 +18,7 @@ from wordpipe.artifacts import parse_json
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import FeedForwardKind, ModelConfig
 from wordpipe.model.hf.families import config_from_hf
-from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family
+from wordpipe.model.hf.mapping import CONFIG, WEIGHTS, Entry, Family
 
 Floats = npt.NDArray[np.float32]
 Arrays = Mapping[str, npt.NDArray[np.float32]]

@@ -2,7 +2,8 @@
 
 `settings` of the command; `counting` cuts rows and counts pre-tokens, `training` makes a tokenizer of the counts, `encoding`
 and `decoding` use it, `read` and `write` are the files of other programs, `evaluate` measures. `pretokenizers` and
-`normalizers` do to text what tokenizers does before its models see it; `words` are ours, `vocabulary` what ids mean.
+`normalizers` do to text what tokenizers does before its models see it; `words` are ours, `vocabulary` what ids mean. The
+compiled loops of `kernels`: `scan` cuts, `table` counts, `pretoken_models` and `bpe_encode` encode, the others train.
 """
 
 from typing import TYPE_CHECKING
@@ -39,9 +40,8 @@ if TYPE_CHECKING:
         model_of,
     )
     from wordpipe.tokens.evaluate import OTHERS, TokenizerEvaluation, WordFertility
-    from wordpipe.tokens.kernels.codepoints import UNSPACED, code_point_classes
-    from wordpipe.tokens.kernels.pretoken_model import PretokenModel
-    from wordpipe.tokens.kernels.scan import SCANNERS
+    from wordpipe.tokens.kernels.pretoken_models import PretokenModel
+    from wordpipe.tokens.kernels.scan import SCANNERS, UNSPACED, code_point_classes
     from wordpipe.tokens.kernels.table import StringTable
     from wordpipe.tokens.normalizers import AddedTokens, RowNormalizer, added_token_patterns
     from wordpipe.tokens.pretokenizers import (

@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
 from wordpipe.compiled import kernel, read_only
-from wordpipe.tokens.kernels.codepoints import code_point_classes
-from wordpipe.tokens.kernels.scan import SCANNERS
+from wordpipe.tokens.kernels.scan import SCANNERS, code_point_classes
 from wordpipe.tokens.kernels.table import StringTable, hashes_of
 from wordpipe.tokens.normalizers import RowNormalizer
 from wordpipe.tokens.pretokenizers import Scheme

@@ -20,10 +20,14 @@ from wordpipe.compiled import kernel
 from wordpipe.errors import InputError
 from wordpipe.tokens.counting import Spans, cut_pretokens, cut_words, row_buffers
 from wordpipe.tokens.kernels.bpe_encode import bpe_model
-from wordpipe.tokens.kernels.pretoken_model import MAX_BYTES, PretokenModel
+from wordpipe.tokens.kernels.pretoken_models import (
+    MAX_BYTES,
+    PretokenModel,
+    unigram_model,
+    word_level_model,
+    wordpiece_model,
+)
 from wordpipe.tokens.kernels.table import StringTable
-from wordpipe.tokens.kernels.unigram import unigram_model
-from wordpipe.tokens.kernels.wordpiece_word_level import word_level_model, wordpiece_model
 from wordpipe.tokens.normalizers import AddedTokens, added_token_patterns
 from wordpipe.tokens.pretokenizers import Scheme, scheme_of
 from wordpipe.tokens.read import library_errors

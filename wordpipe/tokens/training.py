@@ -17,8 +17,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from wordpipe.tokens.counting import StringCounts
 from wordpipe.tokens.kernels.bpe_train import Report, alphabet_of, train_bpe
 from wordpipe.tokens.kernels.bpe_train import training_bytes as bpe_bytes
-from wordpipe.tokens.kernels.seed_pieces import symbols_of
-from wordpipe.tokens.kernels.unigram_train import train_unigram
+from wordpipe.tokens.kernels.unigram_train import symbols_of, train_unigram
 from wordpipe.tokens.kernels.unigram_train import training_bytes as unigram_bytes
 from wordpipe.tokens.pretokenizers import build_tokenizer
 from wordpipe.tokens.settings import TokenizeSettings

@@ -25,6 +25,20 @@ if TYPE_CHECKING:
         evaluate_similarity,
         read_set,
     )
+    from wordpipe.words.formats import (
+        FILES,
+        FOLDERS,
+        WordFile,
+        WordFilter,
+        WordTable,
+        check_words,
+        folder_files,
+        open_folder,
+        open_stream,
+        read_text,
+        vector_files,
+        without_controls,
+    )
     from wordpipe.words.gensim_backend import GensimTraining, require_gensim
     from wordpipe.words.heldout_loss import HeldOutLoss, keep_probabilities, noise_distribution
     from wordpipe.words.lookup import (
@@ -35,7 +49,6 @@ if TYPE_CHECKING:
         parse_expression,
         similar_words,
     )
-    from wordpipe.words.read import WordFile, WordFilter, folder_files, open_folder, open_stream, read_text
     from wordpipe.words.subwords import HashRows, NGrams, hashes_of
     from wordpipe.words.training import NativeTraining, Parts, Step, Weights, chunk_size, done_in_order
     from wordpipe.words.vectors import CommonPart, WordList, WordQuery, WordVectors, stacked_vectors
@@ -49,6 +62,5 @@ if TYPE_CHECKING:
         read_words,
         write_text,
     )
-    from wordpipe.words.write import FILES, FOLDERS, WordTable, check_words, vector_files, without_controls
 else:
     __getattr__, __dir__ = face(__name__, __file__)

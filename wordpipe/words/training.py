@@ -18,7 +18,7 @@ from wordpipe.compiled import kernel
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
 from wordpipe.words.heldout_loss import HeldOutLoss, keep_probabilities, noise_distribution
-from wordpipe.words.kernels.draws import Noise, keep_limits, key_of
+from wordpipe.words.kernels.draws_tree import Noise, Tree, keep_limits, key_of
 from wordpipe.words.kernels.simd import padded
 from wordpipe.words.kernels.skipgram_cbow import (
     NEGATIVE,
@@ -30,7 +30,6 @@ from wordpipe.words.kernels.skipgram_cbow import (
     scratch_size,
     train_chunk,
 )
-from wordpipe.words.kernels.tree import Tree
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.vocabulary import TrainingText, Vocabulary
 

@@ -7,6 +7,7 @@ compute:
     encoder     modernbert    bert
     decoder     llama (and mistral)    gpt2
 
-and `families` our own format, for what transformers has no class for. Read in this order: `family` (what is in such a table),
-`classes`, `families` (the choice), `folder` (bytes to weights, their names to ours).
+and `families` our own format, for what transformers has no class for. Read in this order: `mapping` (what is in such a table),
+`classes`, `encoders` and `encoder_decoders` (the tables), `families` (the choice), `folder` (bytes to weights, their names to
+ours).
 """

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.hf.family import Family, read_value, refusal, rope_theta
+from wordpipe.model.hf.mapping import Family, read_value, refusal, rope_theta
 
 _LOCAL, _GLOBAL = "sliding_attention", "full_attention"
 _SIZES: dict[str, tuple[str, Any]] = {

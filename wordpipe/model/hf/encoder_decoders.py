@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.hf.family import Family, read_value, refusal, token_id
+from wordpipe.model.hf.mapping import Family, read_value, refusal, token_id
 
 _BUCKETS, _FARTHEST = 32, 128
 

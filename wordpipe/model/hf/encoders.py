@@ -15,7 +15,7 @@ from typing import Any
 
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.classes import BERT
-from wordpipe.model.hf.family import Family
+from wordpipe.model.hf.mapping import Family
 
 _UNSHARED = {"embedding_dim": (0,), "shared_layers": (False,)}
 _NO_DROPOUT = dict.fromkeys(("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout"), 0.0)

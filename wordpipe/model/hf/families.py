@@ -15,7 +15,7 @@ from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT
 from wordpipe.model.hf.encoder_decoders import BART, MARIAN, T5
 from wordpipe.model.hf.encoders import ALBERT, DISTILBERT, ELECTRA, FNET, XLNET
-from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
+from wordpipe.model.hf.mapping import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
 from wordpipe.runtime import without_memory
 
 FAMILIES: tuple[Family, ...] = (

@@ -21,7 +21,7 @@ from wordpipe.artifacts import parse_json_object
 from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.families import config_from_hf, config_to_hf, family_of
-from wordpipe.model.hf.family import CONFIG, WEIGHTS, Entry, Family
+from wordpipe.model.hf.mapping import CONFIG, WEIGHTS, Entry, Family
 from wordpipe.model.init import initialise, make_transformer
 from wordpipe.model.positions import sinusoidal_table
 from wordpipe.model.transformer import LanguageModel

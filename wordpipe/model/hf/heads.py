@@ -14,8 +14,8 @@ from wordpipe.model.config import ModelConfig
 from wordpipe.model.heads import HeadConfig, HeadedModel, HeadKind, Pooling, Problem
 from wordpipe.model.hf.encoders import XLNET_SUMMARY
 from wordpipe.model.hf.families import OWN, config_from_hf, config_to_hf, family_of
-from wordpipe.model.hf.family import CONFIG, Entry, Family, refusal, refuse_others
 from wordpipe.model.hf.folder import fill_model, read_config, read_weights, write_folder
+from wordpipe.model.hf.mapping import CONFIG, Entry, Family, refusal, refuse_others
 
 _PROBLEM_TYPES: dict[Problem, str] = {
     "single_label": "single_label_classification", "multi_label": "multi_label_classification", "regression": "regression",

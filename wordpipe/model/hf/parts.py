@@ -13,7 +13,7 @@ from wordpipe.artifacts import parse_json_object
 from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.families import config_from_hf
-from wordpipe.model.hf.family import Family
+from wordpipe.model.hf.mapping import Family
 
 PARTS = (
     "embeddings", "positions", "encoder blocks", "decoder blocks", "cross-attention", "final norms", "head",

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wordpipe.compiled import character, kernel
-from wordpipe.tokens.kernels.codepoints import CODE_POINTS
-from wordpipe.tokens.kernels.pretoken_model import (
+from wordpipe.tokens.kernels.pretoken_models import (
     MIX,
     ByteReading,
     PretokenModel,
@@ -21,6 +20,7 @@ from wordpipe.tokens.kernels.pretoken_model import (
     find,
     trie_of,
 )
+from wordpipe.tokens.kernels.scan import CODE_POINTS
 from wordpipe.tokens.vocabulary import I32, I64, U8, U32, Flags
 
 SHORT = 40

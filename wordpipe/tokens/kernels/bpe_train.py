@@ -29,7 +29,7 @@ from wordpipe.tokens.kernels.bpe_train_loop import (
     push_records,
     rehash,
 )
-from wordpipe.tokens.kernels.codepoints import CODE_POINTS
+from wordpipe.tokens.kernels.scan import CODE_POINTS
 from wordpipe.tokens.vocabulary import I32, I64, U8, byte_letters
 
 CHUNK = 500  # merges between two reports: a few hundredths of a second

@@ -4,6 +4,12 @@ Begins with many pieces, fits their probabilities by expectation maximisation, a
 least, until the wished number is left (Kudo, Subword Regularization: Improving Neural Network Translation Models with Multiple
 Subword Candidates, 2018, section 3.2), in the steps and with the constants of sentencepiece, so that vocabularies are as good.
 
+The pieces to begin with are substrings of the pre-tokens that recur, from a suffix array. Suffixes of all pre-tokens are
+sorted as deep as a piece may be long, by doubling the sorted depth (Manber and Myers, Suffix Arrays, 1993). Runs of suffixes
+that share a beginning are then the candidates: every substring that different symbols (or an end) follow and precede. Others,
+such as `ylophon`, occur only inside of one longer candidate. A candidate's score is its occurrences in the text times its
+length, as in sentencepiece (Kudo and Richardson, 2018).
+
 A word's segmentations are the paths through its places along edges, one edge for each piece that fits there. Sums over all
 paths are taken with probabilities, not logarithms (an exponential for each edge would cost most of the time); where they get
 too small for a float they are lifted by a power of two, which is counted.
@@ -14,13 +20,308 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wordpipe.compiled import kernel
+from wordpipe.compiled import character, kernel, read_only
 from wordpipe.errors import BudgetError
 from wordpipe.tokens.counting import StringCounts
 from wordpipe.tokens.kernels.bpe_train import Alphabet, Report, alphabet_of
-from wordpipe.tokens.kernels.seed_pieces import LENGTH_BITS, Pieces, Symbols, seed_pieces, symbols_of
-from wordpipe.tokens.vocabulary import F64, I32, I64, U32, Flags, byte_letters
+from wordpipe.tokens.vocabulary import F64, I32, I64, U8, U32, Flags, byte_letters
+
+LENGTH_BITS = 5  # an edge is a piece's number, shifted, and its length
+MOST_EDGES = 8  # for each symbol, on average, so that memory has a bound; English has 4
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Pre-tokens as letters of an alphabet. One that holds letters outside of it is cut there.
+
+    Attributes:
+        text: int32 [symbols], places in the alphabet, all pre-tokens joined.
+        starts: int64 [words + 1], where each begins in `text`.
+        counts: int64 [words], how often each occurs.
+    """
+
+    text: I32
+    starts: I64
+    counts: I64
+
+    def letter_counts(self, letters: int) -> F64:
+        """How often each letter of the alphabet occurs: float64 [letters], whole numbers up to 2**53."""
+        weights = np.repeat(self.counts, np.diff(self.starts))
+        counted: F64 = np.bincount(self.text, weights, letters).astype(np.float64)
+        return counted
+
+
+@dataclass
+class Pieces:
+    """Pieces, and where in the symbols each can be used. Piece number i < letters is letter i.
+
+    Attributes:
+        weights: float64 [pieces], occurrences times length at first, expected counts later.
+        places: int32 [pieces], where one of its occurrences begins in the symbols.
+        lengths: int32 [pieces], in symbols.
+        edge_starts: int64 [symbols + 1], the pieces that begin at a symbol are `edges[edge_starts[i]:edge_starts[i + 1]]`.
+        edges: uint32, piece << LENGTH_BITS | length, the shortest of each symbol first.
+    """
+
+    weights: F64
+    places: I32
+    lengths: I32
+    edge_starts: I64
+    edges: U32
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def keep(self, kept: Flags) -> None:
+        """Forget all other pieces; those that stay are numbered anew, in the same order."""
+        numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+        used = _renumber(self.edge_starts, self.edges, numbers)
+        self.edges = self.edges[:used]
+        self.weights, self.places, self.lengths = self.weights[kept], self.places[kept], self.lengths[kept]
+
+
+def symbols_of(pretokens: StringCounts, alphabet: Alphabet) -> Symbols:
+    """Read the pre-tokens in letters of the alphabet."""
+    text = np.empty(len(pretokens.data), np.int32)
+    starts = np.empty(len(pretokens.data) + 1, np.int64)  # at most one word for each byte
+    counts = np.empty(len(pretokens.data), np.int64)
+    words = _spell(
+        read_only(pretokens.data), pretokens.offsets, pretokens.counts, alphabet.letters, alphabet.first_ids, text,
+        starts, counts,
+    )  # fmt: skip
+    return Symbols(text[: starts[words]].copy(), starts[: words + 1].copy(), counts[:words].copy())
+
+
+def seed_pieces(symbols: Symbols, letters: int, *, seed_size: int, max_length: int) -> Pieces:
+    """All letters, and the best-scored recurring substrings of 2 to `max_length` symbols, `seed_size` in all.
+
+    Of equal scores the substring that ends first in the order of all suffixes is taken first. Fewer are taken where they would
+    overlap so much (one letter repeated for ever) that a symbol begins more than `MOST_EDGES` of them on average.
+
+    Args:
+        symbols: fewer than 2**31.
+        letters: size of the alphabet.
+        seed_size: at most 2**26.
+        max_length: at most 31.
+    """
+    rest = _to_the_end(symbols)
+    order = _suffixes(symbols.text, rest, max_length, max(1, letters.bit_length()))
+    lefts, rights, lengths, scores = _candidates(symbols, rest, order, max_length)
+    best = np.argsort(-scores, kind="stable")[: max(0, seed_size - letters)]
+    edge_starts = np.zeros(len(symbols.text) + 1, np.int64)
+    while True:
+        chosen = best[np.argsort((lefts[best].astype(np.int64) << LENGTH_BITS) | lengths[best], kind="stable")]
+        runs = lefts[chosen], rights[chosen], lengths[chosen]
+        _fill_edges(symbols.text, order, *runs, letters, edge_starts, np.empty(0, np.uint32))
+        if edge_starts.sum() <= MOST_EDGES * len(symbols.text):
+            break
+        best = best[: len(best) * 3 // 4]
+    np.cumsum(edge_starts, out=edge_starts)
+    edges = np.empty(edge_starts[-1], np.uint32)
+    _fill_edges(symbols.text, order, *runs, letters, edge_starts, edges)
+
+    first = np.zeros(letters, np.int32)  # a letter of no text has no place; nobody asks for it
+    weights = symbols.letter_counts(letters)
+    return Pieces(
+        weights=np.concatenate([weights, scores[chosen].astype(np.float64)]),
+        places=np.concatenate([first, order[lefts[chosen]].astype(np.int32)]),
+        lengths=np.concatenate([np.ones(letters, np.int32), lengths[chosen]]),
+        edge_starts=edge_starts,
+        edges=edges,
+    )
+
+
+def _to_the_end(symbols: Symbols) -> I32:
+    """How many symbols of its word are left at each place, itself included: int32 [symbols]."""
+    ends = np.repeat(symbols.starts[1:], np.diff(symbols.starts))
+    rest: I32 = (ends - np.arange(len(symbols.text))).astype(np.int32)
+    return rest
+
+
+def _suffixes(text: I32, rest: I32, depth: int, bits: int) -> I64:
+    """Places in the order of what follows them in their word, seen `depth` symbols deep; equal ones in order of place."""
+    sorted_depth = 62 // bits
+    keys = np.empty(len(text), np.int64)
+    _pack(text, rest, sorted_depth, bits, keys)
+    order = np.argsort(keys, kind="stable")
+    while sorted_depth < depth:
+        ranks = np.empty(len(text), np.int32)
+        _rank(keys, order, ranks)
+        _pair_ranks(ranks, rest, sorted_depth, keys)
+        order = np.argsort(keys, kind="stable")
+        sorted_depth *= 2
+    return order
+
+
+def _candidates(symbols: Symbols, rest: I32, order: I64, depth: int) -> tuple[I32, I32, I32, I64]:
+    """Recurring substrings: the runs of suffixes [left, right) that begin with them, their lengths and scores."""
+    below = np.zeros(len(order) + 1, np.int64)  # occurrences of all suffixes before one
+    np.cumsum(np.repeat(symbols.counts, np.diff(symbols.starts))[order], out=below[1:])
+    shared = np.zeros(len(order) + 1, np.int8)
+    changes = np.empty(len(order), np.int32)
+    _compare(symbols.text, rest, order, depth, shared, changes)
+    room = 1 << 16
+    while True:
+        found = np.empty((3, room), np.int32), np.empty(room, np.int64)
+        number = _runs(shared, below, changes, rest, order, depth, *found)
+        if number <= room:
+            return found[0][0, :number], found[0][1, :number], found[0][2, :number], found[1][:number]
+        room = number
+
+
+@kernel
+def _spell(
+    data: U8, offsets: I64, row_counts: I64, letters: I32, ids: I32, text: I32, starts: I64,
+    counts: I64,
+) -> int:  # fmt: skip
+    """Write symbols and words; returns the number of words."""
+    used, words = 0, 0
+    starts[0] = 0
+    for row in range(len(row_counts)):
+        at, end = offsets[row], offsets[row + 1]
+        while at < end:
+            if len(letters) > 0:
+                symbol = ids[letters[data[at]]]
+                at += 1
+            else:
+                point, at = character(data, at)
+                symbol = ids[point]
+            if symbol >= 0:
+                text[used] = symbol
+                used += 1
+            if (symbol < 0 or at >= end) and used > starts[words]:
+                counts[words] = row_counts[row]
+                words += 1
+                starts[words] = used
+    return words
+
+
+@kernel
+def _pack(text: I32, rest: I32, depth: int, bits: int, keys: I64) -> None:
+    """The first `depth` symbols of each suffix as one number; where it is shorter, zeros."""
+    for at in range(len(text)):
+        key, here = 0, rest[at]
+        for i in range(depth):
+            key <<= bits
+            if i < here:
+                key |= text[at + i] + 1
+        keys[at] = key
+
+
+@kernel
+def _rank(keys: I64, order: I64, ranks: I32) -> None:
+    """The place of each suffix among the distinct keys, from 1."""
+    rank, last = 0, np.int64(-1)
+    for at in order:
+        if keys[at] != last:
+            rank += 1
+            last = keys[at]
+        ranks[at] = rank
+
+
+@kernel
+def _pair_ranks(ranks: I32, rest: I32, depth: int, keys: I64) -> None:
+    """Keys of twice the depth."""
+    for at in range(len(ranks)):
+        keys[at] = np.int64(ranks[at]) << 32
+        if rest[at] > depth:
+            keys[at] |= ranks[at + depth]
+
+
+@kernel
+def _compare(text: I32, rest: I32, order: I64, depth: int, shared: NDArray[np.int8], changes: I32) -> None:
+    """For each suffix: symbols shared with the one before it, and how often the symbol before a suffix has changed so far."""
+    changed = 0
+    for j in range(len(order)):
+        here, before = order[j], order[max(j - 1, 0)]
+        if j > 0:
+            most, same = min(depth, rest[here], rest[before]), 0
+            while same < most and text[here + same] == text[before + same]:
+                same += 1
+            shared[j] = same
+        opens = here == 0 or rest[here - 1] == 1
+        if opens or before == 0 or rest[before - 1] == 1 or text[here - 1] != text[before - 1]:
+            changed += 1
+        changes[j] = changed
+    shared[len(order)] = 0
+
+
+@kernel
+def _runs(
+    shared: NDArray[np.int8], below: I64, changes: I32, rest: I32, order: I64, depth: int, runs: I32,
+    scores: I64,
+) -> int:  # fmt: skip
+    """Runs of suffixes that share two symbols or more, and whole words; returns how many, though it writes only what fits."""
+    lengths, lefts = np.zeros(depth + 2, np.int64), np.zeros(depth + 2, np.int64)
+    top, number = 0, 0
+    for j in range(1, len(order) + 1):
+        left, place = j - 1, order[j - 1]
+        alone = np.int64(rest[place])
+        opens = place == 0 or rest[place - 1] == 1
+        if not (opens and 2 <= alone <= depth and alone > shared[j - 1] and alone > shared[j]):
+            alone = np.int64(0)  # else the word is no part of another
+        while alone > 0 or lengths[top] > shared[j]:
+            length, begin = (alone, left) if alone > 0 else (lengths[top], lefts[top])
+            count = below[j] - below[begin]
+            if length > 1 and count > 1 and (alone > 0 or changes[j - 1] > changes[begin]):
+                if number < len(scores):
+                    runs[0, number], runs[1, number], runs[2, number] = begin, j, length
+                    scores[number] = count * length
+                number += 1
+            if alone > 0:
+                alone = np.int64(0)
+            else:
+                left = begin
+                top -= 1
+        if lengths[top] < shared[j]:
+            top += 1
+            lengths[top], lefts[top] = shared[j], left
+    return number
+
+
+@kernel
+def _fill_edges(
+    text: I32, order: I64, lefts: I32, rights: I32, lengths: I32, letters: int, edge_starts: I64,
+    edges: U32,
+) -> None:  # fmt: skip
+    """Write the pieces of each place; where `edges` is empty, their number, one place further on."""
+    open_pieces = np.zeros(64, np.int64)  # nested runs, the longest substring last
+    depth, piece = 0, 0
+    for j in range(len(order)):
+        while depth > 0 and rights[open_pieces[depth - 1]] <= j:
+            depth -= 1
+        while piece < len(lefts) and lefts[piece] == j:
+            open_pieces[depth] = piece
+            depth += 1
+            piece += 1
+        place = order[j]
+        if len(edges) == 0:
+            edge_starts[place + 1] = depth + 1
+            continue
+        at = edge_starts[place]
+        edges[at] = (np.int64(text[place]) << LENGTH_BITS) | 1
+        for i in range(depth):
+            edges[at + 1 + i] = ((open_pieces[i] + letters) << LENGTH_BITS) | lengths[open_pieces[i]]
+
+
+@kernel
+def _renumber(edge_starts: I64, edges: U32, numbers: I32) -> int:
+    """Take edges of forgotten pieces (number -1) out, in place; returns how many are left."""
+    used, at = 0, 0
+    for place in range(len(edge_starts) - 1):
+        end = edge_starts[place + 1]
+        for i in range(at, end):
+            edge = np.int64(edges[i])
+            number = np.int64(numbers[edge >> LENGTH_BITS])
+            if number >= 0:
+                edges[used] = (number << LENGTH_BITS) | (edge & ((1 << LENGTH_BITS) - 1))
+                used += 1
+        at = end
+        edge_starts[place + 1] = used
+    return used
+
 
 _LENGTH = (1 << LENGTH_BITS) - 1
 _SMALL = 2.0**-300

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.compiled import inlined, kernel
-from wordpipe.words.kernels.draws import draw_noise, mixed, subsample
+from wordpipe.words.kernels.draws_tree import draw_noise, mixed, subsample
 from wordpipe.words.kernels.simd import (
     WIDE,
     add_difference,
@@ -63,11 +63,11 @@ class Objective(NamedTuple):
 
     kind: int  # NEGATIVE, TREE or SOFTMAX
     negatives: int  # noise words per window
-    limits: npt.NDArray[np.uint32]  # the cells that noise is drawn from, see `draws.Noise`
-    others: Ints  # the cells that noise is drawn from, see `draws.Noise`
-    path_starts: Offsets  # the paths of the tree, see `tree.Tree`
-    path_nodes: Ints  # the paths of the tree, see `tree.Tree`
-    path_signs: Floats  # the paths of the tree, see `tree.Tree`
+    limits: npt.NDArray[np.uint32]  # the cells that noise is drawn from, see `Noise`
+    others: Ints  # the cells that noise is drawn from, see `Noise`
+    path_starts: Offsets  # the paths of the tree, see `Tree`
+    path_nodes: Ints  # the paths of the tree, see `Tree`
+    path_signs: Floats  # the paths of the tree, see `Tree`
     most: int  # the most columns that a window can have
 
 
