@@ -1178,10 +1178,10 @@ def tokenize(
         pretokenizer: where text is cut before the algorithm sees it; gpt2, digits (at most three together) and marks (as digits, with vowel signs as letters) are byte-level; auto goes by the algorithm and the scripts: gpt2 or marks for bpe, bert or gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char. Default: 'auto'.
         normalization: Unicode normal form of the text that is tokenized. Default: 'none'.
         lowercase: fold case before the tokenizer sees the text (the list of words is folded anyway). Default: False.
-        strip_accents: take accents off letters before the tokenizer sees them. Default: False.
+        strip_accents: take accents off letters before the text is tokenized. Default: False.
 
     Settings, what it is trained on:
-        sample: share of the documents to train it on (> 0, at most 1). Default: 1.0.
+        sample: share of the documents that the tokenizer is trained on (> 0, at most 1). Default: 1.0.
         vocabulary: of pairs: one tokenizer for both texts, or one for each side; the model is then of style vaswani. Default: 'joint'.
         memory: memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training. Default: '1GB'.
         counts: train from the pre-token counts of this artifact instead of counting again. Default: None.

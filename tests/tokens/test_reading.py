@@ -131,7 +131,7 @@ def test_ids_that_would_need_a_huge_table_are_refused(tmp_path):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="no such tokenizer"):
+    with pytest.raises(InputError, match="the tokenizer does not exist"):
         read_tokenizer(tmp_path / "nowhere.json")
 
 

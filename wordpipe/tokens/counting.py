@@ -40,7 +40,7 @@ _MAX_PRETOKEN_BYTES = 1024  # longer ones (no word of any language is) are count
 
 @dataclass(frozen=True)
 class Spans:
-    """Where the pre-tokens or words of a batch of rows are.
+    """The places of the pre-tokens or words of a batch of rows.
 
     Attributes:
         data: uint8, the text they lie in.
@@ -58,19 +58,19 @@ RowCutter = Callable[[pa.Array], Spans]
 
 
 def cut_pretokens(tokenizer: Tokenizer, scheme: Scheme) -> RowCutter:
-    """A function that normalises rows and cuts them into pre-tokens as the tokenizer does. Threads may share it."""
+    """Return a function that normalises rows and cuts them into pre-tokens as the tokenizer does; threads may share one."""
     normalizer, scan, classes = RowNormalizer(tokenizer, scheme), SCANNERS[scheme.pretokenizer], code_point_classes()
     return lambda rows: _scan(scan, classes, *normalizer.rows(*row_buffers(rows)))
 
 
 def cut_words(*, as_written: bool = False) -> RowCutter:
-    """A function that cuts rows into words, `as_written` or without what nobody sees (`visible`). Threads may share it."""
+    """Return a function that cuts rows into words, `as_written` or without invisible characters; threads may share one."""
     scan, classes = SCANNERS["words"], code_point_classes()
     return lambda rows: _scan(scan, classes, *row_buffers(rows if as_written else _visible_rows(rows)))
 
 
 def _visible_rows(rows: pa.Array) -> pa.Array:
-    """The rows without characters that nobody sees, which few have."""
+    """Return the rows without invisible characters, which few rows have."""
     data, _ = row_buffers(rows)
     if not (data >= 0x80).any():
         return rows
@@ -84,7 +84,7 @@ def _visible_rows(rows: pa.Array) -> pa.Array:
 
 
 def row_buffers(rows: pa.Array) -> tuple[U8, I64]:
-    """The bytes of an array of strings without nulls, and where each row begins and ends: int64 [rows + 1]."""
+    """Return the bytes of an array of strings without nulls, and where each row begins and ends: int64 [rows + 1]."""
     kind = np.int64 if pa.types.is_large_string(rows.type) or pa.types.is_large_binary(rows.type) else np.int32
     _, offsets_buffer, data_buffer = rows.buffers()
     if data_buffer is None or not len(rows):
@@ -195,7 +195,7 @@ class SpillingTable:
         other._table = StringTable()
 
     def spill(self) -> None:
-        """Write what is there as a run, and forget it."""
+        """Write the strings of the table as a run, and empty the table."""
         with self._new_run() as file:
             _write_run(self._table, file)
         self._table.clear()
@@ -234,7 +234,7 @@ def count_batch(
 
 
 def _in_sample(doc_ids: pa.Array, share: float) -> pa.Array:
-    """Which rows belong to documents in a sample: a document is in it or not by its id, which is a hash of its text."""
+    """Return for each row whether its document is in the sample; its id decides, which is a hash of the text."""
     coded = doc_ids.dictionary_encode()
     first = [int(doc_id[:8], 16) < share * 2**32 for doc_id in coded.dictionary.to_pylist()]
     return pc.take(pa.array(first, pa.bool_()), coded.indices)
@@ -253,7 +253,7 @@ def _write_run(table: StringTable, file: IO[bytes] | RawIOBase) -> None:
 
 
 def sum_runs(runs: Sequence[Callable[[], Any]]) -> Iterator[StringCounts]:
-    """The strings of all runs with the sums of their counts, one part after the other, each string once, in no order.
+    """Yield the strings of all runs with the sums of their counts, one part after the other, each string once, in no order.
 
     Args:
         runs: opens each run for reading.
@@ -268,7 +268,7 @@ def sum_runs(runs: Sequence[Callable[[], Any]]) -> Iterator[StringCounts]:
 
 
 def _tables(files: list[pq.ParquetFile], more: Sequence[Callable[[], Any]], part: int) -> Iterator[pa.Table]:
-    """One part of every run. The first runs are kept open; the others are opened when they are read."""
+    """Yield one part of every run. The first runs are kept open; the others are opened when they are read."""
     for file in files:
         yield file.read_row_group(part, use_threads=False)
     for run in more:
@@ -277,7 +277,7 @@ def _tables(files: list[pq.ParquetFile], more: Sequence[Callable[[], Any]], part
 
 
 def table_contents(table: StringTable) -> StringCounts:
-    """The strings of a table, in the order in which they were first seen, and their counts."""
+    """Return the strings of a table, in the order in which they were first seen, and their counts."""
     offsets = table.offsets.copy()
     return StringCounts(table.data[: offsets[-1]], offsets, table.counts.copy())
 
@@ -335,14 +335,14 @@ def keep_most_frequent(parts: Iterator[StringCounts], fits: Callable[[int, int],
 
 
 def sorted_by_count(strings: StringCounts) -> StringCounts:
-    """The most frequent first, equal counts in the order of their bytes."""
+    """Return the strings in order: the most frequent first, equal counts in the order of their bytes."""
     columns = {"count": strings.counts, "string": _binary(strings)}
     order = pc.sort_indices(pa.table(columns), [("count", "descending"), ("string", "ascending")])
     return _chosen(strings, order.to_numpy().astype(np.int64))
 
 
 def _chosen(strings: StringCounts, rows: I64) -> StringCounts:
-    """Some of the strings, in the order of `rows`."""
+    """Return some of the strings, in the order of `rows`."""
     offsets = offsets_of(strings.offsets[rows + 1] - strings.offsets[rows])
     data = np.empty(int(offsets[-1]), np.uint8)
     _take(read_only(strings.data), read_only(strings.offsets), rows, offsets, data)
@@ -372,7 +372,7 @@ def _joined(parts: list[StringCounts]) -> StringCounts:
 
 
 def _binary(strings: StringCounts) -> pa.Array:
-    """The strings as an Arrow array."""
+    """Return the strings as an Arrow array."""
     buffers = [None, pa.py_buffer(strings.offsets), pa.py_buffer(strings.data)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(strings), buffers)
 

@@ -40,13 +40,13 @@ class TextStream:
         self.text, self.stopped = "", False
 
     def add(self, token_id: int) -> str:
-        """The text that became whole and safe with this token; often none."""
+        """Return the text that became whole and safe with this token; often none."""
         self._new.append(token_id)
         whole = self._decode(self._known + self._new)
         return "" if whole.endswith(_REPLACEMENT) else self._take(whole)
 
     def end(self) -> str:
-        """What was held back, when no more tokens come."""
+        """Return the text that was held back; no more tokens come."""
         taken = self._take(self._decode(self._known + self._new)) if self._new else ""
         rest, self._held = self._held, ""
         self.text += rest
@@ -76,7 +76,7 @@ class TextStream:
 
 
 def _possible_stop(text: str, stops: Sequence[str]) -> int:
-    """How many characters at the end of a text may begin a stop string.
+    """Return how many characters at the end of a text may begin a stop string.
 
     >>> _possible_stop("to be or", ["or not", "not"])
     2
@@ -89,7 +89,7 @@ def _possible_stop(text: str, stops: Sequence[str]) -> int:
 
 
 def readable_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str) -> list[str]:
-    """The tokens of a text as a reader would write them: with a space where a word begins, bytes of a character as `<E6>`."""
+    """Return the tokens of a text for readers: with a space where a word begins, bytes of a character as `<E6>`."""
     byte_level, unknown = is_byte_level(tokenizer), unknown_token(tokenizer)
     readable = []
     for number, token, (start, end) in zip(encoding.ids, encoding.tokens, encoding.offsets, strict=True):
@@ -134,13 +134,13 @@ class MaskTokenizer:
         self._parted = not self._with_space and " " in twice.strip()
 
     def ids(self, text: str) -> list[int]:
-        """Ids of a text, with the mask's id wherever the mask is written, whatever the tokenizer does to other text."""
+        """Return the ids of a text; a mask that is written has the mask's id, whatever the tokenizer does to other text."""
         with library_errors("the tokenizer cannot encode the text", "tokenizer.json"):
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
     def shown(self, token_id: int) -> str:
-        """A token as text, with the space before it if it has one; ##ing as it is, parts of characters as <0x9F>."""
+        """Return a token as text, with its leading space if it has one; ##ing as it is, parts of characters as <0x9F>."""
         token = str(self._tokenizer.id_to_token(token_id))
         if self._byte_level and (data := token_bytes(token, byte_level=True)) is not None:
             text = data.decode("utf-8", "surrogateescape")
@@ -149,11 +149,11 @@ class MaskTokenizer:
         return spelled if self._with_space and _REPLACEMENT not in spelled else token
 
     def filled(self, text: str, token_ids: list[int]) -> str:
-        """The text with a token in the place of each mask."""
+        """Return the text with a token in the place of each mask."""
         return self.joined(text.split(self.mask), [[token_id] for token_id in token_ids])
 
     def joined(self, parts: Sequence[str], spans: Sequence[Sequence[int]]) -> str:
-        """The parts of a text, with what some ids spell between each two of them."""
+        """Return the parts of a text as one text, with the text of a span of ids between each two parts."""
         first, *rest = parts
         for ids, after in zip(spans, rest, strict=True):
             first = self._joined(first, self._spelled(ids)) + after
@@ -170,7 +170,7 @@ class MaskTokenizer:
         return before + spelled.removeprefix(" ")
 
     def _spelled(self, ids: Sequence[int]) -> str:
-        """The text of these tokens in the middle of a text."""
+        """Return the text of some tokens as it is in the middle of a text."""
         whole = self._decode([*self._anchor, *ids])
         return whole.removeprefix(self._anchor_text)
 
@@ -180,7 +180,7 @@ class MaskTokenizer:
 
 
 def _knowing(tokenizer: Tokenizer, masks: Mapping[str, int], *, lstrip: bool) -> Tokenizer:
-    """A copy that finds the masks in the text as they are written, before anything is done to the text."""
+    """Return a copy that finds the masks in the text as they are written, before anything is done to the text."""
     parts = json.loads(tokenizer.to_str())
     entries = [
         {"id": number, "content": content, "single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": False,

@@ -66,7 +66,7 @@ def model_of(tokenizer: Tokenizer, *, byte_level: bool) -> PretokenModel | None:
 
 
 def _is_plain(vocabulary: Mapping[str, int] | list[tuple[str, float | None]], tokenizer: Tokenizer) -> bool:
-    """Whether the JSON has the whole vocabulary: of tokens that share an id it has one."""
+    """True if the JSON has the whole vocabulary; of tokens that share an id it has only one."""
     if len(vocabulary) != tokenizer.get_vocab_size(with_added_tokens=False):
         return False
     if isinstance(vocabulary, list):
@@ -93,6 +93,7 @@ def in_order(work: Callable[[State, Item], Result], items: Iterable[Item], state
     The order of the results is that of the items. When the caller stops early or `work` raises, items that were not begun
     are dropped.
     """
+    # each piece of work takes a free state and gives it back
     free: SimpleQueue[State] = SimpleQueue()
     for state in states:
         free.put(state)
@@ -104,6 +105,7 @@ def in_order(work: Callable[[State, Item], Result], items: Iterable[Item], state
         finally:
             free.put(state)
 
+    # a bounded number of items is under way; the oldest is given out first
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(len(states)) as pool:
         try:
@@ -140,7 +142,7 @@ class SpanEncoder:
         self._known = 0
 
     def encode(self, spans: Spans) -> tuple[U32, I64]:
-        """The ids of rows.
+        """Return the ids of rows.
 
         Returns:
             uint32 [ids] of all rows, and int64 [rows + 1]: where each row's ids begin and end.
@@ -238,13 +240,13 @@ class Encoder:
         self.exact_by = "tokenizers" if self._parts is None else "dictionary"
 
     def for_thread(self) -> "RowEncoder":
-        """An encoder of rows for one thread."""
+        """Return an encoder of rows for one thread."""
         if self._parts is None:
             return _ByTokenizers(self._tokenizer)
         return _ByDictionary(self._tokenizer, *self._parts)
 
     def encode(self, batches: Iterable[pa.Array], *, threads: int = 1) -> Iterator[pa.ListArray]:
-        """The ids of every batch of rows, in order."""
+        """Yield the ids of every batch of rows, in order."""
         kind = pa.list_(pa.field("item", self.id_type, nullable=False))
         workers = [self.for_thread() for _ in range(threads)]
         return in_order(lambda worker, rows: list_array(*worker.encode(rows), kind), batches, workers)
@@ -286,7 +288,7 @@ RowEncoder: TypeAlias = _ByTokenizers | _ByDictionary
 
 
 def _sure(model: PretokenModel) -> EncodeStrings:
-    """The compiled model, which refuses what the library refuses."""
+    """Return the encoding of the compiled model, which refuses what the library refuses."""
 
     def encode(data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
         ids, offsets, unsure = model.encode(data, starts, ends)
@@ -303,12 +305,12 @@ def _sure(model: PretokenModel) -> EncodeStrings:
 
 
 def id_type(tokenizer: Tokenizer) -> pa.DataType:
-    """uint16 where every id of the tokenizer fits, else uint32."""
+    """Return uint16 where every id of the tokenizer fits, else uint32."""
     return pa.uint16() if max(tokenizer.get_vocab().values(), default=0) < 1 << 16 else pa.uint32()
 
 
 def list_array(ids: U32, offsets: I64, kind: pa.ListType) -> pa.ListArray:
-    """Ragged rows as an Arrow array of lists."""
+    """Return ragged rows as an Arrow array of lists."""
     values = pa.array(ids.astype(kind.value_type.to_pandas_dtype(), copy=False))
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)
 
@@ -321,7 +323,7 @@ _UNKNOWN, _SPECIAL = 1, 2  # kinds of ids: the unknown token, and other special 
 
 
 def _kinds(vocabulary: Vocabulary) -> U8:
-    """The kind of each id."""
+    """Return the kind of each id."""
     kinds: U8 = _SPECIAL * vocabulary.special.astype(np.uint8)
     kinds[vocabulary.unknown] = _UNKNOWN
     return kinds
@@ -369,6 +371,7 @@ class CorpusEncoder:
         """
         pairs, id_lists = "ids_b" in schema.names, schema.field("ids").type
 
+        # a column of texts as ids, with its figures
         def encode_texts(tokens: RowEncoder, kinds: U8, texts: pa.Array) -> tuple[pa.ListArray, tuple[int, ...]]:
             ids, offsets = tokens.encode(texts)
             _, unknown, special = np.bincount(kinds[ids], minlength=3).tolist()
@@ -377,6 +380,7 @@ class CorpusEncoder:
         def encode(
             encoders: tuple[list[RowEncoder], SpanEncoder], rows: pa.RecordBatch
         ) -> tuple[pa.RecordBatch, tuple[int, ...]]:
+            # ids of tokens and numbers of words of the first texts
             tokens, words = encoders
             texts = rows.column("text")
             ids, figures = encode_texts(tokens[0], self._kinds[0], texts)
@@ -385,6 +389,7 @@ class CorpusEncoder:
                 ids,
                 list_array(*words.encode(self._cut_words(texts)), schema.field("word_ids").type),
             ]
+            # ids of the second texts
             if pairs:
                 ids_b, figures_b = encode_texts(tokens[-1], self._kinds[-1], rows.column("text_b"))
                 columns, figures = [*columns, ids_b], figures + figures_b

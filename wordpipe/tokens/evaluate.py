@@ -47,7 +47,7 @@ _METRICS = {  # what is divided by what
 
 @dataclass(frozen=True)
 class Figures:
-    """What was found in a group of texts, or in all.
+    """The figures of a group of texts, or of all.
 
     Attributes:
         counts: texts, bytes, characters, tokens, unknown_tokens, words (where spaces mark them), word_tokens (tokens of these
@@ -87,6 +87,7 @@ class TokenizerEvaluation:
         ids, offsets = self._encoder.encode(texts)
         row_of_token = np.repeat(np.arange(len(texts)), np.diff(offsets))
         unknown = np.isin(ids, self._vocabulary.unknown)
+        # the figures of each row, in the order of _SUMS
         columns = [
             np.ones(len(texts), np.int64),
             np.diff(row_buffers(texts)[1]),
@@ -97,6 +98,7 @@ class TokenizerEvaluation:
             *self._failed(texts, ids, offsets, [names[number] for number in group_of_row]),
         ]
         rows = np.stack([column.astype(np.int64) for column in columns], axis=1)
+        # added to those of its group
         group_of_token = group_of_row[row_of_token]
         for number, name in enumerate(names):
             sums, used = self._groups.setdefault(name, self._empty())
@@ -183,7 +185,7 @@ class TokenizerEvaluation:
 
 
 def difference(text: str, back: str) -> tuple[str, str]:
-    r"""The part in which two texts differ, of each: as a literal of Python, in ASCII where they would look alike.
+    r"""Return the part in which each of two texts differs: as a literal of Python, in ASCII where both would look alike.
 
     >>> difference("a\u00a0b", "a b"), difference("caf\u00e9", "cafe\u0301")
     (("'\\xa0'", "' '"), ("'\\xe9'", "'e\\u0301'"))
@@ -196,12 +198,12 @@ def difference(text: str, back: str) -> tuple[str, str]:
 
 
 def _alike(text: str, other: str) -> int:
-    """Characters at the begin of two texts that are the same."""
+    """Return how many characters at the beginning of two texts are the same."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))
 
 
 class WordFertility:
-    """Counts words, their tokens, and the words that are split. Words are ours (`words`), as written, where spaces mark them.
+    """Counts words, their tokens, and the words that are split. A word is one of `words`, as written, in scripts with spaces.
 
     Each distinct word is encoded once, by itself and with the space that stands before it, if one does: tokens that span a
     word's edge are its own, and what follows it does not matter.
@@ -226,7 +228,7 @@ class WordFertility:
 
 
 class _TokenCounts:
-    """Counts the tokens of words. It knows nothing of who asks: see `SpanEncoder`, which would keep it in memory."""
+    """Counts the tokens of words. It holds no reference to its `SpanEncoder`: a cycle would stay in memory."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -249,7 +251,7 @@ class _TokenCounts:
 
 
 def _with_space(spans: Spans, row_offsets: NDArray[np.int64]) -> Spans:
-    """Words with the space before them, where there is one in the same row."""
+    """Return the words with the space before each, where there is one in the same row."""
     row = np.repeat(np.arange(len(spans.row_ends)), np.diff(spans.row_ends, prepend=0))
     before = np.maximum(spans.starts - 1, 0)
     spaced = (spans.starts > row_offsets[row]) & (spans.data[before] == _SPACE) if len(spans.data) else row > 0

@@ -64,7 +64,7 @@ class NormalPoints:
         self.make(0)
 
     def normalise(self, text: str) -> str:
-        """What the tokenizer makes of a text."""
+        """Return a text as it leaves the normalizer, with the space of the scheme."""
         normal = text if self._normalizer is None else self._normalizer.normalize_str(text)
         return normal.replace(" ", self._space)
 
@@ -108,7 +108,7 @@ class NormalPoints:
         return 0, only[0], last
 
     def _seen_by_forms(self, character: str) -> tuple[list[str], str]:
-        """What each normal form gets of a character that stands alone, and what is left in the end."""
+        """Return the text that each normal form gets of a character that stands alone, and the text after the last step."""
         seen, text = [], character
         for step, form in self._steps:
             if form is not None:
@@ -118,7 +118,7 @@ class NormalPoints:
 
 
 def _flat(state: dict[str, Any]) -> Iterator[tuple[normalizers.Normalizer, str | None]]:
-    """The steps of a normalizer, and the normal form in each."""
+    """Yield the steps of a normalizer, and the normal form in each."""
     options = {name: value for name, value in state.items() if name != "type"}
     if state["type"] == "Sequence":
         for child in state["normalizers"]:
@@ -132,7 +132,7 @@ def _flat(state: dict[str, Any]) -> Iterator[tuple[normalizers.Normalizer, str |
 
 
 def _lead(text: str) -> tuple[tuple[int, ...], bool]:
-    """Combining classes of the marks that a text begins with, and whether one of these or the next may be composed."""
+    """Return the combining classes of the marks that a text begins with, and whether one of the characters may be composed."""
     classes, joined = [], False
     for mark in unicodedata.normalize("NFKD", text):
         joined |= mark in _seconds()
@@ -145,7 +145,7 @@ def _lead(text: str) -> tuple[tuple[int, ...], bool]:
 
 @cache
 def _seconds() -> frozenset[str]:
-    """Characters that can be composed with one before them."""
+    """Return the characters that can be composed with the character before."""
     found = {chr(point) for point in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}  # of Korean syllables
     for point in range(0x30000):
         parts = unicodedata.decomposition(chr(point)).split()
@@ -155,7 +155,7 @@ def _seconds() -> frozenset[str]:
 
 
 class RowNormalizer:
-    """Does to rows what a tokenizer does to them before it cuts them. Threads may share it.
+    """Normalises rows as a tokenizer does before it cuts text. Threads may share one.
 
     Args:
         tokenizer: its normalizer is made of steps that `scheme_of` knows.
@@ -211,7 +211,7 @@ class RowNormalizer:
         return self._filled(points, data, out, new_offsets, stretches[:, :count]) if count else (out, new_offsets)
 
     def _filled(self, points: NormalPoints, data: U8, out: U8, offsets: I64, stretches: I64) -> tuple[U8, I64]:
-        """The rows with the stretches that were left out."""
+        """Return the rows with the stretches that were left out."""
         bounds = zip(stretches[0].tolist(), stretches[1].tolist(), strict=True)
         texts = [self._stretch(points, data[start:end].tobytes()) for start, end in bounds]
         limits = offsets_of([len(text) for text in texts])
@@ -232,7 +232,7 @@ class RowNormalizer:
 
 
 def _ascii(slots: I32, pool: U8, space: bytes) -> U8:
-    """What each byte becomes, where it is a character that becomes one of ASCII and may be cut before: uint8 [256].
+    """Return the new byte of each ASCII character that stays one, and before which text may be cut: uint8 [256].
 
     A space is written for whatever text takes its place.
     """
@@ -246,7 +246,7 @@ def _ascii(slots: I32, pool: U8, space: bytes) -> U8:
 
 
 def added_token_patterns(tokenizer: Tokenizer) -> list[bytes] | None:
-    """Texts of which a row must hold one, for tokenizers to find an added token in it.
+    """Return the texts of added tokens: in a row without one of these texts, tokenizers finds no added token.
 
     Returns:
         Sorted; None where that is not known: a token is looked for in text that the normalizer may have changed.
@@ -258,7 +258,7 @@ def added_token_patterns(tokenizer: Tokenizer) -> list[bytes] | None:
 
 
 class AddedTokens:
-    """Finds the rows that hold one of some texts. Threads may share it.
+    """Finds the rows that hold one of some texts. Threads may share one.
 
     Args:
         patterns: the texts, none of them empty.
@@ -272,7 +272,7 @@ class AddedTokens:
         self._patterns = (read_only(first), read_only(flat), offsets)
 
     def marked(self, data: U8, offsets: I64) -> Flags:
-        """Whether each row holds one of the texts: bool [rows].
+        """Return whether each row holds one of the texts: bool [rows].
 
         Args:
             data: uint8, the text of all rows.
@@ -285,7 +285,7 @@ class AddedTokens:
 
 @kernel
 def _copy(data: U8, begin: int, end: int, out: U8, size: int) -> int:
-    """Append bytes to the first `size` of `out`; how many these are then."""
+    """Append bytes to the first `size` of `out`; return the new size."""
     for i in range(begin, end):
         out[size] = data[i]
         size += 1
@@ -294,7 +294,7 @@ def _copy(data: U8, begin: int, end: int, out: U8, size: int) -> int:
 
 @kernel
 def _next_anchor(data: U8, at: int, stop: int, slots: I32, pool: U8) -> tuple[int, int]:
-    """Where the next code point stands before which text may be cut; and one that is not in the table, or -1."""
+    """Return the place of the next code point before which text may be cut; and one that is not in the table, or -1."""
     while at < stop:
         point, after = character(data, at)
         if slots[point] < 0:
@@ -309,7 +309,7 @@ def _next_anchor(data: U8, at: int, stop: int, slots: I32, pool: U8) -> tuple[in
 def _ascii_run(
     data: U8, at: int, stop: int, single: U8, space: U8, out: U8, place: int, room: int
 ) -> tuple[int, int, int]:
-    """Normalise single ASCII characters from `at` on; where they end, here and in `out`, and the last one's place there."""
+    """Normalise single ASCII characters from `at` on; return their end, here and in `out`, and the last one's place there."""
     last = place
     while at < stop and place < room:
         byte = single[data[at]]
@@ -340,16 +340,19 @@ def normalise_rows(
         at, stop, place, found = offsets[row], offsets[row + 1], new_offsets[row], count
         cut, cut_place, last = at, place, 0  # text may be cut at `cut`; `last`: combining class before `at`
         while at < stop:
+            # a run of ASCII
             if single[data[at]] != NOT_ONE and place < room:
                 at, place, cut_place = _ascii_run(data, at, stop, single, space, out, place, room)
                 cut, last = at - 1, 0
                 continue
             if place >= room or found == stretches.shape[1]:
                 return FULL, row, count, -1
+            # one character: its entry in the table
             point, after = character(data, at)
             slot = int(slots[point])
             if slot < 0:
                 return UNKNOWN, row, count, point
+            # where it is not sure, everything from the last cut to the next is left out
             first = int(pool[slot + 1])
             if pool[slot] & UNSURE or (first and first < last):
                 at, point = _next_anchor(data, after, stop, slots, pool)
@@ -359,6 +362,7 @@ def normalise_rows(
                 stretches[2, found], stretches[3, found] = cut_place, row
                 found += 1
                 cut, place, last = at, cut_place, 0
+            # else its text is written
             else:
                 if pool[slot] & ANCHOR:
                     cut, cut_place, last = at, place, 0
@@ -395,7 +399,7 @@ def fill_stretches(
 
 @kernel
 def prefix_rows(data: U8, offsets: I64, prefix: U8, out: U8, new_offsets: I64) -> int:
-    """Copy rows and put the prefix before those that have something in them and do not begin with it; their bytes."""
+    """Copy rows, with the prefix before each that is not empty and does not begin so; return the number of bytes."""
     size = 0
     for row in range(len(offsets) - 1):
         begin, end = offsets[row], offsets[row + 1]
@@ -411,7 +415,7 @@ def prefix_rows(data: U8, offsets: I64, prefix: U8, out: U8, new_offsets: I64) -
 
 @kernel
 def _stands_at(data: U8, at: int, stop: int, flat: U8, flat_offsets: I64) -> bool:
-    """Whether one of the patterns stands at `at`."""
+    """True if one of the patterns stands at `at`."""
     for pattern in range(len(flat_offsets) - 1):
         begin, length = flat_offsets[pattern], flat_offsets[pattern + 1] - flat_offsets[pattern]
         same = 0

@@ -49,7 +49,7 @@ _STEPS = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "BertNormal
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a tokenizer's text is made ready and cut, in the terms of the compiled code.
+    """The way in which a tokenizer prepares and cuts text, in the terms of the compiled code.
 
     Attributes:
         pretokenizer: name of the scanner.
@@ -64,15 +64,15 @@ class Scheme:
     prefix: str = ""
 
     def letters(self, pretoken: bytes) -> str:
-        """A pre-token as the model sees it."""
+        """Return a pre-token in the letters of the model."""
         return spelled_bytes(pretoken) if self.byte_level else pretoken.decode()
 
 
 def build_tokenizer(model: models.Model, settings: TokenizeSettings) -> Tokenizer:
-    """A whole tokenizer around a trained model.
+    """Return a whole tokenizer around a trained model.
 
     The post-processor is that of encoders, `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]` with segments 0 and 1. `<s>` and `</s>`
-    stand in the vocabulary, and whoever makes batches for a causal model puts them there: a file has one template only.
+    stand in the vocabulary, and the code that makes batches for a causal model adds both: a file has one template only.
 
     Args:
         model: its vocabulary has the special tokens; those that it lacks are added behind it.
@@ -92,18 +92,19 @@ def build_tokenizer(model: models.Model, settings: TokenizeSettings) -> Tokenize
 
 
 def empty_tokenizer(settings: TokenizeSettings) -> Tokenizer:
-    """The tokenizer of the settings before it is trained: it normalises and cuts."""
+    """Return the tokenizer of the settings before it is trained: it normalises and cuts."""
     return build_tokenizer(models.BPE(), settings)
 
 
 def _normalizers(settings: TokenizeSettings) -> list[normalizers.Normalizer]:
-    """The steps of the normalizer.
+    """Return the steps of the normalizer.
 
     Folding case and taking off accents can leave text that is not in normal form (J̌ has no composed form, ǰ has one), so it is
     composed again behind them; that also puts Korean syllables together that were taken apart for their accents.
     """
     steps: list[normalizers.Normalizer] = []
     bert = settings.pretokenizer == "bert"
+    # the normal form, then BERT's normalizer, or accents and case
     if settings.normalization != "none":
         steps.append(normalizers.NFC() if settings.normalization == "nfc" else normalizers.NFKC())
     if bert:
@@ -115,11 +116,12 @@ def _normalizers(settings: TokenizeSettings) -> list[normalizers.Normalizer]:
                 lowercase=settings.lowercase,
             )
         )
-    else:
+    else:  # what BERT's normalizer does in one step
         if settings.strip_accents:
             steps += [normalizers.NFD(), normalizers.StripAccents()]
         if settings.lowercase:
             steps.append(normalizers.Lowercase())
+    # composed again
     if settings.strip_accents or (settings.lowercase and settings.normalization != "none"):
         steps.append(normalizers.NFC())
     return steps
@@ -140,7 +142,7 @@ def _pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
 
 
 def _decoder(name: str, model: models.Model) -> decoders.Decoder | None:
-    """What turns tokens into text again; None puts spaces between them, where the tokens do not tell where spaces were."""
+    """Return the decoder; None puts a space between each two tokens, where the tokens do not tell where spaces were."""
     wordpiece = isinstance(model, models.WordPiece)
     plain: dict[str, decoders.Decoder] = {
         **dict.fromkeys(BYTE_LEVEL, decoders.ByteLevel()),
@@ -156,13 +158,13 @@ def _decoder(name: str, model: models.Model) -> decoders.Decoder | None:
 
 
 def scheme_of(tokenizer: Tokenizer) -> Scheme | None:
-    """How the compiled code does what a tokenizer does with text before its model sees it.
+    """Return the scheme by which the compiled code prepares and cuts text as a tokenizer does.
 
-    Known are the tokenizers of `build_tokenizer`, and those of GPT-2, RoBERTa, Llama 3 and cl100k, BERT, ModernBERT and such
+    Known are the tokenizers of `build_tokenizer`, and those of GPT-2, RoBERTa, Llama 3 and cl100k, BERT, ModernBERT and others
     with Metaspace.
 
     Returns:
-        None if that is not proven for every text: a part is unknown or has an option that is.
+        None if the scheme is not proven for every text: a part is unknown or has an unknown option.
     """
     parts: dict[str, Any] = {
         "normalizer": _state(tokenizer.normalizer),
@@ -179,13 +181,13 @@ def scheme_of(tokenizer: Tokenizer) -> Scheme | None:
 
 
 def _state(part: Any) -> dict[str, Any] | None:
-    """The JSON of a part of a tokenizer."""
+    """Return the JSON of a part of a tokenizer."""
     state: dict[str, Any] | None = None if part is None else json.loads(part.__getstate__())
     return state
 
 
 def _flat(state: dict[str, Any] | None, inner: str) -> list[dict[str, Any]]:
-    """The steps of a part, sequences in it opened."""
+    """Return the steps of a part, with all sequences opened."""
     if state is None:
         return []
     if state["type"] != "Sequence":
@@ -216,7 +218,7 @@ def _single_scheme(part: dict[str, Any]) -> Scheme | None:
 
 
 def _split_scheme(parts: list[dict[str, Any]]) -> Scheme | None:
-    """A pattern that is known, then letters for bytes."""
+    """Return the scheme of a known pattern that is followed by letters for bytes."""
     letters = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
     if parts[1] != {**letters, "trim_offsets": parts[1].get("trim_offsets")}:
         return None
@@ -244,7 +246,7 @@ _USUAL = {"bpe": "gpt2", "wordpiece": "bert", "unigram": "metaspace", "word": "w
 
 
 def script_shares(texts: "Iterable[pa.Array]") -> dict[str, float]:
-    """The share of letters and marks in each script without spaces, and of marks (`ANY_MARK`) in any script.
+    """Return the share of letters and marks in each script without spaces, and of marks (`ANY_MARK`) in any script.
 
     Args:
         texts: arrays of strings, of which the first four million characters are looked at. Chinese characters among kana
@@ -266,7 +268,7 @@ def script_shares(texts: "Iterable[pa.Array]") -> dict[str, float]:
 
 
 def resolve(settings: TokenizeSettings, shares: Mapping[str, float]) -> tuple[str, list[str]]:
-    """The pre-tokenizer to use, and what the user should know about it.
+    """Return the pre-tokenizer to use, and warnings for the user.
 
     Args:
         settings: one that is named is taken; "auto" is decided here.
@@ -297,7 +299,7 @@ def _chosen(algorithm: str, shares: Mapping[str, float]) -> str:
 
 
 def _about_words(algorithm: str, name: str, scripts: list[str]) -> str:
-    """What comes of text without spaces."""
+    """Return a warning about text without spaces."""
     fate = "tokens may reach from one word into the next"
     if algorithm == "word":
         fate = "whole clauses count as words; bpe and unigram find shorter units"
@@ -308,5 +310,5 @@ def _about_words(algorithm: str, name: str, scripts: list[str]) -> str:
     elif algorithm == "wordpiece" and scripts == ["Chinese"]:
         fate = "every Chinese character is a word of its own, and a token; bpe and unigram find longer ones"
     elif algorithm == "wordpiece":
-        fate = "clauses of more than 100 characters become unknown; bpe and unigram know all of them"
+        fate = "clauses of more than 100 characters become unknown; bpe and unigram know all characters"
     return f"no spaces mark words in {', '.join(scripts)}; with {algorithm} and {name}, {fate}"

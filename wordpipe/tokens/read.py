@@ -2,9 +2,9 @@
 
 What cannot be converted so that the ids stay the same is refused, with the reason.
 
-Whatever libraries raise over a file that others made becomes an error that names the file. The older files of a transformers
-folder (vocab.txt, or vocab.json with merges.txt) hold tokens alone; how text is cut is code of the class that
-`tokenizer_config.json` names, so only the classes of BERT, GPT-2 and RoBERTa are read from them.
+An exception of a library over a file of another program becomes an error that names the file. The older files of a
+transformers folder (vocab.txt, or vocab.json with merges.txt) hold tokens alone; how text is cut is code of the class that
+`tokenizer_config.json` names, so only the classes of BERT, GPT-2 and RoBERTa are read from these files.
 """
 
 import json
@@ -25,7 +25,7 @@ _LARGEST = 1 << 30  # bytes; the largest vocabularies in use take some 40 MB
 
 @contextmanager
 def library_errors(what: str, where: str) -> Iterator[None]:
-    """Whatever a library raises in the block is the file's fault.
+    """Turn every exception of a library in the block into an error about the file.
 
     tokenizers raises bare exceptions, and panics that are no `Exception` at all.
     """
@@ -40,7 +40,7 @@ def library_errors(what: str, where: str) -> Iterator[None]:
 
 
 def read_json(data: bytes, where: str) -> dict[str, Any]:
-    """A JSON object.
+    """Return a JSON object.
 
     Raises:
         InputError: not JSON, or not an object.
@@ -52,7 +52,7 @@ def read_json(data: bytes, where: str) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a file of reasonable size.
+    """Return the bytes of a file of reasonable size.
 
     Raises:
         InputError: not there, not a file, or larger than any tokenizer.
@@ -93,7 +93,7 @@ _GPT2_NAMES = {"unk": "<|endoftext|>", "bos": "<|endoftext|>", "eos": "<|endofte
 
 
 def read_folder(path: Path, warn: Callable[[str], None]) -> Tokenizer:
-    """The tokenizer of a transformers folder.
+    """Return the tokenizer of a transformers folder.
 
     Args:
         path: the folder.
@@ -125,6 +125,7 @@ def _nothing_there(path: Path) -> InputError:
 
 
 def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) -> Tokenizer:
+    # the vocabulary, with the special tokens that BERT needs
     where = str(path / "vocab.txt")
     _known_class(path, config, _BERT)
     names = _BERT_NAMES | named_tokens(config)
@@ -132,6 +133,7 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
     for role in ("unk", "cls", "sep"):
         if names[role] not in vocabulary:
             raise InputError(f"the vocabulary lacks its {role} token", where=where, expected=names[role])
+    # whether case is folded: as the folder says, else as the vocabulary looks
     lowercase = config.get("do_lower_case")
     if lowercase is None:
         special = set(names.values())
@@ -140,6 +142,7 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
         )
         fate = "lower-cased" if lowercase else "left as it is"
         warn(f"{where}: nothing says whether text is lower-cased; it is {fate}, as in the vocabulary")
+    # the parts of BERT's tokenizer
     with library_errors("tokenizers cannot use these files", str(path)):
         tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=names["unk"], max_input_chars_per_word=100))
         tokenizer.normalizer = normalizers.BertNormalizer(
@@ -148,6 +151,7 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
             strip_accents=config.get("strip_accents"),
             lowercase=bool(lowercase),
         )
+        # cut, put together again, framed
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = decoders.WordPiece(prefix=CONTINUING)
         tokenizer.post_processor = template_of(tokenizer, names["cls"], names["sep"])
@@ -179,13 +183,13 @@ def _byte_level(path: Path, config: Mapping[str, Any]) -> Tokenizer:
 
 
 def _mark_special(tokenizer: Tokenizer, names: Mapping[str, str], vocabulary: Mapping[str, int]) -> None:
-    """Special tokens of the vocabulary, in the order of their ids; a class's default that is not there is not added."""
+    """Mark the special tokens of the vocabulary, in the order of their ids; a missing default of the class is not added."""
     there = sorted({token for token in names.values() if token in vocabulary}, key=vocabulary.__getitem__)
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in there])
 
 
 def _known_class(path: Path, config: Mapping[str, Any], known: tuple[str, ...]) -> str:
-    """The model family that the class of the tokenizer names; nothing where it names none."""
+    """Return the model family that the class of the tokenizer names; "" where it names none."""
     name = str(config.get("tokenizer_class") or "")
     family = "" if name in _GENERAL else name.removesuffix("Fast").removesuffix("Tokenizer")
     if family not in ("", *known):
@@ -200,7 +204,7 @@ def _known_class(path: Path, config: Mapping[str, Any], known: tuple[str, ...]) 
 
 
 def named_tokens(config: Mapping[str, Any]) -> dict[str, str]:
-    """The special tokens that the folder names, by role."""
+    """Return the special tokens that the folder names, by role."""
     found = {role: _content(config.get(f"{role}_token")) for role in USUAL_NAMES}
     return {role: token for role, token in found.items() if token}
 
@@ -247,7 +251,7 @@ def _optional(path: Path) -> dict[str, Any]:
 
 
 def _add_tokens(tokenizer: Tokenizer, path: Path, config: Mapping[str, Any]) -> None:
-    """Tokens that stand beside the vocabulary; each has to get the id that is written for it."""
+    """Add the tokens beside the vocabulary; each must get the id that the folder gives."""
     for where, number, token in sorted(_beside(path, config), key=lambda found: found[1]):
         with library_errors("tokenizers cannot add this token", where):
             if tokenizer.token_to_id(token.content) is None:
@@ -293,7 +297,7 @@ def read_tokenizer(path: Path, *, warn: Callable[[str], None] | None = None) -> 
     if path.is_dir():
         return _checked(read_folder(path, warn), path, warn)
     if not path.is_file():
-        raise InputError("no such tokenizer", where=path, expected=_TAKEN)
+        raise InputError("the tokenizer does not exist", where=path, expected=_TAKEN)
     data = read_file(path)
     if data.lstrip()[:1] != b"{":
         raise _unknown(path, data)
@@ -301,7 +305,7 @@ def read_tokenizer(path: Path, *, warn: Callable[[str], None] | None = None) -> 
 
 
 def _unknown(path: Path, data: bytes) -> InputError:
-    """The error for a file that is not ours to read: who converts it."""
+    """Return the error for a file in another format; it names the program that converts the file."""
     if path.suffix == ".tiktoken" or _TIKTOKEN.match(data):
         return InputError(
             "a tiktoken file, which transformers converts", where=path, expected=_TAKEN,
@@ -323,7 +327,7 @@ def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> T
         raise InputError("the tokenizer has no tokens", where=path)
     if (top := max(vocabulary.values())) >= 2 * len(vocabulary) + 1024:
         raise InputError(
-            "the ids are too far apart for a table of them",
+            "the ids are too far apart for a table of ids",
             where=path,
             got=f"{len(vocabulary)} tokens, the last id is {top}",
         )
@@ -338,7 +342,7 @@ def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> T
 
 
 def _may_explode(pattern: str) -> bool:
-    """Whether anything in it repeats, unless it is known: without repetition the time is bounded by its length."""
+    """True if an unknown pattern repeats anything: without repetition the time is bounded by the pattern's length."""
     from wordpipe.tokens.pretokenizers import KNOWN_PATTERNS  # not above: a query opens a tokenizer without it
 
     return pattern not in KNOWN_PATTERNS and re.search(r"[*+{]", re.sub(r"\\.", "", pattern)) is not None

@@ -18,12 +18,12 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def size_in_bytes(size: str) -> int:
-    """Bytes of a size written as `500MB` or `1.5GB`."""
+    """Return the bytes of a size written as `500MB` or `1.5GB`."""
     return int(float(size[:-2]) * _UNITS[size[-2:]])
 
 
 class TokenizeSettings(Settings):
-    """How to train a tokenizer and encode a corpus with it."""
+    """Settings of the training of a tokenizer and of the encoding of a corpus."""
 
     command = "tokenize"
 
@@ -57,8 +57,10 @@ class TokenizeSettings(Settings):
     lowercase: bool = setting(
         False, "fold case before the tokenizer sees the text (the list of words is folded anyway)"
     )
-    strip_accents: bool = setting(False, "take accents off letters before the tokenizer sees them", expert=True)
-    sample: float = setting(1.0, "share of the documents to train it on", gt=0, le=1, section="What it is trained on")
+    strip_accents: bool = setting(False, "take accents off letters before the text is tokenized", expert=True)
+    sample: float = setting(
+        1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1, section="What it is trained on"
+    )
     vocabulary: Literal["joint", "separate"] = setting(
         "joint",
         "of pairs: one tokenizer for both texts, or one for each side; the model is then of --style vaswani",
@@ -85,12 +87,12 @@ class TokenizeSettings(Settings):
 
     @property
     def memory_bytes(self) -> int:
-        """The memory budget in bytes."""
+        """Return the memory budget in bytes."""
         return size_in_bytes(self.memory)
 
     @property
     def byte_level(self) -> bool:
-        """Whether the letters of the vocabulary are bytes."""
+        """True if the letters of the vocabulary are bytes."""
         return self.pretokenizer in BYTE_LEVEL
 
     @field_validator("memory")

@@ -42,7 +42,7 @@ class Trained:
 
 
 def training_bytes(settings: TokenizeSettings, size: int, number: int) -> int:
-    """Memory that training takes for so many bytes of pre-tokens and so many of them."""
+    """Return the memory that training takes for `number` pre-tokens of `size` bytes together."""
     if settings.algorithm in ("bpe", "wordpiece"):
         return bpe_bytes(size, number, settings.vocab_size)
     return unigram_bytes(size, number) if settings.algorithm == "unigram" else 64 * number + size
@@ -63,9 +63,9 @@ def train_tokenizer(pretokens: StringCounts, settings: TokenizeSettings, report:
         why = (
             ""
             if settings.algorithm == "unigram" or settings.min_frequency == 1
-            else "; --min-frequency 1 makes more of it"
+            else "; --min-frequency 1 gives more tokens"
         )
-        warnings.append(f"the text gave {size:,} tokens and not {settings.vocab_size:,}: too little of it{why}")
+        warnings.append(f"the text gave {size:,} tokens and not {settings.vocab_size:,}: it is too short{why}")
     return Trained(tokenizer, counts, warnings)
 
 
@@ -73,12 +73,12 @@ TrainedModel = tuple[models.Model, dict[str, int], list[str]]  # with counts and
 
 
 def _shared(settings: TokenizeSettings) -> dict[str, Any]:
-    """The arguments of all trainers."""
+    """Return the arguments of all trainers."""
     return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": settings.byte_level}
 
 
 def _most_letters(settings: TokenizeSettings) -> int:
-    """Thousands of rare characters would leave no room for words."""
+    """Return the most letters of a vocabulary: thousands of rare characters would leave no room for words."""
     return max(1, settings.vocab_size // 3)
 
 
@@ -158,7 +158,7 @@ class PlainResult:
 def train_words(
     pretokens: StringCounts, *, vocab_size: int, min_frequency: int, special_tokens: Sequence[str], byte_level: bool
 ) -> PlainResult:
-    """The commonest pre-tokens, of equally common ones the lowest in the order of code points.
+    """Return the commonest pre-tokens, of equally common ones the lowest in the order of code points.
 
     Args:
         pretokens: distinct pre-tokens and their counts.
@@ -186,11 +186,11 @@ def train_words(
 def train_chars(
     pretokens: StringCounts, *, vocab_size: int, min_frequency: int = 1, special_tokens: Sequence[str], byte_level: bool
 ) -> PlainResult:
-    """The commonest characters, of equally common ones the lowest code points; with `byte_level` the letters of all 256 bytes.
+    """Return the commonest characters, of equally common ones the lowest code points; or the letters of all 256 bytes.
 
     `tokenizers.models.BPE(vocab, merges=[], unk_token=…)` encodes with it. If no pre-tokenizer drops or adds anything and the
     decoder is `Fuse` (`ByteLevel` for bytes), decoding gives back every text whose characters are known.
-    The arguments are those of `train_words`, of characters; bytes always get a token.
+    The arguments are those of `train_words`, of characters; with `byte_level` each byte has a token.
     """
     vocab = {token: row for row, token in enumerate(dict.fromkeys(special_tokens))}
     initial = byte_letters() if byte_level else ()

@@ -26,7 +26,7 @@ Flags = NDArray[np.bool_]
 
 
 def offsets_of(lengths: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:
-    """int64 [rows + 1]: where rows of these lengths begin and end when they lie one after the other."""
+    """Return where rows of these lengths begin and end when they lie one after the other: int64 [rows + 1]."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
@@ -35,7 +35,7 @@ def offsets_of(lengths: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -
 def interleaved(
     marked: Flags, there: tuple[NDArray[T], I64], elsewhere: tuple[NDArray[T], I64]
 ) -> tuple[NDArray[T], I64]:
-    """Ragged rows (values, offsets) in their order again: the marked ones from `there`, the others from `elsewhere`."""
+    """Return ragged rows (values, offsets) in order again: the marked rows from `there`, the others from `elsewhere`."""
     lengths = np.empty(len(marked), np.int64)
     lengths[marked], lengths[~marked] = np.diff(there[1]), np.diff(elsewhere[1])
     offsets = offsets_of(lengths)
@@ -60,7 +60,7 @@ CONTINUING = "##"  # stands before a WordPiece token that does not begin a word
 
 
 def byte_letters() -> list[str]:
-    """The 256 letters, in the order of the bytes.
+    """Return the 256 letters, in the order of the bytes.
 
     Printable bytes of Latin-1 are themselves; the others become U+0100, U+0101, … in the order of the bytes.
     Source: encoder.py of GPT-2 (Radford et al., Language Models are Unsupervised Multitask Learners, 2019).
@@ -79,7 +79,7 @@ _LETTERS = str.maketrans(dict(enumerate(byte_letters())))
 
 
 def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
-    """The text of a token; None if it is not written in byte letters, so that no text matches it."""
+    """Return the text of a token; None if it is not written in byte letters, so that it matches no text."""
     if not byte_level:
         return token.encode()
     try:
@@ -89,7 +89,7 @@ def token_bytes(token: str, *, byte_level: bool) -> bytes | None:
 
 
 def spelled_bytes(text: bytes) -> str:
-    """Text written in byte letters."""
+    """Return a text written in byte letters."""
     return text.decode("latin-1").translate(_LETTERS)
 
 
@@ -114,7 +114,7 @@ def vocabulary_of(tokenizer: "Tokenizer") -> Vocabulary:
     """Read the vocabulary, added tokens included."""
     ids = tokenizer.get_vocab(with_added_tokens=True)
     if (top := max(ids.values(), default=-1)) >= 2 * len(ids) + _MAX_GAPS:  # 2^32 - 1 asks for a list of 34 GB
-        what, got = "the ids are too far apart for a table of them", f"{len(ids)} tokens, the last id is {top}"
+        what, got = "the ids are too far apart for a table of ids", f"{len(ids)} tokens, the last id is {top}"
         raise ArtifactError(what, where="tokenizer.json", got=got)
     tokens: list[str | None] = [None] * (top + 1)
     for token, number in ids.items():
@@ -129,7 +129,7 @@ def vocabulary_of(tokenizer: "Tokenizer") -> Vocabulary:
 
 
 def text_ids(tokenizer: "Tokenizer", special: Iterable[int], n_rows: int) -> Flags:
-    """Ids that a text is made of, bool [n_rows]: no special ones, nor rows of a table that are no token.
+    """Return the ids that a text is made of, bool [n_rows]: no special ones, nor rows of a table that are no token.
 
     Args:
         tokenizer: with at most so many ids.
@@ -143,7 +143,7 @@ def text_ids(tokenizer: "Tokenizer", special: Iterable[int], n_rows: int) -> Fla
 
 
 def unknown_token(tokenizer: "Tokenizer") -> int | None:
-    """The id of the unknown token; None where the model has none, as byte-level BPE needs none."""
+    """Return the id of the unknown token; None where the model has none, as byte-level BPE."""
     model = json.loads(tokenizer.to_str())["model"]
     if (number := model.get("unk_id")) is not None:  # Unigram
         return int(number)
@@ -153,7 +153,7 @@ def unknown_token(tokenizer: "Tokenizer") -> int | None:
 
 
 def drops_unknown_characters(tokenizer: "Tokenizer") -> bool:
-    """Whether characters without a token vanish: a BPE that has no unknown token, and not one for every byte."""
+    """True if characters without a token vanish: a BPE that has no unknown token, and not one for every byte."""
     parts = json.loads(tokenizer.to_str())
     model = parts["model"]
     if model.get("type") != "BPE" or model.get("unk_token") is not None:
@@ -164,13 +164,13 @@ def drops_unknown_characters(tokenizer: "Tokenizer") -> bool:
 
 
 def is_byte_level(tokenizer: "Tokenizer") -> bool:
-    """Whether tokens are written in byte letters."""
+    """True if tokens are written in byte letters."""
     parts = json.loads(tokenizer.to_str())
     return "ByteLevel" in json_texts([parts.get("pre_tokenizer"), parts.get("normalizer")], "type")
 
 
 def json_texts(part: Any, key: str) -> Iterator[str]:
-    """Every text with this key in a tokenizer's JSON."""
+    """Yield every text with this key in a tokenizer's JSON."""
     if isinstance(part, dict):
         if isinstance(part.get(key), str):
             yield part[key]
@@ -180,7 +180,7 @@ def json_texts(part: Any, key: str) -> Iterator[str]:
 
 
 def special_names(tokenizer: "Tokenizer") -> dict[str, str]:
-    """Role (pad, cls, sep, mask, bos, eos, unk) → the special token that plays it, for the names that are usual."""
+    """Return role (pad, cls, sep, mask, bos, eos, unk) → special token, for the usual names of special tokens."""
     added = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
     usual = ((role, next((name for name in names if name in added), None)) for role, names in USUAL_NAMES.items())
     found = {role: name for role, name in usual if name is not None}
@@ -189,12 +189,12 @@ def special_names(tokenizer: "Tokenizer") -> dict[str, str]:
 
 
 def number_of_ids(tokenizer: "Tokenizer") -> int:
-    """How many rows a table of all ids has: one more than the largest id, as files of others may leave numbers out."""
+    """Return the rows of a table of all ids: one more than the largest id, as files of others may leave numbers out."""
     return max(tokenizer.get_vocab().values(), default=-1) + 1
 
 
 def template_of(tokenizer: "Tokenizer", first: str | None, last: str | None) -> "processors.TemplateProcessing":
-    """What frames texts and pairs with special tokens, where there are any: [CLS] A [SEP] B [SEP], in segments 0 and 1."""
+    """Return the template that frames texts and pairs with special tokens: [CLS] A [SEP] B [SEP], in segments 0 and 1."""
     from tokenizers import processors  # not above: a vocabulary is read without it
 
     before, after = [first] if first else [], [last] if last else []
@@ -206,7 +206,7 @@ def template_of(tokenizer: "Tokenizer", first: str | None, last: str | None) -> 
 
 
 def frame_of(tokenizer: "Tokenizer") -> tuple[list[int], list[int]]:
-    """The ids that a tokenizer puts before and after a text."""
+    """Return the ids that a tokenizer puts before and after a text."""
     encoded = tokenizer.encode("a")
     marks = encoded.special_tokens_mask
     before = marks.index(0) if 0 in marks else len(marks)

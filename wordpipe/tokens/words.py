@@ -2,8 +2,8 @@
 
 A word is a run of letters with inner apostrophes or hyphens, or a number, in lower case unless asked otherwise, whatever
 the subword algorithm. Case is folded word by word. Scripts written without spaces (Chinese, Japanese, Thai, Lao, Khmer,
-Burmese) have no such runs; there the tokenizer's tokens are the words. Characters that nobody sees part no word
-and are in none, as in search by words (`wording.visible`).
+Burmese) have no such runs; there the tokenizer's tokens are the words. Invisible characters part no word and are in
+none, as in search by words (`wording.visible`).
 
 A compiled scanner finds runs as they are written ("The", "the"); folding makes words of distinct runs, once each, so that
 Python sees a run once and not at every place where it is.
@@ -73,13 +73,13 @@ class WordSplitter:
         self.keep_case = keep_case
 
     def __call__(self, text: str) -> list[str]:
-        """The words of `text` in order."""
+        """Return the words of `text` in order."""
         if text.isascii():
             return ASCII_WORD_PATTERN.findall(text if self.keep_case else text.lower())
         return [word for run in WORD_PATTERN.findall(visible(text)) for word in self.of_run(run)]
 
     def runs(self, text: str) -> list[tuple[int, int]]:
-        """Where the runs of `text` begin and end, in characters; what is visible of each gives the words of `of_run`."""
+        """Return where the runs of `text` begin and end, in characters; `of_run` of its visible text gives a run's words."""
         seen = visible(text)
         found = [match.span() for match in WORD_PATTERN.finditer(seen)]
         if len(seen) == len(text):
@@ -91,7 +91,7 @@ class WordSplitter:
         return [(places[start], places[stop - 1] + 1) for start, stop in found]
 
     def of_run(self, run: str) -> list[str]:
-        """The words of one run that the word pattern has found: itself, or its parts; in lower case unless case is kept."""
+        """Return the words of one run of the word pattern: itself, or its parts; in lower case unless case is kept."""
         run = run if self.keep_case else run.lower()
         if not UNSPACED_START.match(run):
             return [run]
@@ -99,7 +99,7 @@ class WordSplitter:
 
 
 def run_splitter(tokenizer: "Tokenizer") -> SplitRun:
-    """A function that cuts a run of text at the boundaries of its tokens, never inside a character."""
+    """Return a function that cuts a run of text at the boundaries of its tokens, never inside a character."""
     from wordpipe.tokens.read import library_errors
 
     def split(run: str) -> list[str]:
@@ -127,7 +127,7 @@ class Folded:
 
 
 def fold_runs(data: U8, offsets: I64, split: WordSplitter) -> Folded:
-    """The words of runs that the scanner has found.
+    """Return the words of runs that the scanner has found.
 
     Args:
         data: uint8, the runs' UTF-8.
@@ -155,7 +155,7 @@ def fold_runs(data: U8, offsets: I64, split: WordSplitter) -> Folded:
 
 
 def fold_counts(parts: Iterable["StringCounts"], split: WordSplitter, *, table: "SpillingTable") -> None:
-    """Counts of words out of counts of runs.
+    """Add up counts of words out of counts of runs.
 
     Args:
         parts: runs as the scanner found them, and how often each occurs.
@@ -187,7 +187,7 @@ class WordNumbers:
         self._table.look_up(words.data, *words.spans, np.empty(len(words), np.int32))
 
     def encode(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
-        """The numbers of the words of runs that lie one after the other in `data`.
+        """Return the numbers of the words of runs that lie one after the other in `data`.
 
         Returns:
             uint32 [words], and int64 [runs + 1]: which of them are each run's.

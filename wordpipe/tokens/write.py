@@ -24,14 +24,14 @@ _SENTINEL = "<extra_id_{}>"
 
 
 def with_sentinels(tokenizer_json: bytes, count: int) -> bytes:
-    """The tokenizer with T5's sentinels `<extra_id_0>` … at its end, the first one last: their ids descend."""
+    """Return the tokenizer with T5's sentinels `<extra_id_0>` … at its end, the first one last: their ids descend."""
     tokenizer = open_tokenizer(tokenizer_json, where="tokenizer.json")
     tokenizer.add_special_tokens([_SENTINEL.format(number) for number in reversed(range(count))])
     return str(tokenizer.to_str(pretty=True)).encode()
 
 
 def sentinel_ids(tokenizer: Tokenizer) -> list[int]:
-    """Ids of the sentinels `<extra_id_0>`, `<extra_id_1>` … that a tokenizer has."""
+    """Return the ids of the sentinels `<extra_id_0>`, `<extra_id_1>` … that a tokenizer has."""
     found: list[int] = []
     while (number := tokenizer.token_to_id(_SENTINEL.format(len(found)))) is not None:
         found.append(number)
@@ -41,7 +41,7 @@ def sentinel_ids(tokenizer: Tokenizer) -> list[int]:
 def framed_tokenizer(
     tokenizer_json: bytes, ids: Mapping[str, int | None], *, frame: tuple[str, str], vocab_size: int
 ) -> tuple[Tokenizer, dict[str, str]]:
-    """The tokenizer of a model, which adds what each training sequence had.
+    """Return the tokenizer of a model, which adds the special tokens that each training sequence had.
 
     Args:
         tokenizer_json: a Hugging Face tokenizer.
@@ -72,7 +72,7 @@ def framed_tokenizer(
 
 
 def _with_mask(tokenizer_json: bytes, mask_id: int | None) -> bytes:
-    """With a mask that takes the space before it, as RoBERTa's: in training a hidden word's space is hidden with it."""
+    """Return the tokenizer with a mask that takes the space before, as RoBERTa's: training hides a word and its space."""
     try:
         values = json.loads(tokenizer_json)
         for token in values.get("added_tokens") or []:
@@ -91,7 +91,7 @@ def transformers_files(
     padding_side: str = "right",
     segments: bool = False,
 ) -> dict[str, bytes]:
-    """`tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`.
+    """Return `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`.
 
     Args:
         tokenizer: written as it is.
@@ -137,7 +137,7 @@ FOLDERS = ("vocab-merges", "transformers")  # these are folders, the others file
 
 @dataclass
 class ExportedTokenizer:
-    """What to write: file name → content, the number of tokens, and what the format leaves out, in words."""
+    """Files to write: name → content; the number of tokens; and notes on what the format leaves out."""
 
     files: dict[str, bytes]
     tokens: int
@@ -149,7 +149,7 @@ class _CannotHoldError(Exception):
 
 
 def export_tokenizer(data: bytes, form: str, name: str, *, where: str) -> ExportedTokenizer:
-    """A tokenizer in one of `FORMATS`.
+    """Return a tokenizer in one of `FORMATS`.
 
     Args:
         data: a tokenizer.json.
@@ -233,14 +233,17 @@ def _vocab_merges(data: bytes, name: str, where: str) -> ExportedTokenizer:
 
 def _tiktoken(data: bytes, name: str, where: str) -> ExportedTokenizer:
     """Ranks are dense from 0, so the special tokens move to the end; the JSON beside the file says where each id went."""
+    # the tokens in the order of ranks, special tokens behind
     parts, vocabulary = _parts(data, where)
     pattern = _pattern(parts)
     order = _in_order_of_ranks(parts)
     special = sorted({token["content"] for token in parts["added_tokens"]}, key=vocabulary.__getitem__)
     lines = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, (_, token) in enumerate(order))
+    # each id and the id that it becomes
     new_ids = {number: rank for rank, (number, _) in enumerate(order)}
     at_the_end = {token: len(order) + place for place, token in enumerate(special)}
     new_ids |= {vocabulary[token]: number for token, number in at_the_end.items()}
+    # what the ranks do not say
     facts = {
         "name": name,
         "sha256": hashlib.sha256(lines).hexdigest(),
@@ -250,6 +253,7 @@ def _tiktoken(data: bytes, name: str, where: str) -> ExportedTokenizer:
         "about": "tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=…, special_tokens=special_tokens); "
         "ids: pairs of an id in tokenizer.json and the id in tiktoken",
     }
+    # two files, and a note on the second
     notes = [f"special tokens have other ids there; pattern, special tokens and ids are in {name}.json"]
     return ExportedTokenizer(
         {f"{name}.json": json.dumps(facts, ensure_ascii=False).encode() + b"\n", name: lines}, len(new_ids), notes
@@ -257,7 +261,7 @@ def _tiktoken(data: bytes, name: str, where: str) -> ExportedTokenizer:
 
 
 def _pattern(parts: Mapping[str, Any]) -> str:
-    """The one pattern that cuts text before the bytes are joined."""
+    """Return the one pattern that cuts text before the bytes are joined."""
     if parts["normalizer"] is not None:
         raise _CannotHoldError(
             f"tiktoken does not normalise text, and this tokenizer does ({parts['normalizer']['type']})"
@@ -281,7 +285,7 @@ def _pattern(parts: Mapping[str, Any]) -> str:
 
 
 def _in_order_of_ranks(parts: Mapping[str, Any]) -> list[tuple[int, bytes]]:
-    """Id and bytes of every regular token, in an order in which joining the lowest rank first gives the same ids."""
+    """Return id and bytes of every regular token, in an order in which joining the lowest rank first gives the same ids."""
     model = _bpe(parts)
     if model.get("dropout") or model.get("unk_token") or model.get("byte_fallback"):
         raise _CannotHoldError("its model has dropout, an unknown token or byte fallback")
@@ -321,7 +325,7 @@ def _check_merges(order: list[bytes], places: Mapping[tuple[str, str], int], *, 
 
 
 def _last_merge(symbols: Sequence[bytes], ranks: Mapping[bytes, int]) -> tuple[bytes, bytes] | None:
-    """The two parts that a token is made from: its symbols joined, the lowest rank first and itself never.
+    """Return the two parts that a token is made from: its symbols joined, the lowest rank first and itself never.
 
     Args:
         symbols: its single bytes.
@@ -342,11 +346,13 @@ def _last_merge(symbols: Sequence[bytes], ranks: Mapping[bytes, int]) -> tuple[b
 
     for at in range(left - 1):
         offer(at, at + 1)
+    # the lowest rank first; an entry whose parts have changed is passed over
     while heap:
         _, at, joined = heapq.heappop(heap)
         one, next_at = parts[at], after[at]
         if one is None or next_at >= len(parts) or one + (parts[next_at] or b"") != joined:
             continue
+        # joined parts have new neighbours
         parts[at], parts[next_at], left = joined, None, left - 1
         after[at] = after[next_at]
         if after[at] < len(parts):
@@ -365,7 +371,7 @@ def _bytes_of(token: str) -> bytes:
 
 
 def _parts(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, int]]:
-    """A tokenizer as JSON, and all its tokens with their ids."""
+    """Return a tokenizer as JSON, and all its tokens with their ids."""
     tokenizer = open_tokenizer(data, where=where)
     return json.loads(tokenizer.to_str()), tokenizer.get_vocab(with_added_tokens=True)
 

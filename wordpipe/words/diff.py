@@ -46,7 +46,7 @@ class CountedWords(NamedTuple):
 
 
 def vocabulary_intersection(a: CountedWords, b: CountedWords) -> tuple[Ints, Ints]:
-    """Rows in `a` and in `b` of the words spelled the same in both, those common in both first (see `effective_counts`)."""
+    """Return rows in `a` and `b` of the words spelled the same in both, the commonest in both first (`effective_counts`)."""
     found = pc.index_in(a.words.array, value_set=b.words.array).to_numpy(zero_copy_only=False)
     rows_a = np.flatnonzero(~np.isnan(found))
     rows_b = found[rows_a].astype(np.int64)
@@ -55,7 +55,7 @@ def vocabulary_intersection(a: CountedWords, b: CountedWords) -> tuple[Ints, Int
 
 
 def vocabulary_difference(these: CountedWords, others: CountedWords, most: int) -> tuple[int, list[dict[str, Any]]]:
-    """How many words the others lack, and the `most` commonest of them: word, count."""
+    """Return how many words the others lack, and the `most` commonest of the missing words: word, count."""
     rows = np.flatnonzero(~pc.is_in(these.words.array, value_set=others.words.array).to_numpy(zero_copy_only=False))
     first = rows[np.argsort(-these.counts[rows], kind="stable")][:most]
     words, counts = these.words.array.take(pa.array(first)).to_pylist(), these.counts[first].tolist()
@@ -95,7 +95,7 @@ def semantic_shifts(
 
 
 def effective_counts(counts_a: Ints, counts_b: Ints) -> Doubles:
-    """One count for a word of two texts: 1 / (1/a + 1/b), which a rare side decides, float64.
+    """Return one count for a word of two texts: 1 / (1/a + 1/b), which a rare side decides, float64.
 
     The noise of a vector falls as its count grows, and that of a difference is the sum of both.
     """
@@ -105,7 +105,7 @@ def effective_counts(counts_a: Ints, counts_b: Ints) -> Doubles:
 def robust_z_scores(
     values_N: npt.NDArray[np.floating], counts_N: Doubles, *, least_spread: float, peers: int = _PEERS
 ) -> Doubles:
-    """By how many standard deviations each value is above those of words of similar count. (N,) float64.
+    """Return by how many standard deviations each value is above those of words of similar count. (N,) float64.
 
     A word's peers are the `peers` next lower and next higher in count (as many in all at either end of the list). Their
     median and median deviation stand for mean and standard deviation, so that the words which did shift count for little:
@@ -130,7 +130,7 @@ def robust_z_scores(
 
 
 def centred_rows(unit_ND: Floats) -> Floats:
-    """Unit vectors less their mean, at length 1 again. (N, D) float32.
+    """Return unit vectors less their mean, at length 1 again. (N, D) float32.
 
     All vectors of a table lean one way, and common words more than rare ones; without the mean, words of different count
     are told apart by what they mean.
@@ -142,7 +142,7 @@ def centred_rows(unit_ND: Floats) -> Floats:
 
 
 def procrustes_rotation(from_ND: Floats, to_ND: Floats) -> Floats:
-    """The orthogonal matrix R, (D, D) float32, for which the squared differences of `from_ND @ R` and `to_ND` add up to least.
+    """Return the orthogonal matrix R, (D, D) float32, for which `from_ND @ R` and `to_ND` differ least, in squares.
 
     It may mirror as well as turn.
 
@@ -156,7 +156,7 @@ def procrustes_rotation(from_ND: Floats, to_ND: Floats) -> Floats:
 
 
 def aligned_distances(a_ND: Floats, b_ND: Floats, anchors: int) -> Floats:
-    """1 - cosine of every word with itself, once the first table is turned onto the second. (N,) float32, 0 to 2.
+    """Return 1 - cosine of every word with itself, once the first table is turned onto the second. (N,) float32, 0 to 2.
 
     Both are unit vectors; the first rows, `anchors` of them, decide how the table is turned.
     """

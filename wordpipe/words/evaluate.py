@@ -58,7 +58,7 @@ def read_set(data: bytes, where: str) -> Pairs | Questions:
         try:
             line = raw.decode().strip()
         except UnicodeDecodeError as error:
-            hint = "convert it first: iconv -f LATIN1 -t UTF-8; or unpack it"
+            hint = "convert the file to UTF-8 first: iconv -f LATIN1 -t UTF-8 FILE; or unpack a compressed file"
             raise InputError("not UTF-8 text", where=f"{where}:{number}", got=error.reason, hint=hint) from None
         if line and not line.startswith("#"):
             lines.append((number, line))
@@ -78,7 +78,7 @@ def _questions(lines: list[tuple[int, str]], where: str) -> Questions:
             case _:
                 raise wrong_line(f"{where}:{number}", line, "four words, or a section that begins with a colon")
     if not found.words:
-        raise InputError("there is no question in it", where=where, expected="four words a line")
+        raise InputError("the file has no question", where=where, expected="four words a line")
     return found._replace(sections=list(sections))
 
 
@@ -96,7 +96,7 @@ def _pairs(lines: list[tuple[int, str]], where: str) -> Pairs:
             expected = "two words and a score; analogies begin with a line such as ': family'"
             raise wrong_line(f"{where}:{number}", line, expected)
     if not words:
-        raise InputError("there is no pair of words in it", where=where, expected="two words and a score a line")
+        raise InputError("the file has no pair of words", where=where, expected="two words and a score a line")
     return Pairs(words, np.array(scores, dtype=np.float64))
 
 
@@ -142,7 +142,7 @@ def _shown(words: list[str]) -> dict[str, Any]:
 
 
 def _cosine(one_D: npt.NDArray[np.float32], other_D: npt.NDArray[np.float32]) -> float:
-    """In double precision, and rounded to less, so that pairs that are equally near are equal whatever their lengths."""
+    """Return the cosine in double precision, rounded, so that equally near pairs are equal whatever their lengths."""
     one, other = one_D.astype(np.float64), other_D.astype(np.float64)
     return round(float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other))), 12)
 
@@ -172,6 +172,7 @@ def evaluate_analogies(
     cuts at 30,000; Levy and Goldberg 2014, "Linguistic Regularities in Sparse and Explicit Word Representations", 3CosAdd and
     3CosMul, with their epsilon.
     """
+    # the rows of the words; -1 for words that are not among the commonest
     among = min(restrict or len(table), len(table))
     found = {word: table.find(word) for four in questions.words for word in four}
     rows = {
@@ -180,18 +181,21 @@ def evaluate_analogies(
     }
     rows_Q4 = np.array([[rows[word] for word in four] for four in questions.words])
     seen_Q: npt.NDArray[np.bool_] = np.all(rows_Q4 >= 0, axis=1)
+    # the answers, counted in each section
     right_Q = np.zeros(len(rows_Q4), dtype=np.bool_)
     right_Q[seen_Q] = _answers(table.vectors[:among], rows_Q4[seen_Q, :3], method, report) == rows_Q4[seen_Q, 3]
     n, of = len(questions.sections), questions.section_of
     counts_S3 = np.stack([np.bincount(of, some, n) for some in (right_Q, seen_Q, None)], axis=1).astype(np.int64)
     is_grammar_S = np.array([name.startswith("gram") for name in questions.sections])
 
+    # shares of right answers: of all, of semantic and syntactic sections, of each section
     def figures(counts_3: npt.NDArray[np.int64]) -> dict[str, Any]:
         correct, seen, asked = counts_3.tolist()
         whole = asked if unknown == "zero" else seen
         accuracy = round(correct / whole, 6) if whole else None
         return {"accuracy": accuracy, "correct": correct, "seen": seen, "asked": asked}
 
+    # semantic and syntactic only where the names of sections tell the two apart
     return {
         "kind": "analogies",
         "among": among,
@@ -206,7 +210,7 @@ def evaluate_analogies(
 def _answers(
     vectors_VD: npt.NDArray[np.float32], asked_Q3: npt.NDArray[np.int64], method: Method, report: Callable[[int, int], None]
 ) -> npt.NDArray[np.int64]:  # fmt: skip
-    """The row of the best answer to each question, the commoner of equals; -1 where there is none.
+    """Return the row of the best answer to each question, the commoner of equals; -1 where there is none.
 
     Questions share their words (Mikolov's 19,544 have 905), so each cosine is computed once, for a block of possible answers
     at a time, and a question combines three lines of that block. Among 30,000 words that takes 0.7 s on one thread whatever
@@ -219,6 +223,7 @@ def _answers(
     best_Q = np.full(len(asked_Q3), -np.inf, dtype=np.float32)
     answer_Q = np.full(len(asked_Q3), -1, dtype=np.int64)
     step = int(np.clip(_SIMILARITY_BYTES // (8 * max(1, len(words_U))), _LEAST_WORDS, _MOST_WORDS))
+    # a block of possible answers, and some questions at a time
     for first in range(0, len(vectors_VD) if len(asked_Q3) else 0, step):
         units_WD, valid_W = unit_rows(vectors_VD[first : first + step])
         combine, for_UW, against_UW = _sides(units_UD @ units_WD.T, method)
@@ -228,10 +233,12 @@ def _answers(
             scores_qW = for_UW[two]
             combine(scores_qW, for_UW[three], out=scores_qW)
             combine(scores_qW, against_UW[one], out=scores_qW)
+            # no answer: a word without a direction, and the words of the question
             scores_qW[:, ~valid_W] = -np.inf
             asked_q3 = asked_Q3[part] - first  # those outside 0..W-1 lie in other blocks
             question, which = np.nonzero((asked_q3 >= 0) & (asked_q3 < len(units_WD)))
             scores_qW[question, asked_q3[question, which]] = -np.inf
+            # the best answer of this block, if it is better than those before
             column_q = scores_qW.argmax(axis=1)
             score_q = scores_qW[np.arange(len(column_q)), column_q]
             better_q = score_q > best_Q[part]
@@ -244,7 +251,7 @@ def _answers(
 def _sides(
     cosines_UW: npt.NDArray[np.float32], method: Method
 ) -> tuple[np.ufunc, npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """What the cosines of U question words and W answers count for and against an answer, and how they become a score."""
+    """Return how much the cosines of U question words and W answers count for and against, and the operation of the score."""
     if method == "cosadd":
         return np.add, cosines_UW, -cosines_UW
     shifted_UW: npt.NDArray[np.float32] = np.clip(cosines_UW, -1, 1) * np.float32(0.5) + np.float32(0.5)

@@ -55,13 +55,17 @@ _FOREIGN = (
     ),
     (re.compile(rb"PK\x03\x04"), "this is a zip file", "unpack it and name the file inside"),
     (re.compile(rb"\x93NUMPY"), "this is an array without its words", "name the folder with vectors.npy and words.txt"),
-    (re.compile(rb"\xba\x16\x4f\x2f"), "this is a fastText model", "import the .vec file beside it"),
+    (
+        re.compile(rb"\xba\x16\x4f\x2f"),
+        "this is a fastText model",
+        "import the .vec file that fastText wrote with the model",
+    ),
     (re.compile(rb"PAR1\x15"), "this is a Parquet file", "name a file of word vectors in one of the formats"),
 )
 
 
 class WordRows(NamedTuple):
-    """Some words of a file, one after the other, as the file has them."""
+    """Some words of a file with their vectors, in the order of the file."""
 
     words: list[bytes]  # R words as bytes, UTF-8 if the file is right
     vectors: NDArray[np.float32]  # (R, D) float32, all finite
@@ -69,12 +73,12 @@ class WordRows(NamedTuple):
     counts: NDArray[np.int64] | None = None  # how often each occurs, int64; None where the file does not say
 
     def first(self, n: int) -> "WordRows":
-        """The first `n`."""
+        """Return the first `n` words."""
         counts = None if self.counts is None else self.counts[:n]
         return WordRows(self.words[:n], self.vectors[:n], self.places[:n], counts)
 
     def up_to_bad(self) -> tuple["WordRows", int | None]:
-        """Those before the first that has a number which is not finite, and which that is."""
+        """Return the words before the first one that has a number which is not finite, and the place of that word."""
         bad = np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))
         return (self.first(int(bad[0])), int(bad[0])) if len(bad) else (self, None)
 
@@ -96,7 +100,7 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
         ConfigError: a format that is not a file.
     """
     if form == "numpy":
-        hint = "name the folder with vectors.npy in it"
+        hint = "name the folder that holds vectors.npy"
         raise ConfigError("this format is a folder", where="format", got=name, hint=hint)
 
     # the first two lines, or what shows that it is something else
@@ -122,6 +126,7 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
             raise InputError("not a file of word vectors", where=where, got=shown, expected=expected)
         rows = read_text(chain([head], blocks), _checked_dim(dim, where), first_line=1, name=name)
         return WordFile("glove", dim, "line", rows)
+    # words and dimensions of the header, then text or bytes
     if header is None:
         hint = "--format glove reads lines without a header"
         raise InputError("no header", where=where, got=shown, expected="words and dimensions", hint=hint)
@@ -141,7 +146,7 @@ def _checked_dim(dim: int, where: str) -> int:
 
 
 def _looks_like_text(rest: bytes, dim: int) -> bool:
-    """Whether the first word behind a header has its numbers in digits; or at least is all letters, if malformed."""
+    """True if the first word behind a header has its numbers in digits; or at least is all letters, if malformed."""
     if _dim_of_line(rest.partition(b"\n")[0]) >= dim:
         return True
     some = rest[:4096]
@@ -150,7 +155,7 @@ def _looks_like_text(rest: bytes, dim: int) -> bool:
 
 
 def _dim_of_line(line: bytes) -> int:
-    """The numbers that a line ends with, leaving at least one field for the word; 0 where there are none."""
+    """Count the numbers that a line ends with, leaving at least one field for the word."""
     fields = _FIELD.findall(line)[1:]
     return len([*takewhile(_is_number, reversed(fields))])
 
@@ -203,7 +208,7 @@ def _whole_lines(blocks: Iterator[bytes], name: str, dim: int) -> Iterator[list[
 
 
 def _read_lines(lines: list[bytes], dim: int, first_line: int, name: str) -> Iterator[WordRows]:
-    """All lines at once; where one is malformed or not as simple as that each half, and of a few lines each by itself."""
+    """Read all lines at once; where a line is malformed or has no simple form, each half; of a few lines each by itself."""
     whole = [(place, line) for place, raw in enumerate(lines, first_line) if (line := raw.strip(_GAP))]
     places = [place for place, _ in whole]
     parts = [line.translate(_AS_SPACES).partition(b" ") for _, line in whole]
@@ -213,10 +218,12 @@ def _read_lines(lines: list[bytes], dim: int, first_line: int, name: str) -> Ite
         if vectors_RD is not None:
             yield WordRows([word for word, _, _ in parts], vectors_RD, places)
             return
+    # each half, so that one odd line costs little
     if (half := len(lines) // 2) > _ONE_BY_ONE:
         yield from _read_lines(lines[:half], dim, first_line, name)
         yield from _read_lines(lines[half:], dim, first_line + half, name)
         return
+    # line by line, up to the first that is malformed
     words: list[bytes] = []
     vectors_RD, problem = np.empty((len(whole), dim), np.float32), None
     for row, (place, line) in enumerate(whole):
@@ -232,7 +239,7 @@ def _read_lines(lines: list[bytes], dim: int, first_line: int, name: str) -> Ite
 
 
 def _floats(data: bytes, size: int, dim: int) -> NDArray[np.float32] | None:
-    """A finite number per line, rounded to the nearest float32, (size, dim); None where it is not as simple as that.
+    """Read a finite number per line, rounded to the nearest float32, (size, dim); None for lines of any other form.
 
     200 MB a second. A compiled loop of our own read 400, but took 0.3 s to load numba, so that `wordpipe import` of 50 MB was
     no faster: 1.0 s of CPU with it and 0.9 with this.
@@ -255,7 +262,7 @@ def _floats(data: bytes, size: int, dim: int) -> NDArray[np.float32] | None:
 
 
 def _read_line(line: bytes, dim: int, where: str) -> tuple[bytes, NDArray[np.float32]]:
-    """The word of a line, which may have spaces in it, and its numbers, (dim,) float32."""
+    """Return the word of a line, which may have spaces inside, and its numbers, (dim,) float32."""
     fields = [*_FIELD.finditer(line)]
     last = [field[0] for field in fields[-dim:]]
     wrong = [field for field in last if not _is_number(field)]
@@ -309,7 +316,7 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
         yield rows
         if bad is not None:
             where, shown = f"{name}, word {found + bad + 1}", repr(words[bad][:40].decode(errors="backslashreplace"))
-            hint = "a word with a space in it, or another width than the header says, looks like this too"
+            hint = "a word with a space inside, or another width than that of the header, has the same effect"
             raise InputError("a number is not finite", where=where, got=shown, hint=hint)
         found += len(words)
         if found == size and data.strip(b"\n"):
@@ -322,7 +329,7 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
 
 
 def folder_files(folder: Path) -> list[Path]:
-    """The files of a folder of arrays.
+    """Return the files of a folder of arrays.
 
     Raises:
         InputError: vectors.npy or words.txt is missing.
@@ -416,11 +423,11 @@ class WordFilter:
 
     @property
     def keep_case(self) -> bool:
-        """Whether the words keep their case: one in a hundred has a capital. A few odd ones do not tell of the others."""
+        """True if the words keep their case: one in a hundred has a capital. Fewer say nothing about the other words."""
         return 100 * self.capitals >= max(self.kept, 1)
 
     def tables(self) -> Iterator[WordVectors]:
-        """The words kept, in the file's order, some thousand at a time; their counts are 0 where the file has none.
+        """Yield the words kept, in the file's order, some thousand at a time; their counts are 0 where the file has none.
 
         Raises:
             InputError: malformed, a word is empty or is not UTF-8, or there is no word; names the place.
@@ -434,7 +441,7 @@ class WordFilter:
             if self._limit and left <= 0:
                 break
         if not self.kept:
-            raise InputError("there is no word in the file", where=self._name)
+            raise InputError("the file has no words", where=self._name)
 
     def _table(self, rows: WordRows) -> WordVectors:
         words: dict[str, int] = {}
@@ -458,7 +465,7 @@ class WordFilter:
         return WordVectors([*words], counts, rows.vectors if len(kept) == len(rows.words) else rows.vectors[kept])
 
     def _decoded(self, data: bytes, place: int) -> str | None:
-        """The word, or None where it is to be left out."""
+        """Return the word, or None for a word to leave out."""
         where = f"{self._name}, {self._file.place} {place}"
         if not data:
             raise InputError("a word is empty", where=where)
@@ -468,7 +475,7 @@ class WordFilter:
             if self._skip:
                 return None
             got = repr(data[:60].decode(errors="backslashreplace"))
-            hint = "--bad-bytes skip leaves such words out"
+            hint = "--bad-bytes skip leaves out words that are not UTF-8"
             raise InputError("the word is not UTF-8", where=where, got=got, hint=hint) from None
 
 
@@ -477,15 +484,15 @@ _SUSPECT = r"^$|[ \t\n\r\v\f]"
 _CONTROLS = r"[\x00-\x1f\x7f-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]"
 _SPACED = re.compile(r"$|.*[ \t\n\r\v\f]", re.DOTALL)
 _CANNOT_HOLD = {  # what a word begins with that the format cannot hold
-    "word2vec-text": (_SPACED, "a word that is empty or has a space in it"),
-    "word2vec-binary": (_SPACED, "a word that is empty or has a space in it"),
+    "word2vec-text": (_SPACED, "a word that is empty or has a space inside"),
+    "word2vec-binary": (_SPACED, "a word that is empty or has a space inside"),
     # its own words have spaces inside; at their ends, or before a number, the word's end could not be found again
     "glove": (
         re.compile(rf"$| |.*(?:[\t\n\r\v\f]| $| {NUMBER}$)", re.DOTALL),
         "a word that is empty, or has another gap than single spaces inside, or a number behind one",
     ),
-    "numpy": (re.compile(r"$|.*[\n\r]", re.DOTALL), "a word that is empty or has a line end in it"),
-    "projector": (re.compile(r"$|.*[\t\n\r]", re.DOTALL), "a word that is empty or has a tab or a line end in it"),
+    "numpy": (re.compile(r"$|.*[\n\r]", re.DOTALL), "a word that is empty or has a line end inside"),
+    "projector": (re.compile(r"$|.*[\t\n\r]", re.DOTALL), "a word that is empty or has a tab or a line end inside"),
 }
 
 
@@ -519,7 +526,7 @@ def check_words(table: WordTable, form: str) -> None:
 
 
 def _array_chunks(table: WordTable, column: str, shape: tuple[int, ...], dtype: str) -> Iterator[bytes]:
-    """A column as a .npy file."""
+    """Yield a column as a .npy file."""
     head = io.BytesIO()
     npy.write_array_header_1_0(head, {"descr": dtype, "fortran_order": False, "shape": shape})
     yield head.getvalue()
@@ -530,14 +537,14 @@ def _array_chunks(table: WordTable, column: str, shape: tuple[int, ...], dtype: 
 
 
 def without_controls(column: pa.Array) -> pa.Array:
-    """Text for labels on a screen: control characters, which could move a terminal's cursor, become U+FFFD."""
+    """Return text for labels on a screen: control characters, which could move a terminal's cursor, become U+FFFD."""
     return pc.replace_substring_regex(column, _CONTROLS, "\N{REPLACEMENT CHARACTER}")
 
 
 def _line_chunks(
     table: WordTable, columns: Sequence[str], gap: str, head: str = "", *, shown: bool = False
 ) -> Iterator[bytes]:
-    """A line per word of these columns; numbers have the digits that give the same float32 back.
+    """Yield a line per word of these columns; numbers have the digits that give the same float32 back.
 
     What is shown and never read back is without control characters.
     """
@@ -550,7 +557,7 @@ def _line_chunks(
 
 
 def _texts(column: pa.Array, gap: str) -> pa.Array:
-    """The values of a column as text, (N,); those of a vector side by side."""
+    """Return the values of a column as text, (N,); the numbers of a vector side by side."""
     if not pa.types.is_fixed_size_list(column.type):
         return column.cast(pa.string())
     ends = np.arange(len(column) + 1, dtype=np.int32) * column.type.list_size
@@ -575,7 +582,7 @@ FOLDERS: Mapping[str, frozenset[str]] = {
 
 
 def vector_files(table: WordTable, form: str) -> Mapping[str, Iterator[bytes]]:
-    """The files of a format and the chunks of each; where it is one file, under the format's name.
+    """Return the files of a format and the chunks of each; a format of one file has it under the format's name.
 
     Counts that are unknown are not written. The projector wants words alone without a name above them.
     """

@@ -38,7 +38,7 @@ def require_gensim() -> None:
 
 
 class GensimTraining:
-    """One training: a fresh model, and the steps that train it, as `NativeTraining` offers them.
+    """One training: a fresh model, and the steps that train the model, with the interface of `NativeTraining`.
 
     Attributes:
         total: words that will have been trained at the end; may be changed on the way.
@@ -69,18 +69,18 @@ class GensimTraining:
 
     @property
     def vectors(self) -> npt.NDArray[np.float32]:
-        """The words' vectors (V, D), in the order of the vocabulary."""
+        """Return the words' vectors (V, D), in the order of the vocabulary."""
         vectors: npt.NDArray[np.float32] = self._model.wv.vectors
         return vectors
 
     @property
     def outputs(self) -> npt.NDArray[np.float32]:
-        """The output vectors (V, D), in the order of the vocabulary."""
+        """Return the output vectors (V, D), in the order of the vocabulary."""
         outputs: npt.NDArray[np.float32] = self._model.syn1neg
         return outputs
 
     def arrays(self) -> Mapping[str, npt.NDArray[np.float32]]:
-        """Nothing: gensim's training cannot be continued."""
+        """Return no arrays: gensim's training cannot be continued."""
         return {}
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
@@ -97,6 +97,7 @@ class GensimTraining:
             return Step(epoch, self._read, self.total, split, loss, lr, time.monotonic() - start)
 
         while done < self.total:
+            # a stretch of the epoch, with the learning rates of its ends
             epoch, begin = done // words + 1, done % words
             yield step(epoch)
             end = min(words, begin + self.stretch, begin + self.total - done)
@@ -104,11 +105,13 @@ class GensimTraining:
             self._model.train(
                 self._lists(flag, begin, end), total_words=end - begin, epochs=1, start_alpha=first, end_alpha=last
             )
+            # stopped, failed or overflowed: an error
             flag.raise_if_set()
             if self._problem is not None:
                 raise self._problem
             if not (np.isfinite(self.vectors).all() and np.isfinite(self.outputs).all()):
                 raise not_finite(epoch, self._settings)
+            # at the end of an epoch the held-out loss
             done += end - begin
             if self._held_out is None or (end < words and done < self.total):
                 yield step(epoch)
@@ -116,7 +119,7 @@ class GensimTraining:
                 yield step(epoch, self._held_out.split, self._held_out.loss(self.vectors, self.outputs))
 
     def _lists(self, flag: StopFlag, begin: int, end: int) -> Iterator[list[str]]:
-        """A stretch as gensim's words, a list for each text; it ends where the flag rises."""
+        """Yield a stretch as gensim's words, a list for each text, until the flag rises."""
         names = self._model.wv.index_to_key
         for at in range(begin, end, _AT_ONCE):
             try:
@@ -135,5 +138,5 @@ class GensimTraining:
                     yield some
 
     def _lr(self, progress: float) -> float:
-        """Linear decay from `lr` to `min_lr`."""
+        """Return the learning rate, which falls linearly from `lr` to `min_lr`."""
         return self._settings.lr - (self._settings.lr - self._settings.min_lr) * progress

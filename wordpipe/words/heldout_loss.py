@@ -27,7 +27,7 @@ _Losses: TypeAlias = npt.NDArray[np.floating]  # nats
 
 
 def keep_probabilities(counts_V: npt.NDArray[np.int64], subsample: float) -> npt.NDArray[np.float64]:
-    """The probability that subsampling keeps an occurrence of each word.
+    """Return the probability that subsampling keeps an occurrence of each word.
 
     Source: word2vec.c, `(sqrt(f / t) + 1) * t / f` with f the word's share of the text and t = `subsample`.
     """
@@ -39,7 +39,7 @@ def keep_probabilities(counts_V: npt.NDArray[np.int64], subsample: float) -> npt
 
 
 def noise_distribution(counts_V: npt.NDArray[np.int64], ns_exponent: float) -> npt.NDArray[np.float64]:
-    """The probability of each word as noise: proportional to its count to the power `ns_exponent`."""
+    """Return the probability of each word as noise: proportional to its count to the power `ns_exponent`."""
     weights: npt.NDArray[np.float64] = counts_V.astype(np.float64) ** ns_exponent
     weights /= weights.sum()
     return weights
@@ -79,7 +79,7 @@ class HeldOutLoss:
         return cls(inputs_PC, targets_P, noise_PK, split, settings.loss)
 
     def loss(self, vectors_VD: Floats, outputs_VD: Floats, tree: Tree | None = None) -> float:
-        """Mean loss per target, in nats.
+        """Return the mean loss per target, in nats.
 
         With h the mean of the inputs' vectors, u the output vectors and s the logistic function it is, for a target t,
         -log s(u_t . h) - sum_k log s(-u_k . h) with negative sampling, where a noise word k that is the target itself is left
@@ -107,14 +107,14 @@ class HeldOutLoss:
         return total / len(self.targets)
 
     def _at_once(self, n_outputs: int, dim: int) -> int:
-        """How many targets are scored at a time."""
+        """Return how many targets are scored at a time."""
         noise, inputs = int(self.noise.shape[1]), int(self.inputs.shape[1])
         others = {"ns": noise * dim, "hs": 32 * dim, "softmax": n_outputs}[self.objective]
         return max(1, min(_BLOCK, _NUMBERS // max(others, inputs * dim, 1)))
 
 
 def _hidden(vectors_VD: Floats, inputs_PC: Rows) -> Floats:
-    """The mean of the inputs' vectors, (P, D)."""
+    """Return the mean of the inputs' vectors, (P, D)."""
     known_PC = (inputs_PC >= 0)[..., None]
     hidden_PD: Floats = (vectors_VD[inputs_PC] * known_PC).sum(axis=1) / known_PC.sum(axis=1, dtype=np.float32)
     return hidden_PD
@@ -129,7 +129,7 @@ def _sampled_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows, nois
 
 
 def _tree_losses(hidden_PD: Floats, nodes_ND: Floats, targets_P: Rows, tree: Tree) -> _Losses:
-    """One loss for every turn of every target."""
+    """Return one loss for every turn of every target."""
     starts_P = tree.path_starts[targets_P]
     lengths_P = tree.path_starts[targets_P + 1] - starts_P
     of_turn = np.repeat(np.arange(len(targets_P)), lengths_P)
@@ -149,13 +149,13 @@ def _softmax_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows) -> _
 
 
 def _numbers_of(settings: Word2VecPlan) -> int:
-    """Inputs, or noise words, of a target: whichever are more."""
+    """Return the number of inputs, or of noise words, of a target: the larger one."""
     inputs = 1 if settings.architecture == "skipgram" else 2 * settings.window
     return max(inputs, settings.negatives if settings.loss == "ns" else 1)
 
 
 def _head(blocks: Iterable[Words]) -> tuple[Rows, npt.NDArray[np.int64]]:
-    """The first words, and the number of the text that each is from."""
+    """Return the first words, and the number of the text that each is from."""
     rows = [np.zeros(0, dtype=np.int32)]
     texts = [np.zeros(0, dtype=np.int64)]
     words = begun = 0
@@ -172,7 +172,7 @@ def _head(blocks: Iterable[Words]) -> tuple[Rows, npt.NDArray[np.int64]]:
 def _skipgram_pairs(
     rows: Rows, text_of: npt.NDArray[np.int64], settings: Word2VecPlan, targets: int, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
-    """(P, 1) inputs and (P,) targets, uniform over the pairs of one epoch.
+    """Draw (P, 1) inputs and (P,) targets, uniform over the pairs of one epoch.
 
     Where a centre draws its reach from 1 to the window, a distance d occurs in a share (window - d + 1) / window of windows;
     otherwise in all of them. Positions and distances are drawn freely, and pairs that leave their text are thrown away.
@@ -193,7 +193,7 @@ def _skipgram_pairs(
 def _cbow_windows(
     rows: Rows, text_of: npt.NDArray[np.int64], settings: Word2VecPlan, targets: int, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
-    """(P, 2 * window) inputs, -1 where there is none, and (P,) targets, uniform over positions."""
+    """Draw (P, 2 * window) inputs, -1 where there is none, and (P,) targets, uniform over positions."""
     window = settings.window
     if not len(rows):
         return np.zeros((0, 2 * window), dtype=np.int32), np.zeros(0, dtype=np.int32)
@@ -209,7 +209,7 @@ def _cbow_windows(
 
 
 def _draw(probabilities: npt.NDArray[np.float64], shape: tuple[int, ...], rng: np.random.Generator) -> Rows:
-    """Independent draws from a distribution over 0, 1 and so on."""
+    """Return independent draws from a distribution over 0, 1 and so on."""
     edges = np.cumsum(probabilities)
     drawn = np.searchsorted(edges, rng.random(shape) * edges[-1], side="right")
     rows: Rows = np.minimum(drawn, len(edges) - 1).astype(np.int32)

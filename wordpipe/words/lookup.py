@@ -33,6 +33,7 @@ def parse_expression(text: str, join: Callable[[list[str]], list[str]] = list) -
     Raises:
         ConfigError: no word, or an operator without a word after it.
     """
+    # runs of words side by side, each with the sign before its first word
     terms: list[tuple[int, list[str]]] = [(1, [])]  # the sign of the first of some words side by side, and these words
     pending = None
     parts = text.split()
@@ -42,13 +43,14 @@ def parse_expression(text: str, join: Callable[[list[str]], list[str]] = list) -
             pending = None
         elif pending is not None:
             raise _no_word_after(pending, text)
-        else:
+        else:  # an operator opens a run
             terms.append((SIGNS[part], []))
             pending = part
     if pending is not None:
         raise _no_word_after(pending, text)
     if not parts:
         raise ConfigError("the query has no words", hint="give words, such as: king - man + woman")
+    # phrases joined; only the first word of a run has its sign
     words: dict[int, list[str]] = {1: [], -1: []}
     for sign, run in terms:
         for place, word in enumerate(join(run)):
@@ -97,7 +99,7 @@ class KnownPhrases:
 
 
 def similar_words(word: str, vocabulary: Sequence[str], *, n: int = 3) -> list[str]:
-    """The (at most `n`) words nearest in spelling: see `Spellings`, which is made once where there are several to ask for."""
+    """Return the (at most `n`) words nearest in spelling; for several words make one `Spellings`."""
     return Spellings(vocabulary).nearest(word, n)
 
 
@@ -119,7 +121,7 @@ class Spellings:
             self._letters_N[there] = np.bitwise_or.reduceat(_bits(self._points), self._starts_N[there])
 
     def nearest(self, word: str, n: int = 3) -> list[str]:
-        """The (at most `n`) words nearest in spelling: at most one edit away from a short word, two from a longer one.
+        """Return the (at most `n`) words nearest in spelling: at most one edit away from a short word, two from a longer one.
 
         Of equally near words the commoner is given. Compared are those of about the same length and the same letters, as an
         edit brings one letter and takes one away at most: of 50,000 words all were compared in 40 ms, these are in 0.5 to 5.
@@ -135,7 +137,7 @@ class Spellings:
 
 
 def edit_distances(word: str, others: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Insertions, deletions, substitutions and swaps of neighbours that turn `word` into each of `others`.
+    """Count insertions, deletions, substitutions and swaps of neighbours that turn `word` into each of `others`.
 
     Returns:
         int64 of the length of `others`.
@@ -149,7 +151,7 @@ def edit_distances(word: str, others: Sequence[str]) -> npt.NDArray[np.int64]:
 def _distances(
     word: str, points: npt.NDArray[np.uint32], starts_N: npt.NDArray[np.int64], lengths_N: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """The distances to the N words whose code points begin at `starts_N`.
+    """Return the distances to the N words whose code points begin at `starts_N`.
 
     One table of the dynamic programme is filled for all words at once, a cell of all of them at a time.
     """
@@ -174,12 +176,12 @@ def _distances(
 
 
 def _code_points(words: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """The code points of words, one after the other, and how many each has, (N,)."""
+    """Return the code points of words, one after the other, and how many each has, (N,)."""
     listed = [*words]
     lengths_N = np.fromiter(map(len, listed), np.int64, len(listed))
     return np.frombuffer("".join(listed).encode("utf-32-le", "surrogatepass"), dtype="<u4"), lengths_N
 
 
 def _bits(points: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    """For each code point one bit of 64; some share one."""
+    """Return for each code point one bit of 64; some share one."""
     return np.uint64(1) << (points & np.uint32(63)).astype(np.uint64)

@@ -78,7 +78,7 @@ _LARGER = (5, 3, 5)  # half the window takes 40 % less time
 
 
 class Word2VecSettings(Settings):
-    """What decides the word vectors. Those that are not given follow the size of the text."""
+    """Settings of the training of word vectors. Settings that are not given follow the size of the text."""
 
     command = "train word2vec"
 
@@ -160,12 +160,14 @@ class Word2VecSettings(Settings):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
+        # numbers that bound each other
         if self.min_lr > (lr := self.lr or _LR[self.architecture]):
             raise ValueError(f"min_lr = {self.min_lr} should be at most lr = {lr}")
         if self.remove_components >= self.dim:
             raise ValueError(f"remove_components = {self.remove_components} should be less than dim = {self.dim}")
         if 0 < self.max_n < self.min_n:
             raise ValueError(f"max_n = {self.max_n} should be at least min_n = {self.min_n}, or 0 for no n-grams")
+        # n-grams and output vectors
         if self.max_n and self.unit == "token":
             raise ValueError("max_n: tokens are parts of words already; n-grams go with unit = word")
         if self.vectors != "inputs" and self.loss == "hs":
@@ -173,7 +175,8 @@ class Word2VecSettings(Settings):
                 f"vectors = {self.vectors}: hierarchical softmax has no output vectors of words, only of its tree"
             )
         if self.vectors != "inputs" and self.max_n:
-            raise ValueError(f"vectors = {self.vectors}: words made of n-grams have theirs among the inputs")
+            raise ValueError(f"vectors = {self.vectors}: words made of n-grams have their vectors among the inputs")
+        # gensim trains less
         beyond_gensim = {
             "dynamic_window": not self.dynamic_window, "init": self.init is not None,
             "loss": self.loss != "ns", "max_n": self.max_n > 0,
@@ -184,11 +187,11 @@ class Word2VecSettings(Settings):
         return self
 
     def recipe(self) -> dict[str, Any]:
-        """The settings that decide the result; the backend is there by its name."""
+        """Return the settings that decide the result, with the name of the backend in the place of auto."""
         return super().recipe() | {"backend": "native" if self.backend == "auto" else self.backend}
 
     def plan(self, words: int) -> "Word2VecPlan":
-        """The same with nothing left open, for a training text of so many words."""
+        """Return the settings with nothing left open, for a training text of so many words."""
         chosen = {**defaults_for(words), "lr": _LR[self.architecture]}
         given = {name: value for name, value in self.model_dump().items() if value is not None}
         return Word2VecPlan(**{**chosen, **given})
@@ -204,13 +207,13 @@ class Word2VecPlan(Word2VecSettings):
 
 
 def defaults_for(words: int) -> dict[str, int]:
-    """window, epochs and min_count for a training text of so many words; measured above."""
+    """Return window, epochs and min_count for a training text of so many words; measured above."""
     chosen = next((rest for below, *rest in _TABLE if words < below), list(_LARGER))
     return dict(zip(("window", "epochs", "min_count"), chosen, strict=True))
 
 
 class ImportSettings(Settings):
-    """How a file of word vectors is read."""
+    """Settings of the reading of a file of word vectors."""
 
     command = "import"
 
@@ -240,5 +243,5 @@ class ImportSettings(Settings):
     @model_validator(mode="after")
     def _tokens_have_a_tokenizer(self) -> Self:
         if self.unit == "token" and self.tokenizer is None:
-            raise ValueError("unit = token needs the tokenizer whose tokens they are: --tokenizer TOKENS")
+            raise ValueError("unit = token needs the tokenizer of these tokens: --tokenizer TOKENS")
         return self

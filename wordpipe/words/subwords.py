@@ -37,13 +37,13 @@ Floats = npt.NDArray[np.float32]
 
 @inlined
 def _hashed(before: np.uint64, code_point: int) -> np.uint64:
-    """The hash of a string that has one character more than that of hash `before`; no two characters make the same of it."""
+    """Return the hash of a string that has one character more than the string of `before`; other characters, other hashes."""
     return scrambled(before ^ np.uint64(code_point))
 
 
 @kernel
 def _hashes(data: Bytes, offsets: Ints) -> Hashes:
-    """The hashes of whole words."""
+    """Return the hashes of whole words."""
     hashes = np.empty(len(offsets) - 1, dtype=np.uint64)
     for word in range(len(hashes)):
         bits, at = _NOTHING, int(offsets[word])
@@ -86,17 +86,17 @@ class HashRows:
         _fill(hashes, self._slots)
 
     def rows_of(self, wanted: Hashes) -> Ints:
-        """The rows of some hashes, (N,) int32; -1 for what is not there."""
+        """Return the rows of some hashes, (N,) int32; -1 for an unknown hash."""
         return _look_up(wanted, self._hashes, self._slots)
 
     def row_of(self, word: str) -> int:
-        """The row of one string, -1 where it is not there: in a few microseconds."""
+        """Return the row of one string, -1 for an unknown string: in a few microseconds."""
         data = np.frombuffer(word.encode("utf-8", "surrogatepass"), np.uint8)
         return int(self.rows_of(_hashes(data, read_only(np.array([0, len(data)], dtype=np.int32))))[0])
 
 
 def _text_of(words: pa.Array) -> tuple[Bytes, Ints]:
-    """The bytes of words, uint8, and where in them each word begins and the last ends, (N + 1,) int32; not copied."""
+    """Return the bytes of words, uint8, and the offsets of words, (N + 1,) int32; nothing is copied."""
     _, offsets, data = words.buffers()
     if not len(words) or data is None:
         return read_only(np.zeros(0, dtype=np.uint8)), read_only(np.zeros(len(words) + 1, dtype=np.int32))
@@ -105,7 +105,7 @@ def _text_of(words: pa.Array) -> tuple[Bytes, Ints]:
 
 
 def hashes_of(words: "pa.Array | Sequence[str]") -> Hashes:
-    """The hash of every word, (N,) uint64."""
+    """Return the hash of every word, (N,) uint64."""
     return _hashes(*_text_of(arrow_words(words)))
 
 
@@ -124,11 +124,11 @@ class _Marked:
 
     @property
     def at_most(self) -> int:
-        """There are no more n-grams than this."""
+        """Return the most n-grams that there can be."""
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def ngrams(self, share: int = 0, shares: int = 1) -> Iterator[tuple[Hashes, Ints, Ints]]:
-        """The n-grams of one of so many shares of all hashes, as often as words have them, some of the words at a time.
+        """Yield the n-grams of one of so many shares of all hashes, once for each occurrence, some of the words at a time.
 
         Returns:
             their hashes; the rows of their words, ascending, the n-grams of a word from its first character on, the shorter
@@ -198,11 +198,11 @@ class NGrams:
         return HashRows(hashes_of(self.spelled))
 
     def parts_of(self, word: str) -> Ints:
-        """Rows of a word's n-grams, from its beginning on, int32; those without a row are left out."""
+        """Return the rows of a word's n-grams, from its beginning on, int32; n-grams without a row are left out."""
         return self.parts_of_all([word])[1]
 
     def parts_of_all(self, words: "pa.Array | Sequence[str]") -> tuple[Offsets, Ints]:
-        """Rows of the n-grams of N words.
+        """Return the rows of the n-grams of N words.
 
         Returns:
             (N + 1,) int64: where each word's begin and the last's end; and the rows, int32, of all words one after the other.
@@ -220,12 +220,12 @@ class NGrams:
         return np.append(0, np.cumsum(counts_N)), parts
 
     def vector_of(self, word: str) -> npt.NDArray[np.float32] | None:
-        """The mean of the vectors of a word's n-grams, (D,); None where none of them is known."""
+        """Return the mean of the vectors of a word's n-grams, (D,); None where all n-grams are unknown."""
         vectors_1D, known_1 = self.vectors_of([word])
         return vectors_1D[0] if known_1[0] else None
 
     def vectors_of(self, words: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-        """The means of the vectors of N words' n-grams, (N, D) float32, zero where no n-gram is known; and where one is."""
+        """Return the means of the vectors of N words' n-grams, (N, D) float32, zero without known n-grams; and a flag each."""
         starts, parts = self.parts_of_all(words)
         known_N = np.diff(starts) > 0
         vectors_ND = np.zeros((len(words), self.vectors.shape[1]), dtype=np.float32)
@@ -238,7 +238,7 @@ class NGrams:
         return vectors_ND, known_N
 
     def to_batches(self, rows_per_batch: int = 16_384) -> Iterator[pa.RecordBatch]:
-        """The n-grams as batches of the `ngrams` schema: ngram, vector."""
+        """Return the n-grams as batches of the `ngrams` schema: ngram, vector."""
         return vector_batches(ngrams_schema(self.vectors.shape[1]), self.vectors, self.spelled, rows=rows_per_batch)
 
     @classmethod
@@ -246,12 +246,12 @@ class NGrams:
         cls, words: "pa.Array | Sequence[str]", counts_V: Offsets, min_n: int = 3, max_n: int = 6, max_ngrams: int = 2_000_000,
         report: Callable[[int, int], None] = lambda done, total: None,
     ) -> "NGrams":  # fmt: skip
-        """The n-grams of two or more of these V different words that occur most often in the text, at most `max_ngrams`.
+        """Choose the commonest n-grams of two or more of V different words, at most `max_ngrams`.
 
-        They are worth their memory: an n-gram is trained as often as it occurs. Of equally common ones that with the lowest
-        hash comes first. The words of a dictionary of millions have tens of millions of different n-grams, most in one word
-        alone; they are counted a share of all hashes at a time, which bounds the memory. `report` is called with how often the
-        words were cut, and how often they are in all.
+        Common n-grams are worth their memory: one is trained as often as it occurs. Of equally common ones that with the
+        lowest hash comes first. The words of a dictionary of millions have tens of millions of different n-grams, most in one
+        word alone; they are counted a share of all hashes at a time, which bounds the memory. `report` is called with how
+        often the words were cut, and how often they are in all.
         """
         assert 1 <= min_n <= max_n, (min_n, max_n)
         marked = _Marked(words, min_n, max_n)
@@ -284,7 +284,7 @@ class NGrams:
 
 
 def _spelled(marked: _Marked, hashes: Hashes) -> pa.Array:
-    """The n-grams of these hashes as text, (G,): each from the first word that has it."""
+    """Return the n-grams of G hashes as text, (G,): each from the first word with the n-gram."""
     row_of, spans = HashRows(hashes), np.full((len(hashes), 2), -1, dtype=np.int64)
     for found, _, places in marked.ngrams():
         rows = row_of.rows_of(found)

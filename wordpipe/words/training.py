@@ -69,7 +69,7 @@ class Step:
 
 
 class Parts(NamedTuple):
-    """What words are made of beside themselves: those of row r are `numbers[starts[r] : starts[r + 1]]`, below `total`."""
+    """The n-grams that words are made of: those of row r are `numbers[starts[r] : starts[r + 1]]`, below `total`."""
 
     starts: Offsets
     numbers: Ints
@@ -104,11 +104,11 @@ class Weights:
         )
 
     def arrays(self) -> Mapping[str, Floats]:
-        """All of them by name."""
+        """Return all arrays by name."""
         return {"inputs": self.inputs, "outputs": self.outputs, "ngrams": self.ngrams}
 
     def words(self, part_starts: Offsets, parts: Ints) -> Floats:
-        """The words' vectors, (V, D): their own rows, or the mean with those of their n-grams."""
+        """Return the words' vectors, (V, D): their own rows, or the mean with those of their n-grams."""
         if not len(part_starts):
             return self.inputs[:, : self.dim]
         composed = np.empty((len(self.inputs), self.dim), dtype=np.float32)
@@ -116,7 +116,7 @@ class Weights:
         return composed
 
     def finite(self) -> bool:
-        """Whether every number is one."""
+        """True if every number is finite."""
         return all(
             bool(np.isfinite(array[first : first + _BLOCK]).all())
             for array in self.arrays().values()
@@ -205,7 +205,7 @@ class NativeTraining:
         return self.weights.ngrams[:, : self._settings.dim]
 
     def arrays(self) -> Mapping[str, Floats]:
-        """What training changes, by name, C-contiguous."""
+        """Return the arrays that training changes, by name, C-contiguous."""
         return self.weights.arrays()
 
     def subtract_ngrams(self, found: npt.NDArray[np.bool_]) -> None:
@@ -217,7 +217,7 @@ class NativeTraining:
         return int(self.progress["words"])
 
     def end_early(self, more: int) -> None:
-        """End after so many more words, in which the learning rate falls from where it is."""
+        """End after `more` words, in which the learning rate falls from where it is."""
         self._falls_from = self._done, self._lr(self._done)
         self.total = self._done + more
 
@@ -231,13 +231,14 @@ class NativeTraining:
             DivergedError: the loss or the vectors are no longer finite.
         """
         start = shown = time.monotonic()
-        if self._done and self._done == self.total:  # ended early: what the epoch so far came to
+        if self._done and self._done == self.total:  # ended early: the losses of the epoch so far
             yield from self._epoch_end(start)
         while self._done < self.total:
             epoch = self._done // self._text.words
             before = epoch * self._text.words
             stop = min(self._text.words, self.total - before)
             begins = range(self._done - before, stop, self._chunk)
+            # jobs in threads; the work done so far is always everything before some job
             jobs = done_in_order(
                 self._work_of(epoch, stop), begins, self.threads, lambda: flag.signum is None and not due()
             )
@@ -247,6 +248,7 @@ class NativeTraining:
                 if time.monotonic() - shown > _SHOW_SECONDS:
                     shown = time.monotonic()
                     yield self._step(start)
+            # the threads rest: the losses of an epoch that has ended, and where training stands
             if not (np.isfinite(self.progress["loss"]) and self.weights.finite()):
                 raise not_finite(epoch + 1, self._settings)
             self.total = max(self.total, self._done)  # which may have been lowered meanwhile
@@ -258,7 +260,7 @@ class NativeTraining:
                 return
 
     def _epoch_end(self, start: float) -> Iterator[Step]:
-        """The true mean over the epoch's predictions, then the mean over the held-out sample."""
+        """Report the true mean over the epoch's predictions, then the mean over the held-out sample."""
         if self.progress["predictions"]:
             yield self._step(start, loss=self.progress["loss"] / self.progress["predictions"])
         if self._held_out is not None:
@@ -272,10 +274,11 @@ class NativeTraining:
         return Step(epoch, words, self.total, split, loss, self._lr(words), time.monotonic() - start, resting)
 
     def _work_of(self, epoch: int, stop: int) -> Callable[[int], tuple[float, float]]:
-        """What trains a chunk of an epoch up to `stop`, given where it begins; returns the sum of losses and their number."""
+        """Return a function that trains a chunk of an epoch up to `stop`; it returns the sum of losses and their number."""
         s, weights = self._settings, self.weights
         keys = np.array([key_of(s.seed, epoch, use) for use in (_SKIPPING, _REACH, _NOISE)], dtype=np.uint64)
         windows = Windows(s.architecture == "skipgram", s.window, s.dynamic_window, self._keep, keys)
+        # the commonest rows have copies where threads would wait for each other
         hot = 0 if self.threads == 1 or s.loss == "softmax" else min(_HOT, len(weights.outputs))
         rows = Rows(
             weights.inputs,
@@ -288,6 +291,7 @@ class NativeTraining:
         )
         done = epoch * self._text.words
 
+        # a chunk is read with a margin, as windows reach beyond it
         def work(begin: int) -> tuple[float, float]:
             end = min(begin + self._chunk, stop)
             first = max(begin - self._margin, 0)
@@ -301,19 +305,19 @@ class NativeTraining:
         return work
 
     def _lr(self, words: int) -> float:
-        """Linear decay from `lr` to `min_lr` over the whole training, or what is left of it."""
+        """Return the learning rate: linear decay from `lr` to `min_lr` over the whole training, or the rest after a stop."""
         (begin, lr), done = self._falls_from, min(words, self.total)
         return lr - (lr - self._settings.min_lr) * (done - begin) / max(1, self.total - begin)
 
 
 def not_finite(epoch: int, settings: Word2VecPlan) -> DivergedError:
-    """The error of a training whose numbers overflowed."""
+    """Return the error of a training whose numbers overflowed."""
     hint = f"lower --lr (it was {settings.lr})"
     return DivergedError("the word vectors are no longer finite", where=f"epoch {epoch}", hint=hint)
 
 
 def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Objective:
-    """What the kernel needs to know of what is predicted."""
+    """Return the objective of the settings in the terms of the kernel."""
     noise = Noise.of(noise_distribution(vocabulary.counts, settings.ns_exponent))
     kind = {"ns": NEGATIVE, "hs": TREE, "softmax": SOFTMAX}[settings.loss]
     longest = int(np.diff(tree.path_starts).max(initial=1))
@@ -324,7 +328,7 @@ def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Ob
 
 
 def chunk_size(words: int, cost: int) -> int:
-    """Words of one job: large enough to be worth a start, small enough that several threads share a small text.
+    """Return the words of one job: enough to be worth a start, few enough that several threads share a small text.
 
     It does not follow the number of threads, so a run can be continued with more of them. Where many numbers are multiplied
     for each word (`cost`; softmax) a job has fewer words, to last seconds at most.

@@ -76,7 +76,7 @@ class WordList(Sequence[str]):
         return HashRows(hashes_of(self.array))
 
     def row_of(self, word: str) -> int | None:
-        """The row of exactly this word; None where it is unknown."""
+        """Return the row of exactly this word; None for an unknown word."""
         if self._scans < _SCANS and "_rows" not in self.__dict__:
             self._scans += 1
             row = self._scan(word)
@@ -85,14 +85,14 @@ class WordList(Sequence[str]):
         return row if row >= 0 else None
 
     def _scan(self, word: str) -> int:
-        """Look at all words, a few milliseconds per million."""
+        """Return the row of a word, or -1, by a look at all words: a few milliseconds per million."""
         try:
             return int(pc.index(self.array, pa.scalar(word, pa.string())).as_py())
         except UnicodeEncodeError:  # a lone surrogate
             return -1
 
     def rows_of(self, words: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
-        """The rows of exactly these words, (N,) int32; -1 for unknown ones."""
+        """Return the rows of exactly these words, (N,) int32; -1 for unknown ones."""
         from wordpipe.words.subwords import hashes_of
 
         return self._rows.rows_of(hashes_of(words))
@@ -109,7 +109,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class WordQuery:
-    """What a query of words looks for."""
+    """The direction that a query of words looks in."""
 
     query: Floats  # the direction to look in, (D,) float32; zero where a needed word is unknown
     rows: Ints  # the words of the query, which are no result, int64
@@ -141,12 +141,12 @@ class WordVectors:
 
     @property
     def dim(self) -> int:
-        """Numbers per vector."""
+        """Return the numbers per vector."""
         return int(self.vectors.shape[1])
 
     @cached_property
     def _scale(self) -> Floats:
-        """One over the length of every vector, (V,); 0 for one without a direction (zero or not finite)."""
+        """Return one over the length of every vector, (V,); 0 for one without a direction (zero or not finite)."""
         scale = np.zeros(len(self), dtype=np.float32)
         for first in range(0, len(self), _BLOCK):  # the norms of all at once need their squares in memory
             norms = np.linalg.norm(self.vectors[first : first + _BLOCK], axis=1)
@@ -155,17 +155,17 @@ class WordVectors:
         return scale
 
     def find(self, word: str) -> int | None:
-        """The row of `word`, or else of what is visible of it in lower case; None where neither is known."""
+        """Return the row of `word`, or else of its visible text in lower case; None where neither is known."""
         row = self.words.row_of(word)
         return self.words.row_of(visible(word).lower()) if row is None else row
 
     def vector_of(self, word: str) -> Floats | None:
-        """The vector of `word`, or of its lower-case form, or what its n-grams say, (D,); None where none of them is known."""
+        """Return the vector of `word`, or of its lower-case form, or else of its n-grams, (D,); None for an unknown word."""
         row = self.find(word)
         return self.guess(word) if row is None else self.vectors[row]
 
     def guess(self, word: str) -> Floats | None:
-        """The mean of the n-grams of `word`, or of its lower-case form where more of those are known; None where none is."""
+        """Return the mean of the n-grams of `word`, or of its lower-case form if more are known; None if all are unknown."""
         if self.ngrams is None:
             return None
         known = {form: len(self.ngrams.parts_of(form)) for form in (word, word.lower())}
@@ -173,18 +173,18 @@ class WordVectors:
 
     @cached_property
     def phrases(self) -> KnownPhrases:
-        """The phrases among the words."""
+        """Return the phrases among the words."""
         return KnownPhrases(self.words.array.filter(pc.match_substring(self.words.array, PHRASE_SEPARATOR)).to_pylist())
 
     def _joined(self, words: list[str]) -> list[str]:
-        """The words with known phrases joined, as they are written or else in lower case."""
+        """Return the words with known phrases joined, as written or else in lower case."""
         joined = self.phrases.join(words)
         if len(joined) == len(words):
             joined = self.phrases.join([word.lower() for word in words])
         return joined if len(joined) < len(words) else words
 
     def suggest(self, word: str, n: int = 3) -> list[str]:
-        """Known words that are spelled most like it."""
+        """Return the known words nearest in spelling."""
         return [*self._suggested(word.lower(), n)]
 
     @cached_property
@@ -210,19 +210,19 @@ class WordVectors:
         return WordQuery(*self._sum(positive, expression.negative, vectors), unknown, [*vectors])
 
     def _expression(self, text: str) -> Expression:
-        """What is looked for: a word of the table that is written just so (". . .", "+"), or else an expression."""
+        """Return a word of the table that is written exactly so (". . .", "+") as an expression, or else parse the text."""
         word = text.strip()
         if (" " in word or word in SIGNS) and self.words.row_of(word) is not None:
             return Expression((word,), (), False)
         return parse_expression(" ".join(map(self._parted, text.split())), self._joined)
 
     def _parted(self, part: str) -> str:
-        """`-man` as `- man` where only the second is known."""
+        """Return `-man` as `- man` where only `man` is known."""
         glued = len(part) > 1 and part[0] in SIGNS and self.find(part) is None and self.find(part[1:]) is not None
         return f"{part[0]} {part[1:]}" if glued else part
 
     def neighbours(self, positive: Sequence[str], negative: Sequence[str] = (), k: int = 10) -> list[Neighbour]:
-        """The words nearest to the sum of unit vectors of `positive` less those of `negative`, the query left out.
+        """Return the words nearest to the sum of unit vectors of `positive` less those of `negative`, the query left out.
 
         Words of equal score come in the order of their rows. Fewer than `k` are given where there are no more.
 
@@ -236,7 +236,7 @@ class WordVectors:
     def _sum(
         self, positive: Sequence[str], negative: Sequence[str], guessed: Mapping[str, Floats] = MappingProxyType({})
     ) -> tuple[Floats, Ints]:
-        """The sum of unit vectors of `positive` less those of `negative`, and the rows of those that are not `guessed`."""
+        """Return the sum of unit vectors of `positive` less those of `negative`, and the rows of all but `guessed` words."""
         words = (*positive, *negative)
         row_of = {word: self._row(word) for word in words if word not in guessed}
         vectors_ND = np.stack([self.vectors[row_of[word]] if word in row_of else guessed[word] for word in words])
@@ -245,7 +245,7 @@ class WordVectors:
         return signs @ unit_rows(vectors_ND)[0], rows
 
     def nearest(self, queries: Sequence[WordQuery], k: int = 10) -> list[list[Neighbour]]:
-        """The words whose vectors have the largest cosine with each query, its own words left out.
+        """Return the words whose vectors have the largest cosine with each query, its own words left out.
 
         A word or query without a direction has no neighbours. One product for many queries: two threads of OpenBLAS wait 7 ms
         for each other in every product, however small.
@@ -262,7 +262,7 @@ class WordVectors:
         return found
 
     def _best(self, scores_V: Floats, k: int) -> list[Neighbour]:
-        """The k words with the largest finite scores, of equal ones the commoner; also when the k-th is tied."""
+        """Return the k words with the largest finite scores, of equal ones the commoner; also when the k-th is tied."""
         rows = np.flatnonzero(np.isfinite(scores_V))
         scores = scores_V[rows].clip(-1, 1)
         if 0 < k < len(rows):
@@ -280,13 +280,13 @@ class WordVectors:
         return row
 
     def unknown(self, word: str) -> UnknownWordError:
-        """The error that says that a word has no vector, and names words spelled like it."""
+        """Return the error for a word without a vector, with words of similar spelling in the hint."""
         near = self.suggest(word)
         hint = f"did you mean {', '.join(near)}?" if near else "try a commoner word"
         return UnknownWordError(f"the word {word!r} has no vector", hint=hint)
 
     def to_batches(self, rows_per_batch: int = 16_384) -> Iterator[pa.RecordBatch]:
-        """The table as batches of the `words` schema: word, count, vector."""
+        """Return the table as batches of the `words` schema: word, count, vector."""
         counts = pa.array(self.counts, pa.int64())
         return vector_batches(words_schema(self.dim), self.vectors, self.words.array, counts, rows=rows_per_batch)
 
@@ -295,7 +295,7 @@ class WordVectors:
         cls, batches: Iterable[pa.RecordBatch], ngram_batches: Iterable[pa.RecordBatch] | None = None,
         *, min_n: int = 0, max_n: int = 0,
     ) -> "WordVectors":  # fmt: skip
-        """The table from batches of the `words` schema, and of the `ngrams` schema where words are made of n-grams.
+        """Make a table of batches of the `words` schema, and of the `ngrams` schema where words are made of n-grams.
 
         Raises:
             InputError: there is no word.
@@ -313,7 +313,7 @@ class WordVectors:
 
 
 def stacked_vectors(batches: Iterable[pa.RecordBatch], columns: Sequence[str] = ()) -> tuple[Floats, list[pa.Array]]:
-    """The column `vector` of all batches, (N, D) float32, and other columns; (0, 0) where there is no row.
+    """Return the column `vector` of all batches, (N, D) float32, and other columns; (0, 0) where there is no row.
 
     The array grows by an eighth as vectors come, in place where the system can, so that they are never in memory a second
     time as the batches they came in.
@@ -337,7 +337,7 @@ def stacked_vectors(batches: Iterable[pa.RecordBatch], columns: Sequence[str] = 
 
 @dataclass(frozen=True, slots=True)
 class CommonPart:
-    """What vectors have in common.
+    """The part that all vectors of a table have in common.
 
     Attributes:
         mean: their mean, float32.
@@ -349,7 +349,7 @@ class CommonPart:
 
     @classmethod
     def of(cls, vectors_VD: Floats, components: int) -> "CommonPart":
-        """The mean and the first `components` principal components, at most D of them."""
+        """Compute the mean and the first `components` principal components, at most D."""
         dim = vectors_VD.shape[1]
         sum_D, squares_DD = np.zeros(dim), np.zeros((dim, dim))
         for first in range(0, len(vectors_VD), _BLOCK):
@@ -364,7 +364,7 @@ class CommonPart:
         return cls(mean.astype(np.float32), (largest_ND * signs_N[:, None]).astype(np.float32))
 
     def removed_from(self, vectors_VD: Floats) -> Floats:
-        """The vectors without it, (V, D). Linear: the mean of some vectors loses the same as each of them."""
+        """Return the vectors without the common part, (V, D). Linear: a mean of vectors loses as much as each vector."""
         left_VD = np.empty_like(vectors_VD)
         for first in range(0, len(vectors_VD), _BLOCK):
             some = vectors_VD[first : first + _BLOCK] - self.mean

@@ -187,7 +187,7 @@ def read_words(
 
 
 def kept_rows(blocks: Iterable[Words], row_of_id: npt.NDArray[np.int32]) -> Iterator[Words]:
-    """The same text, given as ids, as rows of the vocabulary, without the words that were dropped (row -1)."""
+    """Turn a text of ids into rows of the vocabulary, without the words that were dropped (row -1)."""
     for block in blocks:
         rows = row_of_id[block.ids]
         kept_before = np.concatenate([[0], np.cumsum(rows >= 0)])

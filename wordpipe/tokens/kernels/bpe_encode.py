@@ -1,4 +1,4 @@
-"""A byte-pair encoding model of single pre-tokens, compiled: spelling a pre-token in letters' ids, then merging them.
+"""A byte-pair encoding model of single pre-tokens, compiled: a pre-token is spelled in ids of letters, then ids are merged.
 
 The pair of lowest rank is merged first, the leftmost among equals (Sennrich et al. 2016). A short pre-token is searched again
 after every merge; a long one has its pairs in a heap, so that ten million letters take n log n steps.
@@ -44,7 +44,7 @@ class MergeTable(NamedTuple):
 
 
 def build_merges(merges: Sequence[tuple[int, int, int]]) -> MergeTable:
-    """A table of (left id, right id, new id) in the order of their ranks."""
+    """Return the table of merges (left id, right id, new id), given in the order of ranks."""
     flat = np.array(merges, np.int64).reshape(-1, 3)
     pairs = np.full(2 << (3 * len(flat) + 16).bit_length(), -1, np.int64)
     _fill(pairs, flat)
@@ -71,7 +71,7 @@ def _fill(pairs: I64, merges: I64) -> None:
 
 @kernel
 def _merge_of(pairs: I64, left: int, right: int) -> int:
-    """Rank << 32 | new id of a pair of ids, or _NO_MERGE: comparing two compares their ranks."""
+    """Return rank << 32 | new id of a pair of ids, or _NO_MERGE: comparing two compares their ranks."""
     key = (int(left) << 32) | int(right)
     slot = _merge_slot(pairs, key)
     return pairs[slot + 1] if pairs[slot] == key else _NO_MERGE
@@ -110,6 +110,7 @@ def merge_long(  # noqa: C901  (one thought: a heap of pairs over a linked list)
     An entry of the heap is rank << 32 | position. It may be out of date when its turn comes. tokenizers takes an entry for
     good if the pair that stands there now makes the same token, so this does too.
     """
+    # a linked list of symbols, and a heap of all pairs that have a merge
     previous = np.arange(-1, count - 1).astype(np.int32)
     following = np.arange(1, count + 1).astype(np.int32)
     following[count - 1] = -1
@@ -121,11 +122,13 @@ def merge_long(  # noqa: C901  (one thought: a heap of pairs over a linked list)
             size += 1
     for hole in range((size + 2) // 4 - 1, -1, -1):
         _sink(heap, size, hole, heap[hole])
+    # the lowest rank first
     while size > 0:
         top = heap[0]
         size -= 1
         if size > 0:
             _sink(heap, size, 0, heap[size])
+        # an entry out of date is passed over
         at, new = top & _NEW, table.news[top >> _RANK]
         if symbols[at] < 0 or following[at] < 0:
             continue
@@ -133,12 +136,14 @@ def merge_long(  # noqa: C901  (one thought: a heap of pairs over a linked list)
         merge = _merge_of(table.pairs, symbols[at], symbols[right])
         if merge == _NO_MERGE or merge & _NEW != new:
             continue
+        # the right symbol leaves the list; its neighbours make new pairs
         symbols[at] = new
         symbols[right] = -1
         after, before = following[right], previous[at]
         following[at] = after
         if after >= 0:
             previous[after] = at
+        # with the symbol before, and with the symbol after
         if before >= 0:
             merge = _merge_of(table.pairs, symbols[before], new)
             if merge != _NO_MERGE:
@@ -149,6 +154,7 @@ def merge_long(  # noqa: C901  (one thought: a heap of pairs over a linked list)
             if merge != _NO_MERGE:
                 _float(heap, size, (merge >> _RANK << _RANK) | at)
                 size += 1
+    # the symbols that are left, side by side
     left = 0
     for at in range(count):
         if symbols[at] >= 0:
@@ -159,7 +165,7 @@ def merge_long(  # noqa: C901  (one thought: a heap of pairs over a linked list)
 
 @kernel
 def _sink(heap: I64, size: int, hole: int, entry: int) -> None:
-    """Put an entry into a hole of a heap (four children to a node), or below it."""
+    """Put an entry into a hole of a heap (four children to a node), or below the hole."""
     while True:
         child = 4 * hole + 1
         if child >= size:
@@ -177,7 +183,7 @@ def _sink(heap: I64, size: int, hole: int, entry: int) -> None:
 
 @kernel
 def _float(heap: I64, hole: int, entry: int) -> None:
-    """Put an entry at the end of a heap, or above it."""
+    """Put an entry at the end of a heap, or above the end."""
     while hole > 0:
         parent = (hole - 1) // 4
         if heap[parent] <= entry:
@@ -194,7 +200,7 @@ MISSING = -2
 
 
 class Spelling(NamedTuple):
-    """How letters become ids.
+    """The way from letters to ids.
 
     Attributes:
         bytes: how a pre-token's bytes become letters.
@@ -211,7 +217,7 @@ class Spelling(NamedTuple):
 
 
 def bpe_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel | None:
-    """Byte-pair encoding, from its part of a `tokenizer.json`; None with an option that is not proven here.
+    """Return a model of byte-pair encoding, from its part of a `tokenizer.json`; None with an option that is not proven.
 
     `fuse_unk`: unknown letters side by side are one unknown token; `byte_fallback`: one becomes the tokens `<0xNN>` of its
     UTF-8, if they are all there; `ignore_merges`: a pre-token that is a token is that token, whatever its merges say. A prefix
@@ -269,12 +275,14 @@ def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> 
     marked = len(spelling.ids) > 1
     count, held, at = 0, False, start
     while at < end:
+        # the id of the letter: by its byte, or by its code point and its place in the pre-token
         code, length = int(source.letters[data[at]]), 1
         if not source.byte_level:
             code, after = character(data, at)
             length = after - at
         row = (2 * (at > start) + (at + length >= end)) if marked else 0
         known = spelling.ids[row, code]
+        # a known letter lets go the unknown token that is held back; an unknown letter becomes bytes, or is held back
         if known >= 0:
             if held:
                 symbols[count] = spelling.unknown
@@ -285,6 +293,7 @@ def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> 
         else:
             added = fall_back(data, at, at + length, source, symbols, count)
             count += added
+            # bytes have been written, or the letter needs an unknown token
             if added == 0 and spelling.unknown == MISSING:
                 return -1
             if added == 0 and spelling.unknown != DROPPED:
@@ -293,6 +302,7 @@ def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> 
                     count += 1
                 held = True
         at += length
+    # the unknown token of the end
     if held:
         symbols[count] = spelling.unknown
         count += 1
@@ -304,6 +314,7 @@ def _encode_bpe(
     data: U8, starts: I64, ends: I64, spelling: Spelling, merges: MergeTable, words: Trie, scan_up_to: int, ids: U32,
     offsets: I64, unsure: Flags,
 ) -> None:  # fmt: skip
+    # scratch for the longest pre-token
     longest = 0
     for pretoken in range(len(starts)):
         longest = max(longest, ends[pretoken] - starts[pretoken])
@@ -313,12 +324,14 @@ def _encode_bpe(
     whole_words = len(words.ids) > 1
     written = 0
     for pretoken in range(len(starts)):
+        # a pre-token that is a token, or its letters
         start, end = starts[pretoken], ends[pretoken]
         word = find(words, data, start, end) if whole_words else -1
         if word >= 0:
             symbols[0], count = word, 1
         else:
             count = _spell(data, start, end, spelling, symbols)
+        # few letters are merged by scanning all pairs, many with a heap
         if count > scan_up_to:
             if len(heap) < 2 * count:
                 heap = np.empty(2 * count, np.int64)

@@ -2,8 +2,9 @@
 
 The commonest pair of neighbouring tokens becomes a token, again and again (Sennrich et al., Neural Machine Translation of
 Rare Words with Subword Units, 2016, algorithm 1). Vocabulary, ids and merges are those of the `BpeTrainer` of Hugging Face
-tokenizers 0.23, and with the prefix `##` those of its `WordPieceTrainer`, except where these hang on the order of a hash table
-or a heap there (`alphabet_of` and `merge` say what decides here). Counts have 64 bits; there, pairs have 32 and overflow.
+tokenizers 0.23, and with the prefix `##` those of its `WordPieceTrainer`, except where these depend on the order of a hash
+table or a heap there (`alphabet_of` and `bpe_train_loop` say what decides here). Counts have 64 bits; there, pairs have 32 and
+overflow.
 """
 
 from collections.abc import Callable, Sequence
@@ -85,10 +86,10 @@ def alphabet_of(
     limit_alphabet: int | None = None,
     continuing_prefix: str = "",
 ) -> Alphabet:
-    """The tokens that training starts from, in the order of Hugging Face's trainer.
+    """Return the tokens that training starts from, in the order of Hugging Face's trainer.
 
-    Where that order hangs on a hash table there (continuing letters; which of equally common characters the limit cuts), code
-    points decide here: continuing letters are sorted, and of equally common characters the lower code points stay.
+    Where that order depends on a hash table there (continuing letters; which of equally common characters the limit cuts),
+    code points decide here: continuing letters are sorted, and of equally common characters the lower code points stay.
     """
     wanted = np.array(sorted({ord(letter) for letter in initial_alphabet}), np.int64)
     letters = np.array([ord(letter) for letter in byte_letters()] if byte_level else [], np.int32)
@@ -111,7 +112,7 @@ def alphabet_of(
 
 
 def _keep(seen: I64, wanted: I64, limit: int | None) -> list[int]:
-    """Code points of the alphabet in order: wished ones first to stay, then the commonest, then the lowest."""
+    """Return the code points of the alphabet in order: wished ones stay first, then the commonest, then the lowest."""
     rank = seen.copy()
     rank[wanted] = np.iinfo(np.int64).max
     points = np.flatnonzero(rank)
@@ -134,6 +135,7 @@ def lay_out(
     for row in range(len(counts)):
         at, end, begin = int(offsets[row]), int(offsets[row + 1]), used
         first = True
+        # the symbols of the pre-token; dropped letters have none
         while at < end:
             if len(letters) > 0:
                 point = int(letters[data[at]])
@@ -145,6 +147,7 @@ def lay_out(
             if symbol >= 0:
                 slots[used] = symbol
                 used += 1
+        # a single symbol has no pair: its place is used again
         if used - begin < 2:
             used = begin
             continue
@@ -157,7 +160,7 @@ def lay_out(
 
 @kernel
 def mark_ends(slots: I32, used: int, bits: U64, before: I32) -> None:
-    """Set one bit per separator, and for each 64 slots the number of separators in front of them."""
+    """Set one bit per separator, and for each 64 slots the number of separators in front of the slots."""
     ends = 0
     for block in range(len(bits)):
         before[block] = ends
@@ -246,16 +249,16 @@ def train_bpe(
 
 
 def training_bytes(pretokens_bytes: int, n: int, vocab_size: int = 0) -> int:
-    """Memory that training takes for `n` pre-tokens of so many bytes together, themselves not counted.
+    """Return the memory that training takes for `n` pre-tokens of so many bytes together, themselves not counted.
 
     English takes 24 bytes per symbol for 16,000 tokens and 33 for 64,000 (351,000 pre-tokens of 100 MB of text); random
-    bytes, where each merge finds new pairs, 45. To this come each token's string and rows, and tables by code point.
+    bytes, where each merge finds new pairs, 45. Each token's string and rows, and tables by code point, are added.
     """
     return 48 * (pretokens_bytes + n) + 200 * vocab_size + (32 << 20)
 
 
 class _Training:
-    """The arrays of one training (see `merge`), and their growth between calls of the kernel."""
+    """The arrays of one training (see `bpe_train_loop`), and their growth between calls of the kernel."""
 
     def __init__(
         self, pretokens: StringCounts, alphabet: Alphabet, vocab_size: int, min_frequency: int, prefix: str
@@ -280,11 +283,13 @@ class _Training:
         mark_ends(self.slots, self.used, self.bits, self.before)
 
     def _count_pairs(self) -> None:
+        # the pairs and their counts; the records grow until all fit
         self.pairs, self.start = np.empty((0, 2), np.int64), np.empty(1, np.int64)
         self.owner, self.queued = np.empty(0, np.int32), np.empty(0, np.int32)
         self.several = np.empty(0, np.uint8)
         self.heap_count, self.heap_record = np.empty(0, np.int64), np.empty(0, np.int32)
         found = np.empty(0, np.int64)
+        # counted in as many calls as there is room for
         self._more_records(1 << 12)
         self.state[State.AT] = 1
         done = False
@@ -295,6 +300,7 @@ class _Training:
             )
             if not done:
                 self._more_records(len(self.owner))
+        # the places of each pair, one after the other
         records = int(self.state[State.RECORDS])
         self.start[0] = 0
         np.cumsum(found[:records], out=self.start[1 : records + 1])
@@ -363,17 +369,17 @@ class _Training:
         )  # fmt: skip
 
     def tokens(self) -> list[str]:
-        """The vocabulary in the order of ids."""
+        """Return the vocabulary in the order of ids."""
         text, starts = self.spellings.tobytes(), self.starts[: self.state[State.TOKENS] + 1].tolist()
         return [text[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(starts)]
 
     def made(self) -> I32:
-        """The merges made so far, in memory of their own."""
+        """Return the merges made so far, in memory of their own."""
         return self.history[: self.state[State.MERGES]].copy()
 
 
 def _longer(array: NDArray[Number], length: int) -> NDArray[Number]:
-    """The array with room for `length` rows, its contents in front."""
+    """Return the array with room for `length` rows, its contents in front."""
     longer = np.empty((length, *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer

@@ -13,9 +13,9 @@ there already); `several` marks such pairs. Their records are merged pre-token b
 of one record then lie in pre-tokens of another. Counts of pairs that were merged are never taken back there, and so not here.
 
 **Queue.** A lazy heap of records, the commonest pair first. Hugging Face's queue may hold several entries of one pair with
-one count, and which comes first there hangs on how its heap happens to lie. Here it is the one that was queued first, as there
-in nearly all cases: of 12,000 random sets of words made of "#" and letters, with `##`, in which a third of all results had
-such pairs, six were different.
+one count, and which comes first there depends on how its heap happens to lie. Here it is the one that was queued first, as
+there in nearly all cases: of 12,000 random sets of words made of "#" and letters, with `##`, in which a third of all results
+had such pairs, six were different.
 
 **Merges.** A merge (a, b) -> x first adds up what changes per neighbouring token, in arrays indexed by token: the left
 neighbour `l` has place `l`, the right neighbour `r` place `half + r`. The table is then touched once per neighbour, not once
@@ -54,7 +54,7 @@ class State(IntEnum):
 
 @kernel
 def find(table: I32, pairs: I64, key: int) -> np.int64:
-    """The slot of the table that holds a pair's owner, or the empty one (-1) where it belongs."""
+    """Return the slot of the table that holds a pair's owner, or the empty one (-1) where it belongs."""
     mask = len(table) - 1
     mixed = np.uint64(key)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
@@ -82,6 +82,7 @@ def count_pairs(slots: I32, used: int, counts: I64, table: I32, pairs: I64, owne
     at, word, records = int(state[State.AT]), int(state[State.WORD]), int(state[State.RECORDS])
     done = True
     while at < used - 2:
+        # the pair at this place; a separator ends the pre-token
         left, right = int(slots[at]), int(slots[at + 1])
         if right == END:
             at += 2
@@ -90,6 +91,7 @@ def count_pairs(slots: I32, used: int, counts: I64, table: I32, pairs: I64, owne
         key = (left << 32) | right
         place = find(table, pairs, key)
         record = table[place]
+        # a new pair gets a record
         if record < 0:
             if records == len(owner):
                 done = False
@@ -101,6 +103,7 @@ def count_pairs(slots: I32, used: int, counts: I64, table: I32, pairs: I64, owne
             pairs[record, 0] = key
             pairs[record, 1] = 0
             found[record] = 0
+        # one place more
         pairs[record, 1] += counts[word]
         found[record] += 1
         at += 1
@@ -120,7 +123,7 @@ def fill_positions(slots: I32, used: int, table: I32, pairs: I64, cursor: I64, p
 
 @kernel
 def precedes(count: int, record: int, other_count: int, other: int, pairs: I64, queued: I32) -> bool:
-    """Whether a heap entry comes before another: higher count, then lower pair, then queued earlier."""
+    """True if a heap entry comes before another: higher count, then lower pair, then queued earlier."""
     if count != other_count:
         return count > other_count
     key, other_key = pairs[record, 0], pairs[other, 0]
@@ -177,7 +180,7 @@ def push_records(
 
 @kernel
 def ones(x: np.uint64) -> np.int64:
-    """How many bits are set."""
+    """Return the number of bits that are set."""
     x -= (x >> ONE) & np.uint64(0x5555555555555555)
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -186,14 +189,14 @@ def ones(x: np.uint64) -> np.int64:
 
 @kernel
 def next_token(slots: I32, at: int) -> int:
-    """Where the token after the one at `at` begins."""
+    """Return where the token after the one at `at` begins."""
     jump = int(slots[at + 1])
     return at - jump if jump < 0 else at + 1
 
 
 @kernel
 def first_token(slots: I32, at: int) -> int:
-    """Where the pre-token around a slot begins. Places of a record always begin a token or lie in one."""
+    """Return where the pre-token around a slot begins. Places of a record always begin a token or lie in one."""
     while slots[at] != END:
         at -= 1
     return at + 1
@@ -201,7 +204,7 @@ def first_token(slots: I32, at: int) -> int:
 
 @kernel
 def reach(slots: I32, positions: I32, begin: int, end: int, whole: bool) -> int:
-    """The most occurrences that merging a record can touch."""
+    """Return the most occurrences that merging a record can touch."""
     if not whole:
         return end - begin
     total, last = 0, -1
@@ -233,7 +236,7 @@ def spell(spellings: U8, starts: I64, left: int, right: int, prefix: int, room: 
 
 @kernel
 def find_string(spellings: U8, starts: I64, names: I32, begin: int, end: int) -> np.int64:
-    """The slot of the table of names that holds the token spelt `spellings[begin:end]`, or the empty one."""
+    """Return the slot of the table of names that holds the token spelt `spellings[begin:end]`, or the empty one."""
     x = np.uint64(0xCBF29CE484222325)
     for i in range(begin, end):
         x = (x ^ np.uint64(spellings[i])) * np.uint64(0x100000001B3)
@@ -277,6 +280,7 @@ def merge_places(
     last_word = -1
     for i in range(begin, stop):
         at = int(positions[i])
+        # whole pre-tokens are gone through from their beginning, each once
         if whole:
             at = first_token(slots, at)
             if at == last_word:
@@ -286,11 +290,13 @@ def merge_places(
             jump = int(slots[at + 1])
             right = at - jump if jump < 0 else at + 1
             if slots[at] == a and slots[right] == b:
+                # the end of the pair, and the count of its pre-token
                 jump = int(slots[right + 1])
                 end = right - jump if jump < 0 else right + 1
                 block = at >> 6
                 ends_before = ones(bits[block] & ((ONE << np.uint64(at & 63)) - ONE))
                 count = counts[before[block] + ends_before - 1]
+                # the new pair with the left neighbour
                 jump = int(slots[at - 1])
                 previous = at + jump if jump < 0 else at - 1
                 place = int(slots[previous])
@@ -302,6 +308,7 @@ def merge_places(
                     found[place] += 1
                     event_place[events], event_position[events] = place, previous
                     events += 1
+                # the new pair with the right neighbour
                 place = int(slots[end])
                 if place != END:
                     listed = place if place == new else half + place  # (new, new) is one pair, however it came about
@@ -312,10 +319,12 @@ def merge_places(
                     found[listed] += 1
                     event_place[events], event_position[events] = listed, at
                     events += 1
+                # one token in the place of two
                 slots[right] = -1
                 slots[at] = new
                 slots[at + 1] = at - end
                 slots[end - 1] = at - end
+            # the next token of a whole pre-token
             if not whole:
                 break
             jump = int(slots[at + 1])
@@ -327,7 +336,7 @@ def merge_places(
 
 @kernel
 def commonest(state: I64, pairs: I64, owner: I32, queued: I32, heap_count: I64, heap_record: I32) -> int:
-    """The record at the top of the heap once its count is today's; -1: no pair is common enough, or all tokens are made.
+    """Return the record at the top of the heap once its count is up to date; -1: no pair is common enough, or all are made.
 
     Counts in the heap may be out of date; such an entry is queued again with the present count.
     """
@@ -349,6 +358,7 @@ def add_pairs(
     changes: I64, found: I32, cursor: I64, touched: I32, event_place: I32, event_position: I32,
 ) -> None:  # fmt: skip
     """Count the pairs that a merge made, and give each a record with its places."""
+    # a record for each new pair; its count goes to the owner
     half = len(changes) >> 1
     records, room = state[State.RECORDS], state[State.POSITIONS]
     for i in range(touches):
@@ -366,12 +376,14 @@ def add_pairs(
                 pairs[records, 1] = 0
             else:
                 several[keeper] = 1
+            # room for its places
             owner[records] = keeper
             start[records] = cursor[listed] = room
             room += found[listed]
             found[listed] = 0
             records += 1
         pairs[keeper, 1] += changes[place]
+    # the places of each record, in the order of the events
     start[records] = room
     state[State.RECORDS], state[State.POSITIONS] = records, room
     for i in range(events):
@@ -394,12 +406,14 @@ def merge_pairs(
     """
     half = len(changes) >> 1
     for _ in range(chunk):
+        # the pair to merge, if everything that it may touch fits
         top = commonest(state, pairs, owner, queued, heap_count, heap_record)
         if top < 0:
             return 0
         key = int(pairs[top, 0])
         a, b = key >> 32, key & 0xFFFFFFFF
         whole = several[owner[top]] != 0
+        # room for its occurrences, records, history and spelling
         most = reach(slots, positions, start[top], start[top + 1], whole)
         fresh_records = 2 * min(most, state[State.TOKENS] + 1)
         if (
@@ -410,12 +424,13 @@ def merge_pairs(
         ):
             state[State.NEED] = most
             return 2
+        # it leaves the heap
         state[State.HEAP] -= 1
         last = state[State.HEAP]
         if last > 0:
             sift_down(heap_count, heap_record, last, heap_count[last], int(heap_record[last]), pairs, queued)
 
-        # The token it becomes: a new one, or the one that has this string already.
+        # the token that the pair becomes: a new one, or the one that has this string already
         begin = starts[state[State.TOKENS]]
         end = spell(spellings, starts, a, b, state[State.PREFIX], begin)
         name = find_string(spellings, starts, names, begin, end)
@@ -428,7 +443,7 @@ def merge_pairs(
         history[state[State.MERGES], 0], history[state[State.MERGES], 1], history[state[State.MERGES], 2] = a, b, new
         state[State.MERGES] += 1
 
-        # Its occurrences, left to right.
+        # the occurrences, left to right
         events, touches = merge_places(
             a, b, new, start[top], start[top + 1], whole, slots, bits, before, counts,
             positions, changes, found, touched, event_place, event_position,
@@ -437,7 +452,7 @@ def merge_pairs(
         first_record = state[State.RECORDS]
         add_pairs(new, touches, events, state, table, pairs, owner, several, start, positions,
                   changes, found, cursor, touched, event_place, event_position)  # fmt: skip
-        # Pairs with the parts: only their counts; the places are found out of date when their turn comes.
+        # pairs with the parts: only their counts; the places are found out of date when their turn comes
         for i in range(touches):
             place = int(touched[i])
             key = (place << 32) | a if place < half else (b << 32) | (place - half)

@@ -41,7 +41,7 @@ class Trie(NamedTuple):
 
 
 def trie_of(vocabulary: Mapping[str, int], byte_level: bool, *, empty: bool = True) -> Trie:
-    """A trie of the bytes of tokens, of less than MAX_BYTES together; the empty token is left out where it is not wanted."""
+    """Return a trie of the bytes of tokens, of less than MAX_BYTES together; without the empty token unless `empty`."""
     texts = ((token_bytes(token, byte_level=byte_level), number) for token, number in vocabulary.items())
     tokens = [(text, number) for text, number in texts if text or (empty and text is not None)]
     data = np.frombuffer(b"".join(text for text, _ in tokens), np.uint8)
@@ -51,14 +51,14 @@ def trie_of(vocabulary: Mapping[str, int], byte_level: bool, *, empty: bool = Tr
 
 @kernel
 def step(edges: I64, node: int, byte: int) -> int:
-    """The child of a node, or 0 if it has none for this byte."""
+    """Return the child of a node, or 0 if it has none for this byte."""
     child: int = edges[_slot(edges, (node << 8) | byte)] & _CHILD
     return child
 
 
 @kernel
 def find(trie: Trie, data: U8, start: int, end: int) -> int:
-    """The id of the token that is the whole span, or -1."""
+    """Return the id of the token that is the whole span, or -1."""
     node = 0
     for at in range(start, end):
         node = step(trie.edges, node, int(data[at]))
@@ -69,7 +69,7 @@ def find(trie: Trie, data: U8, start: int, end: int) -> int:
 
 @kernel
 def _slot(edges: I64, key: int) -> int:
-    """Where the edge is, or the empty slot in which it belongs."""
+    """Return the slot of an edge, or the empty slot in which it belongs."""
     mask = len(edges) - 1
     slot = ((key * MIX) >> 29) & mask
     while edges[slot] != 0 and edges[slot] >> _CHILD_BITS != key:
@@ -108,7 +108,7 @@ def _build(data: U8, offsets: I64, ids: I32) -> tuple[I64, I32]:
 
 
 class ByteReading(NamedTuple):
-    """How the bytes of a pre-token are read.
+    """The way in which the bytes of a pre-token are read.
 
     Attributes:
         byte_level: each byte is a letter of its own; otherwise the pre-token is UTF-8 and a letter is a code point.
@@ -122,7 +122,7 @@ class ByteReading(NamedTuple):
 
 
 class PretokenModel:
-    """Encodes pre-tokens, each by itself, to the ids that Hugging Face tokenizers gives them. Threads may share it.
+    """Encodes pre-tokens, each by itself, to the ids of Hugging Face tokenizers. Threads may share one.
 
     Args:
         kernel: called with data, starts, ends, the parts, and the arrays to fill: ids, offsets and unsure of `encode`.
@@ -154,7 +154,7 @@ class PretokenModel:
 
 
 def byte_reading(vocabulary: Mapping[str, int], byte_level: bool, *, falls_back: bool) -> ByteReading:
-    """How the bytes of pre-tokens are read for a vocabulary, with or without byte fallback."""
+    """Return how the bytes of pre-tokens are read for a vocabulary, with or without byte fallback."""
     letters = np.array([ord(letter) for letter in byte_letters()], np.int32)
     names = (f"<0x{byte:02X}>" for byte in range(256))
     fallback = np.fromiter((vocabulary.get(name, -1) if falls_back else -1 for name in names), np.int32, 256)
@@ -163,7 +163,7 @@ def byte_reading(vocabulary: Mapping[str, int], byte_level: bool, *, falls_back:
 
 @kernel
 def fall_back(data: U8, start: int, end: int, source: ByteReading, ids: U32 | I32, written: int) -> int:
-    """Add the byte tokens of unknown text; returns how many there are: 0 if one is missing."""
+    """Add the byte tokens of unknown text; return how many there are: 0 if one is missing."""
     count = 0
     for at in range(start, end):
         code = int(data[at])
@@ -185,7 +185,7 @@ def fall_back(data: U8, start: int, end: int, source: ByteReading, ids: U32 | I3
 
 
 def wordpiece_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel:
-    """Greedy longest match, from its part of a `tokenizer.json`; without an unknown token, words that need it are unsure."""
+    """Return a model of greedy longest match; without an unknown token, words that need it are unsure."""
     vocabulary, prefix = model["vocab"], model["continuing_subword_prefix"]
     continuing = {token[len(prefix) :]: number for token, number in vocabulary.items() if token.startswith(prefix)}
     unknown, longest = vocabulary.get(model["unk_token"], -1), min(model["max_input_chars_per_word"], 1 << 62)
@@ -194,14 +194,14 @@ def wordpiece_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel
 
 
 def word_level_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel:
-    """Whole words; without an unknown token, unknown words are left unsure."""
+    """Return a model of whole words; without an unknown token, unknown words are unsure."""
     vocabulary = model["vocab"]
     return PretokenModel(_encode_words, trie_of(vocabulary, byte_level), vocabulary.get(model["unk_token"], -1))
 
 
 @kernel
 def _longest(trie: Trie, data: U8, start: int, end: int) -> tuple[int, int]:
-    """The id of the longest token that the span begins with, and where it ends; (-1, start) if there is none."""
+    """Return the id of the longest token that the span begins with, and its end; (-1, start) if there is none."""
     best, best_end = -1, start
     node = 0
     for at in range(start, end):
@@ -272,7 +272,7 @@ _UNKNOWN_PENALTY = 10.0  # how much worse than the worst token a character that 
 
 
 def unigram_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel:
-    """Viterbi decoding, from its part of a `tokenizer.json`; of equal tokens the last one counts.
+    """Return a model of Viterbi decoding; of equal tokens the last one counts.
 
     Without an unknown token (-1) a pre-token that needs it is left unsure. `byte_fallback`: unknown text becomes the tokens
     `<0xNN>` of its UTF-8, if they are all there.
@@ -289,7 +289,7 @@ def unigram_model(model: Mapping[str, Any], byte_level: bool) -> PretokenModel:
 
 @kernel
 def _letter_length(data: U8, at: int, end: int) -> int:
-    """In bytes; by `character`, which reads the letter too, Chinese took 10 % longer."""
+    """Return the bytes of a letter; by `character`, which reads the letter too, Chinese took 10 % longer."""
     first = data[at]
     length = 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     return min(length, end - at)
@@ -305,6 +305,7 @@ def _best_cut(
     best[0] = 0.0
     at = start
     while at < end:
+        # all tokens that begin here, each a better way to its end or not
         letter = 1 if byte_level else _letter_length(data, at, end)
         so_far = best[at - start]
         covered = False
@@ -316,11 +317,13 @@ def _best_cut(
             token = trie.ids[node]
             if token < 0:
                 continue
+            # of equal scores the first way stays
             target, length = last + 1 - start, last + 1 - at
             score = scores[token] + so_far
             if lengths[target] == 0 or score > best[target]:
                 best[target], lengths[target], tokens[target] = score, length, token
             covered = covered or length == letter
+        # a letter that no token covers is unknown
         if not covered:
             target = at - start + letter
             score = unknown_score + so_far
@@ -345,6 +348,7 @@ def _encode_unigram(
     tokens = np.empty(longest + 1, np.int32)
     written = 0
     for pretoken in range(len(starts)):
+        # the best cut; without an answer the pre-token is unsure
         start, end = starts[pretoken], ends[pretoken]
         size = end - start
         if not _best_cut(
@@ -353,20 +357,21 @@ def _encode_unigram(
             unsure[pretoken] = True
             offsets[pretoken + 1] = written
             continue
-        # The cut is known from its end. Turn it round in place: a position is to hold what begins there.
+        # the cut is known from its end; it is turned round in place, so that a position holds what begins there
         at, length, token = size, 0, np.int32(0)
         while at > 0:
             length, lengths[at] = int(lengths[at]), length
             token, tokens[at] = tokens[at], token
             at -= length
         lengths[0], tokens[0] = length, token
+        # the tokens from the beginning; unknown text side by side is one piece, and looked up once more as a whole
         at = 0
         while at < size:
             token, after = tokens[at], at + lengths[at]
             if token == unknown:
                 while after < size and tokens[after] == unknown:
                     after += lengths[after]
-                # Unknown text side by side is one piece, and looked up once more as a whole.
+                # a token, its bytes, or the unknown token
                 token = np.int32(find(trie, data, start + at, start + after))
                 if token < 0:
                     count = fall_back(data, start + at, start + after, source, ids, written)

@@ -65,14 +65,14 @@ ONE, SEVEN, TOP = np.uint64(1), np.uint64(7), np.uint64(56)
 
 @kernel
 def step(data: U8, at: int, classes: U8) -> tuple[int, int]:
-    """The class of the code point at `at`, and where the next one begins."""
+    """Return the class of the code point at `at`, and where the next one begins."""
     point, after = character(data, at)
     return classes[point], after
 
 
 @kernel
 def letters_end(data: U8, at: int, stop: int) -> int:
-    """Where the letters A to Z and a to z end, as far as eight bytes can be read at once.
+    """Return where the letters A to Z and a to z end, as far as eight bytes can be read at once.
 
     Nearly every word ends in the first eight bytes, so the processor has nothing to guess: byte by byte it guesses wrong
     once a word, which took half of the time on English.
@@ -94,7 +94,7 @@ def letters_end(data: U8, at: int, stop: int) -> int:
 
 @kernel
 def run_end(data: U8, at: int, stop: int, classes: U8, mask: int, kind: int) -> int:
-    """Where the code points from `at` on, whose class under `mask` is `kind`, end."""
+    """Return the end of the code points from `at` on whose class under `mask` is `kind`."""
     while at < stop:
         if data[at] < 0x80:
             if classes[data[at]] & mask != kind:
@@ -120,7 +120,7 @@ OTHER = 0
 
 @kernel
 def _space_end(data: U8, at: int, stop: int, classes: U8) -> int:
-    r"""Where `\s+(?!\S)|\s+` ends: before the last space of several, if something follows it."""
+    r"""Return where `\s+(?!\S)|\s+` ends: before the last space of several, if text follows."""
     last = at
     after = at
     while after < stop:
@@ -134,7 +134,7 @@ def _space_end(data: U8, at: int, stop: int, classes: U8) -> int:
 
 @kernel
 def _contraction(data: U8, at: int, stop: int, case: int) -> int:
-    """The length of 's 't 'm 'd 're 've 'll at `at`, where an apostrophe stands; else 0.
+    """Return the length of 's 't 'm 'd 're 've 'll at `at`, where an apostrophe stands; else 0.
 
     `case` is 0x20 where capitals are as good as small letters; Oniguruma takes the long s (ſ) for an s then, too.
     """
@@ -155,16 +155,18 @@ def _contraction(data: U8, at: int, stop: int, case: int) -> int:
 
 @kernel
 def gpt2(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
-    """The pattern of GPT-2: letters, numbers or signs, each with the space before them."""
+    """Cut by the pattern of GPT-2: letters, numbers or signs, each run with the space before."""
     spans = 0
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
         while at < stop:
             starts[spans] = at
             begin = at
+            # one space belongs to what follows
             seen, at = step(data, at, classes)
             if seen & SPACE and data[begin] == 0x20 and at < stop:
                 seen, at = step(data, at, classes)
+            # the run that begins here, by its first code point
             if seen & SPACE:
                 at = _space_end(data, begin, stop, classes)
             elif data[begin] == 0x27 and _contraction(data, begin, stop, 0):
@@ -188,7 +190,7 @@ def _newlines_end(data: U8, at: int, stop: int) -> int:
 
 @kernel
 def _blank_end(data: U8, at: int, stop: int, classes: U8) -> int:
-    r"""Where `\s*[\r\n]+|\s+(?!\S)|\s+` ends."""
+    r"""Return where `\s*[\r\n]+|\s+(?!\S)|\s+` ends."""
     after = run_end(data, at, stop, classes, SPACE, SPACE)
     while after > at:
         after -= 1
@@ -199,7 +201,7 @@ def _blank_end(data: U8, at: int, stop: int, classes: U8) -> int:
 
 @kernel
 def _three_end(data: U8, at: int, stop: int, classes: U8) -> int:
-    """Behind two more numbers at most."""
+    """Return the end of at most two more numbers."""
     for _ in range(2):
         if at < stop:
             seen, after = step(data, at, classes)
@@ -210,11 +212,12 @@ def _three_end(data: U8, at: int, stop: int, classes: U8) -> int:
 
 @kernel
 def digits(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
-    """The pattern of cl100k and Llama 3: numbers in threes, one sign before letters, line ends together."""
+    """Cut by the pattern of cl100k and Llama 3: numbers in threes, one sign before letters, line ends together."""
     spans = 0
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
         while at < stop:
+            # the first code point and, where it is no letter or number, the kind of the next
             begin = at
             first = data[at]
             seen, at = step(data, at, classes)
@@ -223,10 +226,12 @@ def digits(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends
             if at < stop and kind != LETTER and kind != NUMBER:
                 following, after = step(data, at, classes)
                 following &= KINDS
+            # the alternatives of the pattern, in its order
             if first == 0x27 and _contraction(data, begin, stop, 0x20):
                 at = begin + _contraction(data, begin, stop, 0x20)
             elif following == LETTER and first != 0x0A and first != 0x0D:
                 at = worded_end(data, after, stop, classes, KINDS, LETTER)
+            # no letters: numbers, then signs with line ends, then white space
             elif kind == NUMBER:
                 at = _three_end(data, at, stop, classes)
             elif kind == OTHER or (first == 0x20 and following == OTHER):
@@ -245,13 +250,13 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 def marks(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
-    """As `digits`, with marks among the letters; `classes` must be `code_point_classes()`."""
+    """Cut as `digits`, with marks among the letters; `classes` must be `code_point_classes()`."""
     return digits(data, offsets, _with_marks(), starts, ends, row_ends)
 
 
 @cache
 def _with_marks() -> U8:
-    """The classes of code points, marks being letters: uint8 [0x110000]."""
+    """Return the classes of code points, marks being letters: uint8 [0x110000]."""
     classes = code_point_classes().copy()
     points = np.array([point for point in range(CODE_POINTS) if point not in _SURROGATES])
     text = "".join(map(chr, points))
@@ -261,18 +266,18 @@ def _with_marks() -> U8:
 
 
 def bert(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
-    """Runs between white space, every punctuation mark alone."""
+    """Cut at white space, every punctuation mark alone."""
     return _between_spaces(data, offsets, classes, PUNCTUATION, starts, ends, row_ends)
 
 
 def whitespace_split(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
-    """Runs between white space."""
+    """Cut at white space."""
     return _between_spaces(data, offsets, classes, 0, starts, ends, row_ends)
 
 
 @kernel
 def _between_spaces(data: U8, offsets: I64, classes: U8, alone: int, starts: I32, ends: I32, row_ends: I64) -> int:
-    """Runs between white space; code points of the class `alone` are each by themselves."""
+    """Cut at white space; code points of the class `alone` are each by themselves."""
     spans = 0
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
@@ -292,7 +297,7 @@ def _between_spaces(data: U8, offsets: I64, classes: U8, alone: int, starts: I32
 
 @kernel
 def whitespace(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
-    r"""Runs between white space, cut again between word characters and others: `\w+|[^\w\s]+`."""
+    r"""Cut at white space, and between word characters and others: `\w+|[^\w\s]+`."""
     spans = 0
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
@@ -314,7 +319,7 @@ def whitespace(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_
 
 @kernel
 def metaspace(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
-    """A new one begins at every ▁, which is in the place of a space already."""
+    """Cut before every ▁, which stands in the place of a space already."""
     spans = 0
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
@@ -331,7 +336,7 @@ def metaspace(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_e
 
 @kernel
 def characters(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
-    """Every character by itself."""
+    """Cut between all characters."""
     spans = 0
     for row in range(len(offsets) - 1):
         for at in range(offsets[row], offsets[row + 1]):
@@ -345,7 +350,7 @@ def characters(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_
 
 @kernel
 def _number_end(data: U8, at: int, stop: int, classes: U8) -> int:
-    r"""Where `\p{N}+(?:[.,]\p{N}+)+` ends; `at` itself if it is not there."""
+    r"""Return where `\p{N}+(?:[.,]\p{N}+)+` ends; `at` itself where the pattern does not match."""
     end = at
     after = run_end(data, at, stop, classes, COUNTED, COUNTED)
     while after < stop and (data[after] == 0x2E or data[after] == 0x2C):
@@ -358,7 +363,7 @@ def _number_end(data: U8, at: int, stop: int, classes: U8) -> int:
 
 @kernel
 def _joiner(data: U8, at: int, stop: int) -> int:
-    """The length of the apostrophe or hyphen (' - ’ ‐) at `at`; 0 if there is none."""
+    """Return the length of the apostrophe or hyphen (' - ’ ‐) at `at`; 0 if there is none."""
     if at >= stop:
         return 0
     if data[at] == 0x27 or data[at] == 0x2D:
@@ -370,7 +375,7 @@ def _joiner(data: U8, at: int, stop: int) -> int:
 
 @kernel
 def words(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends: I64) -> int:
-    """The words of `words.WordSplitter` as they are written; a run of a script without spaces is one span."""
+    """Cut the words of `words.WordSplitter` as they are written; a run of a script without spaces is one span."""
     spans = 0
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
@@ -379,6 +384,7 @@ def words(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends:
             seen, at = step(data, at, classes)
             if not seen & (SPOKEN | COUNTED | UNSPACED):
                 continue
+            # a run without spaces, a number with its points, or letters joined by apostrophes and hyphens
             if seen & UNSPACED:
                 at = run_end(data, at, stop, classes, UNSPACED, UNSPACED)
             else:
@@ -388,6 +394,7 @@ def words(data: U8, offsets: I64, classes: U8, starts: I32, ends: I32, row_ends:
                     after = worded_end(data, at, stop, classes, SPOKEN, SPOKEN)
                     if after == at:
                         break
+                    # up to here it is a word; a joiner belongs to it only if letters follow
                     end = after
                     at = end + _joiner(data, end, stop)
                     if at == end:

@@ -55,7 +55,7 @@ class StringTable:
     def look_up(
         self, data: U8, starts: I32, ends: I32, numbers: I32, first: int = 0, weights: I64 | None = None
     ) -> int:
-        """Number the spans of a text and count them.
+        """Number and count the spans of a text.
 
         Args:
             data: uint8, the text.
@@ -80,17 +80,17 @@ class StringTable:
                 return first
 
     def find(self, data: U8, starts: I32, ends: I32, numbers: I32) -> None:
-        """Write the number of each span's string, or -1 where the table does not have it."""
+        """Write the number of each span's string, or -1 for an unknown string."""
         _find(read_only(data), starts, ends, self._slots, self._records, self.data, numbers)
 
     def parts(self, bits: int) -> I64:
-        """int64 [strings]: the top `bits` bits of each string's hash."""
+        """Return the top `bits` bits of each string's hash: int64 [strings]."""
         parts = np.empty(self.size, np.int64)
         _write_parts(self.data, self._records, bits, parts)
         return parts
 
     def _grow(self, new_bytes: int) -> bool:
-        """Make room for one more string, and then some; False when the budget does not allow it."""
+        """Make room for one more string, and then some; return False when the budget is too small."""
         strings, text, used = len(self._records) - 1, len(self.data), int(self._records[self.size, 0])
         if self.size == strings:
             strings *= 2
@@ -113,7 +113,7 @@ class StringTable:
 
 
 def hashes_of(data: U8, offsets: I64) -> NDArray[np.uint64]:
-    """uint64 [strings]: the hashes of strings that lie one after the other in `data`."""
+    """Return the hashes of strings that lie one after the other in `data`: uint64 [strings]."""
     hashes = np.empty(len(offsets) - 1, np.uint64)
     _write_hashes(read_only(data), read_only(offsets), hashes)
     return hashes
@@ -132,7 +132,7 @@ _NUMBER = np.uint64(0x00000000FFFFFFFF)
 
 @inlined
 def _eight(data: U8, at: int, end: int) -> np.uint64:
-    """Up to eight bytes from `at` on as one number; what lies behind `end` is zero."""
+    """Return up to eight bytes from `at` on as one number; bytes behind `end` count as zero."""
     if at + 8 <= len(data):
         number = load_eight(data, at)
         return number if at + 8 <= end else number & (~np.uint64(0) >> np.uint64(8 * (at + 8 - end)))
@@ -157,7 +157,7 @@ def _hash(data: U8, start: int, end: int) -> np.uint64:
 def _probe(
     data: U8, start: int, end: int, hashed: np.uint64, slots: NDArray[np.uint64], records: I64, stored: U8
 ) -> int:
-    """The slot in which the span's string is, or the empty one in which it belongs."""
+    """Return the slot in which the span's string is, or the empty one in which it belongs."""
     mask = np.uint64(len(slots) - 1)
     slot = hashed & mask
     length = end - start
@@ -182,10 +182,11 @@ def _look_up(
     data: U8, starts: I32, ends: I32, weights: I64, first: int, size: int, slots: NDArray[np.uint64], records: I64,
     stored: U8, recent: NDArray[np.uint64], numbers: I32,
 ) -> tuple[int, int]:  # fmt: skip
-    """See `StringTable.look_up`. Strings of up to seven bytes are first looked for among the last seen: one line of memory."""
+    """Do the work of `StringTable.look_up` until a string does not fit; return the spans done and the strings there are."""
     weighted = len(weights) > 0
     for span in range(first, len(starts)):
         start, end = starts[span], ends[span]
+        # a string of up to seven bytes is first looked for among the last seen: one line of memory
         key = place = np.uint64(0)
         if end - start < 8:
             key = _eight(data, start, end) | np.uint64(end - start + 1) << np.uint64(56)
@@ -195,6 +196,7 @@ def _look_up(
                 records[string, 1] += weights[span] if weighted else 1
                 numbers[span] = string
                 continue
+        # a new string is stored, if there is room
         hashed = _hash(data, start, end)
         slot = _probe(data, start, end, hashed, slots, records, stored)
         if slots[slot] == 0:
@@ -207,6 +209,7 @@ def _look_up(
                 stored[top + at] = data[start + at]
             size += 1
             slots[slot] = hashed & _TAG | np.uint64(size)
+        # its number and its count
         string = np.int64(slots[slot] & _NUMBER) - 1
         records[string, 1] += weights[span] if weighted else 1
         numbers[span] = string

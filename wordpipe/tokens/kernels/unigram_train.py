@@ -47,7 +47,7 @@ class Symbols:
     counts: I64
 
     def letter_counts(self, letters: int) -> F64:
-        """How often each letter of the alphabet occurs: float64 [letters], whole numbers up to 2**53."""
+        """Count each letter of the alphabet: float64 [letters], whole numbers up to 2**53."""
         weights = np.repeat(self.counts, np.diff(self.starts))
         counted: F64 = np.bincount(self.text, weights, letters).astype(np.float64)
         return counted
@@ -95,7 +95,7 @@ def symbols_of(pretokens: StringCounts, alphabet: Alphabet) -> Symbols:
 
 
 def seed_pieces(symbols: Symbols, letters: int, *, seed_size: int, max_length: int) -> Pieces:
-    """All letters, and the best-scored recurring substrings of 2 to `max_length` symbols, `seed_size` in all.
+    """Return all letters, and the best-scored recurring substrings of 2 to `max_length` symbols, `seed_size` in all.
 
     Of equal scores the substring that ends first in the order of all suffixes is taken first. Fewer are taken where they would
     overlap so much (one letter repeated for ever) that a symbol begins more than `MOST_EDGES` of them on average.
@@ -106,10 +106,15 @@ def seed_pieces(symbols: Symbols, letters: int, *, seed_size: int, max_length: i
         seed_size: at most 2**26.
         max_length: at most 31.
     """
-    rest = _to_the_end(symbols)
+    # recurring substrings, the best scores first
+    ends = np.repeat(symbols.starts[1:], np.diff(symbols.starts))
+    rest: I32 = (ends - np.arange(len(symbols.text))).astype(
+        np.int32
+    )  # symbols left of the word at each place, (symbols,)
     order = _suffixes(symbols.text, rest, max_length, max(1, letters.bit_length()))
     lefts, rights, lengths, scores = _candidates(symbols, rest, order, max_length)
     best = np.argsort(-scores, kind="stable")[: max(0, seed_size - letters)]
+    # as many of these as have not too many edges together
     edge_starts = np.zeros(len(symbols.text) + 1, np.int64)
     while True:
         chosen = best[np.argsort((lefts[best].astype(np.int64) << LENGTH_BITS) | lengths[best], kind="stable")]
@@ -118,30 +123,23 @@ def seed_pieces(symbols: Symbols, letters: int, *, seed_size: int, max_length: i
         if edge_starts.sum() <= MOST_EDGES * len(symbols.text):
             break
         best = best[: len(best) * 3 // 4]
+    # the edges themselves; a letter of no text has no place, and no edge asks for one
     np.cumsum(edge_starts, out=edge_starts)
     edges = np.empty(edge_starts[-1], np.uint32)
     _fill_edges(symbols.text, order, *runs, letters, edge_starts, edges)
 
-    first = np.zeros(letters, np.int32)  # a letter of no text has no place; nobody asks for it
     weights = symbols.letter_counts(letters)
     return Pieces(
         weights=np.concatenate([weights, scores[chosen].astype(np.float64)]),
-        places=np.concatenate([first, order[lefts[chosen]].astype(np.int32)]),
+        places=np.concatenate([np.zeros(letters, np.int32), order[lefts[chosen]].astype(np.int32)]),
         lengths=np.concatenate([np.ones(letters, np.int32), lengths[chosen]]),
         edge_starts=edge_starts,
         edges=edges,
     )
 
 
-def _to_the_end(symbols: Symbols) -> I32:
-    """How many symbols of its word are left at each place, itself included: int32 [symbols]."""
-    ends = np.repeat(symbols.starts[1:], np.diff(symbols.starts))
-    rest: I32 = (ends - np.arange(len(symbols.text))).astype(np.int32)
-    return rest
-
-
 def _suffixes(text: I32, rest: I32, depth: int, bits: int) -> I64:
-    """Places in the order of what follows them in their word, seen `depth` symbols deep; equal ones in order of place."""
+    """Return the places in the order of their suffixes, seen `depth` symbols deep; equal ones in order of place."""
     sorted_depth = 62 // bits
     keys = np.empty(len(text), np.int64)
     _pack(text, rest, sorted_depth, bits, keys)
@@ -156,7 +154,7 @@ def _suffixes(text: I32, rest: I32, depth: int, bits: int) -> I64:
 
 
 def _candidates(symbols: Symbols, rest: I32, order: I64, depth: int) -> tuple[I32, I32, I32, I64]:
-    """Recurring substrings: the runs of suffixes [left, right) that begin with them, their lengths and scores."""
+    """Return recurring substrings: the runs of suffixes [left, right) that begin with each, their lengths and scores."""
     below = np.zeros(len(order) + 1, np.int64)  # occurrences of all suffixes before one
     np.cumsum(np.repeat(symbols.counts, np.diff(symbols.starts))[order], out=below[1:])
     shared = np.zeros(len(order) + 1, np.int8)
@@ -200,7 +198,7 @@ def _spell(
 
 @kernel
 def _pack(text: I32, rest: I32, depth: int, bits: int, keys: I64) -> None:
-    """The first `depth` symbols of each suffix as one number; where it is shorter, zeros."""
+    """Write the first `depth` symbols of each suffix as one number; a shorter suffix is filled up with zeros."""
     for at in range(len(text)):
         key, here = 0, rest[at]
         for i in range(depth):
@@ -212,7 +210,7 @@ def _pack(text: I32, rest: I32, depth: int, bits: int, keys: I64) -> None:
 
 @kernel
 def _rank(keys: I64, order: I64, ranks: I32) -> None:
-    """The place of each suffix among the distinct keys, from 1."""
+    """Write the place of each suffix among the distinct keys, from 1."""
     rank, last = 0, np.int64(-1)
     for at in order:
         if keys[at] != last:
@@ -223,7 +221,7 @@ def _rank(keys: I64, order: I64, ranks: I32) -> None:
 
 @kernel
 def _pair_ranks(ranks: I32, rest: I32, depth: int, keys: I64) -> None:
-    """Keys of twice the depth."""
+    """Write keys of twice the depth."""
     for at in range(len(ranks)):
         keys[at] = np.int64(ranks[at]) << 32
         if rest[at] > depth:
@@ -232,7 +230,7 @@ def _pair_ranks(ranks: I32, rest: I32, depth: int, keys: I64) -> None:
 
 @kernel
 def _compare(text: I32, rest: I32, order: I64, depth: int, shared: NDArray[np.int8], changes: I32) -> None:
-    """For each suffix: symbols shared with the one before it, and how often the symbol before a suffix has changed so far."""
+    """Write for each suffix the symbols shared with the suffix before, and how often the symbol in front has changed."""
     changed = 0
     for j in range(len(order)):
         here, before = order[j], order[max(j - 1, 0)]
@@ -253,18 +251,21 @@ def _runs(
     shared: NDArray[np.int8], below: I64, changes: I32, rest: I32, order: I64, depth: int, runs: I32,
     scores: I64,
 ) -> int:  # fmt: skip
-    """Runs of suffixes that share two symbols or more, and whole words; returns how many, though it writes only what fits."""
+    """Write runs of suffixes that share two symbols or more, and whole words, as many as fit; return how many there are."""
     lengths, lefts = np.zeros(depth + 2, np.int64), np.zeros(depth + 2, np.int64)
     top, number = 0, 0
     for j in range(1, len(order) + 1):
+        # a whole word that is shared with no neighbour is a candidate by itself
         left, place = j - 1, order[j - 1]
         alone = np.int64(rest[place])
         opens = place == 0 or rest[place - 1] == 1
         if not (opens and 2 <= alone <= depth and alone > shared[j - 1] and alone > shared[j]):
             alone = np.int64(0)  # else the word is no part of another
+        # the open runs that end here, the longest substring first
         while alone > 0 or lengths[top] > shared[j]:
             length, begin = (alone, left) if alone > 0 else (lengths[top], lefts[top])
             count = below[j] - below[begin]
+            # a candidate recurs, and not always behind the same symbol
             if length > 1 and count > 1 and (alone > 0 or changes[j - 1] > changes[begin]):
                 if number < len(scores):
                     runs[0, number], runs[1, number], runs[2, number] = begin, j, length
@@ -275,6 +276,7 @@ def _runs(
             else:
                 left = begin
                 top -= 1
+        # a longer substring opens a run
         if lengths[top] < shared[j]:
             top += 1
             lengths[top], lefts[top] = shared[j], left
@@ -330,7 +332,7 @@ _LIFT = 2.0**300
 
 @kernel
 def expected_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, chances: F64, expected: F64) -> float:
-    """How often each piece is used on average over all segmentations, and the log likelihood: forward-backward.
+    """Count how often each piece is used on average over all segmentations; return the log likelihood: forward-backward.
 
     Args:
         starts: int64 [words + 1], places where words begin.
@@ -352,6 +354,7 @@ def expected_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, chan
     lifts = np.zeros(longest + 1, np.int32)
     log_likelihood = 0.0
     for word in range(len(counts)):
+        # forward: the sum over all paths to each place
         begin, size = starts[word], starts[word + 1] - starts[word]
         forward[: size + 1] = 0.0
         forward[0] = 1.0
@@ -361,6 +364,7 @@ def expected_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, chan
                 forward[i : min(i + _LENGTH, size) + 1] *= _LIFT
                 lifted += 1
             lifts[i] = lifted
+            # along each edge; some lead beyond the word
             for e in range(edge_starts[begin + i], edge_starts[begin + i + 1]):
                 edge = np.int64(edges[e])
                 end = i + (edge & _LENGTH)
@@ -369,12 +373,14 @@ def expected_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, chan
         whole = forward[size]
         log_likelihood += counts[word] * (np.log(whole) - lifted * np.log(_LIFT))
 
+        # backward: the sum over all paths from each place on, and with both the share of each edge
         backward[size] = 1.0
         back = 0
         for i in range(size - 1, -1, -1):
             if backward[i + 1] < _SMALL:
                 backward[i + 1 : min(i + 1 + _LENGTH, size) + 1] *= _LIFT
                 back += 1
+            # the share of all paths that pass this place, unlifted
             share = counts[word] * (forward[i] / whole)
             if lifts[i] + back != lifted:
                 share *= _LIFT ** np.float64(lifted - lifts[i] - back)
@@ -391,7 +397,7 @@ def expected_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, chan
 
 @kernel
 def best_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, scores: F64, used: I64) -> None:
-    """How often each piece is used when every word is segmented in its most probable way (Viterbi).
+    """Count how often each piece is used when every word is segmented in its most probable way (Viterbi).
 
     Args:
         starts: int64 [words + 1], places where words begin.
@@ -428,7 +434,7 @@ def removal_losses(
     places: I32, lengths: I32, edge_starts: I64, edges: U32, scores: F64, used: I64,
     losses: F64,
 ) -> None:  # fmt: skip
-    """What the log likelihood of the text would lose without each piece, were its uses spelled in the next best way.
+    """Compute the loss of log likelihood without each piece, when its uses are spelled in the next best way.
 
     Args:
         places: int32 [pieces], where one occurrence of each piece begins.
@@ -448,6 +454,7 @@ def removal_losses(
         if size == 1 or used[piece] == 0:
             losses[piece] = np.inf if size == 1 else -np.inf
             continue
+        # the best segmentation of the piece without itself
         best[: size + 1] = -np.inf
         best[0] = 0.0
         for i in range(size):
@@ -458,6 +465,7 @@ def removal_losses(
                 if end <= size and edge >> LENGTH_BITS != piece and score > best[end]:
                     best[end] = score
                     last[end] = edge
+        # its uses move to the parts of that segmentation
         moved = float(used[piece])
         spelled, parts, i = 0.0, 0, int(size)
         while i > 0:
@@ -515,6 +523,7 @@ def train_unigram(
     Raises:
         BudgetError: 2**31 bytes of pre-tokens or more.
     """
+    # the letters; they have a token each, as many as fit
     special_tokens = list(dict.fromkeys(special_tokens))
     room = vocab_size - len(special_tokens)
     if len(pretokens.data) >= 1 << 31:
@@ -527,6 +536,7 @@ def train_unigram(
     )
     if not alphabet.tokens:
         return UnigramResult([(token, SPECIAL_SCORE) for token in special_tokens], 0, 0)
+    # the pieces to begin with, fitted and pruned
     symbols = symbols_of(pretokens, alphabet)
     pieces = seed_pieces(symbols, len(alphabet.tokens), seed_size=SEED_SIZE, max_length=LONGEST)
     scores = _fit(symbols, pieces, int(SPARE * room), report or (lambda done, total: None))
@@ -539,12 +549,12 @@ def train_unigram(
 
 
 def training_bytes(pretokens_bytes: int, n: int) -> int:
-    """Memory that training takes at most for `n` pre-tokens of so many bytes together, themselves not counted."""
+    """Return the most memory that training takes for `n` pre-tokens of so many bytes together, themselves not counted."""
     return 72 * pretokens_bytes + 24 * n + (96 << 20)
 
 
 def digamma(x: F64) -> F64:
-    """The derivative of the logarithm of the gamma function, for x > 0, to 1e-10 or better.
+    """Compute the derivative of the logarithm of the gamma function, for x > 0, to 1e-10 or better.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 6.3.5 (recurrence) and 6.3.18 (expansion).
     """
@@ -560,7 +570,7 @@ def digamma(x: F64) -> F64:
 
 
 def _fit(symbols: Symbols, pieces: Pieces, target: int, report: Report) -> F64:
-    """Rounds of fitting and pruning until `target` pieces are left: the scores of these."""
+    """Fit and prune in rounds until `target` pieces are left; return their scores."""
     rounds = 1 + max(0, math.ceil(math.log(target / len(pieces)) / math.log(SHRINKING)))
     weights = np.maximum(pieces.weights, LEAST_EXPECTED)
     scores: F64 = np.log(weights / weights.sum())
@@ -578,7 +588,7 @@ def _fit(symbols: Symbols, pieces: Pieces, target: int, report: Report) -> F64:
 
 
 def _step(symbols: Symbols, pieces: Pieces, scores: F64) -> F64:
-    """One step of expectation maximisation. Pieces that are hardly used are forgotten; letters stay.
+    """Take one step of expectation maximisation. Pieces that are hardly used are forgotten; letters stay.
 
     Expected counts go through the digamma function: what a sparse prior makes of them (Liang and Klein, Structured Bayesian
     Nonparametric Models with Variational Inference, 2007).
@@ -595,7 +605,7 @@ def _step(symbols: Symbols, pieces: Pieces, scores: F64) -> F64:
 
 
 def _worth_keeping(symbols: Symbols, pieces: Pieces, scores: F64, size: int) -> Flags:
-    """Which pieces stay: letters, and those whose loss would cost most; of equal ones the first."""
+    """Return the pieces that stay: letters, and those whose loss would cost most; of equal ones the first."""
     used, losses = np.zeros(len(pieces), np.int64), np.empty(len(pieces))
     best_counts(symbols.starts, symbols.counts, pieces.edge_starts, pieces.edges, scores, used)
     removal_losses(pieces.places, pieces.lengths, pieces.edge_starts, pieces.edges, scores, used, losses)
@@ -609,7 +619,7 @@ def _worth_keeping(symbols: Symbols, pieces: Pieces, scores: F64, size: int) -> 
 def _named(
     symbols: Symbols, pieces: Pieces, alphabet: Alphabet, scores: F64, room: int, special_tokens: set[str]
 ) -> list[tuple[str, float]]:
-    """At most `room` pieces as text, with their scores: all letters, then the most probable; those by falling score."""
+    """Return at most `room` pieces as text, with their scores, by falling score: all letters, then the most probable."""
     letters = len(alphabet.tokens)
     best = letters + np.argsort(-scores[letters:], kind="stable")
     named = list(zip(alphabet.tokens, scores[:letters].tolist(), strict=True))

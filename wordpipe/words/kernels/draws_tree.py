@@ -24,7 +24,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 @inlined
 def mixed(key: np.uint64, counter: int) -> np.uint64:
-    """64 random bits: the `counter`-th number of the stream `key`.
+    """Return 64 random bits: the `counter`-th number of the stream `key`.
 
     Source: Steele, Lea, Flood 2014, "Fast Splittable Pseudorandom Number Generators", SplitMix64.
     """
@@ -37,7 +37,7 @@ def _mixed(key: np.uint64, counter: int) -> np.uint64:
 
 
 def key_of(seed: int, epoch: int, purpose: int) -> np.uint64:
-    """The key of one epoch's draws for one purpose."""
+    """Return the key of one epoch's draws for one purpose."""
     key = np.uint64(seed)
     for number in (epoch, purpose):
         key = np.uint64(_mixed(key, number + 1))
@@ -94,13 +94,13 @@ def _fill_cells(share: npt.NDArray[np.float64], limits: npt.NDArray[np.uint32], 
 
 @inlined
 def draw_noise(bits: np.uint64, limits: npt.NDArray[np.uint32], others: npt.NDArray[np.int32]) -> np.int64:
-    """The row that 64 random bits stand for."""
+    """Return the row that 64 random bits stand for."""
     cell = np.int64(((bits >> np.uint64(32)) * np.uint64(len(limits))) >> np.uint64(32))
     return cell if np.uint32(bits & _LOW) < limits[cell] else np.int64(others[cell])
 
 
 def keep_limits(keep_V: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
-    """Probabilities as the largest 32-bit draw that keeps a word, (V,) uint32."""
+    """Return probabilities as the largest 32-bit draw that keeps a word, (V,) uint32."""
     limits: npt.NDArray[np.uint32] = (np.clip(keep_V, 0, 1) * (2.0**32 - 1)).astype(np.uint32)
     return limits
 
@@ -110,7 +110,7 @@ def subsample(
     text: npt.NDArray[np.int32], position: int, keep: npt.NDArray[np.uint32], key: np.uint64,
     rows: npt.NDArray[np.int32], places: npt.NDArray[np.int64], firsts: npt.NDArray[np.bool_],
 ) -> int:  # fmt: skip
-    """The words of a chunk that are left by subsampling, to be trained in this epoch.
+    """Choose the words of a chunk that subsampling leaves, to be trained in this epoch.
 
     Args:
         text: rows, the first word of a text as `~row`.
@@ -154,7 +154,7 @@ class Tree:
 
     @classmethod
     def of(cls, counts_V: npt.NDArray[np.int64]) -> "Tree":
-        """Huffman's tree of words with these counts, descending. A single word has an empty path.
+        """Make Huffman's tree of words with these counts, descending. A single word has an empty path.
 
         Of equally light subtrees words are joined before inner nodes and later rows before earlier ones, so equal counts
         always give the same tree, and no path is longer than it must be. Eight bytes for every turn of every word: about
@@ -207,7 +207,7 @@ def _join(counts: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDA
 
 @kernel
 def _measure(parents: npt.NDArray[np.int32], n: int) -> npt.NDArray[np.int64]:
-    """Where the path of each of `n` words begins, and the end of the last, when they lie one after the other."""
+    """Return where the path of each of `n` words begins, and the end of the last, when paths lie one after the other."""
     depths = np.zeros(len(parents), dtype=np.int32)
     for at in range(len(parents) - 2, -1, -1):
         depths[at] = depths[parents[at]] + 1

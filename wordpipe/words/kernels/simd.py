@@ -37,12 +37,12 @@ Floats = npt.NDArray[np.float32]
 
 
 def padded(dim: int) -> int:
-    """The length of a row in memory: `dim` rounded up to a multiple of `LANES`; what is beyond `dim` stays zero."""
+    """Return the length of a row in memory: `dim` rounded up to a multiple of `LANES`; numbers beyond `dim` stay zero."""
     return -(-dim // LANES) * LANES
 
 
 def _at(builder: Any, address: Any, offset: Any, kind: Any) -> Any:
-    """A pointer to what lies `offset` floats behind an address."""
+    """Return a pointer to the place `offset` floats behind an address."""
     place = builder.add(address, builder.shl(offset, _INT(2)))
     return builder.inttoptr(place, kind.as_pointer())
 
@@ -116,6 +116,7 @@ def _dots(_: Any, rows: Any, n_rows: Any, columns: Any, n_columns: Any, length: 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         rows, n_rows, columns, n_columns, length, scores, stride = values
         with _places(builder, n_rows, 2) as (r, _):
+            # six sums of two rows and three columns, in registers
             x = [_word(builder, rows, builder.add(r, _INT(i))) for i in range(2)]
             with _places(builder, n_columns, 3) as (c, _):
                 y = [_word(builder, columns, builder.add(c, _INT(i))) for i in range(3)]
@@ -127,6 +128,7 @@ def _dots(_: Any, rows: Any, n_rows: Any, columns: Any, n_columns: Any, length: 
                         for j in range(3):
                             place = sums[3 * i + j]
                             builder.store(_fma(builder, xs[i], ys[j], builder.load(place)), place)
+                # their lanes added up
                 for i in range(2):
                     row = builder.mul(builder.add(r, _INT(i)), stride)
                     for j in range(3):
@@ -147,6 +149,7 @@ def _update(_: Any, rows: Any, sums: Any, n_rows: Any, columns: Any, weights: An
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         rows, sums, n_rows, columns, weights, stride, length = values
+        # some lanes of all six columns are held while the rows pass by
         y = [_word(builder, columns, _INT(j)) for j in range(WIDE)]
         with _places(builder, length, LANES) as (d, _):
             old = [_load(builder, one, d) for one in y]
@@ -156,6 +159,7 @@ def _update(_: Any, rows: Any, sums: Any, n_rows: Any, columns: Any, weights: An
                 target = _word(builder, sums, loop.index)
                 total = _load(builder, target, d)
                 row = builder.mul(loop.index, stride)
+                # both sides by the values from before
                 for j in range(WIDE):
                     weight = builder.load(_at(builder, weights, builder.add(row, _INT(j)), _FLOAT))
                     weight = _spread(builder, weight)
@@ -255,7 +259,7 @@ _power: Callable[[np.int32], np.float32] = intrinsic(_power_of_two)  # type: ign
 
 @inlined
 def exponential(x: np.float32) -> np.float32:
-    """The power x of e, |x| up to 80, within 3e-7 of the true value: the compiler makes vector instructions of it."""
+    """Return the power x of e, |x| up to 80, within 3e-7 of the true value, in a form that becomes vector instructions."""
     y = x * _LOG2_E
     whole = np.int32(y + (np.float32(0.5) if y >= 0 else np.float32(-0.5)))
     z = (y - np.float32(whole)) * np.float32(0.6931471805599453)

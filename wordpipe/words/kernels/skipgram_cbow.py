@@ -49,7 +49,7 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Windows(NamedTuple):
-    """Which words meet."""
+    """The windows: settings that say which words meet."""
 
     skipgram: bool  # or CBOW
     size: int  # words looked at on each side
@@ -59,7 +59,7 @@ class Windows(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """What is predicted."""
+    """The objective: settings that say what is predicted."""
 
     kind: int  # NEGATIVE, TREE or SOFTMAX
     negatives: int  # noise words per window
@@ -72,7 +72,7 @@ class Objective(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What training changes: rows padded with zeros.
+    """The rows that training changes, padded with zeros.
 
     Attributes:
         inputs: (V, D) the words' vectors.
@@ -94,7 +94,7 @@ class Rows(NamedTuple):
 
 
 def scratch_size(window: int, dim: int, hot: int) -> int:
-    """Numbers `train_chunk` needs: slots twice, the hidden layer, a row for nobody, a window's changes, hot rows twice."""
+    """Count the numbers `train_chunk` needs: slots twice, hidden layer, an unused row, a window's changes, hot rows twice."""
     return (2 * (2 * window + 1) + 2 + min(2 * window + 1, LINES) + 2 * hot) * dim
 
 
@@ -103,7 +103,7 @@ def _noise_columns(
     target: int, place: int, key: np.uint64, negatives: int, limits: npt.NDArray[np.uint32], others: Ints, first: int,
     chosen: Ints, counts: Floats,
 ) -> int:  # fmt: skip
-    """The target and the noise of its window, each row once with how often it was drawn, without noise that is the target."""
+    """Write the target and its noise, each row once with its number of draws; noise that is the target is left out."""
     chosen[first], counts[first] = target, 1
     n = 1
     for draw in range(negatives):
@@ -124,7 +124,7 @@ def _noise_columns(
 def _context(
     centre: int, first: int, end: int, reach: int, begins: npt.NDArray[np.bool_], held: Ints, now: int, dim: int, near: Offsets
 ) -> int:  # fmt: skip
-    """Addresses of the vectors around a centre, within its text, the nearest to the left first; how many there are."""
+    """Write the addresses of the vectors around a centre, within its text, the nearest to the left first; return how many."""
     n = 0
     at = centre
     while at > first and centre - at < reach and not begins[at]:
@@ -141,7 +141,7 @@ def _context(
 
 @inlined
 def _score_losses(likelihoods: Floats, n_rows: int, stride: int, n: int, counts: Floats, first: int) -> float:
-    """The sum of -log likelihood over rows and columns; up to 20 of them are multiplied before a logarithm is taken."""
+    """Return the sum of -log likelihood over rows and columns; up to 20 are multiplied before a logarithm is taken."""
     loss = 0.0
     for row in range(n_rows):
         product = 1.0
@@ -251,7 +251,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
     text: Ints, position: int, begin: int, end: int, lr: tuple[float, float],
     windows: Windows, objective: Objective, weights: Rows, scratch: Floats, sums: npt.NDArray[np.float64],
 ) -> None:  # fmt: skip
-    """Train the words of the text from `begin` to `end`, seeing those around them.
+    """Train the words of the text from `begin` to `end`, each with the words around.
 
     Args:
         text: a chunk of the text that reaches beyond `begin` and `end`, the first word of each text as `~row`.
@@ -266,6 +266,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
             name, and these are used by their addresses.
         sums: to which the loss in nats and the number of predictions are added.
     """
+    # the words that subsampling leaves
     inputs, outputs, part_starts, parts, part_vectors, hot, share_after = weights
     skipgram, size, dynamic, keep, keys = windows
     kind, negatives, limits, others, path_starts, path_nodes, path_signs, most = objective
@@ -288,7 +289,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
     hidden = before + 4 * n_slots * dim
     unused = hidden + 4 * dim
     changes = unused + 4 * dim
-    scratch[(2 * n_slots + 1) * dim : (2 * n_slots + 2) * dim] = 0
+    scratch[(2 * n_slots + 1) * dim : (2 * n_slots + 2) * dim] = 0  # the unused row
     in_vectors, out_vectors, gram_vectors = inputs.ctypes.data, outputs.ctypes.data, part_vectors.ctypes.data
     hot_now = changes + 4 * min(n_slots, LINES) * dim
     hot_before = hot_now + 4 * hot * dim
@@ -301,7 +302,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
     chosen = np.zeros(2 * stride, dtype=np.int32)
     counts = np.ones(2 * stride, dtype=np.float32)
     signs = np.full(stride, -1, dtype=np.float32)
-    signs[0] = 1
+    signs[0] = 1  # the target
     rates = np.zeros(stride, dtype=np.float32)
     columns = np.full(stride, unused, dtype=np.int64)
     if kind == SOFTMAX:
@@ -319,6 +320,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
     for line in range(n_lines):
         change_of[line] = changes + 4 * line * dim
 
+    # the first window's noise
     left = entered = max(0, centre - size)
     flip, n_chosen, n_next = 0, most, 0
     if centre < kept and kind == NEGATIVE:
@@ -328,6 +330,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
     loss, predictions = 0.0, 0
     slope = (lr[1] - lr[0]) / max(end - begin, 1)
     while centre < kept and places[centre] < end:
+        # the ring moves on: words out of reach leave, words in reach enter
         while left < centre - size:
             _leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
             left += 1
@@ -338,6 +341,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
             entered += 1
             if entered < kept:
                 fetch(in_vectors + 4 * np.int64(rows[entered]) * dim, dim)
+        # the window of the centre
         reach = size
         if dynamic:
             drawn = (mixed(keys[1], places[centre]) >> np.uint64(32)) * np.uint64(size)
@@ -357,11 +361,13 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
                     output = np.int64(chosen[stride - flip + column])
                     if output >= hot:
                         fetch(out_vectors + 4 * output * dim, dim)
+        # of a tree: the turns of the target's path
         elif kind == TREE:
             turn = path_starts[target]
             n_chosen = path_starts[target + 1] - turn
             for column in range(n_chosen):
                 chosen[column], signs[column] = path_nodes[turn + column], path_signs[turn + column]
+        # their addresses and rates, filled up to whole registers
         used = (n_chosen + WIDE - 1) // WIDE * WIDE
         if kind != SOFTMAX:
             for column in range(used):
@@ -388,6 +394,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
             else:
                 gradients(scores, n_rows, stride, used, signs, rates, likelihoods)
                 loss += _score_losses(likelihoods, n_rows, stride, n_chosen, counts, flip)
+            # one update changes both sides in place, or the changes of a window are added up first
             if in_place:
                 update(lines, lines, n_rows, columns.ctypes.data, scores.ctypes.data, stride, dim)
                 continue
@@ -399,6 +406,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
                 )  # fmt: skip
             for line in range(n_rows if skipgram else n):
                 add_row(near[first + line], change_of[line if skipgram else 0], np.float32(1), dim)
+        # copies of common rows are shared now and then
         predictions += n_predictions
         for column in range(n_chosen if hot else 0):
             output = np.int64(chosen[flip + column])
@@ -407,6 +415,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
                 if changed[output] == share_after:
                     changed[output] = 0
                     _share(out_vectors, hot_now, hot_before, 4 * output * dim, dim)
+    # what is left in the ring and in the copies
     while left < entered:
         _leave(held[left % n_slots], slots, users, now, before, in_vectors, dim, part_starts, parts, gram_vectors)
         left += 1
