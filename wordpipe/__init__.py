@@ -17,7 +17,7 @@ the package costs nothing.
 
 from wordpipe.lazy import face
 
-TYPE_CHECKING = False  # what type checkers take for true; `typing` itself takes 5 ms, in which nobody answers Ctrl-C
+TYPE_CHECKING = False  # what type checkers take for true; `typing` itself takes 5 ms, in which Ctrl-C has no answer
 if TYPE_CHECKING:
     from wordpipe.cli.output import progress
     from wordpipe.errors import (

@@ -1213,7 +1213,7 @@ def train_classifier(
     Settings:
         init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
@@ -1275,7 +1275,7 @@ def train_clm(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
 
     Settings, the model:
         style: parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2. Default: 'modern'.
@@ -1373,7 +1373,7 @@ def train_contrastive(
         goal: similarity: texts that say the same are near; search: a question is near the text that answers it. Default: 'similarity'.
         steps: optimiser steps. Default: None.
         epochs: passes over the sentences, instead of steps; with neither: 1, and at least 200 steps (> 0). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
         batch_size: pairs per step, each the negative of all others; else 1024 of train static, 128 of train contrastive, or one for each sentence where there are fewer (2 to 65536). Default: None.
 
     Settings, the pairs (shares; with none given they follow the goal):
@@ -1463,7 +1463,7 @@ def train_denoising(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
 
     Settings, the model:
         style: what is damaged, and the model: t5 (spans are written), bart (the whole text is). Default: 't5'.
@@ -1562,7 +1562,7 @@ def train_electra(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
 
     Settings, the model:
         style: parts of the model: classic as BERT, for a folder of ELECTRA; modern as ModernBERT, in our own format. Default: 'classic'.
@@ -1673,7 +1673,7 @@ def train_mlm(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
 
     Settings, the model:
         style: parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2. Default: 'modern'.
@@ -1782,7 +1782,7 @@ def train_permutation(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
 
     Settings, the model:
         style: parts of the model: classic as XLNet; modern as ModernBERT, in our own format. Default: 'classic'.
@@ -1866,7 +1866,7 @@ def train_reader(
     Settings:
         init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
@@ -1930,7 +1930,7 @@ def train_seq2seq(
         preset: size of the model, with a batch and a learning rate that suit it; with init only the batch and the length. Default: 'mini'.
         steps: optimiser steps. Default: None.
         epochs: passes over the training text, instead of steps; with neither: 3, and at least 200 steps (> 0). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
 
     Settings, the model:
         style: parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian). Default: 'vaswani'.
@@ -2022,7 +2022,7 @@ def train_static(
         goal: similarity: texts that say the same are near; search: a question is near the text that answers it. Default: 'similarity'.
         steps: optimiser steps. Default: None.
         epochs: passes over the sentences, instead of steps; with neither: 1, and at least 200 steps (> 0). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
         batch_size: pairs per step, each the negative of all others; else 1024 of train static, 128 of train contrastive, or one for each sentence where there are fewer (2 to 65536). Default: None.
 
     Settings, the pairs (shares; with none given they follow the goal):
@@ -2097,7 +2097,7 @@ def train_tagger(
     Settings:
         init: what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word vectors or a static encoder. Default: None.
         epochs: passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600 (> 0, at most 10000). Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
         lr: peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it (> 0, at most 1). Default: None.
         batch_size: texts per step (1 to 65536). Default: 32.
         seeds: train so many models, of different seeds, and keep the one best on held-out text (1 to 100). Default: 1.
@@ -2154,7 +2154,7 @@ def train_word2vec(
 
     Settings, how much of the text:
         epochs: passes over the text, else by its size. Default: None.
-        minutes: minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured pace, and what says how much to learn is then the most (> 0). Default: None.
+        minutes: minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the measured pace; settings that say how much to learn are then the most (> 0). Default: None.
         min_count: rarer words get no vector, else by the size of the text. Default: None.
         subsample: words with a larger share of the text are skipped at random; 0 keeps all (0 to 1). Default: 0.001.
 

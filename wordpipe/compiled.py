@@ -1,4 +1,4 @@
-"""Compiled loops over bytes and numbers: by numba, without the GIL, once per machine; the mixing hash and UTF-8 in them.
+"""Compiled loops over bytes and numbers: by numba, without the GIL, once per machine; a mixing hash and UTF-8 for loops.
 
 A kernel takes and gives NumPy arrays and plain numbers. The machine code is kept in `__pycache__` beside the source (or in
 numba's own cache where that folder cannot be written), so only the first run after an installation waits for the compiler.
@@ -40,7 +40,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """A part of kernels that is compiled into those which call it.
+    """Make a part of kernels, which is compiled into each calling kernel.
 
     numba compiles a kernel anew when the kernel's own file has changed. After an edit of a part in another file, remove
     `__pycache__/*.nbi` (the tests do).
@@ -53,7 +53,7 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def mixed_bits(bits: Bits) -> Bits:
-    """Other bits, of which every bit given changes about half; of a number, or of each of an array.
+    """Return other bits, of which every bit given changes about half; of a number, or of each of an array.
 
     Source: SplitMix64's finaliser, Steele, Lea, Flood 2014, "Fast Splittable Pseudorandom Number Generators".
     """
@@ -63,12 +63,12 @@ def mixed_bits(bits: Bits) -> Bits:
 
 
 scrambled: Callable[[np.uint64], np.uint64] = inlined(mixed_bits)
-"""The same in kernels."""
+"""`mixed_bits` for kernels."""
 
 
 @inlined
 def character(data: NDArray[np.uint8], at: int) -> tuple[int, int]:
-    """The code point at `at` of valid UTF-8, and where the next one begins."""
+    """Return the code point at `at` of valid UTF-8, and where the next one begins."""
     lead = int(data[at])
     if lead < 0x80:
         return lead, at + 1
@@ -102,7 +102,7 @@ class _FirstEvent(event.Listener):
 
 
 def read_only(array: NDArray[T]) -> NDArray[T]:
-    """The same memory, not to be written to: Arrow's buffers and our own arrays are then of one type, compiled for once."""
+    """Return a read-only view: Arrow's buffers and our own arrays are then of one type, compiled for once."""
     if not array.flags.writeable:
         return array
     view = array[:]

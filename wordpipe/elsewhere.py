@@ -1,7 +1,7 @@
 """Names of other programs for our settings and commands: gensim, fastText, transformers, tokenizers, faiss, scikit-learn.
 
-Who brings such a name is told ours; for other names there are those that are spelled like them. A name of ours never stands
-here as another's: settings of several commands may share a name, and the first that the command has is meant.
+A name of another program is answered with ours; any other unknown name with names of similar spelling. A name of ours never
+stands here as another's: settings of several commands may share a name, and the first that the command has is meant.
 """
 
 import re
@@ -119,7 +119,7 @@ SETTINGS: dict[str, list[str]] = {}
 for _ours, _theirs in _CALLED.items():
     for _name in _theirs.split():
         SETTINGS.setdefault(_name, []).append(_ours)
-"""The same the other way round."""
+"""What other programs call a setting → our settings."""
 
 _NOTES = {
     "sg": "sg = 1 is skipgram, 0 is cbow",
@@ -136,7 +136,7 @@ _LIKE, _VERY_LIKE = 0.65, 0.8  # of spellings; less is a guess that leads nowher
 
 
 def meant(name: str, known: Collection[str], most: int = 3) -> list[str]:
-    """Our names that somebody may mean who said another, the likeliest first: what programs call it, else what is spelled so.
+    """Return our names for an unknown name, the likeliest first: the setting of that name elsewhere, else similar spellings.
 
     >>> meant("vector_size", ["seed", "dim", "vectors"]), meant("minCount", ["min_n", "min_count"])
     (['dim'], ['min_count'])
@@ -156,7 +156,7 @@ def meant(name: str, known: Collection[str], most: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Collection[str], shown: Callable[[str], str] = str) -> str:
-    """The question that names what is meant, and what a value of the other program is here; empty where nobody knows.
+    """Return the question that names our setting, with the meaning of another program's values; "" without a suggestion.
 
     Args:
         name: what was said.
@@ -174,5 +174,5 @@ def did_you_mean(name: str, known: Collection[str], shown: Callable[[str], str] 
 
 
 def _plain(name: str) -> str:
-    """A name as the table has it."""
+    """Return a name in the spelling of the table."""
     return _CAMEL.sub("_", name[:100]).lower().replace("-", "_")

@@ -20,7 +20,7 @@ import re
 from pathlib import Path
 
 _MAX_LINE = 60  # characters of a wrong line that are shown
-_MAX_PART = 200  # characters of a place or a value: who gave 80 kB knows them
+_MAX_PART = 200  # characters of a place or a value; a longer one is cut in the middle
 _MAX_WHAT = 600
 _MAX_JSON = 4_096  # characters of a part for a program: a whole path
 _BEFORE_URL = re.compile(r"^(?:.*/)?s3:/+(?=[^/])", re.S)
@@ -59,12 +59,12 @@ class WordpipeError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        """The message, and the hint on a line of its own: what a traceback and `print` show."""
+        """Return the message, and the hint on a line of its own: what a traceback and `print` show."""
         return self.message + (f"\n  hint: {self.hint.translate(_ONE_LINE)}" if self.hint else "")
 
     @property
     def message(self) -> str:
-        """The message without the hint, on one line; long values are shown without their middle."""
+        """Return the message without the hint, on one line; long values are shown without their middle."""
         what = shortened(self.what, _MAX_WHAT)
         parts = [what if self.where is None else f"{shortened(self.where, _MAX_PART)}: {what}"]
         if self.got is not None:
@@ -75,11 +75,11 @@ class WordpipeError(Exception):
 
     @property
     def kind(self) -> str:
-        """The family in a word ("config", "input")."""
+        """Return the family in a word ("config", "input")."""
         return type(self).__name__.removesuffix("Error").lower()
 
     def to_json(self) -> dict[str, dict[str, str | int | None]]:
-        """The error for programs: {"error": {"code", "kind", "what", "where", "got", "expected", "hint"}}."""
+        """Return the error for programs: {"error": {"code", "kind", "what", "where", "got", "expected", "hint"}}."""
         parts = {name: getattr(self, name) for name in ("what", "where", "got", "expected", "hint")}
         texts = {name: None if part is None else shortened(str(part), _MAX_JSON) for name, part in parts.items()}
         return {"error": {"code": self.exit_code, "kind": self.kind, **texts}}
@@ -142,11 +142,11 @@ class DivergedError(WordpipeError):
 
 
 class WordpipeWarning(UserWarning):
-    """What a call from Python says by `warnings`: something was left out, changed, or will not work as meant."""
+    """A warning of a call from Python: something was left out, changed, or will not work as meant."""
 
 
 def shown_urls(text: str) -> str:
-    """A text with URLs of objects in the place of paths that were made of them: `wordpipe.storage` says how.
+    """Return a text with URLs of objects in the place of the paths that `wordpipe.storage` makes of URLs.
 
     >>> shown_urls("no such artifact: s3:/bucket/run")
     'no such artifact: s3://bucket/run'
@@ -155,7 +155,7 @@ def shown_urls(text: str) -> str:
 
 
 def shortened(text: str, room: int) -> str:
-    """The text in at most `room` characters: of a longer one its beginning and its end.
+    """Return the text in at most `room` characters: of a longer one its beginning and its end.
 
     >>> shortened("a/very/long/name.txt", 9)
     'a/ve….txt'
@@ -165,6 +165,6 @@ def shortened(text: str, room: int) -> str:
 
 
 def wrong_line(where: str, line: str, expected: str) -> InputError:
-    """A line that does not belong; `where` names file and number."""
+    """Return the error for a line that does not belong; `where` names file and number."""
     shown = line if len(line) <= _MAX_LINE else line[: _MAX_LINE - 1] + "…"
     return InputError("this line does not belong", where=where, got=repr(shown), expected=expected)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def face(
     package: str, file: str, more: "Callable[[], dict[str, tuple[str, str]]] | None" = None
 ) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
-    """The `__getattr__` and `__dir__` (PEP 562) of a package whose `__init__` is this file.
+    """Return the `__getattr__` and `__dir__` (PEP 562) of a package whose `__init__` is this file.
 
     Args:
         package: its name.
@@ -54,7 +54,7 @@ def face(
 
 
 def imports_for_types(source: str) -> dict[str, tuple[str, str]]:
-    """Each name imported under `if TYPE_CHECKING:` at the top level → its module and its name there."""
+    """Return each name imported under `if TYPE_CHECKING:` at the top level → its module and its name there."""
     import ast
 
     return {
@@ -68,7 +68,7 @@ def imports_for_types(source: str) -> dict[str, tuple[str, str]]:
 
 
 def import_path() -> list[str]:
-    """`sys.path` without the working folder, where the texts of others may lie; with it, if wordpipe itself was found there.
+    """Return `sys.path` without the working folder, where the texts of others may lie, unless it holds wordpipe itself.
 
     All entries are absolute, so that another process finds wordpipe where this one did.
     """
@@ -77,9 +77,5 @@ def import_path() -> list[str]:
     except OSError:  # it is gone
         return [one for one in sys.path if one and os.path.isabs(one)]  # noqa: PTH117  (pathlib takes time)
     path = [os.path.join(here, one) for one in sys.path]  # noqa: PTH118
-    return path if _root() == here else [one for one in path if os.path.realpath(one) != here]
-
-
-def _root() -> str:
-    """The folder that this package was found in."""
-    return os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120
+    of_package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120
+    return path if of_package == here else [one for one in path if os.path.realpath(one) != here]

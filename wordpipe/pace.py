@@ -36,12 +36,12 @@ COOL_DOWN = 0.1  # of the steps that were made: how many more a cool-down takes
 
 
 def now() -> float:
-    """Seconds by the clock that trainings within a time go by."""
+    """Return the seconds of the clock for trainings within a time."""
     return time.monotonic()
 
 
 def shown_minutes(seconds: float) -> str:
-    """A time as people say it.
+    """Return a time in words.
 
     >>> shown_minutes(45), shown_minutes(90), shown_minutes(3600)
     ('45 seconds', '1.5 minutes', '60 minutes')
@@ -54,7 +54,7 @@ def shown_minutes(seconds: float) -> str:
 
 @dataclass
 class TimeLimit:
-    """The time of one training, and what is planned for it.
+    """The time of one training, and the work that is planned for this time.
 
     Attributes:
         seconds: that it may take, all that is done before and after it included.
@@ -86,26 +86,26 @@ class TimeLimit:
 
     @property
     def spent(self) -> float:
-        """Seconds so far, over all runs."""
+        """Return the seconds so far, over all runs."""
         return self._before + now() - self.begun
 
     @property
     def shown(self) -> str:
-        """The time in words."""
+        """Return the time in words."""
         return shown_minutes(self.seconds)
 
     @property
     def total(self) -> int | None:
-        """The work that is planned; None before anything is."""
+        """Return the work that is planned; None before the first plan."""
         return self.planned[-1][1] if self.planned else None
 
     def share(self, parts: int) -> "TimeLimit":
-        """The time of the first of so many trainings that share what is left."""
+        """Return the time of the first of so many trainings that share what is left."""
         left = max(0.0, self.seconds - self.spent)
         return TimeLimit(self.spent + left / parts, self.begun, _before=self._before)
 
     def follow(self, part: "TimeLimit") -> None:
-        """Count the time of runs that were before this one, as a part of it has found them."""
+        """Count the time of earlier runs that a part of this time has found."""
         self.begun, self._before = part.begun, part._before
 
     def wanting(self, most: float, fewest: float = _FEWEST, start: int = 0) -> None:
@@ -118,11 +118,11 @@ class TimeLimit:
         self._before, self.begun = float(log["spent"]), now()
 
     def log(self) -> dict[str, Any]:
-        """What a run that goes on needs to know, as JSON values."""
+        """Return what a run that goes on needs, as JSON values."""
         return {"spent": self.spent, "planned": self.planned}
 
     def facts(self, done: int) -> dict[str, Any]:
-        """For the manifest: minutes asked for, the work that was planned first, and what was done."""
+        """Return the facts for the manifest: minutes asked for, the work that was planned first, and the work done."""
         first = self.planned[0][1] if self.planned else done
         return {
             "minutes": self.seconds / 60,
@@ -139,7 +139,7 @@ class TimeLimit:
             )
 
     def is_news(self) -> bool:
-        """Whether people are to be told of the plan: it is the first, or another one by far than they know of."""
+        """True if the plan is news: the first plan, or one far from the plan that was last reported."""
         known, total = self._known, self.total
         if total is None or (known is not None and abs(total - known) <= _NEWS * known):
             return False
@@ -157,13 +157,13 @@ class TimeLimit:
             self._apart += self.apart[kind]
 
     def saving(self, size: int) -> float:
-        """Seconds that it takes to save so many bytes: as the last time, or as a disk writes them."""
+        """Return the seconds to save so many bytes: as the last time, or at the usual speed of a disk."""
         return self.apart.get("saving", size / _BYTES_A_SECOND)
 
     def replanned(
         self, done: int, *, closing: float = 0.0, between: float = 0.0, settle: Callable[[], None] = lambda: None
     ) -> int | None:
-        """The work in all, where it is planned now, or planned otherwise than before; else None. To be asked after each piece.
+        """Return the work in all, where a plan is made or changed now; else None. To be called after each piece.
 
         Args:
             done: work so far.
@@ -174,6 +174,7 @@ class TimeLimit:
         Raises:
             ConfigError: there is no time for anything that would be worth it.
         """
+        # the first pieces are not counted
         clock = now()
         self._pieces += 1
         if self._mark == 0.0:
@@ -186,6 +187,7 @@ class TimeLimit:
             return self._plan(done, done) if self.planned[-1][1] > done else None
         if not self._is_due(clock, done):
             return None
+        # the pace since the last look, and a mean in which what is long ago counts less
         settle()
         clock = now()
         took = max(clock - self._mark - self._apart, 1e-9)
@@ -193,10 +195,12 @@ class TimeLimit:
         self._took, self._made = self._took * kept + took, self._made * kept + max(done - self._done, 1e-9)
         self._pace = self._took / self._made
         self._mark, self._done, self._apart, self._looked = clock, done, 0.0, clock
+        # the work that fits into what is left
         left = self.seconds - max(_MARGIN * self.seconds, _END) - closing - between - self.spent
         fits = max(0.0, left / self._pace)
         if not self.planned:
             return self._first_plan(done, fits, closing + between)
+        # corrected only where the plan is far from it
         planned = self.planned[-1][1] - done
         is_known = self._took > self.seconds * _MEMORY / 2  # before, a pace says little
         too_much = fits < planned * _SHORTER and (planned - fits) * self._pace > self.seconds * _MARGIN / 2
@@ -207,7 +211,7 @@ class TimeLimit:
         return None
 
     def _is_due(self, clock: float, done: float) -> bool:
-        """Whether the pace is looked at now."""
+        """True if the pace is looked at now."""
         since = clock - self._mark - self._apart
         if not self.planned:
             enough = self._pieces - _UNCOUNTED >= _MEASURED and since >= self.seconds * _MEASURED_SHARE
@@ -229,7 +233,7 @@ class TimeLimit:
     def _too_little(self, got: str, needed: float) -> ConfigError:
         least = math.ceil(needed * 1.1 / 6) / 10
         return ConfigError(
-            "that is too little time for this training here", where="minutes", got=got,
+            "too little time for this training on this machine", where="minutes", got=got,
             expected=f"at least about {least:,g} minutes",
             hint=f"--minutes {max(least, 2 * self.seconds / 60):.3g}, or a smaller model, or less text",
         )  # fmt: skip

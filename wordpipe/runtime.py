@@ -36,7 +36,7 @@ class Progress:
 
     phase: str  # what is being done ("reading", "step", "epoch 2")
     done: float = 0  # of `total`
-    total: float | None = None  # units in all, or None where nobody knows
+    total: float | None = None  # units in all, or None where the number is unknown
     unit: str = ""  # what is counted ("MB", "steps", "sentences")
     # figures worth showing beside the bar, ready to print (loss, lr, tokens/s)
     values: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +68,7 @@ _SEEN_FROM: ContextVar[Path | None] = ContextVar("_SEEN_FROM", default=None)
 
 
 def working_folder() -> Path:
-    """The folder from which names of sources are seen: of a pipeline its config's, else that of the process."""
+    """Return the folder from which names of sources are seen: of a pipeline its config's, else that of the process."""
     return _SEEN_FROM.get() or Path.cwd()
 
 
@@ -87,7 +87,7 @@ def quiet(_: Progress) -> None:
 
 
 def automatic(_: Progress) -> None:
-    """The report of a caller who has not chosen one: a call from Python draws in its place, where somebody can see it."""
+    """The default report: a call from Python draws its own progress instead, where the output is a screen."""
 
 
 class Stopped(BaseException):
@@ -208,7 +208,7 @@ def _raise_in(frame: FrameType, error: BaseException) -> None:
 
 
 def stopped_by() -> int | None:
-    """The signal for which `Stopped` was raised; a module in C that was being loaded makes an error of its own of that."""
+    """Return the signal for which `Stopped` was raised; a module in C that was being loaded then raises another error."""
     return _RAISED
 
 
@@ -247,7 +247,7 @@ def _answer(wake: int, say: Callable[[str], None], end: Callable[[int], None]) -
 
 
 def die_by(signum: int) -> int:
-    """End this process by a signal, from any thread, so that shells and make see what happened; what its code would be."""
+    """End this process by a signal, from any thread, so that shells and make see what happened; return the exit code."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signum, signal.SIG_DFL)
     else:  # Python lets the main thread alone change what a signal does
@@ -260,7 +260,7 @@ def die_by(signum: int) -> int:
 
 
 def ahead(items: Iterable[Item], waiting: int) -> Iterator[Item]:
-    """The items, made in a thread of their own while the caller is at work on those before.
+    """Yield the items, made in a thread of their own while the caller works on earlier ones.
 
     Args:
         items: made by one thread; what making one raises is raised where it is taken.
@@ -291,19 +291,19 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Seconds so far."""
+        """Return the seconds so far."""
         return time.monotonic() - self._start
 
 
 def cpu_count() -> int:
-    """Cores this process may use (a container's or taskset's share, not the machine's)."""
+    """Return the cores this process may use (a container's or taskset's share, not the machine's)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def process_number(variable: str, default: int) -> int:
-    """A number that torchrun tells each of its processes: WORLD_SIZE (how many there are), RANK, LOCAL_RANK.
+    """Return a number that torchrun tells each of its processes: WORLD_SIZE (how many there are), RANK, LOCAL_RANK.
 
     Raises:
         ConfigError: the environment variable holds no such number.
@@ -318,7 +318,7 @@ def process_number(variable: str, default: int) -> int:
 
 
 def memory_bytes() -> int:
-    """The memory of this machine in bytes; 0 where the system does not say."""
+    """Return the memory of this machine in bytes; 0 where the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
@@ -348,7 +348,7 @@ def need_address_space(megabytes: int) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or what it came of, says that no memory was given.
+    """True if an error or one of its causes says that no memory was given.
 
     Under `ulimit -v` a library that does not fit says so in words of its own: that its module cannot be imported, that a
     file of it cannot be loaded, that no thread can be started.
@@ -371,7 +371,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def peak_memory_bytes() -> int:
-    """The largest resident set of this process so far, in bytes."""
+    """Return the largest resident set of this process so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB, macOS in bytes
 
@@ -437,7 +437,7 @@ def torch_threads(threads: int) -> Iterator[None]:
 
 @contextmanager
 def _fast_products() -> Iterator[None]:
-    """Let oneDNN and not MKL multiply float32 matrices on a CPU of AMD with AVX-512, where MKL does not use it.
+    """Let oneDNN and not MKL multiply float32 matrices on a CPU of AMD with AVX-512, which MKL leaves unused.
 
     1,500 x 256 by 256 x 1,024 on two cores of an AMD EPYC: 195 → 410 GFLOP/s, as exact. torch's one switch for it allows
     bfloat16 inside, which oneDNN takes only where AMX is: that is looked at first, and that nothing is rounded.
@@ -455,7 +455,7 @@ def _fast_products() -> Iterator[None]:
 
 
 def multiplies_by_onednn() -> bool:
-    """Whether `torch_threads` has changed who multiplies float32 matrices."""
+    """True if `torch_threads` has let oneDNN multiply float32 matrices."""
     return bool(_switch_of_products().fp32_precision == "bf16")
 
 
@@ -479,7 +479,7 @@ def _switch_of_products() -> Any:
 
 @cache
 def _is_exact() -> bool:
-    """Whether products of float32 are, as they are computed now."""
+    """True if products of float32 are exact with the library that computes them now."""
     import torch
 
     third = torch.full((64, 64), 1.0 / 3.0)
@@ -508,7 +508,7 @@ def _set_malloc(options: Mapping[int, int]) -> None:
 
 
 def pick_device(wanted: Literal["auto", "cpu", "cuda", "mps"]) -> "torch.device":
-    """The torch device that `wanted` means here. Raises ConfigError: the device asked for is not there."""
+    """Return the torch device that `wanted` means here. Raises ConfigError: the device asked for is not there."""
     import torch
 
     found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -516,5 +516,5 @@ def pick_device(wanted: Literal["auto", "cpu", "cuda", "mps"]) -> "torch.device"
         return torch.device(next(name for name in ("cuda", "mps", "cpu") if found[name]))
     if not found.get(wanted):
         there = ", ".join(name for name, ok in found.items() if ok)
-        raise ConfigError("no such device on this machine", where="device", got=wanted, expected=there)
+        raise ConfigError("the device is not on this machine", where="device", got=wanted, expected=there)
     return torch.device(wanted)

@@ -27,7 +27,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 
 
 def shown_value(value: Any) -> str:
-    """A value as an error shows it: short, however long, deep or large it is.
+    """Return a value as an error shows it: short, however long, deep or large the value is.
 
     >>> shown_value("a" * 1000), shown_value({"a": [[[1]]]})
     ("'aaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaaaaa'", "{'a': [[[1]]]}")
@@ -85,11 +85,11 @@ def setting(
 
 
 def minutes_setting() -> Any:
-    """The setting of every training that says how long it may take."""
+    """Declare the setting that limits the time of a training."""
     return setting(
         None,
-        "minutes that it may take in all; as much is learned as fits, by a schedule that is planned for it from the measured "
-        "pace, and what says how much to learn is then the most",
+        "minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the "
+        "measured pace; settings that say how much to learn are then the most",
         gt=0,
         le=10**6,
     )
@@ -102,7 +102,7 @@ class Settings(BaseModel):
     """The command that takes them, as in "train mlm"."""
 
     in_files: ClassVar[bool] = True
-    """Whether a file can hold them; where none can, a flag needs no other one that takes it back."""
+    """True if a config file can hold the settings; otherwise a flag needs no second one that takes it back."""
 
     displaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Setting → those that cannot stand beside it; given later (a flag after a file), it takes their place."""
@@ -137,44 +137,44 @@ class Settings(BaseModel):
 
     @classmethod
     def instead(cls, name: str) -> str:
-        """What to do about a setting that this command does not have, without a full stop; empty: nothing is known."""
+        """Return advice on a setting that this command does not have, without a full stop; "": there is none."""
         del name
         return ""
 
     @classmethod
     def merge(cls, base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-        """Values of a file and of flags, which win, also over what cannot stand beside them."""
+        """Return the values of a file and of flags, which win, also over settings that a flag displaces."""
         gone = {name for given in overrides for name in cls.displaces.get(given, ())} - set(overrides)
         return {name: value for name, value in base.items() if name not in gone} | dict(overrides)
 
     def recipe(self) -> dict[str, Any]:
-        """The settings that decide the result, as JSON values."""
+        """Return the settings that decide the result, as JSON values."""
         kept = {name for name in type(self).model_fields if declared(type(self), name).get("recipe", True)}
         named = {f"{name} is given": True for name in self.artifact_fields() if getattr(self, name) is not None}
         return {**self.model_dump(mode="json", include=kept), **named}  # an input's digest does not say what it is for
 
     @property
     def reads_corpus(self) -> bool:
-        """Whether the stage reads, beside its tokens, the corpus that they were made of: this is its last input."""
+        """True if the stage reads, beside its tokens, the corpus of these tokens: its last input."""
         return False
 
     def recipe_body(self) -> dict[str, Any]:
-        """The part of a recipe beside the inputs: command and settings."""
+        """Return the part of a recipe beside the inputs: command and settings."""
         return {"command": self.command, **self.recipe()}
 
     @classmethod
     def artifact_fields(cls) -> dict[str, tuple[str, ...]]:
-        """The settings that name an artifact, with the kinds each takes."""
+        """Return the settings that name an artifact, with the kinds each takes."""
         kinds = {name: tuple(declared(cls, name).get("artifact", ())) for name in cls.model_fields}
         return {name: found for name, found in kinds.items() if found}
 
     def manifest(self) -> dict[str, Any]:
-        """Every resolved setting, as JSON values; artifacts that settings name are listed as inputs instead."""
+        """Return every resolved setting, as JSON values; artifacts that settings name are listed as inputs instead."""
         return self.model_dump(mode="json", exclude=set(self.artifact_fields()))
 
 
 def declared(cls: type[Settings], name: str) -> dict[str, Any]:
-    """The facts about a field that `setting` keeps beside its type and bounds."""
+    """Return the facts about a field that `setting` keeps beside its type and bounds."""
     extra = cls.model_fields[name].json_schema_extra
     return extra if isinstance(extra, dict) else {}
 
@@ -195,7 +195,7 @@ def _refuse_strange(
 
 
 def bounds_of(field: FieldInfo) -> str:
-    """The bounds of a number, as far as they say something."""
+    """Return the bounds of a number in words, without bounds that say nothing."""
     bounds = ("ge", "gt", "le", "lt")
     found = {name: getattr(item, name) for item in field.metadata for name in bounds if hasattr(item, name)}
     parts = [f"> {found['gt']:g}"] if "gt" in found else []
@@ -210,10 +210,10 @@ def bounds_of(field: FieldInfo) -> str:
 
 
 def _explain(error: ValidationError, cls: type[Settings], flags: Mapping[str, str]) -> str:
-    """One line per wrong setting: its name, or the flag that gave it, the value and the bound."""
+    """Return one line per wrong setting: its name, or the flag that gave it, the value and the bound."""
     lines = []
     for item in error.errors(include_url=False):
-        # what follows the name is a place in a tuple, or a part of a union, which is nobody's word
+        # what follows the name is a place in a tuple, or a part of a union, which is no word of ours
         name = ".".join(str(part) for place, part in enumerate(item["loc"]) if not place or isinstance(part, int))
         flag = flags.get(str(item["loc"][0])) if item["loc"] else None
         if item["type"] == "extra_forbidden":
@@ -233,7 +233,7 @@ def _explain(error: ValidationError, cls: type[Settings], flags: Mapping[str, st
 
 
 def _hint(error: ValidationError, cls: type[Settings]) -> str | None:
-    """For an unknown key, the setting that is meant, else all."""
+    """Return for an unknown key the setting that is meant, else all settings."""
     for item in error.errors(include_url=False):
         name = str(item["loc"][-1]) if item["loc"] else ""
         if item["type"] == "extra_forbidden" and not cls.instead(name):

@@ -8,7 +8,7 @@ INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
     "\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Characters that nobody sees (Unicode's Default_Ignorable_Code_Point), as they stand in a class of a regular expression."""
+"""Invisible characters (Unicode's Default_Ignorable_Code_Point), as they stand in a class of a regular expression."""
 UNNEEDED = f"(?<![\u0600-\u0dff])[\u200c\u200d]|(?![\u200c\u200d])[{INVISIBLE}]"
 """Those that tell no words apart: all but the joiners U+200C and U+200D in the scripts of Arabia and India."""
 _INVISIBLE = re.compile(f"[{INVISIBLE}]")
@@ -27,7 +27,7 @@ def safe_text(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""The text without characters that nobody sees, as words are cut out of it: soft hyphens, zero-width spaces, marks.
+    r"""Return the text without invisible characters, as words are cut from it: soft hyphens, zero-width spaces, marks.
 
     >>> visible("pass\u200bword"), visible("Gesamt\u00adkonzept")
     ('password', 'Gesamtkonzept')
@@ -36,7 +36,7 @@ def visible(text: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written: an argument of the command line may hold bytes that are no UTF-8, as surrogates."""
+    """True if a text can be written: an argument of the command line may hold bytes that are no UTF-8, as surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -45,7 +45,7 @@ def is_unicode(text: str) -> bool:
 
 
 def human_count(value: float) -> str:
-    """A count in few characters.
+    """Return a count in few characters.
 
     >>> human_count(950), human_count(15_900_000)
     ('950', '15.9M')
@@ -57,7 +57,7 @@ def human_count(value: float) -> str:
 
 
 def noun(count: float, plural: str) -> str:
-    """What is counted, in the singular where there is one of it: the first plural among the words is the noun.
+    """Return the noun of a count, in the singular for 1: the first plural among the words is the noun.
 
     >>> noun(2, "documents kept"), noun(1, "documents kept"), noun(1, "distinct words"), noun(1, "queries")
     ('documents kept', 'document kept', 'distinct word', 'query')
@@ -69,7 +69,7 @@ def noun(count: float, plural: str) -> str:
 
 
 def counted(count: int, plural: str) -> str:
-    """A count and what it is of.
+    """Return a count with its noun.
 
     >>> counted(1, "sources"), counted(12_000, "sources")
     ('1 source', '12,000 sources')
@@ -78,7 +78,7 @@ def counted(count: int, plural: str) -> str:
 
 
 def human_bytes(value: float) -> str:
-    """A size in few characters.
+    """Return a size in few characters.
 
     >>> human_bytes(33_554_432)
     '33.6 MB'
@@ -90,7 +90,7 @@ def human_bytes(value: float) -> str:
 
 
 def human_seconds(value: float) -> str:
-    """A duration in few characters.
+    """Return a duration in few characters.
 
     >>> human_seconds(4.21), human_seconds(187), human_seconds(7300)
     ('4.2 s', '3m07s', '2h01m')
@@ -102,7 +102,7 @@ def human_seconds(value: float) -> str:
 
 
 def short_name(name: str, room: int = 28) -> str:
-    r"""A name on one line of at most `room` characters; the end of a long one says most.
+    r"""Return a name on one line of at most `room` characters; the end of a long one says most.
 
     >>> short_name("run/words"), short_name("a/long\npath/to/words", 10)
     ('run/words', '…/to/words')

@@ -41,7 +41,7 @@ class KeysValues:
     length: int = 0
 
     def extend(self, k_BGTE: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor]:
-        """Add new positions; all keys and values so far."""
+        """Add new positions; return all keys and values so far."""
         first, self.length = self.length, self.length + k_BGTE.shape[2]
         if self.length > self.keys.shape[2]:
             self._grow(self.length - self.keys.shape[2])
@@ -55,7 +55,7 @@ class KeysValues:
         self.keys, self.values = (F.pad(held, (0, 0, 0, more)) for held in (self.keys, self.values))
 
     def last(self, n: int) -> tuple[Tensor, Tensor]:
-        """The last keys and values; those before them are forgotten."""
+        """Return the last keys and values; earlier ones are forgotten."""
         if n < self.length:
             first, last, self.length = self.length - n, self.length, n
             self.keys, self.values = (held[:, :, first:last].clone() for held in (self.keys, self.values))
@@ -96,7 +96,7 @@ class Cache:
 
 
 def _empty_memory(config: ModelConfig, kind: MixerKind, batch_size: int, device: torch.device) -> Memory:
-    """The memory of a layer before the first position."""
+    """Return the memory of a layer before the first position."""
     if kind == "ssm":
         from wordpipe.model.variants.state_space import empty_states
 
@@ -146,7 +146,7 @@ class PackedView:
     views: tuple[View, ...]
 
     def joined(self, found: Sequence[Tensor], n_rows: int) -> Tensor:
-        """What was found for each group, (B, T, …), as rows (N, …); nothing in the rows that fill up to `n_rows`."""
+        """Return the results of all groups, (B, T, …) each, as rows (N, …); rows that fill up to `n_rows` are zero."""
         rows = [group.rows(one) for group, one in zip(self.groups, found, strict=True)]
         if (missing := n_rows - sum(map(len, rows))) > 0:
             rows.append(rows[0].new_zeros(missing, *rows[0].shape[1:]))
@@ -154,7 +154,7 @@ class PackedView:
 
 
 def split_rows(rows: Tensor, groups: Sequence[Group]) -> list[Tensor]:
-    """Rows (N, …), which may be filled up at the end, as the padded matrix (B, T, …) of each group."""
+    """Return rows (N, …), which may be filled up at the end, as the padded matrix (B, T, …) of each group."""
     sizes = [group.n_rows for group in groups]
     # one split is one node for the gradient, not one per group
     parts = torch.split(rows, [*sizes, len(rows) - sum(sizes)])
@@ -165,7 +165,7 @@ def make_view(
     config: ModelConfig, kind: MixerKind, window: int, angles: tuple[Tensor, Tensor] | None, bias_of: DistanceBias,
     *, first: int, last: int, real: Tensor | None, device: torch.device, segments: Tensor | None = None,
 ) -> View:  # fmt: skip
-    """The view of layers of this kind with this window.
+    """Return the view of layers of this kind with this window.
 
     Args:
         config: of the model.
@@ -181,6 +181,7 @@ def make_view(
     """
     if kind not in SCORED:  # causality is in the way they sum, padding in what they sum
         return View(angles, None, config.causal, real)
+    # relative layers have distances, long windows are computed in blocks
     window = window if window < last - 1 else 0
     if kind == "relative":
         from wordpipe.model.variants.relative import relative_view
@@ -190,6 +191,7 @@ def make_view(
     if window and first == 0 and kind == "dot":
         from wordpipe.model.variants.bands import blocks_are_faster, make_band
 
+        # with the same window, bias and global tokens
         if blocks_are_faster(window, last):
             band = make_band(
                 last,
@@ -201,6 +203,7 @@ def make_view(
                 device=device,
             )
             return View(angles, None, causal=False, real=real, band=band)
+    # causality alone needs no mask, all else one mask for all heads
     plain = kind == "dot" and not window and not config.biases_scores
     if config.causal and plain and first == 0 and real is None:
         return View(angles, None, causal=True, real=None)  # the kernel masks by itself
@@ -246,7 +249,7 @@ class Attention(nn.Module):
         memory: Memory | None = None,
         at_BK: Tensor | None = None,
     ) -> Tensor:
-        """The mean that each position gathers from those that it sees, shape (B, T, D); with `at_BK` (B, K, D).
+        """Return the mean that each position gathers from those that it sees, shape (B, T, D); with `at_BK` (B, K, D).
 
         Args:
             x_BTD: residual stream; of packed sequences (1, N, D).
@@ -309,6 +312,7 @@ class Attention(nn.Module):
                 heads, view.angles, n_heads=self.n_heads, n_kv_heads=self.n_kv_heads, causal=view.causal, bias=view.mask,
                 hidden_BS=hidden_BT,
             )  # fmt: skip
+        # queries and keys are turned; a decoder adds the keys and values that it has read before
         turned, v_BTGE = torch.split(heads, [self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=2)
         if view.angles is not None:
             turned = rotate(turned, *view.angles)
@@ -316,6 +320,7 @@ class Attention(nn.Module):
         q, k, v = (part.transpose(1, 2) for part in (q_BTHE, k_BTGE, v_BTGE))
         if memory is not None:
             k, v = memory.extend(k, v)
+        # the kind of attention that the layer has, by its fastest way here
         if self.score is not None:
             from wordpipe.model.variants.similarity import additive_attention
 
@@ -359,7 +364,7 @@ class OtherMixer(nn.Module):
         memory: Memory | None = None,
         at_BK: Tensor | None = None,
     ) -> Tensor:
-        """What each position gets from the others, of the shape of `x_BTD`; the arguments are those of `Attention`."""
+        """Return the mixture of all positions for each position, of the shape of `x_BTD`; arguments as of `Attention`."""
         if isinstance(view, PackedView):
             parts = zip(split_rows(x_BTD[0], view.groups), view.views, strict=True)
             mixed_BTD = view.joined([self.mixer(part, one.real) for part, one in parts], x_BTD.shape[1])[None]
@@ -371,7 +376,7 @@ class OtherMixer(nn.Module):
 
 
 def make_mixer(config: ModelConfig, layer: int) -> Attention | OtherMixer:
-    """What mixes the positions in a layer."""
+    """Make the module that mixes the positions in a layer."""
     kind = config.layer_mixers[layer]
     return OtherMixer(config, kind) if kind in ("fourier", "ssm") else Attention(config, layer)
 
@@ -394,7 +399,7 @@ class SourceLayer:
 
 @dataclass(frozen=True)
 class Source:
-    """Source texts as a decoder reads them.
+    """Source texts in the form that a decoder reads.
 
     Attributes:
         layers: one for each block of the decoder.
@@ -404,17 +409,17 @@ class Source:
 
     @property
     def size(self) -> int:
-        """Source texts, where they are not packed."""
+        """Return the number of source texts that are not packed."""
         return self.layers[0].keys_values.shape[1]
 
     def groups_of(self, packed: Packed) -> tuple[Group, ...]:
-        """What attention takes together of the targets that go with packed sources: what it takes together of these."""
+        """Return the groups of targets that attention takes together: the same sequences as the groups of packed sources."""
         groups = self.layers[0].groups
         assert groups is not None
         return packed.groups(together=len(groups) < len(packed.shapes))
 
     def rows(self, index_B: Tensor) -> "Source":
-        """Some of the texts, not packed, by their number (int64)."""
+        """Return some of the texts, not packed, by their number (int64)."""
         real = tuple(None if mask is None else mask.index_select(0, index_B) for mask in self.layers[0].real)
         return Source(tuple(SourceLayer(layer.keys_values.index_select(1, index_B), real) for layer in self.layers))
 
@@ -432,14 +437,14 @@ class CrossAttention(nn.Module):
     def read(
         self, hidden_BSD: Tensor, real: tuple[Tensor | None, ...], groups: tuple[Group, ...] | None = None
     ) -> SourceLayer:
-        """Keys and values of the encoder's hidden states, (B, S, D) or packed (N, D); see `SourceLayer`."""
+        """Make keys and values of the encoder's hidden states, (B, S, D) or packed (N, D)."""
         heads = self.keys_values(hidden_BSD).unflatten(-1, (2, self.n_kv_heads, self.head_dim))
         if groups is not None:
             return SourceLayer(heads.flatten(1, 2), real, groups)
         return SourceLayer(heads.permute(2, 0, 3, 1, 4).contiguous(), real)
 
     def forward(self, x_BTD: Tensor, source: SourceLayer, packed: PackedView | None = None) -> Tensor:
-        """What each position gathers from its source, of the shape of `x_BTD`.
+        """Return the mean that each position gathers from its source, of the shape of `x_BTD`.
 
         Args:
             x_BTD: positions of the targets; their number may be a multiple of that of the sources: the first so many belong
@@ -465,7 +470,7 @@ class CrossAttention(nn.Module):
     def _read(
         self, q_BTHE: Tensor, keys_values_BSRE: Tensor, real_BS: Tensor | None, hidden_BS: Tensor | None
     ) -> Tensor:
-        """What each target of a group gathers from its source, (B, T, D); `hidden_BS` comes while training alone."""
+        """Return the mean that each target of a group gathers from its source, (B, T, D); `hidden_BS` is of training alone."""
         H, G = self.n_heads, self.n_kv_heads
         if real_BS is None and attends(keys_values_BSRE):
             return attend(
@@ -477,7 +482,7 @@ class CrossAttention(nn.Module):
         return kernel(q_BTHE.transpose(1, 2), k, v, mask).transpose(1, 2).flatten(2)
 
     def _step(self, q_BTHE: Tensor, k_CGSE: Tensor, v_CGSE: Tensor, real_CS: Tensor | None) -> Tensor:
-        """The values' weighted mean, (B, T, H, E); B is a multiple of the C sources."""
+        """Return the values' weighted mean, (B, T, H, E); B is a multiple of the C sources."""
         B, T, H, E = q_BTHE.shape
         C = len(k_CGSE)
         q = q_BTHE.reshape(C, B // C * T, H, E).transpose(1, 2)
@@ -487,12 +492,12 @@ class CrossAttention(nn.Module):
 
 
 def _hides(mask: Tensor | None) -> bool:
-    """Whether a mask hides positions of single texts, and is not the bias of all."""
+    """True if a mask hides positions of single texts, and is not the bias of all."""
     return mask is not None and (mask.dtype is torch.bool or len(mask) > 1)
 
 
 def rows_at(x_BTD: Tensor, at_BK: Tensor | None) -> Tensor:
-    """Some positions of every sequence, (B, K, D); all of them where none are named."""
+    """Return some positions of every sequence, (B, K, D); all where none are named."""
     if at_BK is None:
         return x_BTD
     B, T, D = x_BTD.shape

@@ -41,7 +41,7 @@ _WITHOUT_WEIGHTS: dict[MixerKind, str] = {
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """What one kind of attention of a model did with one text.
+    """The weights of one kind of attention of a model in one text.
 
     Attributes:
         weights: α, (L, H, T, S), float32; the rows sum to 1.
@@ -66,7 +66,7 @@ class Attended:
 
 
 def attention_of(model: "Transformer") -> dict[str, list[Attention | CrossAttention]]:
-    """The attentions of a model by kind (encoder, decoder, cross), one of each layer that has one."""
+    """Return the attentions of a model by kind (encoder, decoder, cross), one of each layer that has one."""
     if isinstance(model, EncoderDecoder):
         return {
             "encoder": _attentions(model.encoder),
@@ -85,7 +85,7 @@ def attend_exactly(
     model: "Transformer", ids_T: npt.NDArray[np.integer[Any]], *, target_ids: npt.NDArray[np.integer[Any]] | None = None,
     segments_T: npt.NDArray[np.integer[Any]] | None = None,
 ) -> Attended:  # fmt: skip
-    """All weights of a text.
+    """Compute all weights of a text.
 
     Args:
         model: in evaluation mode, float32.
@@ -101,10 +101,12 @@ def attend_exactly(
     device = model.embedding.device
     taken: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in attention_of(model)}
     ids_1T = torch.as_tensor(np.asarray(ids_T, np.int64), device=device)[None]
+    # the text is read, and each attention hands out its weights
     with ExitStack() as stack:
         for name, layers in attention_of(model).items():
             for module in layers:
                 stack.enter_context(_exact(module, taken[name].append))
+        # a target reads its source, a single stack its text
         if isinstance(model, EncoderDecoder):
             assert target_ids is not None
             target_1T = torch.as_tensor(np.asarray(target_ids, np.int64), device=device)[None]
@@ -116,6 +118,7 @@ def attend_exactly(
                 None if segments_T is None else torch.as_tensor(np.asarray(segments_T, np.int64), device=device)[None]
             )
             hidden_1TD = _encode(model, ids_1T, segments)
+    # layers of a kind become one array
     maps = {
         name: AttentionMaps(*(torch.cat(parts).cpu().numpy() for parts in zip(*layers, strict=True)))
         for name, layers in taken.items()
@@ -144,14 +147,14 @@ def _blocks(model: LanguageModel) -> list[Block]:
 
 
 def _encode(model: LanguageModel, ids_1T: Tensor, segments_1T: Tensor | None = None, source: Any = None) -> Tensor:
-    """`LanguageModel.encode` of one text, with one whole mask for each kind of layer, whatever its window."""
+    """Encode one text as `LanguageModel.encode`, with one whole mask for each kind of layer, whatever its window."""
     n = ids_1T.shape[1]
     x_1TD = model._embed(ids_1T, segments_1T, 0, n)
     return model._run_blocks(x_1TD, _whole_views(model, n, segments_1T), source=source)
 
 
 def _whole_views(model: LanguageModel, n: int, segments_1T: Tensor | None = None) -> dict[tuple[MixerKind, int], View]:
-    """The views of all layers by mixer and window, each with its mask over all pairs of positions."""
+    """Return the views of all layers by mixer and window, each with its mask over all pairs of positions."""
     config, device, views = model.config, model.embedding.device, dict[tuple[MixerKind, int], View]()
     distance_TS = torch.arange(n, device=device) - torch.arange(n, device=device)[:, None]
     for (kind, window), given in model._views(n, None, 0, segments_1T).items():
@@ -193,7 +196,7 @@ def _exact(module: Attention | CrossAttention, take: Callable[[tuple[Tensor, Ten
 
 
 def _parts(module: Attention, x_1TD: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Queries, keys and values, (1, heads, T, E), turned; and the mask."""
+    """Return queries, keys and values, (1, heads, T, E), turned; and the mask."""
     H, G = module.n_heads, module.n_kv_heads
     heads = module.qkv(x_1TD).unflatten(-1, (H + 2 * G, module.head_dim)).float()
     turned, v = torch.split(heads, [H + G, G], dim=2)
@@ -216,7 +219,7 @@ def _cross_parts(
 
 
 def _weights(module: Attention | CrossAttention, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax of the scores, (1, H, T, S), float32; of additive attention wᵀ tanh(q + k), head by head."""
+    """Return the softmax of the scores, (1, H, T, S), float32; of additive attention wᵀ tanh(q + k), head by head."""
     k = k.repeat_interleave(module.n_heads // module.n_kv_heads, dim=1)
     if isinstance(module, Attention) and module.score is not None:
         score_HE = module.score.float()
@@ -231,7 +234,7 @@ def _weights(module: Attention | CrossAttention, q: Tensor, k: Tensor, mask: Ten
 
 
 def _written_length(module: Attention | CrossAttention, values: Tensor) -> Tensor:
-    """‖v W_O‖ of each head and position, (1, H, S), of values (1, H, S, E)."""
+    """Return ‖v W_O‖ of each head and position, (1, H, S), of values (1, H, S, E)."""
     out_DHE = module.out.weight.float().view(-1, module.n_heads, module.head_dim)
     lengths: Tensor = torch.linalg.vector_norm(torch.einsum("bhse,dhe->bhsd", values, out_DHE), dim=-1)
     return lengths
@@ -258,7 +261,9 @@ def heads_off(model: "Transformer", kept: Mapping[str, npt.NDArray[Any]]) -> Ite
             layers = there.get(name, [])
             if not layers or factors.shape != (len(layers), model.config.n_heads):
                 expected = ", ".join(f"{one}: {len(some)} x {model.config.n_heads}" for one, some in there.items())
-                raise ConfigError("no such heads", where=name, got=factors.shape, expected=expected)
+                raise ConfigError(
+                    "factors of other heads than the model has", where=name, got=factors.shape, expected=expected
+                )
             for module, factors_H in zip(layers, factors, strict=True):
                 if (factors_H != 1).any():
                     stack.enter_context(_scaled(module, np.asarray(factors_H, np.float32)))

@@ -176,8 +176,9 @@ class ModelConfig:
         if self.embedding_dim < 0 or (self.embedding_dim and self.causal):
             expected = "0, or 1 or more in an encoder, whose head leads back to the width of the tables"
             raise ConfigError(
-                "no such width of embeddings", where="embedding_dim", got=self.embedding_dim, expected=expected
+                "not a width of embeddings", where="embedding_dim", got=self.embedding_dim, expected=expected
             )
+        # heads divide the width, and share keys
         if not self.head_dim:
             self._divide_width()
         if self.n_heads % self.n_kv_heads:
@@ -187,6 +188,7 @@ class ModelConfig:
                 got=self.n_kv_heads,
                 expected=f"a divisor of {self.n_heads}",
             )
+        # parts that belong to one kind of model
         self._check_mixers()
         self._check_attention()
         self._check_pair()
@@ -195,12 +197,14 @@ class ModelConfig:
             raise ConfigError(
                 what, where="replaced_head", got=self.replaced_head, expected="head and output_bias false"
             )
+        # two texts are told apart by segments
         if self.pair_head and (self.causal or self.segments < 2):
             raise ConfigError(
                 "which of two texts a token belongs to is known by segments, which an encoder has", where="pair_head",
                 got=f"{self.architecture} with {self.segments} segments", expected="an encoder with 2",
                 hint="--style classic",
             )  # fmt: skip
+        # special ids are in both vocabularies
         smallest = min(self.vocab_size, self.decoder_vocab_size or self.vocab_size)
         for role, value in [*self.special_ids.items(), ("start", self.start_id), ("first", self.first_id)]:
             if value is not None and not 0 <= value < smallest:
@@ -224,7 +228,7 @@ class ModelConfig:
     def _check_mixers(self) -> None:
         if self.mixers and (len(self.mixers) != self.n_layers or self.attention != "dot"):
             raise ConfigError(
-                "one mixer for each layer, and no other attention beside them", where="mixers",
+                "mixers name one mixer for each layer, and attention is then dot", where="mixers",
                 got=f"{len(self.mixers)}, and attention {self.attention}", expected=f"{self.n_layers} names",
             )  # fmt: skip
         kinds, where = self.kinds, "mixers" if self.mixers else "attention"
@@ -233,24 +237,23 @@ class ModelConfig:
             object.__setattr__(self, "mixers", ())
         if self.shared_layers and len(kinds) > 1:
             what = "layers that share their weights are of one kind"
-            raise ConfigError(what, where=where, got=", ".join(self.mixers), expected="the same mixer in each")
+            raise ConfigError(what, where=where, got=", ".join(self.mixers), expected="one mixer in all layers")
         if self.causal and (two_sided := sorted(kinds - {*ONE_SIDED})):
             raise ConfigError(
                 "a decoder cannot have a mixer that sees both sides", where=where, got=", ".join(two_sided),
                 expected=", ".join(ONE_SIDED),
             )  # fmt: skip
+        # sizes that only one mixer has
         if (self.linformer_dim > 0) != ("linformer" in kinds) or self.linformer_dim < 0:
             expected = "1 or more where a layer is a linformer, else 0"
-            raise ConfigError(
-                "no such number of keys", where="linformer_dim", got=self.linformer_dim, expected=expected
-            )
+            raise ConfigError("not a number of keys", where="linformer_dim", got=self.linformer_dim, expected=expected)
         if (self.state_dim > 0) != ("ssm" in kinds) or self.state_dim < 0 or self.state_dim % 2:
             expected = "an even number where a layer is an ssm, else 0"
-            raise ConfigError("no such size of a state", where="state_dim", got=self.state_dim, expected=expected)
+            raise ConfigError("not a size of a state", where="state_dim", got=self.state_dim, expected=expected)
         if self.two_streams and (self.causal or kinds != {"relative"} or self.embedding_dim or any(self.windows)):
             expected = "an encoder whose layers are all relative and see everything, with tables of its width"
             raise ConfigError(
-                "no such model has two streams", where=where, got=", ".join(sorted(kinds)), expected=expected
+                "two_streams needs other layers", where=where, got=", ".join(sorted(kinds)), expected=expected
             )
         self._check_relative()
 
@@ -276,6 +279,7 @@ class ModelConfig:
             raise ConfigError(
                 "one window per layer", where="windows", got=self.windows, expected=f"{self.n_layers} numbers"
             )
+        # windows and distance biases change scores, which not all mixers form
         layers = list(zip(self.layer_mixers, self.windows, strict=True))
         unscored = sorted({kind for kind, window in layers if window and kind not in SCORED})
         if self.biases_scores:
@@ -286,8 +290,9 @@ class ModelConfig:
                 f"{unscored[0]} layers never form the scores that a window or a distance bias would change",
                 where="mixers" if self.mixers else "attention",
                 got=f"positions {self.positions}, windows {self.windows}",
-                expected="windows and such positions with dot or additive attention alone",
+                expected="windows, alibi and t5 positions with dot or additive attention alone",
             )
+        # additive attention compares by a network of each head
         if "additive" in self.kinds and self.n_kv_heads != self.n_heads:
             raise ConfigError(
                 "additive attention has keys of its own for every head",
@@ -317,7 +322,7 @@ class ModelConfig:
                 raise ConfigError("no encoder-decoder has this", where=name, got=getattr(self, name))
 
     def stack(self, which: Literal["encoder", "decoder"]) -> "ModelConfig":
-        """The encoder or the decoder of an encoder-decoder, as a model of its own."""
+        """Return the encoder or the decoder of an encoder-decoder, as a model of its own."""
         is_decoder = which == "decoder"
         vocab_size = (is_decoder and self.decoder_vocab_size) or self.vocab_size
         return replace(
@@ -327,7 +332,7 @@ class ModelConfig:
         )  # fmt: skip
 
     def with_decoder(self, n_layers: int, start_id: int) -> "ModelConfig":
-        """The encoder-decoder whose encoder this one is, without its head; the decoder has the same parts.
+        """Return the encoder-decoder with this encoder, without its head; the decoder has the same parts.
 
         Raises:
             ConfigError: it has parts that no encoder-decoder has: windows, global tokens, another attention.
@@ -338,37 +343,37 @@ class ModelConfig:
 
     @property
     def special_ids(self) -> dict[str, int | None]:
-        """Role → id, None where the model has none."""
+        """Return role → id, None where the model has none."""
         return {role: getattr(self, f"{role}_id") for role in ROLES}
 
     @property
     def causal(self) -> bool:
-        """Whether a position sees only itself and what came before."""
+        """True if a position sees only itself and earlier positions."""
         return self.architecture == "decoder"
 
     @property
     def gated(self) -> bool:
-        """Whether one half of the feed-forward opens and closes the other."""
+        """True if one half of the feed-forward opens and closes the other."""
         return self.feedforward in ("geglu", "geglu_tanh", "swiglu")
 
     @property
     def normed_input(self) -> bool:
-        """Whether the norm of the embeddings is the first one of the first block, which has no other."""
+        """True if the norm of the embeddings is the first norm of the first block, which has no other."""
         return self.embedding_norm and self.norm_place == "pre" and not (self.embedding_dim or self.shared_layers)
 
     @property
     def table_dim(self) -> int:
-        """Width of the tables of embeddings."""
+        """Return the width of the tables of embeddings."""
         return self.embedding_dim or self.dim
 
     @property
     def biases_scores(self) -> bool:
-        """Whether positions are known by a bias on the scores of attention."""
+        """True if positions are known by a bias on the scores of attention."""
         return self.positions in ("alibi", "t5")
 
     @property
     def is_variant(self) -> bool:
-        """Whether torch alone computes it: another attention or mixer, a bias on the scores, or global tokens."""
+        """True if torch alone computes the model: another attention or mixer, a bias on the scores, or global tokens."""
         return self.kinds != {"dot"} or self.biases_scores or self.global_tokens > 0
 
     @property
@@ -378,31 +383,31 @@ class ModelConfig:
 
     @property
     def layer_mixers(self) -> tuple[MixerKind, ...]:
-        """What mixes the positions in each layer."""
+        """Return the mixer of each layer."""
         return self.mixers or (self.attention,) * self.n_layers
 
     @property
     def kinds(self) -> set[MixerKind]:
-        """The mixers that there are."""
+        """Return the mixers that the model has."""
         return {*(self.mixers or (self.attention,))}
 
     @property
     def layer_views(self) -> tuple[tuple[MixerKind, int], ...]:
-        """Mixer and window of each layer: layers that agree in both see the same."""
+        """Return mixer and window of each layer: layers that agree in both see the same."""
         return tuple(zip(self.layer_mixers, self.windows, strict=True))
 
     @property
     def has_fixed_length(self) -> bool:
-        """Whether it has a weight for each position, so that no sequence is longer than `max_len`, now or later."""
+        """True if there is a weight for each position, so that no sequence is longer than `max_len`, now or later."""
         return self.positions == "learned" or "linformer" in self.kinds
 
     def theta_of(self, layer: int) -> float:
-        """Base of the rotary angles in a layer."""
+        """Return the base of the rotary angles in a layer."""
         return self.local_rope_theta or self.rope_theta if self.windows[layer] else self.rope_theta
 
 
 def pad_vocab(n_tokens: int, multiple: int = 64) -> int:
-    """The tokenizer's size, rounded up so that the output matrix falls into whole tiles of a GPU's matrix unit.
+    """Return the tokenizer's size, rounded up so that the output matrix falls into whole tiles of a GPU's matrix unit.
 
     The rows above the tokenizer's size are never an input nor a target.
     Source: nanoGPT, 50257 → 50304: 96 → 93 ms per step on an A100.
@@ -448,7 +453,7 @@ STYLES: dict[tuple[Architecture, Style | PairStyle], dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A named size, with the batch and the learning rate that suit it.
+    """A named size, with a batch and a learning rate for this size.
 
     Attributes:
         dim: width of the model.
@@ -485,7 +490,7 @@ rate 4e-3 4.33, 1e-2 4.36; after 200 steps 1e-3 6.81, 3e-3 6.27."""
 
 
 def seed_of(*parts: int | str) -> int:
-    """A 63-bit seed that depends on every part and its place; the same on every machine and Python.
+    """Return a 63-bit seed that depends on every part and its place; the same on every machine and Python.
 
     >>> seed_of(1, "init", "head") != seed_of(1, "init", "body")
     True

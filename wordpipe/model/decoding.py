@@ -56,7 +56,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What may come.
+    """The rules of which tokens may come.
 
     Attributes:
         allowed_V: ids that may come, the end among them, bool.
@@ -78,11 +78,11 @@ class Rules:
 
     @property
     def n_given(self) -> int:
-        """Ids that are there before a token is chosen."""
+        """Return the number of ids that are there before a token is chosen."""
         return 1 if self.first_id is None else 2
 
     def limits_of(self, n_sources: int) -> tuple[int, ...]:
-        """Most tokens of the target of each source."""
+        """Return the most tokens of the target of each source."""
         return self.limits or (self.max_tokens,) * n_sources
 
     @cached_property
@@ -90,7 +90,7 @@ class Rules:
         return (~self.allowed_V).nonzero()[:, 0]
 
     def applied(self, scores_NV: Tensor, ids_NT: Tensor) -> Tensor:
-        """Scores, changed in place: minus infinity at what may not come after these ids (N, T), the start included."""
+        """Return scores, changed in place: minus infinity at tokens that may not follow the ids (N, T), start included."""
         if self.first_id is not None and ids_NT.shape[1] == 1:
             scores_NV.fill_(-torch.inf)[:, self.first_id] = 0.0
             return scores_NV
@@ -103,7 +103,7 @@ class Rules:
 
 
 def length_penalty(n_tokens: int, alpha: float, kind: LengthPenalty) -> float:
-    """What a log-probability is divided by.
+    """Return the divisor of the log-probability of a sequence.
 
     >>> length_penalty(4, 1.0, "hf"), length_penalty(7, 1.0, "gnmt")
     (4.0, 2.0)
@@ -116,7 +116,7 @@ def beam_search(
     model: EncoderDecoder, source: Source, rules: Rules, *, beams: int, alpha: float = 1.0, penalty: LengthPenalty = "hf",
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:  # fmt: skip
-    """The best targets of each source that a search with K beams finds, the best first.
+    """Find the best targets of each source by a search with K beams, the best first.
 
     Args:
         model: in evaluation mode.
@@ -156,11 +156,11 @@ class _Beams:
 
     @property
     def is_done(self) -> bool:
-        """Whether every source has its results."""
+        """True if every source has its results."""
         return not self._numbers
 
     def advance(self, length: int, divisor: float) -> None:
-        """One token more.
+        """Make one token more.
 
         Args:
             length: tokens that the running sequences then have.
@@ -223,7 +223,7 @@ class _Beams:
 def sample_targets(
     model: EncoderDecoder, source: Source, rules: Rules, settings: GenerateSettings, numbers: Sequence[int]
 ) -> list[list[Hypothesis]]:
-    """Targets whose tokens are chosen one by one (`generation.choose`): the most probable (temperature 0), or at random.
+    """Choose the tokens of targets one by one (`generation.choose`): the most probable (temperature 0), or at random.
 
     Args:
         model: in evaluation mode.
@@ -246,11 +246,13 @@ def sample_targets(
         for number in numbers
         for sample in range(S)
     ]
+    # the running targets, by their number among all
     cache = Cache(model.decoder.config, len(ids_NT), rules.max_tokens, device)
     running, sums = list(range(len(ids_NT))), [0.0] * len(ids_NT)
     limits = [limit for limit in rules.limits_of(source.size) for _ in range(S)]
     results: list[Hypothesis | None] = [None] * len(ids_NT)
     for length in range(1, rules.max_tokens + 1):
+        # one token more of each, and its log-probability under the model
         logits_NV = _next_logits(model, ids_NT, source, cache)
         uniforms_N = torch.cat([torch.rand(1, dtype=torch.float64, generator=generators[one]) for one in running])
         logprobs_NV = logits_NV.log_softmax(dim=-1)
@@ -258,6 +260,7 @@ def sample_targets(
         is_given = length == 1 and rules.first_id is not None
         logprobs = [0.0] * len(next_N) if is_given else logprobs_NV.gather(1, next_N[:, None])[:, 0].tolist()
         ids_NT = torch.cat((ids_NT, next_N[:, None]), dim=1)
+        # a target ends with its end, or is cut
         stay = []
         for i, (one, token, logprob) in enumerate(zip(running, next_N.tolist(), logprobs, strict=True)):
             sums[one] += logprob
@@ -279,20 +282,20 @@ def sample_targets(
 
 
 def _started(model: EncoderDecoder, n: int, device: torch.device) -> Tensor:
-    """The start, n times, (n, 1)."""
+    """Return the start, n times, (n, 1)."""
     assert model.config.start_id is not None, "an encoder-decoder that writes has a start"
     return torch.full((n, 1), model.config.start_id, device=device)
 
 
 def _next_hidden(model: EncoderDecoder, ids_NT: Tensor, source: Source, cache: Cache) -> Tensor:
-    """Hidden states (N, D) after the last ids."""
+    """Return the hidden states (N, D) after the last ids."""
     return model.write(ids_NT[:, -1:], source, cache=cache)[:, -1]
 
 
 def _likeliest(
     model: EncoderDecoder, hidden_ND: Tensor, rules: Rules, ids_NT: Tensor, count: int
 ) -> tuple[Tensor, Tensor]:
-    """The log-probabilities of the likeliest tokens after each of N sequences, and the tokens, (N, M), M at most `count`.
+    """Return the likeliest tokens after each of N sequences: log-probabilities, and the tokens, (N, M), M at most `count`.
 
     On a CPU as many rows at once as leave their logits in the cache: each operation on all of them reads them from memory.
     """
@@ -309,7 +312,7 @@ def _likeliest(
 
 
 def largest(scores_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The largest scores of each row and their places, (N, count), the largest first.
+    """Return the largest scores of each row and their places, (N, count), the largest first.
 
     On a CPU the largest of each block come first: none of a block beyond the best `count` can be among the best.
     256 rows of 8,000, 10 of each, ms: 1.1 → 0.6.
@@ -333,7 +336,7 @@ def largest(scores_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _next_logits(model: EncoderDecoder, ids_NT: Tensor, source: Source, cache: Cache) -> Tensor:
-    """Logits (N, V) after the last ids, in float32."""
+    """Return the logits (N, V) after the last ids, in float32."""
     logits_NV = model.decoder.logits_at(_next_hidden(model, ids_NT, source, cache)).float()
     if not torch.isfinite(logits_NV).all():
         raise _diverged()

@@ -40,7 +40,7 @@ class Electra(nn.Module):
 
     @property
     def recompute(self) -> bool:
-        """See `LanguageModel.recompute`."""
+        """True if only the input of each block is kept while training (`LanguageModel.recompute`)."""
         return self.discriminator.recompute
 
     @recompute.setter
@@ -49,7 +49,7 @@ class Electra(nn.Module):
 
 
 def generator_config(config: ModelConfig, share: float) -> ModelConfig:
-    """The shape of a generator that is about so wide, with whole heads."""
+    """Return the shape of a generator that is about so wide, with whole heads."""
     n_heads = max(1, round(share * config.n_heads))
     return replace(
         config, dim=n_heads * config.head_dim, n_heads=n_heads, n_kv_heads=n_heads,
@@ -59,7 +59,7 @@ def generator_config(config: ModelConfig, share: float) -> ModelConfig:
 
 
 def start_electra(discriminator: LanguageModel, share: float, seed: int) -> Electra:
-    """A discriminator, with its weights, and a fresh generator that reads by its embeddings."""
+    """Return a discriminator, with its weights, and a fresh generator that reads by the discriminator's embeddings."""
     model = Electra(discriminator, share)
     initialise(model.generator, seed)
     for name in _SHARED:

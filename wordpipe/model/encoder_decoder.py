@@ -39,12 +39,12 @@ class EncoderDecoder(nn.Module):
 
     @property
     def embedding(self) -> Tensor:
-        """The table of the source ids (V, D)."""
+        """Return the table of the source ids (V, D)."""
         return self.encoder.embedding
 
     @property
     def recompute(self) -> bool:
-        """See `LanguageModel`."""
+        """True if only the input of each block is kept while training (`LanguageModel.recompute`)."""
         return self.encoder.recompute
 
     @recompute.setter
@@ -75,7 +75,7 @@ class EncoderDecoder(nn.Module):
     def write(
         self, ids_BT: Tensor, source: Source, mask_BT: Tensor | None = None, *, cache: Cache | None = None
     ) -> Tensor:
-        """Hidden states of the decoder, (B, T, D), for `decoder.logits_at`.
+        """Compute hidden states of the decoder, (B, T, D), for `decoder.logits_at`.
 
         Args:
             ids_BT: int64; `config.start_id` and the target so far, or with a cache what is new of it. Their number may be a
@@ -87,27 +87,27 @@ class EncoderDecoder(nn.Module):
         return self.decoder.encode(ids_BT, mask_BT, cache=cache, source=source)
 
     def write_packed(self, packed: Packed, source: Source) -> Tensor:
-        """The same of packed targets, (N, D), in the order of the packed sources."""
+        """Compute hidden states of packed targets, (N, D), in the order of the packed sources."""
         return self.decoder.encode_packed(packed, source=source)
 
     def forward(
         self, ids_BS: Tensor, target_BT: Tensor, mask_BS: Tensor | None = None, target_mask_BT: Tensor | None = None
     ) -> Tensor:
-        """Logits (B, T, V) after each position of `target_BT`, which begins with `config.start_id`."""
+        """Compute the logits (B, T, V) after each position of `target_BT`, which begins with `config.start_id`."""
         return self.decoder.logits_at(self.write(target_BT, self.read(ids_BS, mask_BS), target_mask_BT))
 
     def features_at(self, hidden: Tensor) -> Tensor:
-        """See `LanguageModel`."""
+        """Return the input of the decoder's output matrix."""
         return self.decoder.features_at(hidden)
 
     @property
     def output_matrix(self) -> Tensor:
-        """The output matrix (V, D)."""
+        """Return the output matrix (V, D)."""
         return self.decoder.output_matrix
 
     @property
     def output_bias(self) -> Tensor | None:
-        """Offset of the logits, (V,)."""
+        """Return the offset of the logits, (V,)."""
         return self.decoder.output_bias
 
 
@@ -115,5 +115,5 @@ Transformer = LanguageModel | EncoderDecoder
 
 
 def shifted(labels_BT: Tensor, start_id: int) -> Tensor:
-    """What the decoder sees while it learns to write the labels: the start, and all labels but the last, (B, T)."""
+    """Return the decoder's input while it learns to write the labels: the start, and all labels but the last, (B, T)."""
     return torch.cat((torch.full_like(labels_BT[:, :1], start_id), labels_BT[:, :-1]), dim=1)

@@ -27,7 +27,7 @@ _MAX_KEYS = {torch.float32: MAX_KEYS, torch.bfloat16: 2 * MAX_KEYS}
 
 
 def attends(heads: Tensor) -> bool:
-    """Whether `attend` is faster for these (…, S, heads, E) keys and values: on a CPU, S not too long.
+    """True if `attend` is faster for these (…, S, heads, E) keys and values: on a CPU, S not too long.
 
     One core, 4,096 positions, 4 heads of 64, forward and backward, ms, torch's kernel → `attend`: float32 T = 128 36 → 26,
     256 54 → 41, 512 72 → 130; bfloat16 128 80 → 9, 256 50 → 25, 512 72 → 38, 1024 76 → 240 (its backward is slow there).
@@ -39,7 +39,7 @@ def attend(
     heads_BTRE: Tensor, angles: tuple[Tensor, Tensor] | None, *, n_heads: int, n_kv_heads: int, causal: bool,
     bias: Tensor | None = None, keys_values_BSRE: Tensor | None = None, hidden_BS: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Rotary positions and scaled dot-product attention of whole sequences.
+    """Compute rotary positions and scaled dot-product attention of whole sequences.
 
     Args:
         heads_BTRE: R = H queries, G keys and G values of every position, in that order; the queries alone where they look at
@@ -76,7 +76,7 @@ def attend(
 def kernel(
     q_BHTE: Tensor, k_BGSE: Tensor, v_BGSE: Tensor, mask: Tensor | None = None, *, causal: bool = False
 ) -> Tensor:
-    """Torch's own scaled dot-product attention, (B, H, T, E).
+    """Compute scaled dot-product attention by torch, (B, H, T, E).
 
     Its small products on a CPU are MKL's: by oneDNN (`runtime.torch_threads`) those of 24 keys take 5 times as long, of 256
     as long, of 1,024 0.6 times.
@@ -90,12 +90,12 @@ def kernel(
 
 
 def is_step(q_BHTE: Tensor) -> bool:
-    """Whether `attend_step` is faster: a few queries, as one token of each beam, on a CPU, and no gradient is wanted."""
+    """True if `attend_step` is faster: a few queries, as one token of each beam, on a CPU, and no gradient is wanted."""
     return fuses(q_BHTE) and q_BHTE.shape[2] <= _FEW and not torch.is_grad_enabled()
 
 
 def attend_step(q_BHTE: Tensor, k_BGSE: Tensor, v_BGSE: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Scaled dot-product attention of a few queries, (B, H, T, E), by products of whole batches.
+    """Compute scaled dot-product attention of a few queries, (B, H, T, E), by products of whole batches.
 
     Two cores, 8 heads of 32, ms, torch's kernel → this: 2,000 sequences, 1 query, 16 keys 8.0 → 1.9; 400 sources, 5
     queries, 20 keys 5.9 → 1.1.
@@ -121,7 +121,7 @@ def attend_step(q_BHTE: Tensor, k_BGSE: Tensor, v_BGSE: Tensor, mask: Tensor | N
 
 
 def _split(heads_BTRE: Tensor, keys_values_BSRE: Tensor | None, H: int, G: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values."""
+    """Return queries, keys and values."""
     if keys_values_BSRE is None:
         q, k, v = torch.split(heads_BTRE, [H, G, G], dim=2)
         return q, k, v
@@ -145,6 +145,7 @@ class _Attend(torch.autograd.Function):
         q = _turned(q_BTHE, angles, 1.0 / math.sqrt(E)).view(B * G, -1, E)
         k = _turned(k_BSGE, angles, 1.0).view(B * G, S, E)
         v = v_BSGE.transpose(1, 2).contiguous().view(B * G, S, E)
+        # scores, with minus infinity at keys that a query does not see
         scores = torch.bmm(q, k.transpose(1, 2))
         if bias is not None:
             scores.view(B, H, T, S).add_(bias)
@@ -153,6 +154,7 @@ class _Attend(torch.autograd.Function):
             scores.view(B * H, T, S).add_(later_TS)
         if hidden_BS is not None:
             scores.view(B, H, T, S).masked_fill_(hidden_BS[:, None, None], -math.inf)
+        # the shares take the memory of the scores
         shares = _aten._softmax.out(scores, -1, False, out=scores)
         ctx.save_for_backward(q, k, v, shares)
         ctx.angles, ctx.sizes, ctx.reads = angles, (B, T, S, H, G, E), keys_values_BSRE is not None
@@ -180,7 +182,7 @@ class _Attend(torch.autograd.Function):
 
 
 def _turned(x_BTHE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: float) -> Tensor:
-    """Vectors turned by their positions' angles and scaled, in float32, then contiguous as (B, H, T, E) in their own type."""
+    """Turn vectors by their positions' angles and scale, in float32; contiguous as (B, H, T, E) in their own type."""
     x_BHTE = x_BTHE.transpose(1, 2)
     if angles is None:
         return x_BHTE.contiguous() if scale == 1.0 else torch.mul(x_BHTE, scale, out=x_BHTE.new_empty(x_BHTE.shape))
@@ -191,7 +193,7 @@ def _turned(x_BTHE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: float) 
 
 
 def _turn_back(x_BHTE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: float, out_BTHE: Tensor) -> None:
-    """The gradient of `_turned`: the opposite angles."""
+    """Write the gradient of `_turned`: the opposite angles."""
     out_BHTE = out_BTHE.transpose(1, 2)
     if angles is None:
         torch.mul(x_BHTE, scale, out=out_BHTE)
@@ -212,5 +214,5 @@ def _turn(x: Tensor, cos_TE: Tensor, sin_TE: Tensor, out: Tensor) -> None:
 
 
 def _wide(x: Tensor) -> Tensor:
-    """In float32 at least."""
+    """Return numbers in float32 at least."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

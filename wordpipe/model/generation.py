@@ -25,7 +25,7 @@ _MIN_TEMPERATURE = 1e-30  # below, 0 / temperature is no number in float32
 
 
 def choose(logits_NV: Tensor, ids_NT: Tensor, settings: GenerateSettings, uniforms_N: Tensor) -> Tensor:
-    """The next token of every sequence.
+    """Choose the next token of every sequence.
 
     Args:
         logits_NV: float32; minus infinity at tokens that must not come.
@@ -79,7 +79,7 @@ def forbid_repeated_ngrams(logits_NV: Tensor, ids_NT: Tensor, size: int) -> Tens
 
 
 def keep_top_k(logits_NV: Tensor, k: int) -> Tensor:
-    """Keep the k most probable tokens, and those that equal the last of them."""
+    """Keep the k most probable tokens, and all that equal the last one."""
     kth_N1 = logits_NV.topk(min(k, logits_NV.shape[-1])).values[:, -1:]
     return logits_NV.masked_fill(logits_NV < kth_N1, -torch.inf)
 
@@ -102,7 +102,7 @@ def keep_top_p(logits_NV: Tensor, p: float) -> Tensor:
 
 
 def sample_tokens(logits_NV: Tensor, uniforms_N: Tensor) -> Tensor:
-    """One token per row, with the probabilities softmax(logits): the first at which their sum exceeds the uniform number.
+    """Draw one token per row, with the probabilities softmax(logits): the first at which their sum exceeds the uniform number.
 
     On the CPU and in float64, so that the same random numbers choose the same tokens on every device as far as its
     logits agree, and so that rare tokens keep their share.
@@ -189,7 +189,7 @@ class Generation:
         self.finished = [False] * settings.samples
 
     def steps(self) -> Iterator[list[NewToken]]:
-        """The new tokens of the unfinished samples, step by step, until all are finished or have all their tokens.
+        """Yield the new tokens of the unfinished samples, step by step, until all are finished or have all their tokens.
 
         Raises:
             DivergedError: the model's logits are not finite.
@@ -226,7 +226,7 @@ class Generation:
         return new
 
     def _read(self) -> Tensor:
-        """The hidden states (N, D) of the last position, after reading what the cache does not hold."""
+        """Return the hidden states (N, D) of the last position, after reading what the cache does not hold."""
         if self._cache is None:
             return self._read_anew(min(self._ids_NT.shape[1], self._max_len))
         if self._is_full:
@@ -239,7 +239,7 @@ class Generation:
         return self._cache is not None and self._cache.length == self._cache.max_len
 
     def _read_anew(self, n_last: int) -> Tensor:
-        """Read the last ids as if the sequence began with them."""
+        """Read the last ids as if the sequence began there."""
         room = min(self._max_len, n_last + self._max_tokens)
         self._cache = Cache(self._model.config, len(self._ids_NT), room, self._ids_NT.device)
         return self._model.encode(self._ids_NT[:, -n_last:], cache=self._cache)[:, -1]
@@ -258,7 +258,7 @@ def _logits(model: LanguageModel, hidden_ND: Tensor) -> Tensor:
 def most_probable(
     model: LanguageModel, ids: Sequence[int], positions: Sequence[int], allowed_V: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
-    """The most probable tokens at some positions, each predicted while the others are masked as well.
+    """Return the most probable tokens at some positions, each predicted while the others are masked as well.
 
     Args:
         model: an encoder in evaluation mode.
@@ -283,7 +283,7 @@ def most_probable(
 
 
 def span_of_masks(positions: Sequence[int], n_ids: int, room: int) -> tuple[int, int] | None:
-    """The part of a sequence that is read where not all of it fits: all masks, with as much before as after them.
+    """Return the part of a sequence to read where not all ids fit: all masks, with as much text before as after.
 
     Args:
         positions: of the masks, ascending.

@@ -32,7 +32,7 @@ Pooling = Literal["cls", "mean", "last", ""]
 
 @dataclass(frozen=True)
 class HeadConfig:
-    """What a head says.
+    """The settings of a head: which scores it gives.
 
     Attributes:
         kind: one row of scores for a text (`sequence`), for each position (`token`), or two numbers for each position, of an
@@ -64,11 +64,11 @@ class HeadConfig:
 
     @property
     def n_outputs(self) -> int:
-        """Scores of a text or of a position."""
+        """Return the number of scores of a text or of a position."""
         return 2 if self.kind == "span" else len(self.labels)
 
     def of_body(self, config: ModelConfig) -> "HeadConfig":
-        """The same, read where a model of this shape is read.
+        """Return the settings with the pooling of a model of this shape.
 
         Raises:
             ConfigError: it is read elsewhere.
@@ -87,12 +87,12 @@ class HeadConfig:
 
 
 def has_pooler(config: ModelConfig) -> bool:
-    """Whether texts are read as BERT reads them: at the first position, through a dense layer and tanh."""
+    """True if texts are read as in BERT: at the first position, through a dense layer and tanh."""
     return not config.causal and config.norm_place == "post"
 
 
 def body_of(config: ModelConfig) -> ModelConfig:
-    """The shape of a language model without what serves its guesses of tokens alone."""
+    """Return the shape of a language model without the parts that only guess tokens."""
     keeps_head = config.head and not has_pooler(config) and not config.embedding_dim
     return replace(config, head=keeps_head, output_bias=False, tied=True, pair_head=False, replaced_head=False)
 
@@ -125,7 +125,7 @@ class HeadedModel(LanguageModel):
         self.head_dropout = nn.Dropout(head.dropout)
 
     def scores(self, ids_BT: Tensor, mask_BT: Tensor | None = None, segments_BT: Tensor | None = None) -> Tensor:
-        """The head's scores: logits, or the number itself.
+        """Compute the head's scores: logits, or the number itself.
 
         Args:
             ids_BT: token ids, special tokens included.
@@ -141,7 +141,7 @@ class HeadedModel(LanguageModel):
         return self._read(hidden_BTD)
 
     def scores_packed(self, packed: "Packed", segments_N: Tensor | None = None) -> Tensor:
-        """The same of packed sequences.
+        """Compute the head's scores of packed sequences.
 
         Args:
             packed: S sequences, N positions.
@@ -157,7 +157,7 @@ class HeadedModel(LanguageModel):
         return self._read(torch.cat([self._pooled(hidden_BTD, real_BT) for hidden_BTD, real_BT in runs]))
 
     def head_weights(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """The weights that are no part of the body."""
+        """Yield the weights that are no part of the body."""
         yield from (
             (name, weight) for name, weight in self.named_parameters() if name.startswith(("pooler.", "classifier."))
         )
@@ -183,7 +183,7 @@ class HeadedModel(LanguageModel):
 
 @torch.no_grad()
 def start_headed(model: LanguageModel, head: HeadConfig, seed: int, dropout: float = 0.0) -> HeadedModel:
-    """A model with the weights of a language model and a fresh head.
+    """Return a model with the weights of a language model and a fresh head.
 
     Args:
         model: the weights are copied; those that serve the guesses of tokens alone stay behind.

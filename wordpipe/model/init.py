@@ -23,7 +23,7 @@ _CUTOFF = 3.0  # standard deviations; a rare far-out weight would only have to b
 
 
 def make_transformer(config: ModelConfig) -> "Transformer":
-    """The model that the config describes, its weights not filled yet."""
+    """Return the model that the config describes, its weights not filled yet."""
     if config.architecture != "encoder-decoder":
         return LanguageModel(config)
     from wordpipe.model.encoder_decoder import EncoderDecoder  # most models are one stack, and do not load the module
@@ -32,14 +32,14 @@ def make_transformer(config: ModelConfig) -> "Transformer":
 
 
 def new_model(config: ModelConfig, seed: int) -> LanguageModel:
-    """An encoder or a decoder with fresh weights."""
+    """Return an encoder or a decoder with fresh weights."""
     model = LanguageModel(config)
     initialise(model, seed)
     return model
 
 
 def new_encoder_decoder(config: ModelConfig, seed: int) -> "EncoderDecoder":
-    """An encoder-decoder with fresh weights."""
+    """Return an encoder-decoder with fresh weights."""
     from wordpipe.model.encoder_decoder import EncoderDecoder
 
     model = EncoderDecoder(config)
@@ -49,7 +49,7 @@ def new_encoder_decoder(config: ModelConfig, seed: int) -> "EncoderDecoder":
 
 @torch.no_grad()
 def start_from_encoder(encoder: LanguageModel, config: ModelConfig, seed: int) -> "EncoderDecoder":
-    """An encoder-decoder that reads as an encoder does, with a fresh decoder.
+    """Return an encoder-decoder that reads as a given encoder, with a fresh decoder.
 
     The decoder writes by the encoder's table of embeddings. A first segment that the encoder adds to every token goes into the
     table of positions, or where there is none into that of the tokens (which adds one number to all logits of a step).
@@ -159,7 +159,7 @@ def init_embeddings(
 def start_as_mean(
     model: LanguageModel, vectors_VD: npt.NDArray[np.float32], found_V: npt.NDArray[np.bool_], *, seed: int
 ) -> npt.NDArray[np.float32]:
-    """Let the transformer begin as the weighted mean of word vectors, and learn context on top of it.
+    """Let the transformer begin as the weighted mean of word vectors; training then adds context.
 
     Every block begins by adding nothing to the residual stream (its two output matrices are zero), and the embeddings are
     the directions of the vectors, as long as fresh rows, so that the first mean of the hidden states is the mean of the
@@ -199,7 +199,7 @@ def start_as_mean(
 def _found_rows(
     model: LanguageModel, vectors_VD: npt.NDArray[np.float32], found_V: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """The N ids that have a vector, and these, (N, D)."""
+    """Return the N ids that have a vector, and the vectors, (N, D)."""
     n_rows = len(model.embedding)
     if len(found_V) > n_rows or len(vectors_VD) != len(found_V):
         raise ArtifactError(
@@ -219,7 +219,7 @@ def _replace_rows(model: LanguageModel, rows: npt.NDArray[np.int64], values_ND: 
 
 
 def orthonormal(n_in: int, n_out: int, seed: int) -> npt.NDArray[np.float64]:
-    """A map from n_in to n_out numbers with orthonormal rows or columns; the identity where the widths agree."""
+    """Return a map from n_in to n_out numbers with orthonormal rows or columns; the identity where the widths agree."""
     if n_in == n_out:
         return np.eye(n_in)
     random = np.random.Generator(np.random.Philox(seed_of(seed, "vectors")))

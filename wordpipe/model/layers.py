@@ -49,7 +49,7 @@ class Norm(nn.Module):
         self.bias = nn.Parameter(torch.empty(dim or config.dim)) if config.norm_bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Norm of `x` of shape (…, D), as float32."""
+        """Return the norm of `x` of shape (…, D), as float32."""
         x = x.float()
         if self.kind == "layer":
             return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
@@ -95,14 +95,14 @@ class Dropout(nn.Module):
         self.rate = rate
 
     def forward(self, y: Tensor) -> Tensor:
-        """Values of which a share is zeroed."""
+        """Return values of which a share is zeroed."""
         if not self._acts_here(y):
             return F.dropout(y, self.rate, self.training)
         dropped: Tensor = _Dropped.apply(None, y, self.rate)  # type: ignore[no-untyped-call]
         return dropped
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """x, float32, and `forward` of y."""
+        """Return the sum of x, float32, and `forward` of y."""
         if not self._acts_here(y):
             # torch adds numbers of two types many times slower than it turns them into one: 338,000, µs, 750 → 80
             return x + F.dropout(y, self.rate, self.training).to(x.dtype)
@@ -154,12 +154,12 @@ class Linear(nn.Module):
         self._product = Product()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Product over the last axis: (…, n_in) → (…, n_out)."""
+        """Compute the product over the last axis: (…, n_in) → (…, n_out)."""
         return self._product(x, self.weight, self.bias)
 
 
 class Product:
-    """x Wᵀ + b; where oneDNN computes it and the weights are never trained, with them in the order in which it reads them.
+    """x Wᵀ + b; where oneDNN multiplies and the weights are never trained, these are kept in the order of its reading.
 
     1,000 rows by 1,024 x 256 on two cores of an AMD EPYC, GFLOP/s: MKL 197, oneDNN 386, so 473, and the same bits. The weights
     are held twice then.
@@ -169,7 +169,7 @@ class Product:
         self._packed: tuple[tuple[int, int], Tensor] | None = None
 
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Product over the last axis."""
+        """Compute the product over the last axis."""
         if weight.requires_grad or not fuses(x) or x.numel() < _ROWS_TO_PACK * x.shape[-1] or not packs(x):
             return F.linear(x, weight, bias)
         now = weight.data_ptr(), 0 if weight.is_inference() else weight._version
@@ -186,12 +186,12 @@ class Product:
 
 
 def packs(x: Tensor) -> bool:
-    """Whether oneDNN multiplies this."""
+    """True if oneDNN multiplies numbers of this type here."""
     return x.dtype is torch.float32 and not torch.is_autocast_enabled("cpu") and multiplies_by_onednn()
 
 
 def filled(rows_ND: Tensor) -> Tensor:
-    """Rows with rows of zeros up to a multiple of 64.
+    """Fill rows up to a multiple of 64 with rows of zeros.
 
     oneDNN makes a program for each new shape of a product, in about 1 ms: as long as 600 rows of 256 by 768 take.
     """
@@ -220,7 +220,7 @@ class FeedForward(nn.Module):
         self.down = Linear(config.ffn_dim, config.dim, bias=config.bias)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        """Feed-forward of the residual stream, shape (B, T, D)."""
+        """Return the feed-forward of the residual stream, shape (B, T, D)."""
         inner = self.up(x_BTD)
         if self.gated and fuses(inner):
             inner_BTF = gated(inner, self.activate)
@@ -234,12 +234,12 @@ class FeedForward(nn.Module):
 
 
 def fuses(x: Tensor) -> bool:
-    """Whether fused operations are used here: on a CPU, and in no program that is compiled."""
+    """True if fused operations are used here: on a CPU, and in no program that is compiled."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def gated(both_BTF: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
-    """act(first half) · second half, as in GeGLU and SwiGLU.
+    """Return act(first half) · second half, as in GeGLU and SwiGLU.
 
     Args:
         both_BTF: (…, 2F), the activated half first.

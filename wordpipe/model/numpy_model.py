@@ -26,7 +26,7 @@ _MAX_SCORES = 1 << 22  # numbers of one product of queries and keys: 16 MiB
 
 
 def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | None:
-    """Shape and weights of a folder that `save_hf` wrote.
+    """Return shape and weights of a folder that `save_hf` wrote.
 
     Args:
         read: gives the bytes of a file of the folder by its name.
@@ -50,7 +50,7 @@ def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | No
 
 
 def _fits(config: ModelConfig, weights: Arrays) -> bool:
-    """Whether the weights are those of this shape: a forged folder may have any."""
+    """True if the weights are those of this shape: a forged folder may have any."""
     D, F, wide = config.dim, config.ffn_dim, config.n_heads * config.head_dim
     pairs = {
         "attention.qkv": (wide + 2 * config.n_kv_heads * config.head_dim, D),
@@ -73,13 +73,13 @@ def _fits(config: ModelConfig, weights: Arrays) -> bool:
 
 
 def _entries(family: Family, config: ModelConfig, stored: Mapping[str, Any]) -> Iterator[Entry]:
-    """The weights to read from the folder; our own format has our own names."""
+    """Return the weights to read from the folder; our own format has our own names."""
     entries = (Entry(name, (name,)) for name in stored) if family.class_name is None else family.entries(config)
     return (entry for entry in entries if not entry.repeats and not entry.of_head)
 
 
 def _joined(entry: Entry, stored: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
-    """Our weight of their parts, float32."""
+    """Return our weight of their parts, float32."""
     parts = [stored[name] for name in entry.theirs]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1 if entry.transposed else 0)
     turned: npt.NDArray[np.float32] = (whole.T if entry.transposed else whole).astype(np.float32, copy=False)
@@ -115,7 +115,7 @@ class NumpyModel:
         self._table_TD = weights.get("position_embedding")
 
     def embed(self, ids_N: npt.NDArray[np.int64], lengths_S: npt.NDArray[np.int64]) -> Floats:
-        """The input of the first block, (N, D) float32.
+        """Return the input of the first block, (N, D) float32.
 
         Args:
             ids_N: of all sequences, one after the other.
@@ -138,7 +138,7 @@ class NumpyModel:
         return x_ND
 
     def encode(self, x_ND: Floats, shapes: Sequence[tuple[int, int]]) -> Floats:
-        """Hidden states after the last norm, (N, D) float32, of what `embed` gave.
+        """Compute the hidden states after the last norm, (N, D) float32, from the result of `embed`.
 
         Args:
             x_ND: packed positions.
@@ -204,7 +204,7 @@ class NumpyModel:
 
 
 def _angles(n_positions: int, config: ModelConfig, layer: int) -> tuple[Floats, Floats] | None:
-    """Cosines and signed sines (T, E) of a layer's rotary positions; None where nothing is turned."""
+    """Return cosines and signed sines (T, E) of a layer's rotary positions; None where nothing is turned."""
     if config.positions != "rope":
         return None
     theta, width = np.float32(config.theta_of(layer)), np.float32(config.head_dim)
@@ -215,7 +215,7 @@ def _angles(n_positions: int, config: ModelConfig, layer: int) -> tuple[Floats, 
 
 
 def _rotated(x_BTRE: Floats, angles: tuple[Floats, Floats]) -> Floats:
-    """Every head's vector turned by its position's angles: a new array."""
+    """Return every head's vector turned by its position's angles: a new array."""
     cos_TE, sin_TE = angles
     half = x_BTRE.shape[-1] // 2
     turned = x_BTRE * cos_TE[:, None]
@@ -225,7 +225,7 @@ def _rotated(x_BTRE: Floats, angles: tuple[Floats, Floats]) -> Floats:
 
 
 def _masked_keys(n_positions: int, config: ModelConfig, window: int) -> npt.NDArray[np.bool_] | None:
-    """(T, T), true where a query does not see a key; None where each sees all."""
+    """Return (T, T), true where a query does not see a key; None where each sees all."""
     place_T = np.arange(n_positions)
     distance_TT = place_T - place_T[:, None]
     masked_TT = np.abs(distance_TT) > window if window else np.zeros_like(distance_TT, dtype=np.bool_)

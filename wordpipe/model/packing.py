@@ -42,12 +42,12 @@ class Packed:
     longest: int
 
     def to(self, device: torch.device) -> "Packed":
-        """The same on a device."""
+        """Return the packed sequences on a device."""
         real = tuple(None if mask is None else mask.to(device) for mask in self.real)
         return replace(self, ids=self.ids.to(device, non_blocking=True), real=real)
 
     def groups(self, *, together: bool) -> "tuple[Group, ...]":
-        """The groups, where nothing is padded; or each run by itself."""
+        """Return the groups, where nothing is padded; or each run by itself."""
         if not together:
             return tuple(Group((B, T), B * T) for B, T in self.shapes)
         found, first = [], 0
@@ -57,12 +57,12 @@ class Packed:
         return tuple(found)
 
     def places(self) -> Tensor:
-        """The position of each id within its sequence, (N,), int64; padding has none beyond that of the longest sequence."""
+        """Return the position of each id within its sequence, (N,), int64; padding stops at that of the longest sequence."""
         device, last = self.ids.device, self.longest - 1
         return torch.cat([torch.arange(T, device=device).clamp_max(last).repeat(B) for B, T in self.shapes])
 
     def runs(self, rows: Tensor) -> list[Tensor]:
-        """Rows of all positions (N, …) as one tensor (B, T, …) for each run."""
+        """Return rows of all positions (N, …) as one tensor (B, T, …) for each run."""
         parts = torch.split(rows, [B * T for B, T in self.shapes])
         return [part.view(B, T, *rows.shape[1:]) for part, (B, T) in zip(parts, self.shapes, strict=True)]
 
@@ -87,13 +87,13 @@ class Group:
     hidden: Tensor | None = None
 
     def padded(self, rows: Tensor) -> Tensor:
-        """Rows (N, …) as (B, T, …)."""
+        """Return rows (N, …) as (B, T, …)."""
         if self.row_of is not None:
             rows = _Moved.apply(rows, self.row_of, self.place_of, None)  # type: ignore[no-untyped-call]
         return rows.view(*self.shape, *rows.shape[1:])
 
     def rows(self, padded: Tensor) -> Tensor:
-        """(B, T, …) as rows (N, …)."""
+        """Return (B, T, …) as rows (N, …)."""
         rows = padded.flatten(0, 1)
         if self.place_of is not None:
             rows = _Moved.apply(rows, self.place_of, self.row_of, self.hidden)  # type: ignore[no-untyped-call]
@@ -131,7 +131,7 @@ def _group(shapes: tuple[tuple[int, int], ...]) -> Group:
 def pack(
     ids: npt.NDArray[np.integer], lengths_S: npt.NDArray[np.int64], *, multiple: int = 1, pad_id: int = 0
 ) -> Packed:
-    """Sort sequences by length and pack them.
+    """Pack sequences, sorted by length.
 
     Args:
         ids: of all sequences, one after the other, special ids included.
@@ -178,7 +178,7 @@ def _packed(
     ids: npt.NDArray[np.integer], lengths_S: npt.NDArray[np.int64], order_S: npt.NDArray[np.int64],
     widths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], together: tuple[int, ...], *, pad_id: int | None,
 ) -> Packed:  # fmt: skip
-    """Runs of so many sequences each, in this order; None: nothing is padded."""
+    """Pack runs of so many sequences each, in this order; without a `pad_id` nothing is padded."""
     starts_S = np.cumsum(lengths_S) - lengths_S
     flat, real, first = [], [], 0
     for width, count in zip(widths, counts, strict=True):

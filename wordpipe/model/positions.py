@@ -57,7 +57,7 @@ class Rotary(nn.Module):
         self.register_buffer("sin", sin_TE, persistent=False)
 
     def forward(self, first: int, last: int) -> tuple[Tensor, Tensor]:
-        """Cosines and signed sines of positions `first` to `last` - 1.
+        """Return cosines and signed sines of positions `first` to `last` - 1.
 
         Returns:
             cos_TE, sin_TE: float32. The first half of the sines is negated, which spares the rotation a negation.
@@ -93,7 +93,7 @@ def rotate(x_BTHE: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
 
 
 def sinusoidal_table(max_len: int, dim: int, *, scaled: bool = False) -> Tensor:
-    """Sines of the position in the first half of the columns, cosines in the second, (T, D), float32.
+    """Return sines of the position in the first half of the columns, cosines in the second, (T, D), float32.
 
     Vaswani's columns alternate; the halves are the order of Hugging Face's Marian, and no weight can tell the two apart.
     Vaswani multiplies the embeddings by sqrt(D), to bring them to the size of the sines. Where a model does not, the sines
@@ -111,7 +111,7 @@ def sinusoidal_table(max_len: int, dim: int, *, scaled: bool = False) -> Tensor:
 
 
 def alibi_slopes(n_heads: int) -> Tensor:
-    """The slope of each head, (H,), float32: 2^(-8/H), its square, its cube and so on.
+    """Return the slope of each head, (H,), float32: 2^(-8/H), its square, its cube and so on.
 
     For a number of heads that is no power of two, those of the power below, and then every other one of the power above,
     as in the authors' code.
@@ -126,7 +126,7 @@ def alibi_slopes(n_heads: int) -> Tensor:
 
 
 def alibi_bias(slopes_H: Tensor, distance_TS: Tensor) -> Tensor:
-    """Bias of each head, (H, T, S), float32.
+    """Return the bias of each head, (H, T, S), float32.
 
     Args:
         slopes_H: from `alibi_slopes`.
@@ -136,12 +136,12 @@ def alibi_bias(slopes_H: Tensor, distance_TS: Tensor) -> Tensor:
 
 
 def t5_bias(table_KH: Tensor, distance_TS: Tensor, *, causal: bool) -> Tensor:
-    """Bias of each head, (H, T, S), looked up in a learned table of shape (N_BUCKETS, H)."""
+    """Look up the bias of each head, (H, T, S), in a learned table of shape (N_BUCKETS, H)."""
     return table_KH[t5_buckets(distance_TS, causal=causal)].movedim(-1, 0)
 
 
 def t5_buckets(distance_TS: Tensor, *, causal: bool) -> Tensor:
-    """The bucket of each distance, int64, from 0 to N_BUCKETS - 1.
+    """Return the bucket of each distance, int64, from 0 to N_BUCKETS - 1.
 
     Half of the buckets are for one distance each, the rest for ranges that grow exponentially up to 128. Without
     causality one half of all is for keys to the right.
@@ -160,14 +160,14 @@ def t5_buckets(distance_TS: Tensor, *, causal: bool) -> Tensor:
 
 
 def with_bias(seen: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """One mask of who is seen (bool) and of a bias on the scores (float, minus infinity at what is not seen)."""
+    """Join a mask of seen keys (bool) and a bias on the scores (float): minus infinity at keys that are not seen."""
     if bias is None or seen is None:
         return seen if bias is None else bias
     return bias.masked_fill(~seen, -torch.inf)
 
 
 def mask_like(mask: Tensor | None, x: Tensor) -> Tensor | None:
-    """A bool mask as it is, a float one in the type of the queries."""
+    """Return a bool mask as it is, a float one in the type of the queries."""
     return mask if mask is None or mask.dtype is torch.bool else mask.to(x.dtype)
 
 
@@ -175,7 +175,7 @@ def visible_keys(
     distance_TS: Tensor, real_BS: Tensor | None, *, causal: bool, window: int = 0, global_tokens: int = 0,
     segment: int = 0,
 ) -> Tensor | None:  # fmt: skip
-    """The mask of the keys that each query sees.
+    """Return the mask of the keys that each query sees.
 
     A query that would see nothing (all keys are padding) sees all keys that causality and window allow: its output is never
     used, but a softmax over nothing is NaN, and NaN spreads through the gradient.

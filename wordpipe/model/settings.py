@@ -108,16 +108,16 @@ class GenerateSettings(Settings):
 
     @property
     def chosen_temperature(self) -> float:
-        """The temperature; 0.8 where none is given."""
+        """Return the temperature; 0.8 where none is given."""
         return _TEMPERATURE if self.temperature is None else self.temperature
 
     @property
     def chosen_max_tokens(self) -> int:
-        """Most tokens of a continuation; 100 where none is given."""
+        """Return the most tokens of a continuation; 100 where none is given."""
         return _MAX_TOKENS if self.max_tokens is None else self.max_tokens
 
     def of_decoder(self) -> Self:
-        """The settings of a continuation.
+        """Return the settings of a continuation.
 
         Raises:
             ConfigError: one of a search with beams.
@@ -130,7 +130,7 @@ class GenerateSettings(Settings):
         return self
 
     def of_pairs(self) -> Self:
-        """The settings of target texts, with the beams, and with the temperature 0 where one beam has none.
+        """Return the settings of target texts, with the beams, and with the temperature 0 where one beam has none.
 
         Raises:
             ConfigError: settings that do not go together.
@@ -145,7 +145,12 @@ class GenerateSettings(Settings):
         return self.model_copy(update={"beams": beams, "temperature": temperature})
 
     def _check_beams(self, beams: int) -> None:
-        """Raises: ConfigError."""
+        """Refuse settings that do not go with so many beams.
+
+        Raises:
+            ConfigError: names the setting.
+        """
+        # several beams choose no single tokens
         one_by_one = f"with temperature = {self.temperature} tokens are chosen one by one, without beams"
         if beams > 1 and (given := self._given(_OF_SINGLE_TOKENS)):
             why = "beams search, and do not choose tokens one by one"
@@ -158,12 +163,14 @@ class GenerateSettings(Settings):
             instead = {"temperature": "", "repetition_penalty": " for --beams 1"}
             hint = f"leave --beams away{instead.get(given, f' for {_EXAMPLE}')}, or this"
             self._refuse(given, f"{beams} {why}", hint)
+        # several results need as many beams
         if self.n_best > beams and self.temperature is not None:
             self._refuse("n_best", one_by_one, f"{self._so_many_samples}; or leave --temperature away")
         if self.n_best > beams:
             raise ConfigError(
                 f"n_best = {self.n_best} is more than beams = {beams}", hint=f"give --beams {self.n_best}"
             )
+        # one beam is no search
         if beams == 1 and (given := self._given(_OF_SEARCH)):
             if self.temperature is not None:
                 self._refuse(given, one_by_one, "leave one of them away")
@@ -174,7 +181,7 @@ class GenerateSettings(Settings):
         return f"--samples {self.n_best} makes so many texts by chance"
 
     def _given(self, names: tuple[str, ...]) -> str | None:
-        """The first of these settings that has not its default."""
+        """Return the first of some settings that has not its default."""
         return next((name for name in names if getattr(self, name) != type(self).model_fields[name].default), None)
 
     def _refuse(self, name: str, why: str, hint: str) -> NoReturn:

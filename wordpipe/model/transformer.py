@@ -70,7 +70,7 @@ class Block(nn.Module):
         at_BK: Tensor | None = None,
         source: SourceLayer | None = None,
     ) -> Tensor:
-        """The residual stream after this block; the arguments are those of `Attention`, and the source that it reads."""
+        """Return the residual stream after this block; arguments as of `Attention`, and the source that is read."""
         packed = view if isinstance(view, PackedView) else None
         normed_BTD = self.attention_norm(x_BTD) if self.pre and self.attention_norm is not None else x_BTD
         x_BTD = self.dropout.add(rows_at(x_BTD, at_BK), self.attention(normed_BTD, view, memory, at_BK))
@@ -88,7 +88,7 @@ class Block(nn.Module):
         return out_BTD
 
     def read(self, hidden: Tensor, real: tuple[Tensor | None, ...], groups: "tuple[Group, ...] | None") -> SourceLayer:
-        """See `CrossAttention.read`."""
+        """Make keys and values of the encoder's hidden states, for the cross-attention of this block."""
         assert self.cross is not None
         return self.cross.read(hidden, real, groups)
 
@@ -108,7 +108,7 @@ class MaskedHead(nn.Module):
         self.norm = Norm(config, config.table_dim)
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
-        """Transformed hidden states, as wide as the embedding table."""
+        """Return transformed hidden states, as wide as the embedding table."""
         normed_ND: Tensor = self.norm(self.activate(self.dense(hidden_ND)))
         return normed_ND
 
@@ -126,7 +126,7 @@ class ReplacedHead(nn.Module):
         self.score = Linear(config.dim, 1, bias=True)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(…, D) → (…)."""
+        """Return a number for each hidden state: (…, D) → (…)."""
         scores: Tensor = self.score(self.activate(self.dense(hidden)))
         return scores[..., 0]
 
@@ -160,12 +160,14 @@ class LanguageModel(nn.Module):
         self.embedding_norm = Norm(config, width) if config.embedding_norm else None
         self.embedding_projection = Linear(width, config.dim, bias=True) if config.embedding_dim else None
         self.dropout = Dropout(config.dropout)
+        # the blocks; layers that share their weights are one block
         blocks = [
             Block(config, layer, norm_input=layer > 0 or not config.normed_input, reads_source=reads_source)
             for layer in range(1 if config.shared_layers else config.n_layers)
         ]
         self.blocks = nn.ModuleList(blocks * config.n_layers if config.shared_layers else blocks)
         self.final_norm = Norm(config) if config.norm_place == "pre" else None
+        # what guesses tokens, finds replaced ones, judges pairs
         self.head = MaskedHead(config) if config.head else None
         self.output = None if config.tied else nn.Parameter(torch.empty(config.vocab_size, width))
         self.output_bias = nn.Parameter(torch.empty(config.vocab_size)) if config.output_bias else None
@@ -200,7 +202,7 @@ class LanguageModel(nn.Module):
         at_BK: Tensor | None = None,
         source: Source | None = None,
     ) -> Tensor:
-        """Hidden states after the last norm: what `transformers` calls `last_hidden_state`.
+        """Compute hidden states after the last norm: what `transformers` calls `last_hidden_state`.
 
         Args:
             ids_BT: token ids, int32 or int64, special tokens included.
@@ -237,7 +239,7 @@ class LanguageModel(nn.Module):
     def encode_to_guess(
         self, ids_BT: Tensor, at_BK: Tensor | None, order_BT: Tensor | None = None, segments_BT: Tensor | None = None
     ) -> Tensor:
-        """Hidden states for guesses of the tokens at some positions, (B, K, D).
+        """Compute hidden states for guesses of the tokens at some positions, (B, K, D).
 
         A model of two streams guesses by its query stream: whatever stands at these positions is not seen there. Other models
         see it, so that what is to be guessed must be hidden in `ids_BT`.
@@ -265,7 +267,7 @@ class LanguageModel(nn.Module):
         self, packed: "Packed", added_ND: Tensor | None = None, *, source: Source | None = None,
         segments_N: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """Hidden states of packed sequences, (N, D): those of `encode`, position by position.
+        """Compute hidden states of packed sequences, (N, D): those of `encode`, position by position.
 
         Dropout, while training, draws other masks than for the sequences one by one.
 
@@ -297,7 +299,7 @@ class LanguageModel(nn.Module):
         return self._run_blocks(x_ND[None], views, source=source)[0, :n_rows]
 
     def groups_of(self, packed: "Packed") -> "tuple[Group, ...]":
-        """What attention takes together: groups while a gradient is wanted on a CPU, runs else."""
+        """Return the sequences that attention takes together: groups while a gradient is wanted on a CPU, else runs."""
         longest, dtypes = max(T for _, T in packed.shapes), (torch.float32, torch.bfloat16)
         is_plain = self.config.kinds == {"dot"} and not any(self.config.windows)
         is_short = longest <= MAX_KEYS and all(mask is None for mask in packed.real)
@@ -312,7 +314,7 @@ class LanguageModel(nn.Module):
         at_BK: Tensor | None = None,
         source: Source | None = None,
     ) -> Tensor:
-        """All blocks and the final norm; `views` by mixer and window."""
+        """Run all blocks and the final norm; `views` by mixer and window."""
         kinds = self.config.layer_views
         for layer, block in enumerate(self.blocks):
             memory = None if cache is None else cache.layers[layer]
@@ -328,7 +330,7 @@ class LanguageModel(nn.Module):
     def _embed(
         self, ids: Tensor, segments_BT: Tensor | None, first: int, last: int, places_N: Tensor | None = None
     ) -> Tensor:
-        """Of ids (B, T) that stand from position `first` to before `last`, or of packed ones (N) with the position of each."""
+        """Embed ids (B, T) that stand from position `first` to before `last`, or packed ids (N) with the position of each."""
         x_BTD = F.embedding(ids, self.embedding)
         if self.config.scale_embedding:
             x_BTD = x_BTD * math.sqrt(self.config.dim)
@@ -350,7 +352,7 @@ class LanguageModel(nn.Module):
     def _views(
         self, n_new: int, mask_BT: Tensor | None, first: int, segments_BT: Tensor | None = None
     ) -> dict[tuple[MixerKind, int], View]:
-        """The view of each kind of layer, by its mixer and its window."""
+        """Return the view of each kind of layer, by its mixer and its window."""
         last, views = first + n_new, dict[tuple[MixerKind, int], View]()
         for layer, kind in enumerate(self.config.layer_views):
             if kind in views:
@@ -363,7 +365,7 @@ class LanguageModel(nn.Module):
         return views
 
     def _distance_bias(self, distance_TS: Tensor) -> Tensor | None:
-        """Bias on the scores, (1, H, …), for distances of shape (…); None where positions are known otherwise."""
+        """Return the bias on the scores, (1, H, …), for distances of shape (…); None where positions are known otherwise."""
         if self.position_bias is not None:
             return t5_bias(self.position_bias, distance_TS, causal=self.config.causal)[None]
         if self.config.positions == "alibi":
@@ -371,7 +373,7 @@ class LanguageModel(nn.Module):
         return None
 
     def logits_at(self, hidden_ND: Tensor) -> Tensor:
-        """Logits over the vocabulary for some hidden states.
+        """Compute logits over the vocabulary for some hidden states.
 
         Args:
             hidden_ND: rows of `encode`'s result, any leading shape.
@@ -382,20 +384,20 @@ class LanguageModel(nn.Module):
         return self._product(self.features_at(hidden_ND), self.output_matrix, self.output_bias)
 
     def features_at(self, hidden_ND: Tensor) -> Tensor:
-        """The input of the output matrix: the hidden states themselves, or what the head makes of them."""
+        """Return the input of the output matrix: hidden states as they are, or after the head."""
         if self.head is None:
             return hidden_ND
         features_ND: Tensor = self.head(hidden_ND)
         return features_ND
 
     def replaced_logits(self, hidden: Tensor) -> Tensor:
-        """Of hidden states (…, D), a number each, (…): above 0 where the token is not the text's own."""
+        """Return a number for each hidden state, (…, D) → (…): above 0 where the token is not the text's own."""
         assert self.replaced_head is not None
         logits: Tensor = self.replaced_head(hidden)
         return logits
 
     def pair_logits(self, first_BD: Tensor) -> Tensor:
-        """Two logits for each sequence, (B, 2), from the hidden state of its first position: W₂ tanh(W₁ h).
+        """Compute two logits for each sequence, (B, 2), from the hidden state of its first position: W₂ tanh(W₁ h).
 
         Source: Devlin et al. 2019, section 3.1, task 2.
         """
@@ -406,14 +408,14 @@ class LanguageModel(nn.Module):
 
     @property
     def output_matrix(self) -> Tensor:
-        """The output matrix, (V, D) or as wide as the embedding table, which it is where the two are tied."""
+        """Return the output matrix, (V, D) or as wide as the embedding table, which it is where the two are tied."""
         return self.embedding if self.output is None else self.output
 
     def forward(self, ids_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
-        """Logits at every position, shape (B, T, V); arguments as in `encode`."""
+        """Compute the logits at every position, shape (B, T, V); arguments as in `encode`."""
         return self.logits_at(self.encode(ids_BT, mask_BT))
 
 
 def _key(theta: float) -> str:
-    """A name for a module; torch allows no full stop in it."""
+    """Return a name for a module, without a full stop, which torch does not allow."""
     return f"theta {theta!r}".replace(".", ",")

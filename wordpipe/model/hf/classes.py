@@ -179,7 +179,7 @@ def _llama_to_hf(config: ModelConfig) -> dict[str, Any]:
 
 
 def llama_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the heads and the rotary angles."""
+    """Read the fields of the heads and the rotary angles."""
     # 0: the heads divide the width
     head_dim = 0 if values.get("head_dim") is None else read_value(values, "head_dim", int)
     if head_dim % 2:
@@ -251,7 +251,7 @@ def _mistral_to_hf(config: ModelConfig) -> dict[str, Any]:
 
 
 def mistral_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, and the windows."""
+    """Read the fields of the heads, the rotary angles and the windows."""
     more = llama_fields(values, fields)
     if values.get("sliding_window") is None:
         return more
@@ -285,7 +285,7 @@ Source: Jiang et al. 2023 (arXiv 2310.06825), section 2; transformers/masking_ut
 
 
 def _one_window(config: ModelConfig) -> tuple[object, ...]:
-    """The windows of the config, if all layers that have one had the widest."""
+    """Return the windows of the config, if all layers that have one had the widest."""
     return (tuple(max(config.windows) if window else 0 for window in config.windows),)
 
 
@@ -310,7 +310,7 @@ def _modernbert_to_hf(config: ModelConfig) -> dict[str, Any]:
 
 
 def _pattern(n_layers: int, every: int) -> list[str]:
-    """The kinds of the layers when each `every`-th sees everything, the first included."""
+    """Return the kinds of the layers when each `every`-th sees everything, the first included."""
     return [_LOCAL if i % every else _GLOBAL for i in range(n_layers)]
 
 
@@ -331,7 +331,7 @@ def _modernbert_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) ->
 
 
 def _windows(values: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
-    """Our windows, one per layer: `local_attention` is both sides together."""
+    """Return our windows, one per layer: `local_attention` is both sides together."""
     kinds = values.get("layer_types")
     if kinds is None:
         kinds = _pattern(n_layers, read_value(values, "global_attn_every_n_layers", int, 3))

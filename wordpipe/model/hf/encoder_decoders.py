@@ -16,7 +16,7 @@ _BUCKETS, _FARTHEST = 32, 128
 
 
 def _start_id(values: Mapping[str, Any], otherwise: str) -> int:
-    """What the decoder begins with; of old folders the token of another role."""
+    """Return the token that the decoder begins with; in old folders the token of another role."""
     value = values.get("decoder_start_token_id")
     if value is None:
         value = values.get(otherwise)
@@ -36,7 +36,7 @@ _PLAIN: dict[str, Any] = {  # parts that all of them have
 
 
 def _t5_weights(config: ModelConfig) -> dict[str, str]:
-    """The matrices of the feed-forward are called otherwise where it is gated."""
+    """Return the names of the feed-forward, whose matrices have other names where it is gated."""
     up = "{}.layer.{}.DenseReluDense.wi.*"
     if config.gated:
         up = "{0}.layer.{1}.DenseReluDense.wi_0.* {0}.layer.{1}.DenseReluDense.wi_1.*"
@@ -56,7 +56,7 @@ def _t5_factors(config: ModelConfig) -> dict[str, tuple[float, ...]]:
 
 
 def _of_stack(ours: str, theirs: str, *, feedforward: int) -> dict[str, str]:
-    """T5's names of one stack; `feedforward`: the number of that layer in a block."""
+    """Return T5's names of one stack; `feedforward`: the number of that layer in a block."""
     return {
         f"{ours}.position_bias": f"{theirs}.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
         f"{ours}.blocks.#.attention_norm.*": f"{theirs}.block.#.layer.0.layer_norm.*",

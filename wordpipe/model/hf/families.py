@@ -62,7 +62,9 @@ class _Own(Family):
         names, hints = _names(), get_type_hints(ModelConfig)
         for key in values:
             if key not in names and key not in _SHARED:
-                raise refusal(key, values[key], "no such key; a newer wordpipe may have written it")
+                raise refusal(
+                    key, values[key], "only keys of this version of wordpipe; a newer version may have written the file"
+                )
         return {name: _checked(name, values.get(name), hints[name]) for name in names}
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
@@ -82,7 +84,7 @@ def _names() -> list[str]:
 
 
 def _checked(name: str, value: Any, hint: Any) -> Any:
-    """The value, if it is of the field's type.
+    """Return the value, if it is of the field's type.
 
     Raises:
         ArtifactError: it is not, or is missing.
@@ -101,17 +103,17 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
 
 
 def family_of(config: ModelConfig) -> Family:
-    """The class that a model of this shape is saved as."""
+    """Return the class that a model of this shape is saved as."""
     return next((family for family in FAMILIES if not family.differences(config)), OWN)
 
 
 def transformers_class(config: ModelConfig) -> str | None:
-    """The class of `transformers` that loads the folder of a model of this shape, or None."""
+    """Return the class of `transformers` that loads the folder of a model of this shape, or None."""
     return family_of(config).class_of(config)
 
 
 def why_no_class(config: ModelConfig) -> str:
-    """One sentence for the user on why there is no such class: what the nearest one lacks.
+    """Return one sentence for the user on why transformers has no class for the model: what the nearest class lacks.
 
     Raises:
         ConfigError: there is one.
@@ -138,7 +140,7 @@ def why_no_class(config: ModelConfig) -> str:
 
 
 def config_to_hf(config: ModelConfig, family: Family | None = None) -> dict[str, Any]:
-    """The content of `config.json` for a model of this shape, of the class that it is saved as unless another is given."""
+    """Return the content of `config.json` for a model of this shape, of the class of the folder unless another is given."""
     family = family or family_of(config)
     shared = {"model_type": family.model_type, "torch_dtype": "float32"}
     if family is OWN:
@@ -167,7 +169,7 @@ _LAYERS = (
 
 
 def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:
-    """The class and the shape that a `config.json` describes.
+    """Return the class and the shape that a `config.json` describes.
 
     Raises:
         ArtifactError: another class of model, a variant that our blocks do not compute, or sizes that make no sense.
@@ -199,10 +201,10 @@ def _refuse_giants(values: Mapping[str, Any]) -> None:
 
 
 def _noted_positions(values: Mapping[str, Any]) -> str:
-    """The kind of a table of positions, by our note."""
+    """Return the kind of a table of positions, by our note."""
     note = values.get(NOTE)
     if note not in (None, _SINUSOIDAL):
-        raise refusal(NOTE, note, f"{_SINUSOIDAL} or no such key")
+        raise refusal(NOTE, note, f"{_SINUSOIDAL}, or no key of this name")
     return "learned" if note is None else "sinusoidal"
 
 
@@ -213,7 +215,7 @@ def _shown(value: object) -> str:
 
 
 def is_of_head(family: Family, config: ModelConfig) -> Callable[[str], bool]:
-    """Whether a tensor of such a model, by its name in the file, serves the prediction of tokens alone."""
+    """Return a function that is true for the names of tensors, as in the file, that serve the prediction of tokens alone."""
     names: dict[bool, set[str]] = {True: {*family.copies}, False: set()}
     for entry in family.entries(config):
         names[entry.of_head] |= {*entry.theirs}
@@ -221,7 +223,7 @@ def is_of_head(family: Family, config: ModelConfig) -> Callable[[str], bool]:
 
 
 def without_tensors(data: bytes, left_out: Callable[[str], bool]) -> bytes:
-    """A safetensors file without the tensors of some names; the bytes of the others, of whatever type, are as they were.
+    """Return a safetensors file without the tensors of some names; the bytes of the others, of any type, do not change.
 
     The file is the length of the header (8 bytes, little endian), the header in JSON, and the numbers.
     """

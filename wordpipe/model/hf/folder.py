@@ -63,7 +63,7 @@ class Loaded:
 
     @property
     def language_model(self) -> LanguageModel:
-        """The model, where it is an encoder or a decoder.
+        """Return the model, if it is an encoder or a decoder.
 
         Raises:
             ArtifactError: it is both.
@@ -72,7 +72,7 @@ class Loaded:
 
 
 def one_stack(model: "Transformer") -> LanguageModel:
-    """The model, where it is an encoder or a decoder.
+    """Return the model, if it is an encoder or a decoder.
 
     Raises:
         ArtifactError: it is both.
@@ -111,7 +111,7 @@ def write_folder(
 
 
 def generation_config(config: ModelConfig, *, suppressed: Collection[int], beams: int) -> bytes:
-    """`generation_config.json` of an encoder-decoder, by which `generate` of transformers writes what ours does.
+    """Return `generation_config.json` of an encoder-decoder, by which `generate` of transformers writes what ours does.
 
     Nothing forces an end where a target is cut, as a config of BART does: ours is cut there, too.
 
@@ -138,7 +138,7 @@ def load_hf(
     allow_missing_head: bool = False,
     seed: int = 0,
 ) -> Loaded:
-    """The model in a folder, ready to use.
+    """Return the model in a folder, ready to use.
 
     Args:
         read: gives the bytes of a file of the folder by its name.
@@ -160,7 +160,7 @@ def load_hf(
 
 
 def read_config(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Any]:
-    """The values of `config.json`, with what transformers keeps elsewhere.
+    """Return the values of `config.json`, with what transformers keeps elsewhere.
 
     Raises:
         ArtifactError: there is none, or it is malformed.
@@ -179,7 +179,7 @@ def fill_model(
     entries: Sequence[Entry], make: "Callable[[ModelConfig], Transformer]", *, allow_missing_head: bool = False,
     seed: int = 0,
 ) -> Loaded:  # fmt: skip
-    """A model with the weights of a folder.
+    """Return a model with the weights of a folder.
 
     Args:
         stored: the weights by their names in the folder.
@@ -188,11 +188,11 @@ def fill_model(
         config: its shape.
         entries: all weights that the folder has.
         make: gives the model, its weights uninitialised.
-        allow_missing_head: see `load_hf`.
+        allow_missing_head: as of `load_hf`.
         seed: of a head that is missing.
 
     Raises:
-        ArtifactError: see `load_hf`.
+        ArtifactError: as of `load_hf`.
     """
     matched = _match(stored, family, entries, tied=config.tied, allow_missing_head=allow_missing_head)
     _check_shapes(matched, config, make)
@@ -208,7 +208,7 @@ def fill_model(
 
 
 def read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
-    """All weights by their names in the folder."""
+    """Return all weights by their names in the folder."""
     if WEIGHTS in names:
         return _load(read(WEIGHTS), WEIGHTS)
     if INDEX in names:
@@ -216,10 +216,10 @@ def read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[s
     pickled = sorted(name for name in names if name.endswith(_PICKLES))
     if pickled:
         raise ArtifactError(
-            "weights in a pickle are code that would run when read; wordpipe does not open them",
+            "the weights are in a pickle, which could run any code: wordpipe does not open pickles",
             where=pickled[0],
             expected=WEIGHTS,
-            hint="convert them where you trust them: transformers' save_pretrained writes safetensors",
+            hint="if you trust the file, convert it: transformers' save_pretrained writes safetensors",
         )
     others = sorted(name for name in names if name.endswith(_UNREAD))
     raise ArtifactError("the folder has no weights that we read", got=", ".join(others) or None, expected=WEIGHTS)
@@ -270,7 +270,7 @@ class _Matched:
 def _match(
     stored: Mapping[str, Tensor], family: Family, entries: Sequence[Entry], *, tied: bool, allow_missing_head: bool
 ) -> _Matched:
-    """Every weight of a model, found among those of the folder."""
+    """Find every weight of a model among those of the folder."""
     wanted = [entry for entry in entries if not entry.repeats]
     expected = {name for entry in wanted for name in entry.theirs}
     matched = _Matched(_named(stored, family, expected), wanted)
@@ -286,7 +286,7 @@ def _match(
 
 
 def _named(stored: Mapping[str, Tensor], family: Family, expected: set[str]) -> dict[str, Tensor]:
-    """The weights under their names in the class; buffers are dropped."""
+    """Return the weights under their names in the class; buffers are dropped."""
     weights: dict[str, Tensor] = {}
     for found, weight in stored.items():
         if _BUFFERS.search(found) or any(re.fullmatch(pattern, found) for pattern in family.buffers):
@@ -303,12 +303,12 @@ def _named(stored: Mapping[str, Tensor], family: Family, expected: set[str]) -> 
 
 
 def _drop_copies(weights: dict[str, Tensor], family: Family) -> None:
-    """Some folders keep a tied weight twice."""
+    """Drop the second copy of a tied weight, which some folders keep."""
     for copy, name in family.copies.items():
         if copy in weights and name in weights:
             if not torch.equal(weights[copy], weights[name]):
                 raise ArtifactError(
-                    f"{copy} differs from {name}", where=WEIGHTS, expected="the same, as the config ties them"
+                    f"{copy} differs from {name}", where=WEIGHTS, expected="equal weights, as the config ties the two"
                 )
             del weights[copy]
 
@@ -337,7 +337,7 @@ def _set_missing_apart(matched: _Matched, allow_missing_head: bool) -> None:
 
 
 def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
-    """The positions of a table that once was sinusoidal: other programs train it on, and keep our note."""
+    """Return the config with learned positions if the sinusoidal table has changed: other programs train the table on."""
     entry = next((entry for entry in matched.entries if entry.ours == _POSITION_TABLE), None)
     if entry is None:  # our own format keeps no table
         return config
@@ -373,10 +373,12 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
     """Copy every stored weight to its place; note other types than float32."""
     found = {entry.ours for entry in (*matched.entries, *matched.missing)}
     assert found == weights.keys(), found ^ weights.keys()  # a weight that nothing fills is uninitialised memory
+    # each part is copied to its place, and is finite there
     types = set()
     for entry in matched.entries:
         for name, part, factor in _parts(weights[entry.ours], entry):
             stored = matched.weights[name]
+            # in our shape, without rows that no position uses
             fits = entry.shape and stored.shape == entry.shape
             ours = (stored.reshape(part.shape) if fits else stored)[entry.empty_rows :]
             if ours.shape != part.shape or stored.dtype not in _TYPES:
@@ -386,26 +388,28 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
                     got=f"{tuple(stored.shape)} {stored.dtype}",
                     expected=f"{tuple(part.shape)} torch.float32",
                 )
+            # as our number, which may be theirs times a factor
             types.add(stored.dtype)
             part.copy_(ours)
             if factor != 1.0:
                 part.div_(factor)
             if not torch.isfinite(part).all():
                 raise ArtifactError(f"{name} is not finite", where=WEIGHTS, hint="train the model again")
+    # a note on types that were converted
     others = sorted(str(kind).removeprefix("torch.") for kind in types - {torch.float32})
     if others:
         matched.notes.append(f"weights stored as {' and '.join(others)} were converted to float32")
 
 
 def _parts(weight: Tensor, entry: Entry) -> list[tuple[str, Tensor, float]]:
-    """Views of our weight in the shape of theirs: the name of each, and what it is multiplied by to be theirs."""
+    """Return views of our weight in the shape of theirs: name, view, and the factor from ours to theirs."""
     turned = weight.T if entry.transposed else weight
     parts = torch.split(turned, list(entry.rows), dim=int(entry.transposed)) if entry.rows else (turned,)
     return list(zip(entry.theirs, parts, entry.factors or (1.0,) * len(parts), strict=True))
 
 
 def _stored(part: Tensor, factor: float, entry: Entry) -> Tensor:
-    """A part as the folder keeps it, with memory of its own: safetensors refuses what shares it."""
+    """Return a part as the folder keeps it, with memory of its own: safetensors refuses shared memory."""
     kept = (part if factor == 1.0 else part * factor).clone().contiguous()
     if entry.empty_rows:
         kept = torch.cat((kept.new_zeros(entry.empty_rows, *kept.shape[1:]), kept))

@@ -85,13 +85,13 @@ class LoadedHead:
 
 
 def headed_class(config: ModelConfig, kind: HeadKind) -> str | None:
-    """The class of `transformers` that loads a model of this shape with such a head, or None."""
+    """Return the class of `transformers` that loads a model of this shape with a head of this kind, or None."""
     found = _class_of(family_of(config), kind)
     return found.name if found else None
 
 
 def is_headed(values: Mapping[str, Any]) -> bool:
-    """Whether a `config.json` is that of a model with a head."""
+    """True if a `config.json` is that of a model with a head."""
     return _named_class(values) is not None
 
 
@@ -113,14 +113,14 @@ def save_headed(model: HeadedModel, write: Callable[[str, bytes], None]) -> None
 
 
 def load_headed(read: Callable[[str], bytes], names: Collection[str]) -> LoadedHead:
-    """The model in a folder, ready to use.
+    """Return the model in a folder, ready to use.
 
     Args:
         read: gives the bytes of a file of the folder by its name.
         names: the files that there are.
 
     Raises:
-        ArtifactError: it is no model with a head, or malformed: see `load_hf`.
+        ArtifactError: it is no model with a head, or malformed, as of `load_hf`.
     """
     values = read_config(read, names)
     kind = _named_class(values)
@@ -128,6 +128,7 @@ def load_headed(read: Callable[[str], bytes], names: Collection[str]) -> LoadedH
         raise refusal(
             "architectures", values.get("architectures"), "a class with a head, such as …ForTokenClassification"
         )
+    # the body, and the meaning of the head
     family, config = config_from_hf({**values, "architectures": None})
     if family.model_type == "xlnet" and kind == "sequence":
         refuse_others({"summary_type": "last", **values}, {name: (value,) for name, value in XLNET_SUMMARY.items()})
@@ -136,6 +137,7 @@ def load_headed(read: Callable[[str], bytes], names: Collection[str]) -> LoadedH
         entries = list(_entries_of(config, head, family))
     except ConfigError as error:
         raise ArtifactError(error.message, where=CONFIG, got=error.got, expected=error.expected) from None
+    # the weights, by the names of the folder
     theirs = _class_of(family, kind)
     if theirs and theirs.prefix:  # the names of the language model, whatever the class calls its body
         family = replace(family, renamed={**family.renamed, f"^{re.escape(theirs.prefix)}": family.prefix})
@@ -148,7 +150,7 @@ def load_headed(read: Callable[[str], bytes], names: Collection[str]) -> LoadedH
 
 
 def _family_of(config: ModelConfig, kind: HeadKind) -> Family:
-    """The class of the body; our own format where transformers has no such head for it."""
+    """Return the class of the body; our own format where transformers has no head of this kind."""
     family = family_of(config)
     return family if _class_of(family, kind) else OWN
 
@@ -158,7 +160,7 @@ def _class_of(family: Family, kind: HeadKind) -> _Class | None:
 
 
 def _named_class(values: Mapping[str, Any]) -> HeadKind | None:
-    """The kind of head, by the class that a `config.json` names."""
+    """Return the kind of head, by the class that a `config.json` names."""
     named, kind = values.get("architectures"), values.get("model_type")
     name = named[0] if isinstance(named, list) and named else None
     ours = {_OWN_CLASSES[one]: one for one in get_args(HeadKind)}
@@ -167,7 +169,7 @@ def _named_class(values: Mapping[str, Any]) -> HeadKind | None:
 
 
 def _meaning(values: Mapping[str, Any], kind: HeadKind) -> tuple[tuple[str, ...], Problem]:
-    """The labels in their order, and what they mean."""
+    """Return the labels in their order, and the kind of problem."""
     if kind == "span":
         return (), "single_label"
     names = values.get("id2label")
@@ -211,7 +213,7 @@ def _entries_of(config: ModelConfig, head: HeadConfig, family: Family) -> Iterat
 
 
 def _entries(model: HeadedModel, family: Family) -> Iterator[Entry]:
-    """Every weight of a model with a head."""
+    """Yield every weight of a model with a head."""
     there, theirs = dict(model.named_parameters()), _class_of(family, model.head_config.kind)
     if theirs is None:
         yield from (Entry(name, (name,)) for name in there)
@@ -226,6 +228,6 @@ def _entries(model: HeadedModel, family: Family) -> Iterator[Entry]:
 
 
 def _renamed(entry: Entry, old: str, new: str) -> Entry:
-    """The entry with another name of the body."""
+    """Return the entry with another name of the body."""
     names = (new + name.removeprefix(old) if name.startswith(old) else name for name in entry.theirs)
     return replace(entry, theirs=tuple(names))

@@ -1,7 +1,7 @@
 """The mapping between our models and a class of `transformers`, as tables that are read in both directions.
 
-They hold the parts that models of the class have, the keys of `config.json` and the names of the weights. `config.json` is
-read strictly: a value that we do not compute is refused with its key.
+A table holds the parts that models of the class have, the keys of `config.json` and the names of the weights. `config.json`
+is read strictly: a value that we do not compute is refused with its key.
 """
 
 import math
@@ -29,7 +29,7 @@ _WITH_BIAS = ("embedding_projection", "pair_", "replaced_head")  # these have an
 
 
 def refusal(key: str, got: object, expected: object) -> ArtifactError:
-    """The error for a value that makes another model than our blocks compute."""
+    """Return the error for a value that makes another model than our blocks compute."""
     return ArtifactError(
         f"{key} is not one that this model can compute", where=CONFIG, got=repr(got), expected=expected
     )
@@ -51,7 +51,7 @@ def refuse_others(values: Mapping[str, Any], fixed: Mapping[str, tuple[Any, ...]
 
 
 def read_value(values: Mapping[str, Any], key: str, kind: type[Value], default: Value | None = None) -> Value:
-    """A whole number of at least 1, a finite number above 0, or a flag; null means the default.
+    """Return a whole number of at least 1, a finite number above 0, or a flag; null means the default.
 
     Raises:
         ArtifactError: it is not.
@@ -66,12 +66,12 @@ def read_value(values: Mapping[str, Any], key: str, kind: type[Value], default: 
 
 
 def special_ids(values: Mapping[str, Any]) -> dict[str, int | None]:
-    """The ids of the special tokens, as fields of `ModelConfig`."""
+    """Return the ids of the special tokens, as fields of `ModelConfig`."""
     return {f"{role}_id": token_id(values, f"{role}_token_id") for role in ROLES}
 
 
 def token_id(values: Mapping[str, Any], key: str) -> int | None:
-    """A token's id, or None."""
+    """Return a token's id, or None."""
     value = values.get(key)
     if isinstance(value, list):  # several tokens may end a text; the first one is the usual one
         value = value[0] if value else None
@@ -81,7 +81,7 @@ def token_id(values: Mapping[str, Any], key: str) -> int | None:
 
 
 def rope_theta(rope: object, default: float) -> float:
-    """Base of the rotary angles.
+    """Return the base of the rotary angles.
 
     Args:
         rope: a `rope_parameters` object; None: there is none.
@@ -124,7 +124,7 @@ class Entry:
 
     @property
     def of_head(self) -> bool:
-        """Whether it serves the prediction of tokens alone: hidden states do not depend on it."""
+        """True if the weight serves the prediction of tokens alone: no hidden state depends on the weight."""
         return self.ours.removeprefix("decoder.").startswith(("head.", "output", "pair_", "replaced_head.", "query_"))
 
 
@@ -189,11 +189,11 @@ class Family:
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def class_of(self, config: ModelConfig) -> str | None:
-        """The class of a model of this shape."""
+        """Return the class of a model of this shape."""
         return self.with_pairs if config.pair_head else self.class_name
 
     def differences(self, config: ModelConfig) -> dict[str, tuple[object, ...]]:
-        """Fields of the config that the class cannot have as they are → what it can have."""
+        """Return fields of the config that the class cannot have as they are → what it can have."""
         if config.architecture != self.architecture:
             return {"architecture": (self.architecture,)}
         parts = ((name, allowed(config) if callable(allowed) else allowed) for name, allowed in self.parts.items())
@@ -207,14 +207,14 @@ class Family:
         return found | ({"pair_head": (False,)} if config.pair_head and not self.with_pairs else {})
 
     def written(self, config: ModelConfig) -> dict[str, Any]:
-        """The content of `config.json`, but for what all classes share (`families.config_to_hf`)."""
+        """Return the content of `config.json`, but for what all classes share (`families.config_to_hf`)."""
         keys = {key: getattr(config, name) for name, (keys, _) in self.keys.items() for key in keys.split()}
         key, _, words = self.activation
         keys[key] = next(theirs for theirs, ours in words.items() if ours == config.feedforward)
         return {**self.constants, **keys, **self.to_hf(config)}
 
     def read(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields of `ModelConfig` out of a `config.json`.
+        """Read fields of `ModelConfig` out of a `config.json`.
 
         Raises:
             ArtifactError: our blocks do not compute such a model.
@@ -238,10 +238,11 @@ class Family:
         return fields | self.from_hf(values, fields)
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
-        """Every weight of a model of this shape."""
+        """Yield every weight of a model of this shape."""
         keys, factors, shapes = config.n_kv_heads * config.head_dim, self.factors(config), self.shapes(config)
         rows = {"qkv": (config.n_heads * config.head_dim, keys, keys), "keys_values": (keys, keys)}
         for ours, theirs in {**self.weights, **self.more_weights(config)}.items():
+            # weights of parts that this model lacks
             own = ours.removeprefix("decoder.")
             if (own == "output" and config.tied) or (own == "output_bias" and not config.output_bias):
                 continue
@@ -253,6 +254,7 @@ class Family:
                 yield Entry(ours, (self.untied_bias,))
                 yield Entry(ours, (theirs,), repeats=True)
                 continue
+            # one entry for each block, weight and offset
             has_bias = config.norm_bias if "norm" in ours else config.bias or ours.startswith(_WITH_BIAS)
             kinds = ("weight", "bias") if "*" in ours and has_bias else ("weight",)
             skipped = config.normed_input and ours == "blocks.#.attention_norm.*"

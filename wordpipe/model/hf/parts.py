@@ -45,7 +45,7 @@ class StoredWeight:
 
 
 def read_header(file: BinaryIO, where: str) -> dict[str, StoredWeight]:
-    """Name → shape and type of every tensor of a safetensors file.
+    """Return name → shape and type of every tensor of a safetensors file.
 
     Raises:
         ArtifactError: not such a file.
@@ -66,7 +66,7 @@ def read_header(file: BinaryIO, where: str) -> dict[str, StoredWeight]:
 
 
 def parts_of(names: list[str], values: Mapping[str, Any] | None) -> tuple[str, str | None, dict[str, str]]:
-    """Which part of its model each stored weight belongs to.
+    """Return the part of its model that each stored weight belongs to.
 
     Args:
         names: of the weights, as they are stored.
@@ -86,7 +86,7 @@ def parts_of(names: list[str], values: Mapping[str, Any] | None) -> tuple[str, s
 
 
 def _part(stored: str, ours: Mapping[str, str], family: Family, config: ModelConfig) -> str:
-    """The part of a weight by its stored name, which may lack the prefix of the class, or be that of an old release."""
+    """Return the part of a weight by its stored name, which may lack the prefix of the class, or be of an old release."""
     name = stored
     for old, new in family.renamed.items():
         name = re.sub(old, new, name)

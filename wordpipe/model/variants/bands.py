@@ -1,4 +1,4 @@
-"""Attention in a window, in blocks: queries in blocks as long as the window, each with the blocks of keys beside it.
+"""Attention in a window, in blocks: queries in blocks as long as the window, each with the neighbouring blocks of keys.
 
 With T positions and a window of W a masked product costs T² scores per head, of which T · (2W + 1) are used; in blocks it
 costs T · 3W (T · 2W in a decoder). Global tokens are further keys of every block, and their own queries a small full product.
@@ -40,7 +40,7 @@ class Band:
 
 
 def blocks_are_faster(window: int, n_positions: int) -> bool:
-    """Whether blocks are less work than one mask, with the copies they need.
+    """True if blocks are less work than one mask, with the copies that blocks need.
 
     CPU, whole training step of 2 layers, float32, time with a mask over time in blocks: T = 512, window 64: 0.9 (encoder) and
     1.1 (decoder); 1024: 1.2 and 1.4; 2048: 2.2 and 2.2.
@@ -93,7 +93,7 @@ def make_band(
 
 
 def banded_attention(q_BHTE: Tensor, k_BGTE: Tensor, v_BGTE: Tensor, band: Band) -> Tensor:
-    """The mean that each query gathers, shape (B, H, T, E).
+    """Compute the mean that each query gathers, shape (B, H, T, E).
 
     Args:
         q_BHTE: queries.
@@ -118,7 +118,7 @@ def banded_attention(q_BHTE: Tensor, k_BGTE: Tensor, v_BGTE: Tensor, band: Band)
 
 
 def _blocks_beside(x_BHTE: Tensor, band: Band) -> Tensor:
-    """For every block of queries the keys that it is compared with, (B, n_blocks, H, g + n_beside · W, E)."""
+    """Return for every block of queries the keys that it is compared with, (B, n_blocks, H, g + n_beside · W, E)."""
     W, N = band.window, band.n_blocks
     after = N * W - x_BHTE.shape[2] + (W if band.n_beside == 3 else 0)
     padded = F.pad(x_BHTE, (0, 0, W, after))

@@ -28,7 +28,7 @@ class Fourier(nn.Module):
         self.norm = "ortho" if unitary else "backward"
 
     def forward(self, x_BTD: Tensor, real_BT: Tensor | None) -> Tensor:
-        """The real part, (B, T, D); 0 at padding.
+        """Return the real part, (B, T, D); 0 at padding.
 
         Args:
             x_BTD: numbers of any type.

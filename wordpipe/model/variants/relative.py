@@ -1,4 +1,4 @@
-"""Relative attention: a score of what two positions hold, and one of how far they are apart; memory and two streams with it.
+"""Relative attention: a score of what two positions hold, and one of how far they are apart; memory and two streams.
 
     score(i, j) = (q_i + u) · k_j + (q_i + v) · W_R R(i - j) + (q_i + w) · s_[i and j are of two segments]
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Distances:
-    """How far keys are from queries, for a layer.
+    """The distances of keys from queries, for a layer.
 
     Attributes:
         waves: R of the distances S - 1 to -T, in that order, (P, D), float32.
@@ -59,7 +59,7 @@ class Distances:
 def distances(
     config: ModelConfig, n_queries: int, n_keys: int, segments_BS: Tensor | None, device: torch.device, segment: int = 0
 ) -> Distances:
-    """Those of queries that are the last ones of the keys' positions."""
+    """Return the distances of queries that stand at the last positions of the keys."""
     distance_P = torch.arange(n_keys - 1, -n_queries - 1, -1, device=device, dtype=torch.float32)
     power = torch.arange(0, config.dim, 2, device=device, dtype=torch.float32) / config.dim
     angles = torch.outer(distance_P, 1.0 / 10_000.0**power)
@@ -74,7 +74,7 @@ def relative_view(
     config: ModelConfig, bias_of: "DistanceBias", window: int, first: int, last: int, real: Tensor | None,
     segments_BS: Tensor | None, device: torch.device,
 ) -> tuple[Tensor | None, Distances]:  # fmt: skip
-    """The mask and the distances of a layer; the arguments are those of `make_view`.
+    """Return the mask and the distances of a layer; the arguments are those of `make_view`.
 
     Returns:
         mask: as in `View`; of a sequence in segments (N, 1, M, 2M), of one sequence or of all, a segment after the other.
@@ -99,7 +99,7 @@ def relative_view(
 def two_stream_views(
     views: Mapping[tuple[MixerKind, int], "View"], at_BK: Tensor, order_BT: Tensor
 ) -> dict[tuple[MixerKind, int], "View"]:
-    """The views of content and query stream, out of those of the content; see `LanguageModel.encode_to_guess`."""
+    """Return the views of content and query stream, made of those of the content, for `LanguageModel.encode_to_guess`."""
     T = order_BT.shape[1]
     asking_BQ1 = torch.cat((order_BT, order_BT.gather(1, at_BK)), dim=1)[..., None]
     seen_BQT = (order_BT < 0)[:, None] | (order_BT[:, None] < asking_BQ1)
@@ -118,7 +118,7 @@ def two_stream_views(
 
 
 class Relative(nn.Module):
-    """What a layer of relative attention has beside its queries, keys and values."""
+    """The parts of a layer of relative attention beside its queries, keys and values."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class Relative(nn.Module):
         self.segment_keys = nn.Parameter(torch.empty(2, *shape)) if config.segments else None  # s: of one, of two
 
     def with_kept(self, heads_BTRE: Tensor, x_BTD: Tensor, weight: Tensor, *, grows: bool) -> Tensor:
-        """Heads, made of `x_BTD` by `weight`, and for segments keys and values anew, by which no gradient reaches `x_BTD`.
+        """Return heads, made of `x_BTD` by `weight`; for segments also keys and values without a gradient to `x_BTD`.
 
         A text that `grows` has no gradient.
         """
@@ -142,7 +142,7 @@ class Relative(nn.Module):
         return torch.cat((heads_BTRE, kept.view(B, T, 2 * self.n_kv_heads, E)), dim=2)
 
     def forward(self, heads_BTRE: Tensor, view: "View", memory: "KeysValues | None") -> Tensor:
-        """The mean that each query gathers, (B, T, H, E); the arguments are those of `Attention`."""
+        """Compute the mean that each query gathers, (B, T, H, E); the arguments are those of `Attention`."""
         here = view.distances
         assert here is not None
         H, G = self.n_heads, self.n_kv_heads
@@ -165,7 +165,7 @@ class Relative(nn.Module):
         return mixed.reshape(len(heads_BTRE), -1, *mixed.shape[2:])[:, :n]
 
     def bias(self, q_BHTE: Tensor, here: Distances, mask: Tensor | None) -> Tensor:
-        """The scores of distances and segments, and the mask, as a bias (B, H, T, S) for scaled products.
+        """Compute the scores of distances and segments, and the mask, as a bias (B, H, T, S) for scaled products.
 
         Args:
             q_BHTE: queries, those of the query stream behind those of the content.
@@ -195,7 +195,7 @@ class Relative(nn.Module):
 
 
 def _shifted(scores_BHTP: Tensor, n_keys: int) -> Tensor:
-    """Scores by distance, from S - 1 down to -T, as scores by key, (B, H, T, S): entry j of row i is number T - 1 - i + j.
+    """Turn scores by distance, from S - 1 down to -T, into scores by key, (B, H, T, S): entry j of row i is T - 1 - i + j.
 
     In the rows written one after the other that is number i (P - 1) + T - 1 + j: rows of P - 1, which begin T - 1 later.
     """
@@ -205,12 +205,12 @@ def _shifted(scores_BHTP: Tensor, n_keys: int) -> Tensor:
 
 
 def _cut(x_BGTE: Tensor, M: int) -> Tensor:
-    """Positions as segments, filled up with nothing, (B, T/M, G, M, E)."""
+    """Cut positions into segments, filled up with zeros, (B, T/M, G, M, E)."""
     B, G, T, E = x_BGTE.shape
     return F.pad(x_BGTE, (0, 0, 0, -T % M)).view(B, G, -1, M, E).transpose(1, 2)
 
 
 def _with_before(own: Tensor, before: Tensor) -> Tensor:
-    """Each segment behind the one before it, nothing before the first: (B, N, G, M, E), twice, → (B · N, G, 2 M, E)."""
+    """Join each segment to its predecessor, zeros before the first: (B, N, G, M, E), twice, → (B · N, G, 2 M, E)."""
     before = torch.cat((torch.zeros_like(before[:, :1]), before[:, :-1]), dim=1)
     return torch.cat((before, own), dim=3).flatten(0, 1)

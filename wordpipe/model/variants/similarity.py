@@ -33,7 +33,7 @@ _EPS = 1e-6  # a query whose keys are all padding divides by nothing
 
 
 def additive_attention(q_BHTE: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, score_HE: Tensor, mask: Tensor | None) -> Tensor:
-    """The mean that each query gathers, shape (B, H, T, E), in the queries' type.
+    """Compute the mean that each query gathers, shape (B, H, T, E), in the queries' type.
 
     Args:
         q_BHTE: queries.
@@ -60,7 +60,7 @@ def _rows(q_BHtE: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, score_HE: Tensor, mask
 
 
 def _rows_of(mask: Tensor | None, first: int, step: int, n_queries: int) -> Tensor | None:
-    """The part of a mask for some queries; one row may be for all of them."""
+    """Return the part of a mask for some queries; a mask of one row is for all queries."""
     if mask is None or mask.shape[-2] != n_queries or n_queries == 1:
         return mask
     return mask[..., first : first + step, :]
@@ -75,7 +75,7 @@ class Sums:
 
 
 def empty_sums(batch_size: int, n_heads: int, n_features: int, head_dim: int, device: torch.device) -> Sums:
-    """The sums before the first position."""
+    """Return the sums before the first position."""
     heads = (batch_size, n_heads, n_features)
     return Sums(torch.zeros(*heads, head_dim, device=device), torch.zeros(heads, device=device))
 
@@ -84,7 +84,7 @@ def linear_attention(
     q_BTHE: Tensor, k_BTGE: Tensor, v_BTGE: Tensor, *, angles: tuple[Tensor, Tensor] | None, real_BT: Tensor | None,
     causal: bool, sums: Sums | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean that each query gathers, shape (B, T, H, E), of the queries' type.
+    """Compute the mean that each query gathers, shape (B, T, H, E), of the queries' type.
 
     Args:
         q_BTHE: queries, not rotated.
@@ -108,7 +108,7 @@ def mean_by_features(
     above: tuple[Tensor, Tensor], below: tuple[Tensor, Tensor], v_BTHE: Tensor, *, causal: bool, sums: Sums | None,
     eps: float = _EPS,
 ) -> Tensor:  # fmt: skip
-    """The values' mean, weighed by the products of the features of queries and keys, shape (B, T, H, E), float32.
+    """Compute the values' mean, weighed by the products of features of queries and keys, shape (B, T, H, E), float32.
 
     Args:
         above: features of queries and keys, (B, T, H, M) each, float32, as they stand above the fraction line.

@@ -45,7 +45,7 @@ class States:
 
 
 def empty_states(batch_size: int, dim: int, state_dim: int, device: torch.device) -> States:
-    """The states before the first position."""
+    """Return the states before the first position."""
     return States(torch.zeros(batch_size, dim, state_dim // 2, dtype=torch.complex64, device=device))
 
 
@@ -68,7 +68,7 @@ class StateSpace(nn.Module):
         self.skip = nn.Parameter(torch.empty(dim))  # D
 
     def forward(self, x_BTD: Tensor, real_BT: Tensor | None, states: States | None = None) -> Tensor:
-        """GELU(y), (B, T, D).
+        """Compute GELU(y), (B, T, D).
 
         Args:
             x_BTD: u, of any type.
@@ -118,25 +118,25 @@ class StateSpace(nn.Module):
 
 
 def _powers(turn_DN: Tensor, n: int) -> Tensor:
-    """exp(z l) for l below n, (D, N, n). torch's exponential of complex numbers takes five times as long on a CPU."""
+    """Compute exp(z l) for l below n, (D, N, n). torch's exponential of complex numbers takes five times as long on a CPU."""
     turn_DNL = turn_DN[..., None] * torch.arange(n, device=turn_DN.device)
     return turn_DNL.real.exp() * torch.complex(turn_DNL.imag.cos(), turn_DNL.imag.sin())
 
 
 def _responses(weights_KDN: Tensor, coarse_DNM: Tensor, fine_DNJ: Tensor) -> Tensor:
-    """2 Re Σ_n w_n Ā_n^(J m + j), (D, K, M · J); K counts any weights."""
+    """Compute 2 Re Σ_n w_n Ā_n^(J m + j), (D, K, M · J); K counts any weights."""
     # Re(a b) is conj(a) · b, each as a vector of two
     left_KDNM2 = torch.view_as_real((2.0 * weights_KDN[..., None] * coarse_DNM).conj_physical())
     return torch.einsum("kdnmr,dnjr->dkmj", left_KDNM2, torch.view_as_real(fine_DNJ)).flatten(2)
 
 
 def _fast_length(least: int) -> int:
-    """The first 2^k, 3 · 2^k or 5 · 2^k from there on: a transform of large prime factors takes two to seven times as long."""
+    """Return the next 2^k, 3 · 2^k or 5 · 2^k: a transform of large prime factors takes two to seven times as long."""
     return min(m << (-(-least // m) - 1).bit_length() for m in (1, 3, 5))
 
 
 def circular_convolution(u_BTD: Tensor, kernel_DL: Tensor) -> Tensor:
-    """y_t = Σ_s k_((t - s) mod L) u_s for t below T, (B, T, D), of float32 or float64; L is T or more."""
+    """Compute y_t = Σ_s k_((t - s) mod L) u_s for t below T, (B, T, D), of float32 or float64; L is T or more."""
     y_BTD: Tensor = _CircularConvolution.apply(u_BTD, kernel_DL)  # type: ignore[no-untyped-call]
     return y_BTD
 
@@ -165,13 +165,13 @@ class _CircularConvolution(torch.autograd.Function):
 
 
 def _positions(spectrum_BDF: Tensor, T: int, n: int) -> Tensor:
-    """The first T of the n positions, (B, T, D)."""
+    """Return the first T of the n positions, (B, T, D)."""
     y_BDL: Tensor = torch.fft.irfft(spectrum_BDF, n=n)
     return y_BDL[..., :T].transpose(1, 2).contiguous()
 
 
 def initial_weight(name: str, shape: torch.Size, generator: torch.Generator) -> Tensor:
-    """The first values of a weight of `StateSpace`, by its name there: S4D-Lin.
+    """Draw the first values of a weight of `StateSpace`, by its name there: S4D-Lin.
 
     Args:
         name: log_step, log_decay, frequency, readout or skip.
