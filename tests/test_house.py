@@ -260,6 +260,7 @@ SMALL_FILES: dict[str, str] = {}
 
 LARGE_FILES = {
     "wordpipe/corpus/readers/package.py": "docstrings of an installed package, read from its source: modules, names, texts",
+    "wordpipe/model/attention.py": "attention with several heads: views, memory, packed texts, and the look at a source",
     "wordpipe/pipeline/run.py": "a pipeline: which of its stages are stale and why, and their making",
     "wordpipe/runtime.py": "the machine that a run is on: signals, threads, device, memory, folder; reports of progress",
     "wordpipe/search/bm25.py": "BM25 over an inverted index: scores, feedback, suggestions and what explains a score",

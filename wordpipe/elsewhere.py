@@ -135,7 +135,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LIKE, _VERY_LIKE = 0.65, 0.8  # of spellings; less is a guess that leads nowhere ("seed" for size)
 
 
-def meant(name: str, known: Collection[str], most: int = 3) -> list[str]:
+def meant(name: str, known: Collection[str]) -> list[str]:
     """Return our names for an unknown name, the likeliest first: the setting of that name elsewhere, else similar spellings.
 
     >>> meant("vector_size", ["seed", "dim", "vectors"]), meant("minCount", ["min_n", "min_count"])
@@ -152,7 +152,7 @@ def meant(name: str, known: Collection[str], most: int = 3) -> list[str]:
     near = [
         one for one, ratio in likeness.items() if ratio >= _VERY_LIKE or (ratio >= _LIKE and one[:1].lower() == plain[:1])
     ]  # fmt: skip
-    return sorted(near, key=lambda one: -likeness[one])[:most]
+    return sorted(near, key=lambda one: -likeness[one])[:3]
 
 
 def did_you_mean(name: str, known: Collection[str], shown: Callable[[str], str] = str) -> str:

@@ -216,7 +216,7 @@ def test_every_family_is_among_these_models():
         ("wordpipe", {"tied": 1}, "tied is not .* expected bool"),
         ("wordpipe", {"dim": True}, "dim is not .* expected int"),
         ("wordpipe", {"dim": None}, "dim is not .* got None"),
-        ("wordpipe", {"new_part": 1}, "new_part is not .* newer wordpipe"),
+        ("wordpipe", {"new_part": 1}, "new_part is not .* newer version"),
     ],
 )
 def test_a_config_that_we_do_not_compute_is_refused_by_key(model, values, named):

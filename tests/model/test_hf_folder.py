@@ -235,7 +235,7 @@ def test_a_config_that_is_no_object_is_refused():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["config.json", "pytorch_model.bin"], "pytorch_model.bin: weights in a pickle are code"),
+        (["config.json", "pytorch_model.bin"], "pytorch_model.bin: the weights are in a pickle"),
         (["config.json", "model.gguf"], "no weights that we read; got model.gguf; expected model.safetensors"),
         (["config.json", "model.fp16.safetensors"], "no weights that we read; got model.fp16.safetensors"),
         (["config.json"], "no weights that we read; expected model.safetensors"),

@@ -21,11 +21,11 @@ from wordpipe.words import (
     WordTable,
     WordVectors,
     check_words,
+    formats,
     open_folder,
     open_stream,
     read_text,
 )
-from wordpipe.words import read as reading
 from wordpipe.words import vector_files as files_of
 
 ODD = [
@@ -352,7 +352,7 @@ def test_a_writer_takes_a_batch_when_it_has_given_the_last(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["word2vec-text", "word2vec-binary", "glove"])
 def test_a_reader_gives_words_while_the_file_still_comes(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_AT_ONCE", 1)
+    monkeypatch.setattr(formats, "_AT_ONCE", 1)
     data = b"".join(files_of(table_of([f"w{i}" for i in range(5_000)], hard_vectors(5_000, 2), rows=100), form)[form])
     left = blocks(data, 1_000)
     rows = iter(open_stream(left, form, name="f").rows)  # type: ignore[arg-type]

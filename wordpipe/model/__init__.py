@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from wordpipe.model.attention import Attention, Cache, Source, make_view
     from wordpipe.model.attention_weights import (
         Attended,
-        AttentionMaps,
         attend_exactly,
         attention_of,
         feedforwards_observed,
         heads_off,
-        refuse_without_weights,
     )
     from wordpipe.model.config import (
         EMBEDDING_STD,
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
     )
     from wordpipe.model.decoding import (
         Hypothesis,
-        LengthPenalty,
         Rules,
         beam_search,
         largest,
@@ -76,7 +73,7 @@ if TYPE_CHECKING:
         sample_tokens,
         span_of_masks,
     )
-    from wordpipe.model.heads import HeadConfig, HeadedModel, HeadKind, Problem, start_headed
+    from wordpipe.model.heads import HeadConfig, HeadedModel, Problem, start_headed
     from wordpipe.model.hf.families import (
         FAMILIES,
         config_from_hf,
@@ -91,7 +88,6 @@ if TYPE_CHECKING:
     from wordpipe.model.hf.parts import PARTS, StoredWeight, parts_of, read_header
     from wordpipe.model.init import (
         init_embeddings,
-        make_transformer,
         new_encoder_decoder,
         new_model,
         start_as_mean,

@@ -172,89 +172,71 @@ class ModelConfig:
         """
         for name in _SIZES:
             if getattr(self, name) < 1:
-                raise ConfigError("a model's sizes start at 1", where=name, got=getattr(self, name))
+                raise self._wrong(name, "a model's sizes start at 1")
         if self.embedding_dim < 0 or (self.embedding_dim and self.causal):
             expected = "0, or 1 or more in an encoder, whose head leads back to the width of the tables"
-            raise ConfigError(
-                "not a width of embeddings", where="embedding_dim", got=self.embedding_dim, expected=expected
-            )
+            raise self._wrong("embedding_dim", "not a width of embeddings", expected)
         # heads divide the width, and share keys
         if not self.head_dim:
-            self._divide_width()
+            if self.dim % self.n_heads or (self.dim // self.n_heads) % 2:
+                what, got = (
+                    "the heads must divide the width into even parts",
+                    f"dim {self.dim} / n_heads {self.n_heads}",
+                )
+                raise self._wrong("n_heads", what, "an even number per head, best 32 or 64", got)
+            object.__setattr__(self, "head_dim", self.dim // self.n_heads)
         if self.n_heads % self.n_kv_heads:
-            raise ConfigError(
-                "n_heads must be a multiple of n_kv_heads",
-                where="n_kv_heads",
-                got=self.n_kv_heads,
-                expected=f"a divisor of {self.n_heads}",
-            )
-        # parts that belong to one kind of model
+            raise self._wrong("n_kv_heads", "n_heads must be a multiple of n_kv_heads", f"a divisor of {self.n_heads}")
+        # parts that go together
         self._check_mixers()
         self._check_attention()
         self._check_pair()
+        self._check_heads()
+        # special ids are in both vocabularies
+        smallest = min(self.vocab_size, self.decoder_vocab_size or self.vocab_size)
+        for role, value in [*self.special_ids.items(), ("start", self.start_id), ("first", self.first_id)]:
+            if value is not None and not 0 <= value < smallest:
+                raise self._wrong(f"{role}_id", "a special id lies outside the vocabulary", f"0 to {smallest - 1}")
+
+    def _wrong(self, where: str, what: str, expected: object = None, got: object = None) -> ConfigError:
+        """Return the error for a field, with its value unless another is given."""
+        return ConfigError(what, where=where, got=getattr(self, where) if got is None else got, expected=expected)
+
+    def _check_heads(self) -> None:
+        """An encoder may find replaced tokens in place of guesses, and tell two texts apart by segments."""
         if self.replaced_head and (self.causal or self.head or self.output_bias):
             what = "an encoder that finds replaced tokens guesses none"
-            raise ConfigError(
-                what, where="replaced_head", got=self.replaced_head, expected="head and output_bias false"
-            )
-        # two texts are told apart by segments
+            raise self._wrong("replaced_head", what, "head and output_bias false")
         if self.pair_head and (self.causal or self.segments < 2):
             raise ConfigError(
                 "which of two texts a token belongs to is known by segments, which an encoder has", where="pair_head",
                 got=f"{self.architecture} with {self.segments} segments", expected="an encoder with 2",
                 hint="--style classic",
             )  # fmt: skip
-        # special ids are in both vocabularies
-        smallest = min(self.vocab_size, self.decoder_vocab_size or self.vocab_size)
-        for role, value in [*self.special_ids.items(), ("start", self.start_id), ("first", self.first_id)]:
-            if value is not None and not 0 <= value < smallest:
-                raise ConfigError(
-                    "a special id lies outside the vocabulary",
-                    where=f"{role}_id",
-                    got=value,
-                    expected=f"0 to {smallest - 1}",
-                )
-
-    def _divide_width(self) -> None:
-        if self.dim % self.n_heads or (self.dim // self.n_heads) % 2:
-            raise ConfigError(
-                "the heads must divide the width into even parts",
-                where="n_heads",
-                got=f"dim {self.dim} / n_heads {self.n_heads}",
-                expected="an even number per head, best 32 or 64",
-            )
-        object.__setattr__(self, "head_dim", self.dim // self.n_heads)
 
     def _check_mixers(self) -> None:
         if self.mixers and (len(self.mixers) != self.n_layers or self.attention != "dot"):
-            raise ConfigError(
-                "mixers name one mixer for each layer, and attention is then dot", where="mixers",
-                got=f"{len(self.mixers)}, and attention {self.attention}", expected=f"{self.n_layers} names",
-            )  # fmt: skip
+            what = "mixers name one mixer for each layer, and attention is then dot"
+            got = f"{len(self.mixers)}, and attention {self.attention}"
+            raise self._wrong("mixers", what, f"{self.n_layers} names", got)
         kinds, where = self.kinds, "mixers" if self.mixers else "attention"
         if len(kinds) == 1 and kinds <= {*get_args(AttentionKind)}:  # one model has one description
             object.__setattr__(self, "attention", *kinds)
             object.__setattr__(self, "mixers", ())
         if self.shared_layers and len(kinds) > 1:
             what = "layers that share their weights are of one kind"
-            raise ConfigError(what, where=where, got=", ".join(self.mixers), expected="one mixer in all layers")
+            raise self._wrong(where, what, "one mixer in all layers", ", ".join(self.mixers))
         if self.causal and (two_sided := sorted(kinds - {*ONE_SIDED})):
-            raise ConfigError(
-                "a decoder cannot have a mixer that sees both sides", where=where, got=", ".join(two_sided),
-                expected=", ".join(ONE_SIDED),
-            )  # fmt: skip
+            what = "a decoder cannot have a mixer that sees both sides"
+            raise self._wrong(where, what, ", ".join(ONE_SIDED), ", ".join(two_sided))
         # sizes that only one mixer has
         if (self.linformer_dim > 0) != ("linformer" in kinds) or self.linformer_dim < 0:
-            expected = "1 or more where a layer is a linformer, else 0"
-            raise ConfigError("not a number of keys", where="linformer_dim", got=self.linformer_dim, expected=expected)
+            raise self._wrong("linformer_dim", "not a number of keys", "1 or more where a layer is a linformer, else 0")
         if (self.state_dim > 0) != ("ssm" in kinds) or self.state_dim < 0 or self.state_dim % 2:
-            expected = "an even number where a layer is an ssm, else 0"
-            raise ConfigError("not a size of a state", where="state_dim", got=self.state_dim, expected=expected)
+            raise self._wrong("state_dim", "not a size of a state", "an even number where a layer is an ssm, else 0")
         if self.two_streams and (self.causal or kinds != {"relative"} or self.embedding_dim or any(self.windows)):
             expected = "an encoder whose layers are all relative and see everything, with tables of its width"
-            raise ConfigError(
-                "two_streams needs other layers", where=where, got=", ".join(sorted(kinds)), expected=expected
-            )
+            raise self._wrong(where, "two_streams needs other layers", expected, ", ".join(sorted(kinds)))
         self._check_relative()
 
     def _check_relative(self) -> None:
@@ -262,23 +244,20 @@ class ModelConfig:
         kinds = self.kinds
         useless = self.positions == "rope" and kinds == {"relative"}
         if useless or (self.positions == "none" and "relative" not in kinds):
-            expected = "none" if useless else "another kind, or a layer of relative attention"
-            raise ConfigError(
-                "positions are known once: relative layers see distances, others need positions", where="positions",
-                got=self.positions, expected=expected,
-            )  # fmt: skip
+            what = "positions are known once: relative layers see distances, others need positions"
+            raise self._wrong(
+                "positions", what, "none" if useless else "another kind, or a layer of relative attention"
+            )
         has_place = "relative" in kinds and self.causal and not (any(self.windows) or self.segments)
         if self.mem_len < 0 or (self.mem_len and not has_place):
             what = "mem_len needs a decoder with relative attention, no window, no segments"
-            raise ConfigError(what, where="mem_len", got=self.mem_len, expected="0, or positions of a segment")
+            raise self._wrong("mem_len", what, "0, or positions of a segment")
 
     def _check_attention(self) -> None:
         if not self.windows:
             object.__setattr__(self, "windows", (0,) * self.n_layers)
         if len(self.windows) != self.n_layers or min(self.windows) < 0:
-            raise ConfigError(
-                "one window per layer", where="windows", got=self.windows, expected=f"{self.n_layers} numbers"
-            )
+            raise self._wrong("windows", "one window per layer", f"{self.n_layers} numbers")
         # windows and distance biases change scores, which not all mixers form
         layers = list(zip(self.layer_mixers, self.windows, strict=True))
         unscored = sorted({kind for kind, window in layers if window and kind not in SCORED})
@@ -286,40 +265,31 @@ class ModelConfig:
             unscored += sorted({kind for kind, _ in layers if kind in ("linear", "performer", "linformer")})
             unscored += sorted(self.kinds) if not self.kinds & {*SCORED} else []
         if unscored:
-            raise ConfigError(
-                f"{unscored[0]} layers never form the scores that a window or a distance bias would change",
-                where="mixers" if self.mixers else "attention",
-                got=f"positions {self.positions}, windows {self.windows}",
-                expected="windows, alibi and t5 positions with dot or additive attention alone",
-            )
+            what = f"{unscored[0]} layers never form the scores that a window or a distance bias would change"
+            expected = "windows, alibi and t5 positions with dot or additive attention alone"
+            got = f"positions {self.positions}, windows {self.windows}"
+            raise self._wrong("mixers" if self.mixers else "attention", what, expected, got)
         # additive attention compares by a network of each head
         if "additive" in self.kinds and self.n_kv_heads != self.n_heads:
-            raise ConfigError(
-                "additive attention has keys of its own for every head",
-                where="n_kv_heads",
-                got=self.n_kv_heads,
-                expected=self.n_heads,
-            )
+            raise self._wrong("n_kv_heads", "additive attention has keys of its own for every head", self.n_heads)
 
     def _check_pair(self) -> None:
         """An encoder-decoder has two stacks of dot-product attention, other models one."""
         if self.architecture != "encoder-decoder":
             for name in ("n_decoder_layers", "decoder_vocab_size", "start_id", "first_id"):
                 if getattr(self, name) not in (0, None):
-                    raise ConfigError(
-                        "only an encoder-decoder has this", where=name, got=getattr(self, name), expected="0"
-                    )
+                    raise self._wrong(name, "only an encoder-decoder has this", "0")
             return
         if self.n_decoder_layers < 1:
-            raise ConfigError("a model's sizes start at 1", where="n_decoder_layers", got=self.n_decoder_layers)
-        refused = {"attention": self.attention != "dot", "mixers": bool(self.mixers), "windows": any(self.windows),
-                   "segments": self.segments > 0,
-                   "head": self.head, "global_tokens": self.global_tokens > 0, "embedding_dim": self.embedding_dim > 0,
-                "shared_layers": self.shared_layers, "pair_head": self.pair_head, "two_streams": self.two_streams,
-                "replaced_head": self.replaced_head}  # fmt: skip
-        for name, found in refused.items():
-            if found:
-                raise ConfigError("no encoder-decoder has this", where=name, got=getattr(self, name))
+            raise self._wrong("n_decoder_layers", "a model's sizes start at 1")
+        if self.attention != "dot" or any(self.windows):
+            raise self._wrong("windows" if self.attention == "dot" else "attention", "no encoder-decoder has this")
+        for name in (
+            "mixers", "segments", "head", "global_tokens", "embedding_dim", "shared_layers", "pair_head", "two_streams",
+            "replaced_head",
+        ):  # fmt: skip
+            if getattr(self, name):
+                raise self._wrong(name, "no encoder-decoder has this")
 
     def stack(self, which: Literal["encoder", "decoder"]) -> "ModelConfig":
         """Return the encoder or the decoder of an encoder-decoder, as a model of its own."""
@@ -406,7 +376,7 @@ class ModelConfig:
         return self.local_rope_theta or self.rope_theta if self.windows[layer] else self.rope_theta
 
 
-def pad_vocab(n_tokens: int, multiple: int = 64) -> int:
+def pad_vocab(n_tokens: int) -> int:
     """Return the tokenizer's size, rounded up so that the output matrix falls into whole tiles of a GPU's matrix unit.
 
     The rows above the tokenizer's size are never an input nor a target.
@@ -415,7 +385,7 @@ def pad_vocab(n_tokens: int, multiple: int = 64) -> int:
     >>> pad_vocab(50_257)
     50304
     """
-    return -(-n_tokens // multiple) * multiple
+    return -(-n_tokens // 64) * 64
 
 
 STYLES: dict[tuple[Architecture, Style | PairStyle], dict[str, Any]] = {

@@ -69,8 +69,8 @@ class EncoderDecoder(nn.Module):
     def _source(
         self, hidden: Tensor, real: tuple[Tensor | None, ...], groups: tuple[Group, ...] | None = None
     ) -> Source:
-        blocks = [block for block in self.decoder.blocks if isinstance(block, Block)]
-        return Source(tuple(block.read(hidden, real, groups) for block in blocks))
+        crosses = [block.cross for block in self.decoder.blocks if isinstance(block, Block)]
+        return Source(tuple(cross.read(hidden, real, groups) for cross in crosses if cross is not None))
 
     def write(
         self, ids_BT: Tensor, source: Source, mask_BT: Tensor | None = None, *, cache: Cache | None = None

@@ -87,11 +87,6 @@ class Block(nn.Module):
         out_BTD: Tensor = self.feedforward_norm(self.dropout.add(x_BTD, self.feedforward(x_BTD)))
         return out_BTD
 
-    def read(self, hidden: Tensor, real: tuple[Tensor | None, ...], groups: "tuple[Group, ...] | None") -> SourceLayer:
-        """Make keys and values of the encoder's hidden states, for the cross-attention of this block."""
-        assert self.cross is not None
-        return self.cross.read(hidden, real, groups)
-
 
 class MaskedHead(nn.Module):
     """The head of an encoder, before the output matrix: norm(act(dense(h))).
@@ -264,7 +259,7 @@ class LanguageModel(nn.Module):
         return self._run_blocks(x, views, at_BK=torch.arange(T, T + K, device=ids_BT.device).expand(B, K))
 
     def encode_packed(
-        self, packed: "Packed", added_ND: Tensor | None = None, *, source: Source | None = None,
+        self, packed: "Packed", *, source: Source | None = None,
         segments_N: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """Compute hidden states of packed sequences, (N, D): those of `encode`, position by position.
@@ -273,7 +268,6 @@ class LanguageModel(nn.Module):
 
         Args:
             packed: N positions.
-            added_ND: added to what goes into the first block; None: nothing is.
             source: what cross-attention reads, packed in the same order.
             segments_N: which segment each position belongs to, for a model with segment embeddings; None: the first one.
 
@@ -291,8 +285,6 @@ class LanguageModel(nn.Module):
             kind: PackedView(groups, tuple(views[kind] for views in of_groups)) for kind in self.config.layer_views
         }
         x_ND = self._embed(packed.ids, segments_N, 0, packed.longest, packed.places())
-        if added_ND is not None:
-            x_ND = x_ND + added_ND
         n_rows = len(x_ND)
         if fuses(x_ND):
             x_ND = filled(x_ND)

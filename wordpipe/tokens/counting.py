@@ -196,8 +196,16 @@ class SpillingTable:
 
     def spill(self) -> None:
         """Write the strings of the table as a run, and empty the table."""
-        with self._new_run() as file:
-            _write_run(self._table, file)
+        parts = self._table.parts(_PART_BITS)
+        order, strings = np.argsort(parts, kind="stable"), table_contents(self._table)
+        limits = np.searchsorted(parts[order], np.arange(PARTS + 1))
+        with (
+            self._new_run() as file,
+            pq.ParquetWriter(file, _RUN, compression="LZ4", use_dictionary=False, write_statistics=False) as writer,
+        ):
+            for part in range(PARTS):
+                taken = _chosen(strings, order[limits[part] : limits[part + 1]])
+                writer.write_batch(pa.RecordBatch.from_arrays([_binary(taken), pa.array(taken.counts)], schema=_RUN))
         self._table.clear()
 
 
@@ -238,18 +246,6 @@ def _in_sample(doc_ids: pa.Array, share: float) -> pa.Array:
     coded = doc_ids.dictionary_encode()
     first = [int(doc_id[:8], 16) < share * 2**32 for doc_id in coded.dictionary.to_pylist()]
     return pc.take(pa.array(first, pa.bool_()), coded.indices)
-
-
-def _write_run(table: StringTable, file: IO[bytes] | RawIOBase) -> None:
-    """Write all strings of a table and their counts as one run."""
-    parts = table.parts(_PART_BITS)
-    order, strings = np.argsort(parts, kind="stable"), table_contents(table)
-    limits = np.searchsorted(parts[order], np.arange(PARTS + 1))
-    with pq.ParquetWriter(file, _RUN, compression="LZ4", use_dictionary=False, write_statistics=False) as writer:
-        for part in range(PARTS):
-            chosen = order[limits[part] : limits[part + 1]]
-            taken = _chosen(strings, chosen)
-            writer.write_batch(pa.RecordBatch.from_arrays([_binary(taken), pa.array(taken.counts)], schema=_RUN))
 
 
 def sum_runs(runs: Sequence[Callable[[], Any]]) -> Iterator[StringCounts]:

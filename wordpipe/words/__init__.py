@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         PHRASE_SEPARATOR,
         KnownPhrases,
         Spellings,
-        edit_distances,
         parse_expression,
         similar_words,
     )

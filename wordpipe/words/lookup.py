@@ -136,24 +136,15 @@ class Spellings:
         return [self._words[int(near[index])] for index in order if distances[index] <= most]
 
 
-def edit_distances(word: str, others: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Count insertions, deletions, substitutions and swaps of neighbours that turn `word` into each of `others`.
-
-    Returns:
-        int64 of the length of `others`.
-
-    Source: Damerau-Levenshtein distance in its restricted form (optimal string alignment).
-    """
-    points, lengths_N = _code_points(others)
-    return _distances(word, points, np.cumsum(lengths_N) - lengths_N, lengths_N)
-
-
 def _distances(
     word: str, points: npt.NDArray[np.uint32], starts_N: npt.NDArray[np.int64], lengths_N: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the distances to the N words whose code points begin at `starts_N`.
+    """Count the insertions, deletions, substitutions and swaps of neighbours that turn `word` into each of N others.
 
-    One table of the dynamic programme is filled for all words at once, a cell of all of them at a time.
+    Their code points begin at `starts_N`. One table of the dynamic programme is filled for all words at once, a cell of all of
+    them at a time.
+
+    Source: Damerau-Levenshtein distance in its restricted form (optimal string alignment).
     """
     n, longest = len(lengths_N), int(lengths_N.max(initial=0))
     wanted, narrow = _code_points([word])[0], np.min_scalar_type(longest + len(word) + 1)

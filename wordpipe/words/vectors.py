@@ -183,12 +183,12 @@ class WordVectors:
             joined = self.phrases.join([word.lower() for word in words])
         return joined if len(joined) < len(words) else words
 
-    def suggest(self, word: str, n: int = 3) -> list[str]:
+    def suggest(self, word: str) -> list[str]:
         """Return the known words nearest in spelling."""
-        return [*self._suggested(word.lower(), n)]
+        return [*self._suggested(word.lower())]
 
     @cached_property
-    def _suggested(self) -> Callable[[str, int], list[str]]:
+    def _suggested(self) -> Callable[[str], list[str]]:
         return lru_cache(_SUGGESTIONS)(Spellings(self.words).nearest)
 
     def understand(self, text: str) -> "WordQuery":

@@ -78,10 +78,8 @@ def rows_of_split(batch: pa.RecordBatch, split: str) -> pa.RecordBatch:
     return batch.filter(pc.equal(batch.column("split"), split))
 
 
-def count_ids(
-    batches: Iterable[pa.RecordBatch], size: int, *, column: str = "word_ids", split: str = "train"
-) -> npt.NDArray[np.int64]:
-    """Count how often each of `size` ids occurs in a column (`word_ids` or `ids`) of one split of a tokens artifact, int64.
+def count_ids(batches: Iterable[pa.RecordBatch], size: int, *, column: str = "word_ids") -> npt.NDArray[np.int64]:
+    """Count how often each of `size` ids occurs in a column (`word_ids` or `ids`) of the train split, int64.
 
     Raises:
         InputError: an id of `size` or more: the tokens and the vocabulary do not belong together.
@@ -97,7 +95,7 @@ def count_ids(
             raise InputError(
                 what, where=f"column {column!r}", got=int(largest), expected=f"less than {size}", hint=hint
             )
-        np.add.at(counts, rows_of_split(batch, split).column(column).flatten().to_numpy(zero_copy_only=False), 1)
+        np.add.at(counts, rows_of_split(batch, "train").column(column).flatten().to_numpy(zero_copy_only=False), 1)
     return counts
 
 

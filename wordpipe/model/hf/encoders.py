@@ -10,9 +10,6 @@ Source: Sanh et al. 2019 (arXiv 1910.01108); Lan et al. 2020 (arXiv 1909.11942);
 Lee-Thorp et al. 2022 (arXiv 2105.03824); Yang et al. 2019 (arXiv 1906.08237); the files of these names in transformers/models.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.classes import BERT
 from wordpipe.model.hf.mapping import Family
@@ -111,14 +108,6 @@ ALBERT = Family(
 """`AlbertForMaskedLM`: BERT whose layers are one, and whose tables of embeddings are narrower."""
 
 
-def _electra_to_hf(config: ModelConfig) -> dict[str, Any]:
-    return {"embedding_size": config.table_dim}
-
-
-def _electra_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {"embedding_dim": 0} if fields["embedding_dim"] == fields["dim"] else {}
-
-
 ELECTRA = Family(
     model_type="electra",
     class_name="ElectraForPreTraining",
@@ -134,8 +123,8 @@ ELECTRA = Family(
     activation=BERT.activation,
     refused=BERT.refused,
     constants=BERT.constants,
-    to_hf=_electra_to_hf,
-    from_hf=_electra_from_hf,
+    to_hf=lambda config: {"embedding_size": config.table_dim},
+    from_hf=lambda _, fields: {"embedding_dim": 0} if fields["embedding_dim"] == fields["dim"] else {},
     weights={
         **{
             ours: theirs.replace("bert.", "electra.")
@@ -149,10 +138,6 @@ ELECTRA = Family(
     prefix="electra.",
 )
 """`ElectraForPreTraining`, the discriminator; of a folder of the generator (`ElectraForMaskedLM`) nothing is read."""
-
-
-def _fnet_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {"mixers": ("fourier",) * fields["n_layers"], "embedding_dim": fields["dim"]}
 
 
 FNET = Family(
@@ -170,7 +155,7 @@ FNET = Family(
     activation=("hidden_act", "gelu_new", BERT.activation[2]),
     refused={"use_tpu_fourier_optimizations": (False,), "chunk_size_feed_forward": (0,)},
     constants={"use_tpu_fourier_optimizations": False, "hidden_dropout_prob": 0.0},
-    from_hf=_fnet_from_hf,
+    from_hf=lambda _, fields: {"mixers": ("fourier",) * fields["n_layers"], "embedding_dim": fields["dim"]},
     weights={
         **{
             ours: theirs.replace("bert.", "fnet.").replace("attention.output", "fourier.output")

@@ -85,9 +85,8 @@ class StringTable:
 
     def parts(self, bits: int) -> I64:
         """Return the top `bits` bits of each string's hash: int64 [strings]."""
-        parts = np.empty(self.size, np.int64)
-        _write_parts(self.data, self._records, bits, parts)
-        return parts
+        hashes = hashes_of(self.data, np.ascontiguousarray(self.offsets))
+        return (hashes >> np.uint64(64 - bits)).astype(np.int64)
 
     def _grow(self, new_bytes: int) -> bool:
         """Make room for one more string, and then some; return False when the budget is too small."""
@@ -224,12 +223,6 @@ def _find(data: U8, starts: I32, ends: I32, slots: NDArray[np.uint64], records: 
         hashed = _hash(data, starts[span], ends[span])
         slot = _probe(data, starts[span], ends[span], hashed, slots, records, stored)
         numbers[span] = np.int64(slots[slot] & _NUMBER) - 1
-
-
-@kernel
-def _write_parts(stored: U8, records: I64, bits: int, parts: I64) -> None:
-    for string in range(len(parts)):
-        parts[string] = np.int64(_hash(stored, records[string, 0], records[string + 1, 0]) >> np.uint64(64 - bits))
 
 
 @kernel
