@@ -9,7 +9,7 @@
 their own, and writes down: the digest and the recipe of every artifact, what every other command answers as JSON, the hash
 of every exported file, the help of every command, the modules that `--help` and a query load, and how long both take (median
 of --cold processes). `differences` prints what is not the same; exit code 1 if anything is, but for times, help and imports
-of our own modules, which are shown for people to decide.
+of our own modules, which are shown for people to decide. A stage or an answer that fails is written down as failed.
 `speed` runs the benchmarks of this folder on both checkouts in turn, each against its peer, on texts of a few MB.
 """
 
@@ -259,7 +259,11 @@ def record(code: Path, place: Path, cold: int) -> dict[str, Any]:
     known = {*helps(run)}
     found: dict[str, Any] = {"cpu": cpu_name(), "artifacts": {}, "answers": {}, "exports": {}}
     for name, command in STAGES.items():
-        run(*as_config(as_known(command, known), place / f"{name}.toml"), "-o", name, "-q")
+        try:
+            run(*as_config(as_known(command, known), place / f"{name}.toml"), "-o", name, "-q")
+        except Failed as failed:
+            found["artifacts"][name] = {"failed": str(failed).splitlines()[0]}
+            continue
         manifest = json.loads((place / name / "manifest.json").read_text())
         found["artifacts"][name] = {"digest": manifest["digest"], "recipe": manifest["recipe"], "counts": manifest["counts"],
                                     "metrics": manifest["metrics"]}  # fmt: skip
@@ -271,7 +275,10 @@ def record(code: Path, place: Path, cold: int) -> dict[str, Any]:
         run("import", f"words.{to}", "-o", f"imported-{to}", "-q")
         found["artifacts"][f"import {to}"] = json.loads((place / f"imported-{to}/manifest.json").read_text())["digest"]
     for name, command in ANSWERS.items():
-        found["answers"][name] = [without_times(json.loads(line)) for line in run.lines(*command, "--json")]
+        try:
+            found["answers"][name] = [without_times(json.loads(line)) for line in run.lines(*command, "--json")]
+        except Failed as failed:
+            found["answers"][name] = {"failed": str(failed).splitlines()[0]}
     found["served"] = served(run)
     found["help"] = helps(run)
     found["loaded"] = {"help": run.loaded("--help"), "query": run.loaded("query", "index", "salt water", "-q"),
@@ -281,6 +288,10 @@ def record(code: Path, place: Path, cold: int) -> dict[str, Any]:
     files = list((code / "wordpipe").rglob("*.py"))
     found["size"] = {"files": len(files), "lines": sum(len(path.read_text().splitlines()) for path in files)}
     return found
+
+
+class Failed(RuntimeError):
+    """A command that failed: its line and exit code, then what it said."""
 
 
 class Runner:
@@ -296,13 +307,17 @@ class Runner:
         }
 
     def __call__(self, *arguments: str, python: tuple[str, ...] = ("-m", "wordpipe")) -> str:
-        """What it prints on stdout; its failure ends this."""
+        """Return what a command prints on stdout.
+
+        Raises:
+            Failed: the command ended with another exit code than 0.
+        """
         done = subprocess.run(
             [sys.executable, *python, *arguments], cwd=self.place, env=self.environment, capture_output=True, text=True,
             check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if done.returncode:
-            raise SystemExit(f"wordpipe {' '.join(arguments)}: exit code {done.returncode}\n{done.stderr}")
+            raise Failed(f"wordpipe {' '.join(arguments)}: exit code {done.returncode}\n{done.stderr}")
         return done.stdout
 
     def lines(self, *arguments: str) -> list[str]:
