@@ -25,12 +25,12 @@ if TYPE_CHECKING:
         EncodedBatch,
         TextEncoder,
         check_finite,
+        explained_cosine,
         learned_from_pairs,
         load_facts,
         text_runs,
         transform_kind,
     )
-    from wordpipe.encoders.explain import explained_cosine
     from wordpipe.encoders.kernels import sum_texts
     from wordpipe.encoders.pooling import POOLINGS, Pooling, pool_packed
     from wordpipe.encoders.sentence_transformers import sentence_transformers_files

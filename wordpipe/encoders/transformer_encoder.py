@@ -25,9 +25,9 @@ from wordpipe.encoders.encoder import (
     check_finite,
     encoder_facts,
     joined,
+    shares,
     text_runs,
 )
-from wordpipe.encoders.explain import shares
 from wordpipe.encoders.pooling import POOLINGS, Floats, Pooling, token_shares
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.encoders.transforms import Transform

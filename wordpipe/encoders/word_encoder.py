@@ -20,9 +20,9 @@ from wordpipe.encoders.encoder import (
     Watch,
     encoder_facts,
     joined,
+    shares,
     text_runs,
 )
-from wordpipe.encoders.explain import shares
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.encoders.text_rows import WordRows, WordSplit, sum_rows
 from wordpipe.encoders.transforms import Transform

@@ -371,7 +371,7 @@ class OpenTextIndex(OpenIndex):
     def _explain(self, query: str, mode: SearchMode, result: Result, hits: list[dict[str, Any]]) -> None:
         """Put into every hit which words of the query and of its text carried its score, as `explain`.
 
-        A cosine is a sum over pairs of words (see encoders/explain.py), BM25 a sum over terms, and a hybrid score adds the
+        A cosine is a sum over pairs of words (see encoders/encoder.py), BM25 a sum over terms, and a hybrid score adds the
         two, each normalised and weighted. Where the query was moved by feedback, the cosine is what is left of that sum, and
         what the first hits brought.
 
