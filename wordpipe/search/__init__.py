@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.search.index import (
         K,
+        VectorIndex,
         Width,
         faiss_threads,
         kind_names,
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
         found_by_words,
         measure,
     )
-    from wordpipe.search.query import VectorIndex
     from wordpipe.search.update import (
         matched_rows,
         read_held_out,
