@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from wordpipe.corpus.formats import ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
     from wordpipe.corpus.ingest import Ingest, source_parts
     from wordpipe.corpus.looks import looks_like, not_text, way_to_read
-    from wordpipe.corpus.parallel import parallel_records
     from wordpipe.corpus.pieces import in_pieces
     from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
     from wordpipe.corpus.readers.lines import (
         first_values,
+        parallel_records,
         said_delimiter,
         text_records,
     )

@@ -29,8 +29,8 @@ from wordpipe.corpus.documents import (
 )
 from wordpipe.corpus.fields import near_fields
 from wordpipe.corpus.looks import left_out
-from wordpipe.corpus.parallel import parallel_records
 from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
+from wordpipe.corpus.readers.lines import parallel_records
 from wordpipe.corpus.reading import read_records
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Source, Sources
