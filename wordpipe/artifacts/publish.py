@@ -30,7 +30,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, is_ours, parse_json, read_regular_file
+from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, parse_json, read_regular_file
 from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError
 
 _ERRORS = {"enospc": errno.ENOSPC, "eio": errno.EIO}
@@ -280,12 +280,12 @@ def manifest_bytes(folder: Path) -> bytes | None:
 
 
 def _claims(folder: Path) -> tuple[str, set[str]] | None:
-    """The kind and the files that a manifest names, whether or not its hash is right; None if it is not one of ours."""
-    if (data := manifest_bytes(folder)) is None or not is_ours(data):
+    """Return the kind and the files that a manifest of ours names, whether or not its hash is right; None of any other."""
+    if (data := manifest_bytes(folder)) is None:
         return None
     try:
         body = parse_json(data, folder)
-        if not {"recipe", "digest", "blake3"} <= set(body):
+        if not {"wordpipe", "kind", "recipe", "digest", "blake3"} <= set(body):
             return None
         return str(body["kind"]), {MANIFEST, *(str(output["path"]) for output in body["outputs"])}
     except (ArtifactError, KeyError, TypeError):

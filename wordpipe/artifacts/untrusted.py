@@ -244,20 +244,15 @@ def read_regular_file(path: Path, limit: int, *, what: str = "a file") -> bytes:
 
 
 def holds_artifact(folder: Path) -> bool:
-    """Whether a folder of this machine has a manifest of ours, whole or damaged, that this user may read.
-
-    Beside files that are called as ours a manifest that is no JSON is a damaged one: without it a model's folder would be read
-    as one of transformers.
-    """
+    """Return True if a folder of this machine has a manifest of ours, whole or damaged, that this user may read."""
     try:
-        data = read_regular_file(folder / MANIFEST, MAX_MANIFEST)
+        return is_ours(read_regular_file(folder / MANIFEST, MAX_MANIFEST), folder)
     except (InputError, StorageError, OSError):
         return False
-    return is_ours(data) or (_has_our_files(folder) and not _is_json(data))
 
 
 def is_broken_artifact(folder: Path) -> bool:
-    """Whether a folder has tables, or the files of a model, that are called as ours are, and no manifest of ours."""
+    """Return True if a folder has tables, or the files of a model, that are called as ours are, and no manifest of ours."""
     return _has_our_files(folder) and not holds_artifact(folder)
 
 
@@ -269,20 +264,16 @@ def _has_our_files(folder: Path) -> bool:
     return any(map(_OUR_TABLE.fullmatch, names)) or {*names} >= _OUR_MODEL
 
 
-def _is_json(data: bytes) -> bool:
-    try:
-        parse_json(data, MANIFEST)
-    except ArtifactError:
-        return False
-    return True
+def is_ours(manifest: bytes, folder: Path | None = None) -> bool:
+    """Return True if a `manifest.json` is an artifact's, whole or damaged: web pages and browser extensions have one too.
 
-
-def is_ours(manifest: bytes) -> bool:
-    """Whether a `manifest.json` is an artifact's, whole or damaged: web pages and browser extensions have one too."""
+    In a folder with files that are called as ours, one that is no JSON is a damaged manifest: without it a model's folder would
+    be read as one of transformers.
+    """
     try:
         body = parse_json(manifest, MANIFEST)
     except ArtifactError:
-        return b'"wordpipe"' in manifest
+        return b'"wordpipe"' in manifest or (folder is not None and _has_our_files(folder))
     return isinstance(body, dict) and {"wordpipe", "kind"} <= body.keys()
 
 
