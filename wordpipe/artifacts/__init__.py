@@ -12,7 +12,6 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.artifacts.checkpoints import CachedFiles, Checkpoint, Checkpoints, ResumeCache, array_blocks
-    from wordpipe.artifacts.hashing import HashCache, hash_bytes, hash_fd
     from wordpipe.artifacts.layout import (
         CORPUS,
         COUNTS,
@@ -60,11 +59,14 @@ if TYPE_CHECKING:
         TOKENIZER,
         TOKENIZER_B,
         WEIGHTS_FILE,
+        HashCache,
         InputEntry,
         Kind,
         Manifest,
         OutputEntry,
         digest_of,
+        hash_bytes,
+        hash_fd,
         is_plain_path,
         library_versions,
         recipe_of,

@@ -33,8 +33,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
-from wordpipe.artifacts.hashing import hash_bytes, hash_fd
-from wordpipe.artifacts.manifest import OutputEntry
+from wordpipe.artifacts.manifest import OutputEntry, hash_bytes, hash_fd
 from wordpipe.artifacts.publish import failpoint
 from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, sync_folder
 from wordpipe.errors import ArtifactError, StorageError

@@ -27,8 +27,7 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from wordpipe.artifacts.hashing import HashCache, hash_bytes
-from wordpipe.artifacts.manifest import Manifest, OutputEntry
+from wordpipe.artifacts.manifest import HashCache, Manifest, OutputEntry, hash_bytes
 from wordpipe.artifacts.publish import failpoint, files_at
 from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, is_ours
 from wordpipe.errors import ArtifactError, InputError, StorageError
@@ -43,7 +42,7 @@ _OLD_S = 86_400  # age of an unfinished copy whose process is gone
 _LISTING = "listing.json"
 _LONGEST_NAME = 255  # bytes, of most file systems
 
-_PART = re.compile(r"[0-9a-f]{16}")  # the folder of a file of an artifact, see `part_key`
+_PART_FOLDER = re.compile(r"[0-9a-f]{16}")  # the folder of a file of an artifact, see `part_key`
 
 _OF_NAMES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 
@@ -240,7 +239,7 @@ def _manifests_above(key: str) -> Iterator[str]:
     """The keys that the manifest of an artifact would have, for which the object of this key is one of its files."""
     parts = key.split("/")
     for place, part in enumerate(parts[:-1]):
-        if _PART.fullmatch(part):
+        if _PART_FOLDER.fullmatch(part):
             yield "/".join([*parts[:place], MANIFEST])
 
 

@@ -15,8 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from wordpipe.artifacts.hashing import HashCache, hash_fd
-from wordpipe.artifacts.manifest import InputEntry, Kind, Manifest, OutputEntry
+from wordpipe.artifacts.manifest import HashCache, InputEntry, Kind, Manifest, OutputEntry, hash_fd
 from wordpipe.artifacts.publish import OutputLock, asides, files_under, recover
 from wordpipe.artifacts.stopped import why_unfinished
 from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, damage_named, holds_artifact, parse_array, read_fact

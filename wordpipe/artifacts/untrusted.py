@@ -267,8 +267,8 @@ def _has_our_files(folder: Path) -> bool:
 def is_ours(manifest: bytes, folder: Path | None = None) -> bool:
     """Return True if a `manifest.json` is an artifact's, whole or damaged: web pages and browser extensions have one too.
 
-    In a folder with files that are called as ours, one that is no JSON is a damaged manifest: without it a model's folder would
-    be read as one of transformers.
+    In a folder with files that are called as ours, one that is no JSON is a damaged manifest: without it a model's folder
+    would be read as one of transformers.
     """
     try:
         body = parse_json(manifest, MANIFEST)
