@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.generations import FILES, content, generation_of, publish
 from tests.support.object_stores import Answer, environment, keys_in
-from wordpipe.artifacts import Artifact, RemoteOutput, is_artifact, manifest_at, mirror
+from wordpipe.artifacts import Artifact, RemoteOutput, is_artifact, manifest_at
+from wordpipe.artifacts import remote as remote_artifacts
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
 from wordpipe.storage import as_path, buckets, open_bucket, url_of
 
@@ -94,7 +95,7 @@ def test_killed_writers_leave_the_old_or_the_new(url, folders, nursery, failpoin
 
 def test_a_killed_reader_leaves_nothing_that_another_takes_for_whole(url, folders, nursery, tmp_path):
     remote(url).send(folders(1))
-    for failpoint in ("mirror.range_written:kill:2", "mirror.before_rename:kill"):
+    for failpoint in ("copy.range_written:kill:2", "copy.before_rename:kill"):
         child = nursery.command("show", url, **environment(), WORDPIPE_FAILPOINT=failpoint)
         assert child.wait() == KILLED
     assert generation_of(as_path(url)) == 1
@@ -145,7 +146,7 @@ def test_readers_see_one_generation_while_others_are_published(url, folders, tmp
 def test_a_reader_begins_again_where_its_files_are_gone(url, folders, monkeypatch):
     """Two publications come between its manifest and its files."""
     remote(url).send(folders(1))
-    fetch, begun = mirror._fetch, []
+    fetch, begun = remote_artifacts._fetch, []
 
     def late(*args):
         if not begun:
@@ -156,7 +157,7 @@ def test_a_reader_begins_again_where_its_files_are_gone(url, folders, monkeypatc
             remote(url).send(folders(2))
         fetch(*args)
 
-    monkeypatch.setattr(mirror, "_fetch", late)
+    monkeypatch.setattr(remote_artifacts, "_fetch", late)
     assert generation_of(as_path(url)) == 2
 
 

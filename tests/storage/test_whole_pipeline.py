@@ -329,7 +329,7 @@ def test_what_does_not_go_together_is_said(bucket, tmp_path, monkeypatch):
 
 def test_where_the_cache_has_no_room(bucket, texts, tmp_path, monkeypatch):
     source = upload(bucket, "all.txt", texts, tmp_path)
-    monkeypatch.setenv("WORDPIPE_FAILPOINT", "mirror.range_written:enospc:1")
+    monkeypatch.setenv("WORDPIPE_FAILPOINT", "copy.range_written:enospc:1")
     from wordpipe.artifacts import publish
 
     monkeypatch.setattr(publish, "_passed", {})

@@ -1,9 +1,9 @@
 """Artifacts: folders that are whole or absent, checked before use, chained by digest.
 
-`writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and `rows` picks rows, `layout` has the
-schemas of tables, `manifest` is what an artifact says of itself, `publish` is the step in which it takes its place and the
-lock that keeps a second writer out, `hashing` is BLAKE3 with a cache, `checkpoints` keeps what unfinished work did,
-`untrusted` reads what anyone may have written. `mirror` copies what lies at URLs into the cache, `remote` publishes there.
+`writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and picks rows, `layout` has the schemas of
+tables, `manifest` is what an artifact says of itself, with the hashes of its files, `publish` is the step in which it takes its place and the
+lock that keeps a second writer out, `checkpoints` keeps what unfinished work did, `untrusted` reads what anyone may have
+written. `remote` copies what lies at URLs into the cache, and publishes there.
 """
 
 from typing import TYPE_CHECKING
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
         library_versions,
         recipe_of,
     )
-    from wordpipe.artifacts.mirror import fetch_artifact, fetch_objects, has_manifest
     from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
     from wordpipe.artifacts.reader import (
         Artifact,
@@ -81,7 +80,7 @@ if TYPE_CHECKING:
         manifest_at,
         refuse_inside_artifact,
     )
-    from wordpipe.artifacts.remote import RemoteOutput
+    from wordpipe.artifacts.remote import RemoteOutput, fetch_artifact, fetch_objects, has_manifest
     from wordpipe.artifacts.stopped import (
         IN_MEMORY,
         StoppedRun,

@@ -137,7 +137,7 @@ def is_artifact(path: Path) -> bool:
         StorageError: a store refused to say.
     """
     if (url := url_of(path)) is not None:
-        from wordpipe.artifacts.mirror import has_manifest  # a folder of this machine does without
+        from wordpipe.artifacts.remote import has_manifest  # a folder of this machine does without
 
         return has_manifest(url)
     return holds_artifact(path)
@@ -209,7 +209,7 @@ class Artifact:
                 if not (again or damaged_copy):
                     raise
                 if damaged_copy:  # which is fetched again
-                    from wordpipe.artifacts.mirror import forget_copy
+                    from wordpipe.artifacts.remote import forget_copy
 
                     forget_copy(self._at)
 
@@ -217,7 +217,7 @@ class Artifact:
         """Where it can be opened: its path, or of a URL the copy. Raises WordpipeError: as from `fetch_artifact`."""
         if (url := url_of(self.path)) is None:
             return self.place
-        from wordpipe.artifacts.mirror import fetch_artifact
+        from wordpipe.artifacts.remote import fetch_artifact
 
         return fetch_artifact(url)
 
@@ -407,7 +407,7 @@ def manifest_at(path: str | os.PathLike[str], kinds: Iterable[Kind] = ()) -> Man
     if (url := url_of(path)) is None:
         with Artifact(path, kinds, verify=False) as artifact:
             return artifact.manifest
-    from wordpipe.artifacts.mirror import read_remote_manifest
+    from wordpipe.artifacts.remote import read_remote_manifest
     from wordpipe.storage import open_bucket
 
     found = read_remote_manifest(open_bucket(url.bucket), url)

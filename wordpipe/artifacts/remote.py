@@ -1,4 +1,14 @@
-"""Publication at a URL: the files of an artifact first, each under the hash of its content, the manifest last and in one step.
+"""Artifacts and objects at URLs: copies of them in the cache, whole or absent, and publication in one step.
+
+    $XDG_CACHE_HOME/wordpipe/artifacts/<hash of the URL>/<hash of the manifest>/NAME      an artifact
+    $XDG_CACHE_HOME/wordpipe/sources/<hash of the URL>/<hash of the listing>/s3:/BUCKET/KEY   files of text
+    $XDG_CACHE_HOME/wordpipe/outputs/<hash of the URL>/NAME                               an artifact being made
+
+A copy is a folder that takes its place by one renaming, and never changes: what differs from what was fetched, by size or
+BLAKE3, is fetched again when it is next used, and nothing else is. Of each URL the two newest copies are kept, as another
+process may read the older one. The whole cache may be removed at any time.
+
+Of an artifact the files are sent first, each under the hash of its content, and the manifest last:
 
     s3://bucket/run/model/manifest.json                    what a reader begins with
     s3://bucket/run/model/<16 hex of its BLAKE3>/FILE      the files that it names
@@ -12,22 +22,432 @@ the next publication. Two rules keep publications from removing what another one
   while the new manifest stands. After its manifest a run looks once more whether its files are there.
 """
 
+import json
+import os
 import re
-from collections.abc import Callable
+import secrets
+import shutil
+import stat
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
+from glob import escape, has_magic
+from itertools import chain
 from pathlib import Path
 
-from wordpipe.artifacts.manifest import Kind, Manifest
-from wordpipe.artifacts.mirror import RemoteManifest, adopt_copy, cache_of, copy_at, part_key, read_remote_manifest
-from wordpipe.artifacts.publish import ELSEWHERE, failpoint, manifest_bytes
-from wordpipe.artifacts.untrusted import MANIFEST
-from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError, WordpipeError
-from wordpipe.storage import Replaced, StoredObject, Url, open_bucket
+from blake3 import blake3
 
-_PART = re.compile(r"[0-9a-f]{16}/.+", re.S)
+from wordpipe.artifacts.manifest import HashCache, Kind, Manifest, OutputEntry, hash_bytes
+from wordpipe.artifacts.publish import ELSEWHERE, failpoint, files_at, manifest_bytes
+from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, is_ours
+from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError, WordpipeError
+from wordpipe.storage import Bucket, Replaced, StoredObject, Url, cache_folder, open_bucket
+
+_REQUESTS = 8  # under way at once
+RANGE = 4 << 20  # bytes of one of them
+_KEPT = 2  # copies of one URL
+_TRIES = 5  # how often to begin again when what is fetched is replaced meanwhile
+_MOMENT_S = 0.5
+_OLD_S = 86_400  # age of an unfinished copy whose process is gone
+_LISTING = "listing.json"
+_LONGEST_NAME = 255  # bytes, of most file systems
+
+_PART_FOLDER = re.compile(r"[0-9a-f]{16}")  # the folder of a file of an artifact, see `part_key`
+
+_OF_NAMES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 
 OnBytes = Callable[[int, int], None]
-"""Called with the bytes sent so far, and those of all."""
+"""Called with the bytes fetched or sent so far, and those of all."""
+
+
+@dataclass(frozen=True)
+class RemoteManifest:
+    """The manifest of an artifact at a URL.
+
+    Attributes:
+        data: its bytes.
+        manifest: what they say.
+        stored: what the store says of it.
+    """
+
+    data: bytes
+    manifest: Manifest
+    stored: StoredObject
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """An object that is to become a file."""
+
+    key: str
+    name: str  # of the file, below the folder of the copy
+    size: int
+    e_tag: str | None = None
+    blake3: str | None = None
+
+
+def cache_of(kind: str, url: Url, endpoint: str) -> Path:
+    """The folder of the cache for one URL; the store is part of the name."""
+    return cache_folder() / kind / hash_bytes(f"{endpoint} {url}".encode())[:16]
+
+
+def part_key(url: Url, entry: OutputEntry) -> str:
+    """The key of a file of an artifact: under the hash of its content, so that no generation overwrites another's."""
+    return (url / entry.blake3[:16] / entry.path).key
+
+
+def has_manifest(url: Url) -> bool:
+    """Whether an artifact, whole or damaged, is at a URL: others have files of this name, too."""
+    return bool(url.key) and _is_ours(open_bucket(url.bucket), (url / MANIFEST).key)
+
+
+def _is_ours(bucket: Bucket, key: str) -> bool:
+    """Whether an object is the manifest of an artifact."""
+    there = bucket.look(key)
+    found = bucket.read(key) if there is not None and there.size <= MAX_MANIFEST else None
+    return found is not None and is_ours(found[0])
+
+
+def read_remote_manifest(bucket: Bucket, url: Url) -> RemoteManifest | None:
+    """The manifest at a URL; None where there is none.
+
+    Raises:
+        ArtifactError: it is damaged, or no artifact's.
+        StorageError: the store refused, or cannot be reached.
+    """
+    key = (url / MANIFEST).key
+    found = bucket.look(key)
+    if found is None:
+        return None
+    if found.size > MAX_MANIFEST:
+        raise ArtifactError("the manifest is damaged", where=str(url / MANIFEST), got=f"{found.size} bytes")
+    read = bucket.read(key)
+    if read is None:
+        return None
+    data, stored = read
+    return RemoteManifest(data, Manifest.from_bytes(data, where=str(url / MANIFEST)), stored)
+
+
+def fetch_artifact(url: Url, on_bytes: OnBytes | None = None) -> Path:
+    """The folder of a copy of the artifact at a URL, with every file as its manifest says.
+
+    Raises:
+        ArtifactError: there is none; a file is missing or differs.
+        StorageError: the store refused or cannot be reached; the cache cannot be written.
+    """
+    bucket, missing = open_bucket(url.bucket), 0
+    for _ in range(_TRIES):
+        found = read_remote_manifest(bucket, url) if url.key else None
+        if found is None:
+            hint = "check the URL, or run the stage that makes it"
+            raise ArtifactError("no such artifact", where=str(url), hint=hint)
+        copy = copy_at(url, bucket, found.data)
+        if (copy / MANIFEST).is_file():
+            with suppress(OSError):
+                os.utime(copy.parent)  # it is in use: others go first
+            return copy
+        wanted = [
+            _Wanted(part_key(url, entry), entry.path, entry.bytes, blake3=entry.blake3)
+            for entry in found.manifest.outputs
+        ]
+        try:
+            with _new_copy(copy, lambda copy=copy: (copy / MANIFEST).is_file()) as folder:  # type: ignore[misc]
+                _fetch(bucket, wanted, folder, url, on_bytes)
+                (folder / MANIFEST).write_bytes(found.data)
+            return copy
+        except FileNotFoundError as error:
+            again = bucket.look((url / MANIFEST).key)
+            if again is not None and again.e_tag == found.stored.e_tag:
+                missing += 1
+                if missing > 1:
+                    hint = f"make it again: wordpipe {found.manifest.command} … -o {url} --fresh"
+                    raise ArtifactError("a file of the artifact is missing", where=str(error), hint=hint) from None
+                time.sleep(_MOMENT_S)  # its writer may be looking whether all is there
+    what = "the artifact was replaced again and again while it was being read"
+    raise ArtifactError(what, where=str(url), hint="run the command again")
+
+
+def copy_at(url: Url, bucket: Bucket, manifest: bytes) -> Path:
+    """Where the copy of the artifact with this manifest goes."""
+    return cache_of("artifacts", url, bucket.endpoint) / hash_bytes(manifest)[:16] / url.name
+
+
+def forget_copy(copy: Path) -> None:
+    """Remove a copy that has been damaged since it was fetched."""
+    shutil.rmtree(copy.parent, ignore_errors=True)
+
+
+def adopt_copy(folder: Path, copy: Path) -> None:
+    """Make a folder, which goes, the copy: it holds what was just published. Where that cannot be, the next reader fetches."""
+    with suppress(OSError, StorageError), _new_copy(copy, (copy / MANIFEST).is_file) as new:
+        new.rmdir()
+        folder.rename(new)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str | None:
+    """The path of copies of the objects that a URL names: one, all below it, or those that match it as a pattern.
+
+    The path ends in the URL's own parts, so that a name of a file in it is a URL (see `wordpipe.storage`). None where nothing
+    is there.
+
+    Raises:
+        InputError: an object changed meanwhile, or has a name that no file can have.
+        StorageError: the store refused or cannot be reached; the cache cannot be written.
+    """
+    bucket = open_bucket(url.bucket)
+    for _ in range(_TRIES):
+        found = _objects_at(bucket, url)
+        if not found:
+            return None
+        listing = {one.key: [one.size, one.e_tag] for one in found}
+        home = cache_of("sources", url, bucket.endpoint)
+        copy = home / hash_bytes(json.dumps(listing, sort_keys=True).encode())[:16] / "s3:"
+        wanted = [_Wanted(one.key, _file_name(bucket.name, one), one.size, one.e_tag) for one in found]
+        try:
+            if not _is_whole(copy, wanted):
+                with _new_copy(copy, lambda copy=copy, wanted=wanted: _is_whole(copy, wanted)) as folder:  # type: ignore[misc]
+                    hashes = _linked(wanted, folder, home)
+                    hashes |= _fetch(bucket, [one for one in wanted if one.key not in hashes], folder, url, on_bytes)
+                    found_hashes = {one.key: [one.size, one.e_tag, hashes[one.key]] for one in wanted}
+                    (folder.parent / _LISTING).write_text(json.dumps(found_hashes))
+            with suppress(OSError):
+                os.utime(copy.parent)
+            return f"{escape(str(copy)) if has_magic(url.key) else copy}/{url.bucket}/{url.key}".rstrip("/")
+        except (FileNotFoundError, Replaced):
+            continue
+        except _OF_NAMES[1:]:
+            what = "an object and a folder have the same name, which no folder of files can hold"
+            raise InputError(what, where=str(url), hint="name the objects by a pattern") from None
+    what = "the objects were changed again and again while they were being read"
+    raise InputError(what, where=str(url), hint="run the command again")
+
+
+def _objects_at(bucket: Bucket, url: Url) -> list[StoredObject]:
+    """The objects that a URL names, without the marks that some programs leave as folders, and the insides of artifacts."""
+    if url.key and (one := bucket.look(url.key)) is not None:
+        return [one]
+    folder, pattern = url.key, None
+    if has_magic(url.key):
+        parts = url.key.split("/")
+        folder = "/".join(parts[: next(place for place, part in enumerate(parts) if has_magic(part))])
+        pattern = _pattern(parts)
+    there = list(bucket.list(folder))
+    keys = {one.key for one in there}
+    manifests = {key: sorted({*_manifests_above(key)} & keys) for key in keys}
+    ours = {key for key in {*chain.from_iterable(manifests.values())} if _is_ours(bucket, key)}
+    return [
+        one
+        for one in there
+        if not (one.key.endswith("/") and one.size == 0)
+        and not ours.intersection(manifests[one.key])
+        and (pattern is None or pattern.fullmatch(one.key))
+    ]
+
+
+def _manifests_above(key: str) -> Iterator[str]:
+    """The keys that the manifest of an artifact would have, for which the object of this key is one of its files."""
+    parts = key.split("/")
+    for place, part in enumerate(parts[:-1]):
+        if _PART_FOLDER.fullmatch(part):
+            yield "/".join([*parts[:place], MANIFEST])
+
+
+def _pattern(parts: list[str]) -> re.Pattern[str]:
+    """The keys that a pattern may mean; among the files that they become, glob chooses as it does elsewhere."""
+    whole = ""
+    for part in parts[:-1]:
+        whole += "(?:[^/]+/)*" if part == "**" else f"{_part_pattern(part)}/"
+    return re.compile(whole + (".*" if parts[-1] == "**" else _part_pattern(parts[-1])))
+
+
+_SIGNS = re.compile(r"\*|\?|\[!?\]?[^\]/]*\]|[^*?[]+|\[")
+
+
+def _part_pattern(part: str) -> str:
+    """A part of a pattern, between two slashes, as a regular expression."""
+    found = ""
+    for sign in _SIGNS.findall(part):
+        if sign in "*?":
+            found += "[^/]*" if sign == "*" else "[^/]"
+        elif sign[0] == "[" and len(sign) > 1:
+            inner = sign[1:-1].replace("\\", r"\\").replace("[", r"\[")
+            found += f"[^/{inner[1:]}]" if inner[0] == "!" else f"[{inner}]"
+        else:
+            found += re.escape(sign)
+    return found
+
+
+def _file_name(bucket: str, one: StoredObject) -> str:
+    """The name of the file that an object becomes. Raises InputError: no file can have it."""
+    parts = one.key.split("/")
+    if {"", ".", "..", "s3:"} & {*parts} or "\0" in one.key or any(len(p.encode()) > _LONGEST_NAME for p in parts):
+        hint = "name the other objects by a pattern"
+        raise InputError("no file can have the name of this object", where=f"s3://{bucket}/{one.key}", hint=hint)
+    return f"{bucket}/{one.key}"
+
+
+@contextmanager
+def _new_copy(copy: Path, is_whole: Callable[[], bool]) -> Iterator[Path]:
+    """A folder that becomes `copy` when the block ends well.
+
+    Args:
+        copy: of another process that made the same meanwhile, or what is left of an earlier one.
+        is_whole: whether what stands there will do; else it is replaced.
+
+    Raises:
+        StorageError: the cache cannot be written.
+    """
+    home = copy.parent.parent
+    new = home / f".{copy.parent.name}.{secrets.token_hex(8)}.tmp"
+    try:
+        (new / copy.name).mkdir(parents=True)
+        yield new / copy.name
+        failpoint("copy.before_rename")
+        if not is_whole():
+            shutil.rmtree(copy.parent, ignore_errors=True)
+            with suppress(OSError):  # it is there by now, from another process
+                new.rename(copy.parent)
+        if not is_whole():
+            raise StorageError("the copy could not be put in place", where=copy)
+        _prune(home, copy.parent)
+    except OSError as error:
+        if error.errno is None or isinstance(error, _OF_NAMES):
+            raise
+        hint = "what is fetched goes into the cache: free some space there, or set XDG_CACHE_HOME to another disk"
+        what = (error.strerror or "it cannot be written").lower()
+        raise StorageError(what, where=error.filename or copy, hint=hint) from None
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _prune(home: Path, newest: Path) -> None:
+    """Remove all copies but the newest, and what processes left that were killed."""
+    with suppress(OSError):
+        entries = [(one.stat().st_mtime, one) for one in home.iterdir()]
+        copies = sorted((entry for entry in entries if not entry[1].name.startswith(".")), reverse=True)
+        for _, one in [entry for entry in copies if entry[1] != newest][_KEPT - 1 :]:
+            shutil.rmtree(one, ignore_errors=True)
+        for modified, one in entries:
+            if one.name.endswith(".tmp") and time.time() - modified > _OLD_S:
+                shutil.rmtree(one, ignore_errors=True)
+
+
+def _listed(copy: Path) -> dict[str, str]:
+    """What was fetched into a copy: key, size and e_tag as JSON → BLAKE3. Nothing where that was not kept, or is damaged."""
+    try:
+        listing = json.loads((copy.parent / _LISTING).read_bytes())
+        return {json.dumps([key, size, e_tag]): str(found) for key, (size, e_tag, found) in listing.items()}
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        return {}
+
+
+def _hash_in(listed: dict[str, str], wanted: _Wanted) -> str | None:
+    return listed.get(json.dumps([wanted.key, wanted.size, wanted.e_tag]))
+
+
+def _is_whole(copy: Path, wanted: Iterable[_Wanted]) -> bool:
+    """Whether a copy has these objects as they were fetched, and nothing else; what has not changed is not read again."""
+    listed, cache = _listed(copy), HashCache()
+    try:
+        whole = all(_is_as_fetched(copy / one.name, one.size, _hash_in(listed, one), cache) for one in wanted)
+        return whole and not {*files_at(copy)} - {one.name for one in wanted}
+    except OSError:
+        return False
+    finally:
+        cache.save()
+
+
+def _is_as_fetched(path: Path, size: int, fetched: str | None, cache: HashCache) -> bool:
+    """Whether a file has this size and this BLAKE3. Raises OSError: it is gone, or cannot be read."""
+    about = path.lstat()
+    return stat.S_ISREG(about.st_mode) and about.st_size == size and cache.hash_file(path) == fetched
+
+
+def _linked(wanted: Iterable[_Wanted], folder: Path, home: Path) -> dict[str, str]:
+    """Give files of earlier copies a second name in the new one, where size, e_tag and BLAKE3 are right; key → BLAKE3."""
+    cache, found = HashCache(), dict[str, str]()
+    earlier = {copy: _listed(copy) for copy in sorted(home.glob("[!.]*/s3:"))}
+    for one in wanted:
+        path = folder / one.name
+        for copy, listed in earlier.items():
+            if one.key in found or (known := _hash_in(listed, one)) is None:
+                continue
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                os.link(copy / one.name, path, follow_symlinks=False)
+                if _is_as_fetched(path, one.size, known, cache):
+                    found[one.key] = known
+                else:
+                    path.unlink()
+    cache.save()
+    return found
+
+
+def _fetch(
+    bucket: Bucket, wanted: Iterable[_Wanted], folder: Path, url: Url, on_bytes: OnBytes | None
+) -> dict[str, str]:  # fmt: skip
+    """Fetch objects as files, several ranges at once, written and hashed in their order; key → BLAKE3.
+
+    Raises:
+        FileNotFoundError: one of them is gone.
+        Replaced: one has changed since it was listed.
+        ArtifactError: one is not what the manifest says.
+        StorageError: the store refused or cannot be reached.
+    """
+    files, hashes = list(wanted), dict[str, str]()
+    total, done = sum(one.size for one in files), 0
+    tasks = ((one, start) for one in files for start in range(0, max(one.size, 1), RANGE))
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        waiting: deque[tuple[_Wanted, int, Future[bytes] | None]] = deque()
+        file, hasher = None, blake3()
+        try:
+            while True:
+                while len(waiting) < 2 * _REQUESTS and (task := next(tasks, None)) is not None:
+                    waiting.append((*task, _asked(pool, bucket, *task)))
+                if not waiting:
+                    break
+                one, start, answer = waiting.popleft()
+                if start == 0:
+                    path = folder / one.name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    file, hasher = path.open("xb"), blake3()
+                assert file is not None
+                data = b"" if answer is None else answer.result()
+                file.write(data)
+                hasher.update(data)
+                failpoint("copy.range_written")
+                done += len(data)
+                if on_bytes is not None:
+                    on_bytes(done, total)
+                if start + RANGE >= one.size:
+                    file.close()
+                    hashes[one.key] = hasher.hexdigest()
+                    if one.blake3 not in (None, hashes[one.key]):
+                        what = "the object is not what the manifest says"
+                        hint = f"make the artifact again: it is damaged in the bucket ({url})"
+                        raise ArtifactError(what, where=f"s3://{bucket.name}/{one.key}", hint=hint)
+        finally:
+            if file is not None:
+                file.close()
+            for _, _, answer in waiting:
+                if answer is not None:
+                    answer.cancel()
+    return hashes
+
+
+def _asked(pool: ThreadPoolExecutor, bucket: Bucket, one: _Wanted, start: int) -> "Future[bytes] | None":
+    """A range that is under way; None where the file is empty, which no range can ask for."""
+    if one.size == 0:
+        return None
+    return pool.submit(bucket.read_range, one.key, start, min(start + RANGE, one.size), one.e_tag)
+
+
+_SENT_FILE = re.compile(r"[0-9a-f]{16}/.+", re.S)
 
 
 class RemoteOutput:
@@ -76,7 +496,7 @@ class RemoteOutput:
         below = len(self.url.key) + 1
         for one in self._bucket.list(self.url.key):
             name = one.key[below:]
-            if name != MANIFEST and not _PART.fullmatch(name):
+            if name != MANIFEST and not _SENT_FILE.fullmatch(name):
                 what = f"there are other objects below the output ({name})"
                 raise StorageError(what, where=where, hint=ELSEWHERE)
         return found
