@@ -258,11 +258,11 @@ def test_an_error_shows_its_hint_in_a_traceback_and_the_command_line_shows_it_on
     assert str(ConfigError("wrong")) == "wrong"
     code = f"import wordpipe; wordpipe.open({str(tmp_path / 'none')!r})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    what = f"{tmp_path / 'none'}: no such artifact\n  hint: check the path, or run the stage that makes it\n"
+    what = f"{tmp_path / 'none'}: the artifact does not exist\n  hint: check the path, or run the stage that makes this artifact\n"
     assert done.stderr.endswith(f"wordpipe.errors.ArtifactError: {what}")
     for given, expected in (
         ([], f"wordpipe: error: {what}"),
-        (["--json"], '"what": "no such artifact", "where"'),
+        (["--json"], '"what": "the artifact does not exist", "where"'),
     ):
         said = cli("show", tmp_path / "none", *given)
         assert expected in said.err, said

@@ -253,7 +253,7 @@ def embed(
 
     Settings, what gets a vector:
         unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
-        with_title: documents and windows are read with their title before them. Default: True.
+        with_title: documents and windows are read with their title before the text. Default: True.
         window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
         overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
 
@@ -402,7 +402,7 @@ def evaluate_retrieval(
 
     Settings, what gets a vector:
         unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
-        with_title: documents and windows are read with their title before them. Default: True.
+        with_title: documents and windows are read with their title before the text. Default: True.
         window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
         overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
 
@@ -550,7 +550,7 @@ def evaluate_sts(
 
     Settings, what gets a vector:
         unit: what gets a vector: a sentence, a document, or as many sentences as fit a window. Default: 'sentence'.
-        with_title: documents and windows are read with their title before them. Default: True.
+        with_title: documents and windows are read with their title before the text. Default: True.
         window: tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors. Default: 0.
         overlap: tokens that a window shares with the one before it; never more than half. Default: 16.
 
@@ -747,7 +747,7 @@ def index(
 
     Settings, the index:
         type: the kind of index; flat: exact; ivf-pq: lists of codes, the best compared by their vectors; hnsw: a graph; auto: flat for few vectors, else ivf-pq where it finds enough. Default: 'auto'.
-        recall: share of the true 10 nearest that must be found; search widens until held-out queries reach it (> 0, at most 1). Default: 0.95.
+        recall: share of the true 10 nearest that must be found; search widens until held-out queries reach this share (> 0, at most 1). Default: 0.95.
         update: change the index that stands at the output by the rows that came, went or changed. Default: False.
         max_memory: refuse to build where the prediction is above this; nothing = no bound. Default: ''.
         seed: seed of graph levels, of k-means and of the held-out queries. Default: 1.
@@ -806,7 +806,7 @@ def ingest(
         id_field: field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; none: no ids. Default: 'auto'.
         metadata: carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool, str or date); without it all fields are carried. Default: ().
         no_metadata: carry no field beside text, title and id. Default: False.
-        bad_records: stop at a record that cannot be read, or leave it out; such records are counted, the first five named. Default: 'fail'.
+        bad_records: stop at a record that cannot be read, or leave it out; records left out are counted, the first five named. Default: 'fail'.
         text_b: field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and TSV without a header its number, from 1. Default: ''.
         parallel: pair the lines of two files; each line of the first SOURCE with the same line of the second. Default: False.
         label_field: field that holds what the record is labelled as: a string, a number or a list of strings. Default: ''.
@@ -826,7 +826,7 @@ def ingest(
 
     Settings, update:
         update: copy what comes from sources that have not changed from the corpus at the output; the others are read. Default: False.
-        drop_missing: an update may leave out sources of the corpus that still exist; without it that is an error that names them. Default: False.
+        drop_missing: an update may leave out sources of the corpus that still exist; without this option it stops with their names. Default: False.
     """
 
 def init(

@@ -37,7 +37,7 @@ def test_without_locks_nothing_is_written_and_all_is_read(tmp_path, monkeypatch,
     result = cli("ingest", __file__, "-o", tmp_path / "new", "--format", "txt")
     assert (result.code, "no locks" in result.err, "Traceback" in result.err) == (5, True, False), result.err
     assert generation_of(tmp_path / "corpus") == 1
-    with pytest.raises(wordpipe.errors.ArtifactError, match="no such artifact"):
+    with pytest.raises(wordpipe.errors.ArtifactError, match="the artifact does not exist"):
         Artifact(tmp_path / "nothing")
 
 
@@ -58,7 +58,7 @@ def test_without_locks_a_reader_looks_in_vain_for_what_a_killed_writer_set_aside
     (tmp_path / "corpus").rename(tmp_path / f".corpus.{'0' * 16}.old")
     with monkeypatch.context() as patch:
         refuse(patch, "ENOLCK")
-        with pytest.raises(wordpipe.errors.ArtifactError, match="no such artifact"):
+        with pytest.raises(wordpipe.errors.ArtifactError, match="the artifact does not exist"):
             Artifact(tmp_path / "corpus")
     assert generation_of(tmp_path / "corpus") == 1
 

@@ -252,14 +252,14 @@ class TestStoppedBetweenTwoRenames:
 
     def test_a_reader_leaves_it_to_a_writer_that_is_alive(self, target):
         before = beside(target)
-        with OutputLock(target), pytest.raises(ArtifactError, match="no such artifact"):
+        with OutputLock(target), pytest.raises(ArtifactError, match="the artifact does not exist"):
             Artifact(target)
         assert beside(target) == before
 
     def test_a_reader_gives_up_on_an_aside_that_is_no_artifact(self, target):
         for folder in target.parent.glob(".corpus.*"):
             (folder / MANIFEST).unlink() if folder.is_dir() else None
-        with pytest.raises(ArtifactError, match="no such artifact"):
+        with pytest.raises(ArtifactError, match="the artifact does not exist"):
             Artifact(target)
 
     def test_the_next_run_completes_it_and_clears_up(self, target):

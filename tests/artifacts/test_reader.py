@@ -133,14 +133,14 @@ def test_wrong_kind(target):
 
 
 def test_no_artifact_at_all(tmp_path):
-    assert refused(tmp_path / "nothing").what == "no such artifact"
+    assert refused(tmp_path / "nothing").what == "the artifact does not exist"
     (tmp_path / "file").write_bytes(b"x")
     assert "this is a file" in refused(tmp_path / "file").what
     assert not list(tmp_path.glob(".*")), "a reader left something"
 
 
 def test_a_name_that_the_artifact_does_not_have(target):
-    with Artifact(target) as artifact, pytest.raises(ArtifactError, match="no such file"):
+    with Artifact(target) as artifact, pytest.raises(ArtifactError, match="artifact does not have this file"):
         artifact.open("words.parquet")
 
 

@@ -139,7 +139,7 @@ def test_a_failpoint_that_there_is_not_is_named(built, tmp_path):
     done = shell(f"$W ingest {tmp_path}/notes.txt -o {tmp_path}/c", WORDPIPE_FAILPOINT="a:explode")
     assert done.returncode == 2
     assert (
-        "WORDPIPE_FAILPOINT: no such failpoint; got a:explode; expected PLACE:kill|enospc|eio[:NUMBER]" in done.stderr
+        "WORDPIPE_FAILPOINT: unknown failpoint; got a:explode; expected PLACE:kill|enospc|eio[:NUMBER]" in done.stderr
     )
 
 

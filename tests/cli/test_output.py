@@ -197,7 +197,7 @@ def test_counts_of_pairs_say_of_which_texts_they_are():
 
 LONG = [
     "wordpipe: error: nope = 1: the condition does not fit the columns; got no column nope\n  hint: one JSON object per line; "
-    "or leave such records out with --bad-records skip",
+    "or leave out records that cannot be read: --bad-records skip",
     "warning: all texts look alike: the mean cosine of two is 1.00, where 0 is healthy; wordpipe doctor run/sentences",
     "127.5 kB read · 165 documents read · 163 documents to train on · 2 documents to validate on · 1,169 sentences",
     "warning: 蜂は花から花へ飛んで 蜜を集める。蜂は花から花へ飛んで 蜜を集める。蜂は花から花へ飛んで 蜜を集める。",

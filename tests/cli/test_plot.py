@@ -46,7 +46,7 @@ def test_json_has_the_whole_log(cli, tmp_path):
 def test_wrong_wishes(cli, tmp_path):
     made(tmp_path / "model", made_log())
     for args, code, word in [
-        (("nowhere",), 4, "no such artifact"),
+        (("nowhere",), 4, "the artifact does not exist"),
         ((tmp_path / "model", "-o", tmp_path / "curve.gif"), 2, ".png"),
         ((tmp_path / "model", "--axis", "hours"), 2, "tokens"),
         ((tmp_path / "model", "--start", "-1"), 2, "-1"),

@@ -134,8 +134,8 @@ def test_records_are_duplicates_only_where_all_fields_are_equal(here):
     assert len({r["doc_id"] for r in rows}) == 4
     assert len({r["split"] for r in rows}) == 1  # the same text is never on both sides
     assert ingest.counts["documents_dropped_duplicate"] == 3
-    told = "dropped as duplicates: 3; each is equal to one before it in all fields that are carried, first in a.csv:5; "
-    assert told + "--no-deduplicate keeps them" in ingest.warnings
+    told = "dropped as duplicates: 3; each is equal to an earlier record in all fields that are carried, first in a.csv:5; "
+    assert told + "--no-deduplicate keeps all records" in ingest.warnings
     rows, ingest = read(".", title_field="name", no_metadata=True)
     assert [r["title"] for r in rows] == ["A", "B", None]  # a field that is not carried tells none apart
     assert len(read(".", deduplicate=False)[0]) == 7

@@ -113,7 +113,7 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("b.text", "no such file or folder", "did you mean b.txt?"),
+        ("b.text", "the file or folder does not exist", "did you mean b.txt?"),
         ("*.pdf", "no file matches", None),
         ("nothing", "no text to read; got only skipped files (1 .png)", None),
         ("page.xml", ".xml files are not read", "--format txt"),
@@ -125,7 +125,7 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
         ("python:", "no Python source of this package", None),
         ("python:../x", "no Python source of this package", None),
         ("python:_struct", "no Python source of this package", None),  # compiled
-        ("", "no such file or folder", None),
+        ("", "the file or folder does not exist", None),
     ],
 )
 def test_what_cannot_be_read_is_named(here, text, message, hint):

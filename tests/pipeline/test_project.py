@@ -185,7 +185,7 @@ def test_what_is_not_parquet_is_refused(tmp_path):
 
 
 def test_a_source_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="does not exist"):
         init_project(tmp_path / "p", source=tmp_path / "nothing")
 
 

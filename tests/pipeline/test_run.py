@@ -197,8 +197,8 @@ def test_what_cannot_be_read_is_said_before_anything_is_made(project):
     ("inputs", "kind", "words"),
     [
         ('["nothing/*.txt"]', InputError, "no file matches"),
-        ('["nothing"]', InputError, "no such file or folder"),
-        ('["texts", "nothing"]', InputError, "no such file or folder"),
+        ('["nothing"]', InputError, "the file or folder does not exist"),
+        ('["texts", "nothing"]', InputError, "the file or folder does not exist"),
         ('["corpsu"]', ConfigError, "neither a stage nor a file"),
     ],
 )

@@ -344,7 +344,7 @@ def test_words_of_sql_are_columns_or_the_message_says_how():
     assert of_one("and", "and = 7 and row = 0") == [True, False, False]
     with pytest.raises(ConfigError) as caught:
         of_one("order", "order by 7")
-    assert 'a column of such a name stands in double quotes: "order" by 7' in caught.value.hint
+    assert 'a name with blanks, signs or a word of SQL stands in double quotes: "order" by 7' in caught.value.hint
 
 
 def test_names_that_differ_in_capitals_are_told_apart_or_refused():

@@ -232,7 +232,7 @@ def test_bad_files(name, content, settings, word, tmp_path):
 
 def test_other_bad_input(corpus, tmp_path):
     as_parallel(tmp_path)
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="the file does not exist"):
         read(tmp_path / "nothing.tsv")
     with pytest.raises(InputError, match="a tab in the first line of each"):
         read([as_text(tmp_path), tmp_path / "pairs.txt"])

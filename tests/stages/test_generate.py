@@ -188,7 +188,7 @@ def test_what_cannot_be_used_is_refused(models, tokenizers, tmp_path):
     with pytest.raises(InputError, match="nothing to fill") as error:
         fill(models["encoder bpe"], "no mask")
     assert "[MASK]" in error.value.hint
-    with pytest.raises(ArtifactError, match="no such artifact"):
+    with pytest.raises(ArtifactError, match="the artifact does not exist"):
         open_model(tmp_path / "nowhere")
     files = model_files(tokenizers["bpe"], "decoder")
     lacking = folder_of({name: data for name, data in files.items() if "safetensors" not in name}, tmp_path / "lacking")

@@ -114,7 +114,7 @@ def test_what_cannot_be_drawn(tmp_path, monkeypatch):
     for output in (tmp_path / "curve.pdf", tmp_path):
         with pytest.raises(ConfigError, match=r"\.png or \.svg"):
             plot(model, output)
-    for path, error in [(tmp_path / "nothing", "no such artifact"), (tmp_path / "imported", "no log")]:
+    for path, error in [(tmp_path / "nothing", "the artifact does not exist"), (tmp_path / "imported", "no log")]:
         with pytest.raises(ArtifactError, match=error):
             plot(path)
     with pytest.raises(InputError, match="no loss") as caught:

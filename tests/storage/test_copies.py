@@ -152,5 +152,5 @@ def test_what_is_not_there_is_said_as_of_a_folder(bucket, tmp_path, cli, monkeyp
         said = [cli(*(part.format(root) for part in arguments)) for root in ("run", f"s3://{bucket}")]
         assert [one.code for one in said] == [code, code], (arguments, said[1].err)
         assert f"s3://{bucket}/nope" in said[1].err
-    with pytest.raises(InputError, match="no such object"):
+    with pytest.raises(InputError, match="the object or folder does not exist"):
         wordpipe.ingest(f"s3://{bucket}/nothing", output=tmp_path / "x")

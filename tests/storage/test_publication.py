@@ -56,7 +56,7 @@ def exact_clock(monkeypatch):
 
 def test_generations_follow_each_other_and_the_last_but_one_stays(url, folders, bucket, exact_clock):
     assert not is_artifact(as_path(url))
-    with pytest.raises(ArtifactError, match="no such artifact"):
+    with pytest.raises(ArtifactError, match="the artifact does not exist"):
         Artifact(url)
     for generation in (1, 2, 3):
         remote(url).send(folders(generation))

@@ -122,7 +122,7 @@ def test_inputs_by_folder_and_pattern(bucket, tmp_path, proxy):
     got = [asked.path for asked in proxy.seen if asked.method == "GET" and "range" in asked.headers]
     assert got == [f"/{bucket}/texts/a.txt"]  # of a folder only what changed is fetched
     for missing in (f"s3://{bucket}/nothing", f"s3://{bucket}/texts/*.csv"):
-        with pytest.raises(InputError, match="no such object"):
+        with pytest.raises(InputError, match="the object or folder does not exist"):
             wordpipe.ingest(missing, output=tmp_path / "x")
 
 
@@ -188,7 +188,7 @@ def test_killed_while_it_is_sent_and_run_again(bucket, texts, tmp_path, nursery)
     for failpoint in ("publish.before_exchange", "remote.before_file", "remote.before_manifest"):
         child = nursery.command("ingest", source, "-o", url, **environment(), WORDPIPE_FAILPOINT=f"{failpoint}:kill")
         assert child.wait() == -signal.SIGKILL, child.err.read_text()
-        with pytest.raises(ArtifactError, match="no such artifact"):
+        with pytest.raises(ArtifactError, match="the artifact does not exist"):
             Artifact(url)
         said = child.err.read_text()
     (kept,) = (tmp_path / "cache" / "wordpipe" / "outputs").glob("*/corpus")

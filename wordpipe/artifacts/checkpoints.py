@@ -163,7 +163,7 @@ class Checkpoints:
         return folder
 
     def restore(self, load: Callable[[Checkpoint], T]) -> T | None:
-        """What `load` makes of the newest whole checkpoint of this run; why one was passed over is in `notes`.
+        """Return what `load` makes of the newest whole checkpoint of this run; `notes` says why one was passed over.
 
         `load` is called again with the one before if it raises OSError, ValueError, KeyError or TypeError, so arrays that it
         fills must be filled wholly. None if there is nothing to go on from; arrays that `load` fills may hold garbage then.
@@ -186,7 +186,7 @@ class Checkpoints:
         return None
 
     def nothing_to_finish(self) -> ArtifactError:
-        """Why a stopped run cannot be ended here, after `restore` has found no checkpoint of it."""
+        """Return the error that a stopped run cannot be ended, after `restore` has found no checkpoint of this run."""
         if self.path.exists() and self.tried:
             what, hint = "no checkpoint of the stopped run can be used", "train it again: the same command begins anew"
             return ArtifactError(what, where=self.path, got="; ".join(self.notes), hint=hint)
@@ -196,7 +196,7 @@ class Checkpoints:
         )
 
     def _step_aside(self, load: Callable[[Checkpoint], T]) -> T | None:
-        """Leave the checkpoints of another run where they are, and keep those of this one beside them."""
+        """Keep the checkpoints of this run in a folder beside that of another run, which stays as it is."""
         first, key = self.path, hash_bytes(self.run_key.encode())[:12]
         assert not first.name.endswith(f"-{key}"), "two runs with one key"
         self.path = first.with_name(f"{first.name}-{key}")
@@ -342,7 +342,7 @@ class ResumeCache:
             raise StorageError(what, where=self.path, hint=hint)
 
     def made_figures(self, name: str) -> dict[str, Any]:
-        """What was noted of a file that was finished just now, perhaps by another machine: a shared disk may show it late.
+        """Return the figures of a file that was just finished, perhaps by another machine: a shared disk may show it late.
 
         Raises:
             StorageError: it does not come.
@@ -357,7 +357,7 @@ class ResumeCache:
         raise StorageError(what, where=self.path / name, hint="run the same command again: what is there is kept")
 
     def figures(self, name: str) -> dict[str, Any] | None:
-        """What was noted of a finished file; None where there is none, or where its bytes have changed since."""
+        """Return the figures of a finished file; None if there is no file, or its bytes have changed since."""
         try:
             note = json.loads(self._note(name).read_bytes())
             entry = OutputEntry(**note["entry"])

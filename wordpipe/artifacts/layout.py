@@ -55,7 +55,7 @@ def user_name(field: pa.Field) -> str:
 
 
 def is_ours(field: pa.Field) -> bool:
-    """Whether a column of texts is one of our own, not a field of the user's records."""
+    """True if a column of texts is one of our own, not a field of the user's records."""
     return field.name in OURS
 
 
@@ -95,7 +95,7 @@ _SHOWN = {"record_id": "id"}  # columns that are called otherwise where they are
 
 
 def visible_columns(schema: pa.Schema) -> dict[str, str]:
-    """Name by which a column is asked for → the column: fields by the user's names, `id` the user's id, `row` our number.
+    """Return visible name → column: fields by the user's names, `id` for the user's id, `row` for our number.
 
     Where a field has the name of one of ours, ours has an underscore before it.
     """
@@ -131,7 +131,7 @@ def row_shower(schema: pa.Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def _parsed(text: str | None) -> Any:
-    """What a JSON text says; the text, where it is none: a file may have been written by others."""
+    """Return the value of a JSON text; the text itself if it is no JSON: a file may have been written by others."""
     try:
         return None if text is None else _finite(json.loads(text))
     except (ValueError, RecursionError):
@@ -148,7 +148,7 @@ def _finite(value: Any) -> Any:
 
 
 def _holds_texts(schema: pa.Schema) -> bool:
-    """Whether the rows are texts of documents, as in a corpus, sentences or an index over them."""
+    """True if the rows are texts of documents, as in a corpus, sentences or an index over sentences."""
     return {"doc_id", "text"} <= {*schema.names}
 
 
@@ -216,7 +216,7 @@ def ngrams_schema(dim: int) -> pa.Schema:
 
 
 def vectors_schema(dim: int) -> pa.Schema:
-    """Vectors alone: output vectors, a row for each of the words beside them."""
+    """Vectors alone: output vectors, a row for each row of the words' table."""
     return pa.schema([_vector(dim)])
 
 
@@ -335,7 +335,7 @@ _OF_WORDS = {field.name: field for field in (*COUNTS, *VOCABULARY, pa.field("ngr
 
 
 def misfit_of(found: pa.Schema, file: str) -> str | None:
-    """What a table of this name lacks, or has of another type than we write; None where nothing.
+    """Return what a table of this name lacks, or has of another type than we write; None if it fits.
 
     Args:
         found: its schema.
@@ -481,7 +481,7 @@ class DocumentStarts:
         self._last: tuple[str, int] | None = None
 
     def of(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Which rows begin a document: another doc_id, or the same text once more (its sentences count from 0 again).
+        """Return which rows begin a document: another doc_id, or the same text once more (its sentences count from 0 again).
 
         The rows, one at least, with doc_id and sentence_id, follow those of the call before.
         """

@@ -172,7 +172,7 @@ def digest_of(outputs: Iterable[OutputEntry]) -> str:
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether `path` names a file inside an artifact: relative, with `/`, without `..`, printable, and not the manifest.
+    """True if `path` names a file inside an artifact: relative, with `/`, without `..`, printable, and not the manifest.
 
     Nor is a part longer than file systems allow, or called `s3:`, from which on a path is a URL.
     """

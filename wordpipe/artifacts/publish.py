@@ -1,4 +1,4 @@
-"""Publication: the lock of an output, the check of what stands there, the exchange, and what killed runs left beside it.
+"""Publication: the lock of an output, the check of what is replaced, the exchange, and leftovers of killed runs.
 
 Everything beside the target begins with a dot and the target's name:
 
@@ -51,7 +51,7 @@ def failpoint(name: str) -> None:
     action, _, nth = rest.partition(":")
     if action not in ("kill", *_ERRORS) or not (nth or "1").isdecimal():
         expected = f"PLACE:{'|'.join(['kill', *_ERRORS])}[:NUMBER]"
-        raise ConfigError("no such failpoint", where="WORDPIPE_FAILPOINT", got=wanted, expected=expected)
+        raise ConfigError("unknown failpoint", where="WORDPIPE_FAILPOINT", got=wanted, expected=expected)
     if place not in (name, "*"):
         return
     _passed[place] = _passed.get(place, 0) + 1
@@ -63,7 +63,7 @@ def failpoint(name: str) -> None:
 
 
 class OutputLock:
-    """The right to write `target` while the context is open: an advisory lock on a file beside it.
+    """The right to write `target` while the context is open: an advisory lock on a file beside `target`.
 
     The kernel frees the lock when its holder dies, however it dies; the file itself stays, so no two processes can hold
     locks on two different files of the same name.
@@ -121,7 +121,7 @@ class OutputLock:
 
 
 def _holder(fd: int) -> str:
-    """Who holds the lock, for the message only."""
+    """Return the holder of the lock, for the message only."""
     try:
         holder = json.loads(os.pread(fd, 4096, 0))
         since = time.strptime(holder["since"], "%Y-%m-%d %H:%M:%S")
@@ -182,7 +182,7 @@ def check_replaceable(target: Path, kind: str) -> None:
         return
     if MANIFEST not in there:
         what = f"the folder is not an artifact and holds other files ({there[0]}, …)"
-        hint = f"{ELSEWHERE}; if it is what is left of an artifact, remove it"
+        hint = f"{ELSEWHERE}; if the folder is the rest of an artifact, remove the folder"
         raise StorageError(what, where=target, hint=hint)
     claims = _claims(target)
     if claims is None:  # browser extensions and web pages have a manifest.json too
@@ -269,7 +269,7 @@ def _beside(target: Path, ending: str) -> list[Path]:
 
 
 def manifest_bytes(folder: Path) -> bytes | None:
-    """What stands in a folder as its manifest, whoever wrote it; None where that is nothing, no file, or too large for one.
+    """Return the bytes of a folder's manifest, whatever its author; None if it is missing, no file, or too large.
 
     A pipe of that name would wait for ever, and a link to a device never end.
     """

@@ -63,7 +63,7 @@ class _PositionedFile(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        """Read at the position, and move it."""
+        """Read at the position, and move the position."""
         with naming(self._path):
             if hasattr(os, "preadv"):
                 got = os.preadv(self._fd, [buffer], self._at)
@@ -101,7 +101,9 @@ def open_regular(folder: int, name: str, where: Path) -> int:
                 raise _not_ours(where) from None
             if isinstance(error, PermissionError):
                 hint = f"allow it with: chmod -R u+rX {shlex.quote(str(where.parents[name.count('/')]))}"
-                raise StorageError("permission denied: this user may not read it", where=where, hint=hint) from None
+                raise StorageError(
+                    "permission denied: this user may not read the file", where=where, hint=hint
+                ) from None
             # it names the file within its folder, which is no path for the user
             raise OSError(error.errno, error.strerror, str(where)) from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -131,7 +133,7 @@ _MADE_BY: dict[Kind, str] = {
 
 
 def is_artifact(path: Path) -> bool:
-    """Whether `path` is a folder with a manifest of ours, whole or damaged, or a URL with one.
+    """True if `path` is a folder with a manifest of ours, whole or damaged, or a URL with one.
 
     Raises:
         StorageError: a store refused to say.
@@ -165,7 +167,7 @@ def refuse_inside_artifact(target: Path) -> None:
 
 
 class Artifact:
-    """An open artifact. Use as a context, or `close` it.
+    """An open artifact: to be used as a context, or closed by `close`.
 
     Args:
         path: the artifact's folder, or its URL; a copy of what lies there is opened.
@@ -214,7 +216,7 @@ class Artifact:
                     forget_copy(self._at)
 
     def _local_folder(self) -> Path:
-        """Where it can be opened: its path, or of a URL the copy. Raises WordpipeError: as from `fetch_artifact`."""
+        """Return the folder to open: the path, or of a URL the copy. Raises WordpipeError: as from `fetch_artifact`."""
         if (url := url_of(self.path)) is None:
             return self.place
         from wordpipe.artifacts.remote import fetch_artifact
@@ -241,12 +243,12 @@ class Artifact:
 
     @property
     def folder(self) -> Path:
-        """Where its files lie on this machine."""
+        """The folder of its files on this machine."""
         return self._at
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was released."""
+        """True if the artifact was closed."""
         return self._folder < 0
 
     @property
@@ -260,7 +262,7 @@ class Artifact:
         return self.manifest.digest
 
     def as_input(self, *, beside: Path) -> InputEntry:
-        """How a manifest in the folder `beside` names this artifact."""
+        """Return the entry by which a manifest in the folder `beside` names this artifact."""
         path = name_beside(self.place, beside)  # what moves together keeps finding each other
         recipe = self.manifest.recipe
         return InputEntry(kind=self.kind, digest=self.digest, recipe=recipe, path=path, verified=self.verified)
@@ -288,7 +290,7 @@ class Artifact:
         return read_fact(self.manifest.facts, name, kind, self.path / MANIFEST, default, least)
 
     def damage_of(self, name: str, what: str = "the file is damaged") -> AbstractContextManager[None]:
-        """A block in which one of the files (or folders) is read: whatever that raises is an ArtifactError that names it."""
+        """Return a context for reading one of the files (or folders): any error in it is an ArtifactError with its name."""
         return damage_named(self.path / name, what, self.make_again)
 
     def open(self, name: str) -> BinaryIO:
@@ -355,7 +357,7 @@ class Artifact:
             raise self._corrupt(entry.path, "its content has changed since it was written")
 
     def _was_replaced(self) -> bool:
-        """Whether another folder than the open one stands at the path now."""
+        """True if another folder than the open one stands at the path now."""
         try:
             return not os.path.samestat(os.fstat(self._folder), self._at.stat())
         except FileNotFoundError:
@@ -385,7 +387,7 @@ class Artifact:
 
     def _entry(self, name: str) -> OutputEntry:
         if (found := next((entry for entry in self.manifest.outputs if entry.path == name), None)) is None:
-            raise self._corrupt(name, f"the {self.kind} artifact has no such file")
+            raise self._corrupt(name, f"the {self.kind} artifact does not have this file")
         return found
 
     def _corrupt(self, name: str, what: str, **more: str) -> ArtifactError:
@@ -412,13 +414,14 @@ def manifest_at(path: str | os.PathLike[str], kinds: Iterable[Kind] = ()) -> Man
 
     found = read_remote_manifest(open_bucket(url.bucket), url)
     if found is None:
-        raise ArtifactError("no such artifact", where=str(url), hint="check the URL, or run the stage that makes it")
+        hint = "check the URL, or run the stage that makes this artifact"
+        raise ArtifactError("the artifact does not exist", where=str(url), hint=hint)
     _check_kind(found.manifest, tuple(kinds), as_path(path))
     return found.manifest
 
 
 def input_of(artifact: Path, entry: InputEntry) -> tuple[Path, Manifest] | None:
-    """Where an input of an artifact lies, and what it says, if it is there still and the same; of a URL no file is fetched.
+    """Return the path and the manifest of an input, if it still exists unchanged; None otherwise; no file of a URL is fetched.
 
     Args:
         artifact: its folder or URL.
@@ -439,7 +442,7 @@ def _check_kind(manifest: Manifest, kinds: tuple[Kind, ...], where: Path) -> Non
 
 
 class BundledFiles(Mapping[str, bytes]):
-    """The files of an artifact's folder such as `encoder/`, by their names there; each is read when it is asked for."""
+    """The files of an artifact's folder such as `encoder/`, by their names there; each is read when it is needed."""
 
     def __init__(self, artifact: Artifact, folder: str = "") -> None:
         self._artifact, self._folder, self._last = artifact, folder, ""
@@ -477,9 +480,9 @@ def _open_folder(path: Path) -> int:
             break
     if (unfinished := why_unfinished(path)) is not None:
         raise unfinished
-    hint = "check the path, or run the stage that makes it"
+    hint = "check the path, or run the stage that makes this artifact"
     hint += ": wordpipe run" if Path("wordpipe.toml").is_file() else ""
-    raise ArtifactError("no such artifact", where=path, hint=hint)
+    raise ArtifactError("the artifact does not exist", where=path, hint=hint)
 
 
 def _complete(path: Path) -> bool:

@@ -101,12 +101,12 @@ def part_key(url: Url, entry: OutputEntry) -> str:
 
 
 def has_manifest(url: Url) -> bool:
-    """Whether an artifact, whole or damaged, is at a URL: others have files of this name, too."""
+    """True if an artifact, whole or damaged, is at a URL: others have files of this name, too."""
     return bool(url.key) and _is_ours(open_bucket(url.bucket), (url / MANIFEST).key)
 
 
 def _is_ours(bucket: Bucket, key: str) -> bool:
-    """Whether an object is the manifest of an artifact."""
+    """True if an object is the manifest of an artifact."""
     there = bucket.look(key)
     found = bucket.read(key) if there is not None and there.size <= MAX_MANIFEST else None
     return found is not None and is_ours(found[0])
@@ -143,8 +143,8 @@ def fetch_artifact(url: Url, on_bytes: OnBytes | None = None) -> Path:
     for _ in range(_TRIES):
         found = read_remote_manifest(bucket, url) if url.key else None
         if found is None:
-            hint = "check the URL, or run the stage that makes it"
-            raise ArtifactError("no such artifact", where=str(url), hint=hint)
+            hint = "check the URL, or run the stage that makes this artifact"
+            raise ArtifactError("the artifact does not exist", where=str(url), hint=hint)
         copy = copy_at(url, bucket, found.data)
         if (copy / MANIFEST).is_file():
             with suppress(OSError):
@@ -172,7 +172,7 @@ def fetch_artifact(url: Url, on_bytes: OnBytes | None = None) -> Path:
 
 
 def copy_at(url: Url, bucket: Bucket, manifest: bytes) -> Path:
-    """Where the copy of the artifact with this manifest goes."""
+    """Return the folder for the copy of the artifact with this manifest."""
     return cache_of("artifacts", url, bucket.endpoint) / hash_bytes(manifest)[:16] / url.name
 
 
@@ -283,7 +283,7 @@ def _part_pattern(part: str) -> str:
 
 
 def _file_name(bucket: str, one: StoredObject) -> str:
-    """The name of the file that an object becomes. Raises InputError: no file can have it."""
+    """Return the name of the file that an object becomes. Raises InputError: no file can have the object's name."""
     parts = one.key.split("/")
     if {"", ".", "..", "s3:"} & {*parts} or "\0" in one.key or any(len(p.encode()) > _LONGEST_NAME for p in parts):
         hint = "name the other objects by a pattern"
@@ -338,7 +338,7 @@ def _prune(home: Path, newest: Path) -> None:
 
 
 def _listed(copy: Path) -> dict[str, str]:
-    """What was fetched into a copy: key, size and e_tag as JSON → BLAKE3. Nothing where that was not kept, or is damaged."""
+    """Return the listing of a copy: key, size and e_tag as JSON → BLAKE3; empty if it was not kept, or is damaged."""
     try:
         listing = json.loads((copy.parent / _LISTING).read_bytes())
         return {json.dumps([key, size, e_tag]): str(found) for key, (size, e_tag, found) in listing.items()}
@@ -351,7 +351,7 @@ def _hash_in(listed: dict[str, str], wanted: _Wanted) -> str | None:
 
 
 def _is_whole(copy: Path, wanted: Iterable[_Wanted]) -> bool:
-    """Whether a copy has these objects as they were fetched, and nothing else; what has not changed is not read again."""
+    """True if a copy has these objects as they were fetched, and nothing else; what has not changed is not read again."""
     listed, cache = _listed(copy), HashCache()
     try:
         whole = all(_is_as_fetched(copy / one.name, one.size, _hash_in(listed, one), cache) for one in wanted)
@@ -363,7 +363,7 @@ def _is_whole(copy: Path, wanted: Iterable[_Wanted]) -> bool:
 
 
 def _is_as_fetched(path: Path, size: int, fetched: str | None, cache: HashCache) -> bool:
-    """Whether a file has this size and this BLAKE3. Raises OSError: it is gone, or cannot be read."""
+    """True if a file has this size and this BLAKE3. Raises OSError: it is gone, or cannot be read."""
     about = path.lstat()
     return stat.S_ISREG(about.st_mode) and about.st_size == size and cache.hash_file(path) == fetched
 
@@ -478,7 +478,7 @@ class RemoteOutput:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether an earlier run made an artifact here that did not reach the URL."""
+        """True if an earlier run made an artifact here that did not reach the URL."""
         made = manifest_bytes(self.folder)
         return made is not None and (self._before is None or made != self._before.data)
 
@@ -563,7 +563,7 @@ class RemoteOutput:
 
     def _explained(self, error: WordpipeError | OSError, folder: Path) -> WordpipeError:
         """The error with where the artifact lies, and how to go on."""
-        on = f"the artifact is whole in {folder}; wordpipe copy {folder} {self.url} sends it"
+        on = f"the artifact is whole in {folder}; send it with: wordpipe copy {folder} {self.url}"
         if isinstance(error, OSError):
             what = (error.strerror or "input or output failed").lower()
             return StorageError(what, where=error.filename or str(self.url), hint=on)

@@ -1,4 +1,4 @@
-"""Trainings that were stopped: where they stand, and what to do with them.
+"""Trainings that were stopped: how far each is, and how to continue or to end a training.
 
 `run/model` is being made beside `run/.model.partial`, whose LATEST.json says which checkpoints there are and what made them.
 Of a model of several seeds each has a folder in there. Where settings were changed on the way there are several such folders,
@@ -51,7 +51,7 @@ class StoppedRun:
 
     @property
     def stands_at(self) -> str:
-        """How far it is, in words."""
+        """The steps that are done, in words."""
         unit = "word" if self.command == "train word2vec" else "step"
         far = f"{self.step:,}" if self.steps is None else f"{self.step:,} of {self.steps:,}"
         return f"{unit} {far}"
@@ -59,7 +59,7 @@ class StoppedRun:
     def error(self) -> ArtifactError:
         """That it is no artifact yet, and what to do."""
         name = shlex.quote(str(self.output))
-        command = f"wordpipe {self.command} … -o {name}" if self.command else "the same command"
+        command = f"wordpipe {self.command} … -o {name}" if self.command else "the command of its first run"
         hint = f"go on with: {command} (as before); or make a model of what is there: wordpipe finish {name}"
         return ArtifactError(
             f"no artifact yet: a training that was stopped at {self.stands_at}, or goes on",
@@ -145,7 +145,7 @@ def written(value: Any, beside: Path) -> Any:
 
 
 def as_given(value: Any, beside: Path) -> Any:
-    """What `written` made of an argument, as it was given; paths are seen from the current folder.
+    """Return an argument as it was given, out of what `written` made; paths are seen from the current folder.
 
     Raises:
         TypeError, KeyError: `written` has not made it.
@@ -163,7 +163,7 @@ def as_given(value: Any, beside: Path) -> Any:
 
 
 def notes_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """What an artifact has to say for itself: that its training was ended before its last step."""
+    """Return the notes of an artifact on itself: that its training was ended before its last step."""
     try:
         ended = facts["finished_early"]
         unit = "word" if ended.get("unit") == "word" else "step"

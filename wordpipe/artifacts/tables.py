@@ -36,7 +36,7 @@ _SELECTIONS = 2  # kept: of 50,000 rows of width 384 one is 77 MB
 
 
 class PartFiles(Protocol):
-    """Where a table writer gets its files from: an artifact writer, or whatever keeps one file."""
+    """The maker of a table's files: an artifact writer, or an object that keeps one file."""
 
     def open(self, name: str) -> HashedFile:
         """A new file."""
@@ -147,7 +147,7 @@ def part_names(artifact: Artifact, stem: str) -> list[str]:
 
 
 def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
-    """Open one part for reading; streams, never maps, so memory stays flat. Use as a context, or close it.
+    """Open one part for reading, as a context or to be closed; it streams, never maps, so memory stays flat.
 
     Raises:
         ArtifactError: not a Parquet file.
@@ -347,7 +347,7 @@ class RowReader:
         return found
 
     def fetch(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        """The rows, in the order of their numbers given. Raises IndexError: there is no such row."""
+        """Return the rows of these numbers, in the given order. Raises IndexError: a number is out of range."""
         found = []
         for row in rows:
             if not 0 <= row < self.rows:
@@ -428,7 +428,7 @@ class RowVectors:
         return vectors_RD
 
     def read(self, rows_R: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The same, from the files and not kept."""
+        """Read the vectors from the files, and keep nothing."""
         blocks = []
         for group in sorted({self._groups.of(row) for row in rows_R.tolist()}):
             first, column = self._groups.starts[group], self._groups.read(group)[_COLUMN]

@@ -87,7 +87,7 @@ def parse_json_object(
     data: bytes | str, where: str | Path, *, error: type[WordpipeError] = ArtifactError, hint: str | None = None,
     once: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """The same where an object has to stand. Raises WordpipeError of class `error`: see `parse_json`; another value."""
+    """Parse JSON that must be an object. Raises WordpipeError of class `error`: as `parse_json`, or another value."""
     value = parse_json(data, where, error=error, hint=hint, once=once)
     if not isinstance(value, dict):
         raise error("not a JSON object", where=where, got=type(value).__name__, hint=hint)
@@ -165,7 +165,7 @@ def parse_array(data: bytes) -> "npt.NDArray[Any]":
 def damage_named(
     where: str | Path | Callable[[], Path], what: str = "the file is damaged", hint: str = _AGAIN
 ) -> Iterator[None]:
-    """Take what is raised in the block for a file's fault: nothing but the reading of that file may stand in it.
+    """Take errors in the block for damage of a file: only the reading of that file may stand in the block.
 
     Args:
         where: the file, or what tells it when something was raised.
@@ -214,9 +214,9 @@ def open_regular_file(path: Path, *, limit: int | None = None, what: str = "a fi
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError("no such file", where=path) from None
+        raise InputError("the file does not exist", where=path) from None
     except PermissionError:
-        raise StorageError("permission denied: this user may not read it", where=path) from None
+        raise StorageError("permission denied: this user may not read the file", where=path) from None
     except (OSError, ValueError) as error:  # a socket, a circle of links, a name that is none
         raise InputError("not a file that can be opened", where=path, got=getattr(error, "strerror", error)) from None
     about = os.fstat(fd)
@@ -238,7 +238,7 @@ def open_regular_file(path: Path, *, limit: int | None = None, what: str = "a fi
 
 
 def read_regular_file(path: Path, limit: int, *, what: str = "a file") -> bytes:
-    """The content of such a file. Raises WordpipeError: see `open_regular_file`."""
+    """Return the content of a file that the user names. Raises WordpipeError: see `open_regular_file`."""
     with open_regular_file(path, limit=limit, what=what) as file:
         return file.read(os.fstat(file.fileno()).st_size)
 
@@ -278,7 +278,7 @@ def is_ours(manifest: bytes, folder: Path | None = None) -> bool:
 
 
 def bounded_lines(file: BinaryIO, name: str, limit: int = MAX_LINE) -> Iterator[bytes]:
-    r"""The lines of a file with their `\n`. Raises InputError: one is longer than `limit` bytes; names it."""
+    r"""Yield the lines of a file with their `\n`. Raises InputError: a line is longer than `limit` bytes; names the line."""
     number = 0
     while line := file.readline(limit + 1):
         number += 1

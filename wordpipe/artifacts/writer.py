@@ -94,7 +94,7 @@ class HashedFile(io.RawIOBase):
             raise self.error
 
     def entry(self, *, rows: int | None = None, log: bool = False) -> OutputEntry:
-        """What the manifest says of this file."""
+        """Return the entry of this file in the manifest."""
         return OutputEntry(path=self.name, bytes=self.size, blake3=self._hasher.hexdigest(), rows=rows, log=log)
 
 
@@ -136,7 +136,7 @@ class _NewFolder:
         return file
 
     def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
-        """Close a file that `open` gave and record it."""
+        """Close and record a file that `open` gave."""
         file.close()
         file.raise_error()
         self._files.remove(file)
@@ -276,7 +276,7 @@ def check_output(path: Path, *, replace: bool = True) -> None:
         raise ConfigError("it is there already", where=path, hint="--force replaces it; or name another with -o")
     parent = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
     if not parent.is_dir():
-        raise StorageError("this is no folder, and nothing can be written in it", where=parent, hint=ELSEWHERE)
+        raise StorageError("this is no folder, so nothing can be written below", where=parent, hint=ELSEWHERE)
     if not os.access(parent, os.W_OK | os.X_OK):
         raise StorageError("nothing may be written in this folder", where=parent, hint=ELSEWHERE)
 

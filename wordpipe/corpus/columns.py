@@ -1,4 +1,4 @@
-"""The columns of records: the kinds of values that a field has, the Arrow type that holds them all, and arrays of it.
+"""The columns of records: the kinds of values of a field, the Arrow type that holds all of its values, and Arrow arrays.
 
 A field's kinds grow as records come: `int`, then `int` and `str`. Its type is a function of its kinds, and an array of an
 earlier type becomes one of the later type value by value, so that in the end it does not matter which records came first.
@@ -114,7 +114,7 @@ def _type_of_scalars(kinds: Collection[str]) -> pa.DataType:
 
 
 def is_mixed(kinds: Collection[str]) -> bool:
-    """Whether the values are of several types, and therefore strings."""
+    """True if the values are of several types, and therefore strings."""
     lists = {kind for kind in kinds if kind.startswith(_LIST)}
     if lists and len(lists) == len(kinds):
         some = {kind[len(_LIST) :] for kind in lists} - {"", "inexact"}
@@ -156,7 +156,7 @@ def _plain(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """What stands for a value in a column of strings: the string, and JSON of all else; of 3.0 it is that of 3."""
+    """Return the text of a value in a column of strings: a string as it is, JSON of all else; 3.0 is written as 3."""
     if isinstance(value, str):
         return value
     if isinstance(value, pa.Scalar):
@@ -169,7 +169,7 @@ def text_of(value: Any) -> str:
 
 
 def _json_of(value: Any) -> Any:
-    """What stands in JSON for what it does not know: a number of an Arrow scalar that is one, else its text."""
+    """Return the JSON value of a value that JSON does not know: the number of an Arrow scalar, else a text."""
     if isinstance(value, pa.Scalar):
         is_number = pa.types.is_integer(value.type) or pa.types.is_floating(value.type)
         return value.as_py() if is_number else _text_of_scalar(value)
@@ -286,7 +286,7 @@ def without_long(values: list[Any], leave_out: Callable[[int], object]) -> list[
 
 
 def recast(column: pa.Array, kinds: Collection[str]) -> pa.Array:
-    """A column of values of fewer kinds as the type of these."""
+    """Return a column, made when fewer kinds were known, as the type of all `kinds`."""
     return column if column.type == type_of(kinds) else to_array(natives(column), kinds)
 
 
@@ -307,7 +307,7 @@ def cast_back(column: pa.Array, kinds: Collection[str]) -> pa.Array:
 
 
 def can_cast_back(stored: pa.DataType, kinds: Collection[str]) -> bool:
-    """Whether `cast_back` knows a way; of a time of day, and of a list of what JSON does not have, there is none."""
+    """True if `cast_back` can do it; it cannot make a time of day, nor a list of values that JSON does not have."""
     kind = type_of(kinds)
     if stored == kind or not pa.types.is_string(stored):
         return True
@@ -415,7 +415,7 @@ class Columns:
         self._schema = None
 
     def has_room(self, ledger: Ledger, schema: pa.Schema) -> bool:
-        """Whether all fields of a source that is to be copied are columns now, and their values can be had as they were.
+        """True if all fields of a source that is to be copied are columns now, and their values can be restored exactly.
 
         Args:
             ledger: of the source.

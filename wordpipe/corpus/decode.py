@@ -108,7 +108,7 @@ def _members(blocks: Iterator[bytes], kind: Compression, limit: ExpansionLimit) 
 
 
 def _output(member: Any, kind: Compression, data: bytes) -> Generator[bytes, None, bytes]:
-    """What a compressed member makes of `data`, in blocks of bounded size; returns what lies behind its end."""
+    """Decompress `data` in blocks of bounded size; return the bytes behind the end of the compressed member."""
     if kind == "gz":
         while data and not member.eof:
             yield member.decompress(data, BLOCK)
@@ -224,7 +224,7 @@ class Decoder:
                     number += line[-1] == "\n"
 
     def value(self, data: bytes, *, line: int) -> str | None:
-        """Text of one field of the record at `line`; None where the policy drops it.
+        """Return the text of one field of the record at `line`; None if the policy for bad bytes drops the field.
 
         Raises:
             InputError: invalid UTF-8 under the policy "fail".
@@ -242,7 +242,7 @@ class Decoder:
         return self._tidy(text)
 
     def _parts(self, chunk: bytes) -> list[bytes]:
-        """What is decoded, and dropped, at once: the chunk; its single lines where bad ones are to be dropped."""
+        """Return the parts that are decoded, or dropped, as a whole: the chunk, or its lines if bad lines are dropped."""
         if self.bad_bytes != "skip":
             return [chunk]
         try:
@@ -252,7 +252,7 @@ class Decoder:
         return [chunk]
 
     def _decode(self, data: bytes, line: int, offset: int | None) -> str | None:
-        """Text of `data`, which begins at `line` and byte `offset` of the source; None where the policy drops it."""
+        """Return the text of `data`, which begins at `line` and byte `offset`; None if the policy drops these bytes."""
         if offset == 0 and data.startswith(_BOM):
             self.ledger.add("bom_removed")
             data, offset = data[len(_BOM) :], len(_BOM)

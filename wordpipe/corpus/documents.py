@@ -1,4 +1,4 @@
-"""Records of a source and the documents that they become; the ledger of what happens to them."""
+"""Records of a source, the documents that they become, and the ledger that counts what is kept, changed and dropped."""
 
 import json
 from bisect import bisect_right
@@ -91,7 +91,7 @@ def split_oversize(text: str, limit: int) -> list[str]:
 
 
 def cut_point(data: bytes, limit: int) -> int:
-    """Where to cut UTF-8 `data` so that at most `limit` bytes come before: after a space, else between characters.
+    """Return where to cut UTF-8 `data` so that at most `limit` bytes come before: after a space, else between characters.
 
     The space is looked for in the last 64 KiB. Bytes that are no UTF-8 are cut within three bytes of the limit. Needs
     `len(data) > limit >= 4`.
@@ -238,7 +238,7 @@ class Digests:
         self._table = bytearray(_FIRST_SLOTS * self._width)
 
     def note(self, digest: bytes) -> bytes | None:
-        """What was noted with a digest; None where it is not known."""
+        """Return the note that was kept with a digest; None if the digest is not known."""
         place = self._place(digest)
         held = self._table[place : place + self._width]
         return bytes(held[_DIGEST_BYTES:]) if held[:_DIGEST_BYTES] == digest else None
@@ -304,7 +304,7 @@ class RecordIds:
 
 
 def record_key(own_id: str, digest: bytes) -> bytes:
-    """What a record is known by, of its id, or all its other fields, and its text: another may have the same text."""
+    """Return the digest that identifies a record: of its id (or of all its other fields) and its text."""
     return _digest_of(f"{own_id}\0{digest.hex()}")
 
 
@@ -449,7 +449,7 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
 
 
 def _is_pair(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
-    """Whether both texts of a pair are there, and none is too long; else it is counted. The second is stripped."""
+    """True if both texts of a pair are there, and none is too long; else it is counted. The second is stripped."""
     second = (record.own.get("text_b") or "").strip()
     record.own = {**record.own, "text_b": second}
     place = f"{record.source}:{record.line}"

@@ -54,7 +54,7 @@ class Fields:
         self._named = self._taken | {*self._casts}
 
     def columns(self, first: list[str]) -> tuple[list[str], bool]:
-        """The names of a table's columns, and whether its first row is a header, which holds them.
+        """Return the names of a table's columns, and True if its first row is a header with these names.
 
         A number that a setting gives and no cell of the first row is names a column by its place, from 1. Where it is so and
         no setting names a cell of the first row, there is no header: the columns are called 1, 2, …, and the text is the
@@ -116,7 +116,7 @@ class Fields:
             InputError: names the column.
         """
         if twice := sorted(name for name, number in Counter(names).items() if number > 1):
-            raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one of them")
+            raise InputError("a field occurs twice", where=self.source, got=", ".join(twice), hint="rename one field")
 
     def require_target(self, names: Iterable[str], *, first_row: bool = False) -> None:
         """Raise unless the field of the second text, where pairs are read, is among the names of the first records.
@@ -137,7 +137,7 @@ class Fields:
             raise InputError(what, where=self.source, got=got, hint=hint)
 
     def choose_id(self, head: Sequence[Mapping[str, Any]]) -> None:
-        """Find the field that holds ids, by the first records, where no setting names it.
+        """Find the field that holds ids in the first records, unless a setting names one.
 
         Raises:
             InputError: a setting names it, and they do not have it.
@@ -160,7 +160,7 @@ class Fields:
                 return
 
     def wants(self, name: str) -> bool:
-        """Whether a column is of any use."""
+        """True if a column is needed: it is carried, named by a setting, or may hold ids."""
         may_be_id = self.settings.id_field == "auto" and name in _USUAL_IDS
         return not self._limited or name in self._named or may_be_id
 
@@ -250,16 +250,14 @@ class Fields:
         """
         error = InputError(what, where=f"{self.source}, {place or f'line {line}'}", **more)
         if self.settings.bad_records == "fail":
-            hint = f"{error.hint}; or leave such records out with --bad-records skip"
-            error.hint = hint if error.hint else "leave such records out with --bad-records skip"
+            hint = f"{error.hint}; or leave out records that cannot be read: --bad-records skip"
+            error.hint = hint if error.hint else "leave out records that cannot be read: --bad-records skip"
             raise error
         self.ledger.skip(reason, error.message)
 
     def bad_repeated(self, error: RepeatedFieldError, line: int, *, place: str = "") -> None:
         """Leave out a record of which an object has a key twice, or stop: it would be lost what one of the two says."""
-        self.bad(
-            "repeated_key", "a key occurs twice in an object", line, place=place, got=error, hint="rename one of them"
-        )
+        self.bad("repeated_key", "a key occurs twice in an object", line, place=place, got=error, hint="rename one key")
 
     def _fill(self, own: dict[str, Any], values: dict[str, Any], line: int, text: str, tidy: str) -> bool:
         """Put the columns of ours that fields fill into `own`; False where the record is left out."""
@@ -404,7 +402,7 @@ def _float(value: Any) -> float:
 
 
 def _date(value: Any) -> pa.Scalar:
-    """A day that is written as ISO 8601 has it; a time of day has no place in it, and is refused unless it is midnight."""
+    """Return a day, written as in ISO 8601; with a time of day other than midnight it is refused."""
     found = value if isinstance(value, date) else datetime.fromisoformat(str(value).strip())
     if isinstance(found, datetime):
         if found.timetz() != time(tzinfo=found.tzinfo):

@@ -13,7 +13,7 @@ _LINE, _BLOCK = rb"\n", rb"\n\r?\n"  # what ends a line, and a block between bla
 
 
 class Reader(NamedTuple):
-    """One format: how its files are known, and what reads them.
+    """One format: how its files are recognised, and the function that reads a file.
 
     Functions are named "module:function", so that the table is light.
     """
@@ -160,11 +160,11 @@ NOT_READ = (
     ),
     _kind(
         "pickle", ".pkl", ".pickle", begins=(b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"),
-        hint="a pickle is a program, which nobody else should run: write JSON Lines or Parquet from Python instead",
+        hint="a pickle is a program that could do anything when it is opened: write JSON Lines or Parquet from Python instead",
     ),
     _kind(
         "Arrow, ORC or Avro", ".arrow", ".feather", ".orc", ".avro", begins=(b"ARROW1", b"FEA1", b"ORC\x0a", b"Obj\x01"),
-        hint="write Parquet, CSV or JSON Lines with the program that made it",
+        hint="write Parquet, CSV or JSON Lines with the program that made this file",
     ),
     _kind(
         "zip", ".zip", begins=(b"PK\x03\x04", b"PK\x05\x06"), hint="unpack it and name the folder: unzip FILE -d STEM"

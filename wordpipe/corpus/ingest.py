@@ -45,7 +45,7 @@ _MANY_LINES = 20  # two files of as many are rarely that by chance
 
 
 def _merged(batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The same rows of each part in batches that are not tiny: a thousand copied files of two sentences are one batch."""
+    """Join small batches of a part: a thousand copied files of two sentences become one batch."""
     waiting: list[pa.RecordBatch] = []
     part = rows = size = 0
     for number, batch in batches:
@@ -62,7 +62,7 @@ def _merged(batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int
 
 
 def source_parts(sources: Sequence[Source], least_bytes: int) -> list[list[Source]]:
-    """The sources in runs of at least so many bytes on disk: the parts of a corpus, whoever reads them."""
+    """Return the sources in runs of at least `least_bytes` on disk: the parts of a corpus, however many processes read."""
     parts: list[list[Source]] = [[]]
     size = 0
     for source in sources:
@@ -204,7 +204,7 @@ class Ingest:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What has happened so far, by name, zeros left out.
+        """Counts of all that has happened so far, by name, zeros left out.
 
         Documents read, kept and dropped (and why), bytes, sentences, everything split, replaced, skipped or left behind.
         `documents_read` is the sum of `documents_kept` and of all `documents_dropped_…`.
@@ -242,16 +242,16 @@ class Ingest:
         yield from (batch for _, batch in self.parts([self.sources]))
 
     def parts(self, parts: Sequence[Sequence[Source]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The same, each batch with the number of the part of which its rows are; `parts` are runs of all sources."""
+        """Yield the rows as `batches` does, each batch with the number of its part; `parts` are runs of all sources."""
         yield from self.rows(parts)
         self.conclude()
 
     def rows(self, parts: Sequence[Sequence[Source]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The same, without looking at what was read in the end: it is a part of what another one reads."""
+        """Yield the rows as `parts` does, without `conclude` at the end: the sources are a part of another reading."""
         return _merged(self._batches(parts))
 
     def _batches(self, parts: Sequence[Sequence[Source]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The same, those of copied sources as small as the sources are."""
+        """Yield the batches before they are joined: those of copied sources may be small."""
         for number, sources in enumerate(parts):
             for batch in self._batches_of(sources[:1] if self.settings.parallel else sources):
                 yield number, batch
@@ -345,7 +345,7 @@ class Ingest:
             got = f"{own_id[:60]!r}, as in {error.args[0]}"
             found = InputError("two records have the same id", where=f"{record.source}, line {record.line}", got=got)
             if self.settings.bad_records == "fail":
-                found.hint = "--id-field names another field, or none; --bad-records skip leaves such records out"
+                found.hint = "--id-field names another field, or none; --bad-records skip leaves out the later record"
                 raise found from None
             ledger.skip("duplicate_id", found.message)
             return None
@@ -444,8 +444,8 @@ class Ingest:
             ledger.warned[NOT_TEXT] = f"passed over, as they hold no plain text: {listed}; the first: {first}"
         if first := ledger.warned.get(SAME_RECORDS):
             ledger.warned[SAME_RECORDS] = (
-                f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to one before it in all "
-                f"fields that are carried, {first}; --no-deduplicate keeps them"
+                f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to an earlier record in "
+                f"all fields that are carried, {first}; --no-deduplicate keeps all records"
             )
 
     def _note_equal_lines(self) -> None:

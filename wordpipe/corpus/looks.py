@@ -66,7 +66,7 @@ _PAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class NotText:
-    """A source that holds no text to read: what it looks like, and what to do about it."""
+    """A source that holds no text to read: what it looks like, and how to turn it into text."""
 
     kind: str
     hint: str
@@ -116,13 +116,13 @@ def first_lines(first: bytes) -> list[str]:
 
 
 def unreadable(first: bytes, source: "Source", settings: "IngestSettings") -> NotText | None:
-    """What a source looks like, by its first block, that holds no text to read; None where it does."""
+    """Return what a source without readable text looks like, by its first block; None if it holds text."""
     is_plain = source.format == "txt" and settings.format == "auto"
     return not_text(first, source.name, is_plain=is_plain, as_it_is=settings.format != "auto")
 
 
 def way_to_read(reader: Reader, name: str) -> str:
-    """What to do about a file that holds no plain text, in words and a command.
+    """Return how to turn a file that holds no plain text into text, in words and a command.
 
     >>> way_to_read(ENDINGS[".pdf"], "minutes.pdf")
     'turn it into text first: pdftotext minutes.pdf minutes.txt'
@@ -133,13 +133,13 @@ def way_to_read(reader: Reader, name: str) -> str:
 
 
 def _another(name: str, stem: str, ending: str) -> str:
-    """What a command writes: never the file itself, which may be called .txt whatever it holds."""
+    """Return the name of the file that a command writes: never the name of the file that it reads."""
     written = stem + ending
     return f"{stem}.converted{ending}" if name in (written, f"{written}.txt") else written
 
 
 def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = False) -> NotText | None:
-    """What a source looks like, by its first block, that holds no text to read; None where it does.
+    """Return what a source without readable text looks like, by its first block; None if it holds text.
 
     Args:
         head: the first block, decompressed.
@@ -168,7 +168,7 @@ def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = 
 
 
 def _conversion(encoding: str, name: str) -> str:
-    """What makes UTF-8 of a source in another encoding."""
+    """Return a command that converts a source in another encoding to UTF-8."""
     convert, (stem, dot, ending) = f"iconv -f {encoding} -t UTF-8", name.rpartition(".")
     if name == "-":
         return f"convert it first: … | {convert} | wordpipe ingest -"
@@ -216,7 +216,7 @@ def _is_utf_8(data: bytes) -> bool:
 
 
 def _is_likely(text: str) -> bool:
-    """Whether what was decoded is a text, and not two letters of another text in each character."""
+    """True if what was decoded is a text, and not two letters of another text in each character."""
     if not all(one.isprintable() or one in _UNPRINTED for one in text):
         return False
     pairs = far = 0
@@ -228,7 +228,7 @@ def _is_likely(text: str) -> bool:
 
 
 def _kind_of(head: bytes, *, is_plain: bool) -> Reader | None:
-    """What is not read of which this is the beginning."""
+    """Return the kind of file that begins with these bytes, if files of this kind are not read."""
     if (
         begun := next((one for one in (*READERS.values(), *NOT_READ) if head.startswith(one.begins)), None)
     ) is not None:
@@ -240,12 +240,12 @@ def _kind_of(head: bytes, *, is_plain: bool) -> Reader | None:
 
 
 def is_mail(head: bytes) -> bool:
-    """Whether this is the beginning of a mail, or of several."""
+    """True if this is the beginning of a mail, or of several."""
     return _FROM.match(head) is not None or (_mail_headers(head) != b"" and not is_web_archive(head))
 
 
 def is_web_archive(head: bytes) -> bool:
-    """Whether this is the beginning of a page that a browser kept with its pictures."""
+    """True if this is the beginning of a page that a browser kept with its pictures."""
     return b"Snapshot-Content-Location" in _mail_headers(head)
 
 
@@ -256,17 +256,17 @@ def _mail_headers(head: bytes) -> bytes:
 
 
 def is_notebook(head: bytes) -> bool:
-    """Whether this is the beginning of a notebook of Jupyter."""
+    """True if this is the beginning of a notebook of Jupyter."""
     return bool(_NOTEBOOK.match(head) and b'"cells"' in head and (b'"cell_type"' in head or b'"nbformat"' in head))
 
 
 def is_xml(head: bytes) -> bool:
-    """Whether this is the beginning of XML that is no page."""
+    """True if this is the beginning of XML that is no page."""
     return _XML.match(head) is not None and not is_page(head)
 
 
 def is_page(head: bytes, settings: "IngestSettings | None" = None) -> bool:
-    """Whether a text begins as a page of HTML does."""
+    """True if a text begins as a page of HTML does."""
     return _PAGE.match(head[:HEAD_BYTES].removeprefix(_BOM)) is not None
 
 

@@ -25,7 +25,7 @@ _BEFORE = 2  # bytes of the block before in which the end of a piece may begin
 def in_pieces(
     sources: Sources, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes = lambda done: None
 ) -> Sources:
-    """The same sources in order, large ones in pieces. Where these begin depends on the files and the settings alone.
+    """Return the sources in order, large ones in pieces; where a piece begins depends on files and settings alone.
 
     Args:
         sources: that are to be read.

@@ -14,7 +14,7 @@ from wordpipe.corpus.sources import Source
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """What one source gave, or one piece of a large file."""
+    """The yield of one source, or of one piece of a large file: its rows and its counts."""
 
     name: str  # the source
     rows: int  # rows of the corpus that came from it
@@ -23,7 +23,7 @@ class SourceSummary:
 
     @classmethod
     def of(cls, name: str, ledger: Ledger) -> "SourceSummary":
-        """What the ledger of one source says."""
+        """Return the summary of a source with this ledger."""
         return cls(name, ledger["sentences"], ledger.to_json())
 
     def open_ledger(self) -> Ledger:
@@ -115,7 +115,7 @@ class PreviousCorpus:
         return summary, self._rows.take(start, start + summary.rows)
 
     def is_known(self, name: str) -> bool:
-        """Whether there was a source of this name."""
+        """True if there was a source of this name."""
         return name in self._names
 
     def _key(self, source: Source) -> tuple[str, str]:

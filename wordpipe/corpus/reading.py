@@ -26,7 +26,7 @@ LINE_FACTOR = 4  # a line of records may be this much longer than its text: esca
 
 @dataclass(slots=True)
 class Opened:
-    """A source that is being read, as the reader of its format gets it."""
+    """A source that is being read, as the reader of its format receives it, with all that a reader needs."""
 
     source: Source
     settings: IngestSettings
@@ -50,7 +50,7 @@ class Opened:
         return self.decoder.lines(self.blocks, longest=self.longest, cut_longer=False)
 
     def beginning(self) -> tuple[Iterator[tuple[int, str]], Fields] | None:
-        """Of a piece, the lines of the file from its first on, and fields whose counts nobody sees."""
+        """Return, of a piece, all lines of its file from the first on, and fields that count nothing; None of a whole file."""
         if not self.source.is_piece:
             return None
         whole = replace(self.source, start=0, stop=None, first_line=1)

@@ -75,7 +75,7 @@ def split_sentences(
 
 
 def _ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Where the sentences of one paragraph end, the paragraph's own end included."""
+    """Yield where the sentences of one paragraph end, the paragraph's own end included."""
     begin = start
     is_thai = _THAI.search(text, start, min(end, start + 100)) is not None
     for match in _STOP.finditer(text, start, end):
@@ -93,7 +93,7 @@ def _ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _is_end(text: str, begin: int, stop: int, after: int) -> bool:
-    """Whether the sentence from `begin` ends with the stop at `stop`, when `after` is the next that is no space."""
+    """True if the sentence from `begin` ends with the stop at `stop`, when `after` is the next that is no space."""
     if stop - begin < 8 and not text[begin:stop].strip():
         return False  # a sentence has something before its stop
     mark, follow = text[stop], text[after]
@@ -112,7 +112,7 @@ def _is_end(text: str, begin: int, stop: int, after: int) -> bool:
 
 
 def _is_hard_end(text: str, begin: int, stop: int, after: int) -> bool:
-    """The same for stops of scripts without spaces: not in brackets or at the end of a quotation when the sentence goes on."""
+    """True if a stop of a script without spaces ends a sentence: not in brackets, nor at a quotation within a sentence."""
     if text[after - 1] not in ')）」』”’"':
         return True
     if text[after] in "とってのがはをにでも、，,と说說道":
@@ -139,7 +139,7 @@ def _skip_open(text: str, after: int) -> int:
 
 
 def _belongs_to_word(text: str, begin: int, stop: int, after: int) -> bool:
-    """Whether the stop at `stop` is part of an abbreviation, an initial, an ordinal or a list number."""
+    """True if the stop at `stop` is part of an abbreviation, an initial, an ordinal or a list number."""
     before = text[max(begin, stop - _LOOK_BACK) : stop].rsplit(None, 1)
     word = before[-1].lstrip(_OPEN) if before else ""
     if not word:
@@ -167,7 +167,7 @@ def _next_word(text: str, after: int) -> str:
 
 
 def _starts_sentence(text: str, after: int) -> bool:
-    """Whether the word at `after` is one that often begins a sentence, and not itself an initial."""
+    """True if the word at `after` is one that often begins a sentence, and not itself an initial."""
     word = _next_word(text, after)
     return word in _STARTERS and not (len(word) == 1 and text[after + 1 : after + 2] == ".")
 
@@ -180,7 +180,7 @@ def _thai_ends(text: str, begin: int, end: int) -> Iterator[int]:
 
 
 def _cut(text: str, begin: int, max_chars: int) -> int:
-    """Where to cut a sentence that is too long: after a space, else not before a combining character."""
+    """Return where to cut a sentence that is too long: after a space, else not before a combining character."""
     limit = begin + max_chars
     middle = begin + max_chars // 2
     space = max(text.rfind(mark, middle, limit) for mark in (" ", "\n", "\t"))
@@ -215,7 +215,7 @@ _ENDS = frozenset(".!?:;…。！？；：।॥؟\"'”’»)")
 
 
 class _Line(NamedTuple):
-    """One line, or a row of lines that begin with a letter (nothing can part those), with the blank ones after it."""
+    """A line, or several lines that begin with a letter (nothing parts these), with the blank lines that follow."""
 
     start: int  # where it begins in the text
     end: int  # where the next line that is not blank begins
@@ -281,7 +281,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _begins(line: _Line, last: _Line, *, is_first: bool) -> bool:
-    """Whether `line` begins a paragraph though no blank line comes before it. Prose may indent the first one after a blank."""
+    """True if `line` begins a paragraph though no blank line comes before it. Prose may indent the first one after a blank."""
     if line.kind in ("code", "item", "field", "heading", "table", "directive"):
         return True
     if last.kind in ("rule", "heading", "table"):
@@ -294,7 +294,7 @@ def _begins(line: _Line, last: _Line, *, is_first: bool) -> bool:
 
 
 def is_hard_wrapped(text: str) -> bool:
-    r"""Whether the single newlines of this text are the work of a right margin.
+    r"""True if the single newlines of this text are the work of a right margin.
 
     They are if most lines that are followed by another reach so far that its first word would not have fitted. Decided by
     the first 64 Ki characters.
@@ -321,7 +321,7 @@ def is_hard_wrapped(text: str) -> bool:
 
 
 def _reaches(line: str, after: str, margin: int, *, few: bool) -> bool:
-    """Whether the first word after `line` would have crossed the margin; among few lines, a full stop speaks against it."""
+    """True if the first word after `line` would have crossed the margin; among few lines not if a full stop ends `line`."""
     if few and line[-1] in _ENDS:
         return False
     word = len(after.split(maxsplit=1)[0])

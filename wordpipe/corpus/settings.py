@@ -28,7 +28,7 @@ _NOT_OF_LINES = (
 
 
 class IngestSettings(Settings):
-    """How sources of text become documents and sentences."""
+    """Settings of `ingest`: which texts, documents and sentences are made of sources."""
 
     command = "ingest"
 
@@ -73,7 +73,7 @@ class IngestSettings(Settings):
     no_metadata: bool = setting(False, "carry no field beside text, title and id", expert=True)
     bad_records: Literal["fail", "skip"] = setting(
         "fail",
-        "stop at a record that cannot be read, or leave it out; such records are counted, the first five named",
+        "stop at a record that cannot be read, or leave it out; records left out are counted, the first five named",
         expert=True,
     )
     text_b: str = setting(
@@ -125,7 +125,7 @@ class IngestSettings(Settings):
     )
     drop_missing: bool = setting(
         False,
-        "an update may leave out sources of the corpus that still exist; without it that is an error that names them",
+        "an update may leave out sources of the corpus that still exist; without this option it stops with their names",
         recipe=False,
         expert=True,
     )
@@ -150,7 +150,7 @@ class IngestSettings(Settings):
 
     @property
     def is_pairs(self) -> bool:
-        """Whether every record is a pair of texts, and one row."""
+        """True if every record is a pair of texts, and one row."""
         return self.parallel or bool(self.text_b)
 
     @field_validator("metadata", mode="before")
@@ -194,5 +194,5 @@ class IngestSettings(Settings):
             if extra := [name for name in names if getattr(self, name) != type(self).model_fields[name].default]:
                 raise ValueError(f"format {self.format} says itself what is what: leave out {', '.join(extra)}")
         if self.metadata and self.no_metadata:
-            raise ValueError("metadata names fields to carry, and no_metadata carries none: give one of them")
+            raise ValueError("metadata names fields to carry, and no_metadata carries none: give only one of the two")
         return self

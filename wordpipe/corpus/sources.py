@@ -29,7 +29,7 @@ _EXAMPLES = 3  # names of what was skipped, of each kind
 
 
 class _Seen:
-    """What has been read: of a stream, which can be read only once and is hashed on the way, and lines of plain text."""
+    """Bytes read and hashed of a stream, which can be read only once, and the number of lines of plain text."""
 
     __slots__ = ("_hash", "bytes", "is_whole", "lines")
 
@@ -76,7 +76,7 @@ class Source:
 
     @property
     def is_piece(self) -> bool:
-        """Whether it is a part of a large file."""
+        """True if it is a part of a large file."""
         return self.start > 0 or self.stop is not None
 
     def digest_of(self, whole: str) -> str:
@@ -85,7 +85,7 @@ class Source:
 
     @property
     def is_read_once(self) -> bool:
-        """Whether it is hashed while it is read, as there is no second reading."""
+        """True if it is hashed while it is read, as there is no second reading."""
         return self.kind in ("stream", "rows")
 
     @contextmanager
@@ -126,12 +126,12 @@ class Source:
         with suppress(FileNotFoundError):
             if all(map(self.stamp.is_of, (os.fstat(file.fileno()), self.path.stat()))):
                 return
-        hint = "ingest a copy, or wait until nothing writes to it"
+        hint = "ingest a copy, or wait until no program writes to this file"
         raise StorageError("the file has changed while it was read", where=self.name, hint=hint)
 
 
 class Stamp(NamedTuple):
-    """What tells a file from what it was before: bytes, nanoseconds of its last changes, and how many names it has."""
+    """The facts by which a change of a file is noticed: bytes, nanoseconds of its last changes, number of its names."""
 
     size: int
     modified: int
@@ -139,7 +139,7 @@ class Stamp(NamedTuple):
     names: int
 
     def is_of(self, now: os.stat_result) -> bool:
-        """Whether the file is as it was; another name alone, as copies of objects are given, is no change."""
+        """True if the file is as it was; another name alone, as copies of objects are given, is no change."""
         same = (self.size, self.modified) == (now.st_size, now.st_mtime_ns)
         return same and (self.changed == now.st_ctime_ns or self.names != now.st_nlink)
 
@@ -227,7 +227,7 @@ def _require_two_files(texts: list[str], found: list[Source], read_as: str) -> N
 
 
 def from_memory(rows: Any, name: str = "memory") -> Sources:
-    """What a program has, as a source: mappings of names to values, a data frame, an Arrow table or reader of batches."""
+    """Return values of a program as a source: mappings of names to values, a data frame, an Arrow table or batch reader."""
     return Sources([Source(name, "rows", "rows", rows=rows)], {})
 
 
@@ -266,7 +266,7 @@ class _Finder:
         ] = {}  # key of a source outside the working folder → the absolute input it lies below
 
     def named(self) -> list[Source]:
-        """What was found. Of absolute inputs no more of the path is shown than tells them apart: it may be published."""
+        """Return the sources found. Of absolute inputs only as much of the path is shown as tells one from another."""
         depths = dict.fromkeys(self._outer.values(), 1)
         while True:
             names = {key: self._outer_name(key, depths) if key in self._outer else source.name
@@ -368,7 +368,7 @@ class _Finder:
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
             raise InputError("neither a file nor a folder nor a pipe", where=path)
         if not os.access(path, os.R_OK):
-            raise StorageError("no permission to read it", where=path, hint=f"chmod u+r {path}")
+            raise StorageError("no permission to read this file", where=path, hint=f"chmod u+r {path}")
         known, _, compression = _kind(path)
         known = known or meant
         form, name, unnamed = self._format(known), shown_path(path), known is None and self.read_as == "auto"
@@ -425,7 +425,7 @@ def shown_path(path: Path) -> str:
 def _missing(text: str) -> InputError:
     if (url := url_of(text)) is not None:
         hint = "a folder, an object or a pattern such as s3://BUCKET/folder/*.txt"
-        return InputError("no such object or folder", where=str(url), hint=hint)
+        return InputError("the object or folder does not exist", where=str(url), hint=hint)
     path = Path(text)
     try:
         near = get_close_matches(path.name, sorted(os.listdir(path.parent)), n=3, cutoff=0.7)  # noqa: PTH208
@@ -435,8 +435,10 @@ def _missing(text: str) -> InputError:
     hint = hint if near else "name files, folders or globs; - is standard input, python:NAME a package"
     if not near and len(text.split()) > 1:
         hint += '; in Python a text is {"text": …}'
-    return InputError("no such file or folder", where=text if len(text) <= 200 else f"{text[:199]}…", hint=hint)
+    return InputError(
+        "the file or folder does not exist", where=text if len(text) <= 200 else f"{text[:199]}…", hint=hint
+    )
 
 
 def _cannot_list(error: OSError) -> None:
-    raise StorageError("no permission to list it", where=error.filename, got=error.strerror)
+    raise StorageError("no permission to list this folder", where=error.filename, got=error.strerror)

@@ -62,7 +62,7 @@ class UnitBatch:
 
 
 class UnitCutter:
-    """Cuts a corpus into units, as often as it is asked to.
+    """A cutter of a corpus into units; each `read` cuts anew.
 
     Where windows begin takes a tokenizer to find out, so that is done once and remembered, in 16 bytes for each.
 
@@ -82,7 +82,7 @@ class UnitCutter:
 
     @property
     def columns(self) -> list[str]:
-        """What it must see of the corpus."""
+        """The columns of the corpus that it reads."""
         return ["text"] if self._unit == "sentence" else ["doc_id", "sentence_id", "title", "text"]
 
     def read(self, batches: Iterable[pa.RecordBatch], first_row: int = 0) -> Iterator[UnitBatch]:
@@ -152,7 +152,7 @@ def _joined(texts: pa.StringArray, first: Ids, stop: Ids) -> pa.StringArray:
 
 
 def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that never part a document."""
+    """Yield the rows in batches that never part a document."""
     waiting: list[pa.RecordBatch] = []  # the last document so far
     begins = DocumentStarts()
     for batch in batches:
@@ -170,7 +170,7 @@ def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 @dataclass(frozen=True, slots=True)
 class VectorPlan:
-    """Where the vector of each of U texts comes from.
+    """The origin of the vector of each of U texts: a previous table, or encoding.
 
     Attributes:
         previous: int64 (U,), the row of the previous table that has the text, or -1.
@@ -227,7 +227,7 @@ def text_keys(texts: pa.StringArray, *, compiled: bool | None = None, secret: Ke
 
 
 def _hash_plainly(data_B: NDArray[np.uint8], starts_N1: NDArray[np.int64], secret: Keys) -> Keys:
-    """The keys in plain Python, as section 2 of the paper has them."""
+    """Return the keys, computed in plain Python as in section 2 of the paper."""
     found = []
     for first, stop in zip(starts_N1.tolist(), starts_N1[1:].tolist(), strict=False):
         text = data_B[first:stop].tobytes()
@@ -302,7 +302,7 @@ def plan_vectors(previous: Keys, texts: Keys) -> VectorPlan:
 
 
 def _changes(keys: Keys) -> tuple[NDArray[np.bool_], bool]:
-    """Which keys, (N,), are not the one before; and whether some of these share their first half."""
+    """Return which keys, (N,), differ from the key before, and True if two different keys share their first half."""
     first, second = (keys[1:, half] != keys[:-1, half] for half in (0, 1))
     return np.concatenate([np.ones(min(len(keys), 1), np.bool_), first | second]), bool((second & ~first).any())
 

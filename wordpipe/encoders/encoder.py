@@ -84,7 +84,7 @@ def joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
 
 
 def check_finite(vectors_ND: npt.NDArray[np.float32], texts: Sequence[str], giver: str, hint: str) -> None:
-    """Refuse vectors that are not finite (DivergedError), by their texts; `giver` is what gave them."""
+    """Refuse vectors that are not finite (DivergedError), by their texts; `giver` names the source of the vectors."""
     bad = np.flatnonzero(~np.isfinite(vectors_ND).all(axis=1))
     if len(bad):
         what = f"the {giver} gave vectors that are not finite for {len(bad)} of {len(texts)} texts"
@@ -111,7 +111,7 @@ class TextEncoder(ABC):
     identity: dict[str, Any]
 
     def with_transform(self, transform: Transform) -> Self:
-        """The same encoder, sharing the model or the table, with another transform."""
+        """Return this encoder with another transform; model and table are shared."""
         other = copy.copy(self)
         other.transform = transform
         return other
@@ -153,12 +153,12 @@ class TextEncoder(ABC):
 
 
 def learned_from_pairs(encoder: TextEncoder) -> bool:
-    """Whether a contrast has trained it; see `TextEncoder.identity`."""
+    """True if a contrast has trained the encoder; see `TextEncoder.identity`."""
     return "pairs" in encoder.identity
 
 
 def transform_kind(settings: EmbedSettings, encoder: TextEncoder, texts: int) -> TransformKind:
-    """What `transform = auto` means for this encoder, without a transform yet, and number of texts.
+    """Return the transform that `auto` means for this encoder, which has no transform yet, and this number of texts.
 
     A contrastive model was trained to spread its vectors. Another model's lie within a narrow cone and are whitened, or, where
     the texts are too few to know all directions, centred. Two small masked models, 128 and 192 wide, as they are / centred /
@@ -198,7 +198,7 @@ def encoder_facts(encoder: TextEncoder, settings: EmbedSettings, **own: Any) -> 
 
 
 def load_facts(encoder_json: bytes) -> dict[str, Any]:
-    """What `encoder_facts` gave as encoder.json.
+    """Read the encoder.json that `encoder_facts` made.
 
     Raises:
         ArtifactError: encoder.json is not one of ours.
@@ -220,7 +220,7 @@ _PAIRS = 20  # that are listed one by one; the others as one sum
 def shares(
     vectors_PD: npt.NDArray[np.float32] | npt.NDArray[np.float64], transform: Transform, text: str
 ) -> npt.NDArray[np.float32]:
-    """What each of P pieces adds to the unit vector of their text, (P, K) float32; the rows add up to it.
+    """Return what each of P pieces adds to the unit vector of their text, (P, K) float32; the sum is that vector.
 
     What centring takes away is taken from each piece in the measure in which it makes up the text's vector, which is the
     projection of the piece on the sum of all: taken from all alike, a stop word that weighs next to nothing would be shown as

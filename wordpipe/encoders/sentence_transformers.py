@@ -50,7 +50,9 @@ def sentence_transformers_files(
     exported = {name: one.exported for name, one in POOLINGS.items() if one.exported}
     if kind == "transformer" and pooling not in exported:
         expected = ", ".join(exported)
-        raise ConfigError("sentence-transformers has no such pooling", where="pooling", got=pooling, expected=expected)
+        raise ConfigError(
+            "sentence-transformers does not have this pooling", where="pooling", got=pooling, expected=expected
+        )
     layers: list[tuple[str, Mapping[str, bytes]]]
     if kind == "static":
         layers = [("StaticEmbedding", {})]

@@ -8,7 +8,7 @@ from wordpipe.settings import Settings, setting
 
 
 class EmbedSettings(Settings):
-    """How texts become unit vectors."""
+    """Settings of `embed`: how texts become unit vectors."""
 
     command = "embed"
 
@@ -24,7 +24,7 @@ class EmbedSettings(Settings):
         "what gets a vector: a sentence, a document, or as many sentences as fit a window",
         section="What gets a vector",
     )
-    with_title: bool = setting(True, "documents and windows are read with their title before them", expert=True)
+    with_title: bool = setting(True, "documents and windows are read with their title before the text", expert=True)
     window: int = setting(
         0, "tokens (or words) per window, 0 = as many as the model reads at once, 128 for word vectors", ge=0
     )

@@ -119,7 +119,7 @@ def unspaced_share(words: Sequence[str], counts: npt.NDArray[np.int64]) -> float
 
 
 def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
-    """What `word_tokenizer` was given: the words, and whether they keep their case; None for a tokenizer of another kind.
+    """Return the words of a tokenizer made by `word_tokenizer`, and True if case is kept; None for any other tokenizer.
 
     Raises:
         ArtifactError: not a tokenizer.json, or its ids are not 0, 1, 2, …
@@ -236,7 +236,7 @@ class StaticEncoder(TextEncoder):
 def _unit_plainly(
     table_VD: npt.NDArray[np.float32], found: FoundRows
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """What `kernels.unit_texts` gives, to the bit: the sums at length 1 (N, D), and how long they were (N,)."""
+    """Return the sums at length 1 (N, D), and their lengths before (N,); the same bits as `kernels.unit_texts`."""
     sums_ND = sum_rows(table_VD, found)
     squares_N = np.add.accumulate(sums_ND * sums_ND, axis=1)[:, -1]
     norms_N = np.sqrt(squares_N)

@@ -73,7 +73,7 @@ class TextRows(ABC):
 
     @abstractmethod
     def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
-        """Where each word or token of a text is, in characters, and its row."""
+        """Return the place of each word or token of a text, in characters, and its row."""
 
     @abstractmethod
     def _find_plainly(self, texts: Sequence[str]) -> FoundRows: ...
@@ -184,7 +184,7 @@ class _NewRuns:
 def _unknown(
     ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], word_at: Callable[[int], str]
 ) -> list[tuple[int, str]]:
-    """What has no row, as (text, word), in order."""
+    """Return the words without a row, as (text, word), in order."""
     missing = np.flatnonzero(ids < 0)
     texts_of = np.searchsorted(offsets, missing, side="right") - 1
     return [(text, word_at(at)) for text, at in zip(texts_of.tolist(), missing.tolist(), strict=True)]

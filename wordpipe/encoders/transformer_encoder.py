@@ -73,7 +73,7 @@ class ArrayStates:
             yield pooling.rows(self._states(ids_N, lengths_S, pooling), ids_N, lengths_S, weights_V)
 
     def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
-        """What the pooling averages of one sequence, (T, D) float32."""
+        """Return the states of one sequence that the pooling averages, (T, D) float32."""
         return self._states(ids_T, np.array([len(ids_T)]), pooling)
 
     def _states(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling) -> Floats:
@@ -83,7 +83,7 @@ class ArrayStates:
 
 
 class HiddenModel(Protocol):
-    """What is needed of a torch module."""
+    """A torch module that computes hidden states."""
 
     def encode(self, ids_BT: "Tensor", mask_BT: "Tensor") -> "Tensor":
         """Hidden states (B, T, D) of int64 ids (B, T), where mask (B, T) bool is True."""
@@ -217,7 +217,7 @@ def _first_input(model: "nn.Module", pooling: Pooling) -> "Iterator[list[Tensor]
 
 
 def _halfway(first: "list[Tensor]", last: "Tensor") -> "Tensor":
-    """What is pooled: the last hidden states, or those halfway between the first block's input and them."""
+    """Return the states to pool: the last hidden states, or their mean with the input of the first block."""
     # packed positions are filled up on their way through the blocks
     return (first[0][:, : last.shape[1]].float() + last.float()) / 2 if first else last
 
@@ -303,7 +303,7 @@ class TransformerEncoder(TextEncoder):
     def parts(self, text: str) -> TextParts:
         """See `TextEncoder.parts`: the tokens, and special ids with empty spans."""
         if not self._pooling.is_linear:
-            what = "no sum over tokens, so that no token has a share in it"
+            what = "this pooling is no sum over tokens, so that no token has a share in the vector"
             hint = "embed with --pooling mean to have answers explained"
             expected = " or ".join(name for name, one in POOLINGS.items() if one.is_linear)
             raise ConfigError(what, where="pooling", got=self.pooling, expected=expected, hint=hint)
@@ -361,7 +361,7 @@ class TransformerEncoder(TextEncoder):
         return windows
 
     def _weight_of(self, windows: Windows) -> npt.NDArray[Any]:
-        """What each window counts for in the vector of its text."""
+        """Return the weight of each window in the vector of its text."""
         if self._weights_V is None or not len(windows.lengths):
             return windows.tokens
         weighed: Floats = np.add.reduceat(self._weights_V[windows.ids], windows.starts)
@@ -416,12 +416,12 @@ class TransformerEncoder(TextEncoder):
 
 
 def _within(watch: Watch, before: float, share: float) -> Watch:
-    """What hears of a part of the texts, as one that tells `watch` of all."""
+    """Return a watch for a part of the texts, which reports to `watch` the share of all."""
     return lambda done: watch(before + share * done)
 
 
 def _shape_of(model: ArrayStates | HiddenModel) -> "ModelConfig | None":
-    """The shape of a model that says so: ours do, whatever computes them."""
+    """Return the shape of a model of ours, computed by torch or NumPy; None of any other."""
     held = model.model if isinstance(model, ArrayStates) else model
     return getattr(held, "config", None)
 
@@ -437,7 +437,7 @@ def _check_widths(shape: "ModelConfig | None", dim: int, max_len: int, transform
 
 
 def _pooling(settings: EmbedSettings, trained: str, token_weights: Floats | None) -> Pooling:
-    """What the settings mean for this model."""
+    """Return the pooling that the settings mean for this model."""
     pooling = POOLINGS.get(name := trained if settings.pooling == "auto" else settings.pooling)
     if pooling is None:
         raise ConfigError("not a pooling of a model", where="pooling", got=name, expected="mean, cls or max")

@@ -223,7 +223,7 @@ def _whitening(
 
 
 def shrinkage(strength_D: npt.NDArray[np.float64], count: int) -> float:
-    """How far a covariance should be drawn towards equal variances, 0 to 1.
+    """Return how far a covariance should be drawn towards equal variances, 0 to 1.
 
     Args:
         strength_D: its eigenvalues.

@@ -93,7 +93,7 @@ def padded(ids_N: Ids, lengths_S: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
 
 
 def runs_of(lengths_S: Ids) -> list[tuple[int, int]]:
-    """How many sequences of the same length follow one another, and that length."""
+    """Return, for each run of sequences of equal length, their number and that length."""
     return [(len([*same]), length) for length, same in groupby(lengths_S.tolist())]
 
 

@@ -91,7 +91,7 @@ class WordEncoder(TextEncoder):
 
     @property
     def assumes_zipf(self) -> bool:
-        """Whether the words are weighted by how common they are, and nobody counted them."""
+        """True if words are weighted by frequency, but without counts: Zipf's law is assumed."""
         return self.pooling == "sif" and not self._table.counts.any()
 
     def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:

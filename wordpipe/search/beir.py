@@ -114,10 +114,10 @@ def _records(file: File) -> dict[str, tuple[str, str]]:
             raise wrong_line(place, line, "title and text that are strings")
         name = str(record["_id"])
         if name in found:
-            raise InputError("the same id twice", where=place, got=name)
+            raise InputError("an id occurs twice", where=place, got=name)
         found[name] = (title, body)
     if not found:
-        raise InputError("there is nothing in it", where=file[1], expected="one object of JSON a line")
+        raise InputError("the file is empty", where=file[1], expected="one object of JSON a line")
     return found
 
 
@@ -136,14 +136,16 @@ def _grades(file: File) -> Grades:
             continue  # the header
         graded = grades.setdefault(query, {})
         if graded.setdefault(document, int(grade)) != int(grade):
-            raise InputError("the same document judged twice", where=place, got=f"{query} {document}")
+            raise InputError(
+                "a document is judged twice, with different grades", where=place, got=f"{query} {document}"
+            )
     if not grades:
-        raise InputError("there is no judgement in it", where=file[1], expected="query, document and grade a line")
+        raise InputError("the file has no judgement", where=file[1], expected="query, document and grade a line")
     return grades
 
 
 def _lines(file: File) -> Iterator[tuple[str, str]]:
-    """Where each line is that is not empty, for messages, and the line."""
+    """Yield each line that is not empty, with its place for messages."""
     data, name = file
     for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
@@ -157,7 +159,7 @@ def _lines(file: File) -> Iterator[tuple[str, str]]:
 def baselines(
     collection: Collection, lexical: LexicalIndex, lsi_dim: int, depth: int, report: Report
 ) -> dict[str, list[Hits]]:
-    """What the systems that need no training find: bm25 and rm3 (Lucene's), tfidf and lsi, which see the same terms."""
+    """Return what systems without training find: bm25 and rm3 (Lucene's), tfidf and lsi, which see the same terms."""
     passages, questions = collection.passages, collection.questions
     found = {"bm25": lexical.search(questions, depth)}
     pairs = zip(questions, found["bm25"], strict=True)
@@ -177,7 +179,7 @@ def baselines(
 
 
 def rankings(collection: Collection, found: Sequence[Hits], *, drop_identical: bool) -> list[list[str]]:
-    """What each query found, by the ids of documents in the order in which trec_eval reads them.
+    """Return, for each query, the ids of the documents found, in the order in which trec_eval reads a ranking.
 
     A document of the same id as the query is left out where `drop_identical` is set.
     """
@@ -190,13 +192,13 @@ def rankings(collection: Collection, found: Sequence[Hits], *, drop_identical: b
 
 
 def scores(collection: Collection, ranked: Sequence[Sequence[str]]) -> Array:
-    """The figures of every query, (Q, M) float64; a query that is not answered has 0 in all of them."""
+    """Return the figures of every query, (Q, M) float64; all figures of a query that is not answered are 0."""
     pairs = zip(collection.queries, ranked, strict=True)
     return np.array([score_ranking(names, collection.grades[query]) for query, names in pairs], dtype=np.float64)
 
 
 def relevance_model(index: LexicalIndex, query: QueryTerms, found: Hits, terms: int = 10) -> QueryTerms:
-    """The query mixed half and half with the likeliest terms of what it found: the baseline RM3, as Anserini has it.
+    """Mix the query half and half with the likeliest terms of the texts found: the baseline RM3, as in Anserini.
 
     Args:
         index: of the texts.

@@ -109,7 +109,7 @@ class LexicalIndex:
         return scores_N
 
     def knows(self, word: str) -> bool:
-        """Whether the word stands in any of the texts, in whatever form; stop words stand in none."""
+        """True if the word stands in any of the texts, in whatever form; stop words stand in none."""
         return any(self._number_of(stem) >= 0 for stem in self.analyser(word))
 
     def holding(self, query: str) -> Mask | None:
@@ -139,7 +139,7 @@ class LexicalIndex:
         return NearWords(self.analyser, self.terms, self.postings.starts)
 
     def weight_of(self, stem: str) -> float:
-        """The idf of a stem; 0 where no text has it."""
+        """Return the idf of a stem; 0 if no text has the stem."""
         number = self._number_of(stem)
         return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
 
@@ -238,7 +238,7 @@ class LexicalIndex:
         return QueryTerms(both, weights.astype(np.float32))
 
     def explain(self, query: QueryTerms, row: int, own: QueryTerms | None = None) -> list[dict[str, Any]]:
-        """What each term of a query adds to the score of one text, most first; terms that are not in it left out.
+        """Return what each term of a query adds to the score of one text, most first; terms not in the text are left out.
 
         Args:
             query: the terms that were searched for.
@@ -310,7 +310,7 @@ class LexicalIndex:
 
     @cached_property
     def by_text(self) -> TextTerms:
-        """What each text consists of: from the files, else counted."""
+        """The terms of each text: from the files, else counted."""
         if self._files is None:
             return TextTerms.of(self.postings)
         found = TextTerms(*(_array(self._files, name) for name in _BY_TEXT))
@@ -320,7 +320,7 @@ class LexicalIndex:
 
     @cached_property
     def _number_of(self) -> Callable[[str], int]:
-        """The number of a term, -1 where no text has it."""
+        """A function from a term to its number; -1 if no text has the term."""
         return lru_cache(_READ_WORDS)(self.terms.find)
 
     @cached_property
@@ -350,7 +350,7 @@ class LexicalIndex:
         return idf_T
 
     def _counts_of(self, stems: Sequence[str]) -> Counter[int]:
-        """How often each term stands there; -1 for all that no text has."""
+        """Count the terms by their numbers; -1 stands for all terms that no text has."""
         counts = Counter[int]()
         for stem, times in Counter(stems).items():
             counts[self._number_of(stem)] += times
@@ -394,12 +394,12 @@ class LexicalIndex:
 
     @cached_property
     def _largest_count(self) -> Callable[[int], int]:
-        """How often a term stands in the text that has it most often."""
+        """A function from a term's number to its largest count in a text."""
         postings = self.postings
         return lru_cache(_READ_WORDS)(lambda number: int(postings.of_term(number)[1].max(initial=1)))
 
     def _most(self, number: int, weight: np.float32) -> float:
-        """What a term can add to the score of any text."""
+        """Return the most that a term can add to the score of a text."""
         tf = float(self._largest_count(number))
         return float(weight) * tf / (tf + self._least_damping)
 
@@ -463,7 +463,7 @@ class LexicalIndex:
 
 
 def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[Iterable[str], LexicalSettings]:
-    """The texts, none missing, and the settings with what auto comes to."""
+    """Return all texts, and the settings with the language that auto stands for."""
     if settings.language != "auto":
         return texts, LexicalSettings(language=settings.language, k1=settings.k1, b=settings.b)
     from wordpipe.search.analysis.languages import recognised_language  # not above: a query recognises none
@@ -484,7 +484,7 @@ def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:
 
 
 def _within(numbers: npt.NDArray[np.integer[Any]], count: int) -> bool:
-    """Whether all are rows (or terms) of so many; the few that a query reads are looked at when it does."""
+    """True if all numbers are from 0 to `count` - 1; the few that a query reads are checked when it reads them first."""
     return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < count)
 
 

@@ -76,7 +76,7 @@ class Plan:
 
 
 def resident_bytes() -> int:
-    """What this process holds in memory now, in bytes; where the system does not say (macOS), its peak so far."""
+    """Return the memory of this process now, in bytes; if the system does not say (macOS), its peak so far."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
     except (OSError, ValueError, IndexError):
@@ -113,13 +113,13 @@ class Built:
 
     @property
     def bitwise(self) -> bool:
-        """Whether the same vectors and settings give the same bytes again."""
+        """True if the same vectors and settings give the same bytes again."""
         return self.threads == 1 or not self.held_out or self.in_parts
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """What is found out of some rows for a kind that learns in parts, wherever that is done."""
+    """Codes and near rows of some rows, computed apart (in any process) for a kind that learns in parts."""
 
     rows: Rows  # their numbers, but for those that are held-out queries
     codes: Codes  # of these rows
@@ -141,7 +141,7 @@ class Parts(Protocol):
         """The lists without rows that a stopped run has learned; None where there are none."""
 
     def encoded(self, lists: Any, query_rows: Rows, queries_QD: Vectors) -> Iterator[EncodedPart]:
-        """What `encode_part` gives of every part, in the order of their rows.
+        """Yield the result of `encode_part` for every part, in the order of the rows.
 
         Args:
             lists: learned, without rows.
@@ -338,7 +338,7 @@ def sample_rows(blocks: Blocks, n: int, samples: Sequence[Rows]) -> list[Vectors
 
 
 def _unit_rows(block_BD: Vectors, rows_R: Rows, first: int) -> Vectors:
-    """Some rows of a block at length 1; where one cannot be, the error names all such rows of the block."""
+    """Return some rows of a block at length 1; an error names all rows of the block that have no direction."""
     try:
         return unit_vectors(block_BD[rows_R])
     except DivergedError:
@@ -420,7 +420,7 @@ def cheapest(kind: Flat, curve: Sequence[Measurement]) -> Measurement:
 
 
 def held_out(query_rows: Rows, truth: ExactNeighbours) -> Records:
-    """The held-out queries, (Q,) rows, and what is known of them."""
+    """Return the records of held-out queries, (Q,): row, neighbours, scores, vector."""
     records = np.empty(len(query_rows), dtype=held_out_record(truth.queries.shape[1]))
     records["row"], records["near"], records["score"] = query_rows, truth.near, truth.scores
     records["floor"], records["vector"] = truth.scores[:, -1], truth.queries

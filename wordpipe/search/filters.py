@@ -77,7 +77,7 @@ _ORDER = re.compile(r"\border\s+by\b|\blimit\s+\d", re.IGNORECASE)
 def rows_where(
     condition: str, schema: pa.Schema, batches: Batches, rows: int, *, seconds: float = _SECONDS
 ) -> npt.NDArray[np.bool_]:
-    """Which rows meet the condition, (N,); one that it says nothing about (null) does not.
+    """Return which rows meet the condition, (N,) bool; a row for which the condition is null does not.
 
     Args:
         condition: an SQL expression over the columns.
@@ -231,7 +231,7 @@ def _first_values(batches: Batches, name: str) -> list[Any]:
 
 
 def _is_key(name: str, texts: Iterable[str]) -> bool:
-    """Whether a field of this name stands in any of the objects."""
+    """True if a field of this name stands in any of the objects."""
     for text in texts:
         with suppress(ValueError, RecursionError):
             if isinstance(found := json.loads(text), dict) and name in found:
@@ -245,7 +245,7 @@ _TYPE_CLASH = re.compile(r"type VARCHAR\b.*\btype (\w+?)(?:_LITERAL)?\b|type (\w
 
 
 def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches: Batches) -> str:
-    """What would make a condition fit: how a list, or a field of an object, is asked for; a cast of a text."""
+    """Return a hint that would make a condition fit: the form for a list or a field of an object, or a cast of a text."""
     known = {field.name.lower(): field for field in schema}
     texts, constants = [], []
     for part in _parts(tree):
@@ -278,7 +278,7 @@ _OF_DATES = ("year", "month", "day", "date_part", "date_trunc")
 
 
 def _text_hint(text: str, reason: str, constants: Sequence[str], schema: pa.Schema, batches: Batches) -> str:
-    """What a column of text, or a field of an object, is compared as; nothing where that is not known."""
+    """Return a hint on comparing a column of text, or a field of an object; "" if none is known."""
     plain = next((field.name for field in schema if quoted(field.name) == text), None)
     dates = [] if plain is None else [one for one in _first_values(batches, plain) if _DATE.match(str(one))]
     if dates and ("date field" in reason or "timestamp field" in reason):
@@ -310,7 +310,7 @@ _INSTEAD = {
 
 
 def _meant(condition: str) -> str:
-    """What is written for signs of other languages that stand in a condition."""
+    """Return what SQL writes for signs of other languages in a condition; "" if there are none."""
     if _ORDER.search(condition):
         return "answers are ordered by likeness: sort the lines of --json or --format tsv; -k N says how many"
     signs = dict.fromkeys(sign[1] for sign in _SIGN.finditer(condition) if sign[1])
@@ -355,7 +355,7 @@ def _path(part: dict[str, Any], known: Container[str]) -> list[str]:
 
 
 def _reaching(path: Sequence[str]) -> str:
-    """A field of an object as it is written in a condition, by the path to it."""
+    """Return a field of an object as it is written in a condition, by its path."""
     plain = len(path) == 2 and re.fullmatch(r"\w+", path[1])
     steps = [step if re.fullmatch(r"\w+", step) else f'"{step}"' for step in path[1:]]
     return f"{quoted(path[0])}->>" + _text(path[1] if plain else f"$.{'.'.join(steps)}")
@@ -428,7 +428,7 @@ def _understood(database: Any, condition: str, schema: pa.Schema, batches: Batch
         return alone
     assert wrong is not None
     if readings and readings[-1] != condition:
-        hint = f"a column of such a name stands in double quotes: {_short(readings[-1])}"
+        hint = f"a name with blanks, signs or a word of SQL stands in double quotes: {_short(readings[-1])}"
         wrong.hint = f"{hint}; {wrong.hint}" if wrong.hint else hint
     try:
         raise wrong
@@ -474,7 +474,7 @@ def _too_long(condition: str, got: str, expected: str) -> ConfigError:
 
 
 def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Which columns the expression names, in their order, and what it names that is none.
+    """Return the columns that the expression names, in their order, and the names that are no columns.
 
     DuckDB tells capitals from small letters no more; a name that is written as a column's is that one. A column may have the
     table's name before it and fields after it.
@@ -512,7 +512,7 @@ def _refuse_part(condition: str, part: dict[str, Any]) -> None:
         hint = (
             _meant(condition) or _INSTEAD.get(function.lower()) or f'compare columns, for example --where "{_EXAMPLE}"'
         )
-        what, expected = "a condition has no such function", ", ".join(sorted(_WRITTEN))
+        what, expected = "a condition cannot use this function", ", ".join(sorted(_WRITTEN))
         raise ConfigError(what, where=_short(condition), got=_short(function), expected=expected, hint=hint)
 
 

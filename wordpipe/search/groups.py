@@ -179,7 +179,7 @@ def _fill_empty(centres_KD: Vectors, counts_K: Rows) -> None:
 
 
 def assigned(vectors_ND: Vectors, centres_KD: Vectors) -> tuple[Rows, Vectors]:
-    """(N,) the nearest centre of each vector, and (N,) the cosine with it."""
+    """Return the nearest centre of each vector, (N,), and the cosine with that centre, (N,)."""
     centre_N, cosine_N = np.empty(len(vectors_ND), np.int64), np.empty(len(vectors_ND), np.float32)
     step = max(1, _SCORES // len(centres_KD))
     for first in range(0, len(vectors_ND), step):
@@ -191,7 +191,7 @@ def assigned(vectors_ND: Vectors, centres_KD: Vectors) -> tuple[Rows, Vectors]:
 
 
 def simplified_silhouette(vectors_ND: Vectors, centres_KD: Vectors) -> float:
-    """How much nearer vectors are to their own centre than to the next: the mean of (b - a) / max(a, b), from 0 to 1.
+    """Return how much nearer vectors are to their own centre than to the next: mean of (b - a) / max(a, b), 0 to 1.
 
     a and b are 1 - cosine with the nearest and the second nearest of two or more centres. Source: Hruschka, de Castro and
     Campello 2004, "Evolutionary Algorithms for Clustering Gene-Expression Data" (distances to centres, not to all members).

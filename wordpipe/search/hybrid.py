@@ -69,7 +69,7 @@ def normalised(hits: Hits, candidates: int = CANDIDATES) -> Vectors:
 
 
 def fuse(dense: Hits, lexical: Hits, weight: float, k: int, *, candidates: int = CANDIDATES) -> Hits:
-    """The k best by weight · dense + (1 - weight) · lexical, each normalised to 0 to 1; what one did not find has 0 of it.
+    """Return the k best by weight · dense + (1 - weight) · lexical, each normalised to 0 to 1; a row not found has 0.
 
     More hits to fuse, and a larger k, make the list longer and leave the order and the scores as they are.
 
@@ -113,7 +113,7 @@ def vector_share(agreement: float, words: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What moved a query's vector: the new one is kept · query + pull."""
+    """The move of a query's vector by relevance feedback: the new vector is kept · query + pull."""
 
     rows: Rows  # the hits that it was moved towards, the best first
     kept: np.float32  # how much of its own vector is in it; 1 where it was not moved
@@ -160,7 +160,7 @@ def with_feedback(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was found for one query."""
+    """The hits of one query, and how each side of the search took part."""
 
     hits: Hits  # the best
     dense: Hits | None = None  # the candidates by vectors, where these were searched
@@ -228,7 +228,7 @@ class Retriever:
         return [again.get(number) or Result(fuse(*one, k), *one) for number, one in enumerate(found)]
 
     def asked_twice(self, words: Sequence[QueryTerms], worded: Sequence[Hits]) -> list[Result]:
-        """What every query found by its words, compared again by these and the weightiest terms of the first hits.
+        """Compare again what every query found by its words, by these words and the weightiest terms of the first hits.
 
         It is the feedback of `mixed` without a vector, and so what hybrid search has to beat for its vectors to be worth
         anything. Hits after the first candidates keep their order, with scores below 0.
@@ -261,12 +261,12 @@ class Retriever:
         return self.dense.vectors(rows_R)
 
     def texts_of(self, rows_R: Rows) -> TextCounts:
-        """What some rows consist of."""
+        """Return the terms of some rows."""
         assert self.lexical is not None
         return self.lexical.texts(rows_R)
 
     def scores(self, number: int, terms: QueryTerms, rows_R: Rows) -> Vectors:
-        """What some rows score by the words of a query."""
+        """Return the scores of some rows by the words of a query."""
         del number
         assert self.lexical is not None
         return self.lexical.score_rows(terms, rows_R)

@@ -42,7 +42,7 @@ Codes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """How wide a search looks."""
+    """The width of a search: how many lists or candidates it compares."""
 
     search: int = 0  # lists looked at (nprobe), or candidates of a graph (efSearch); 0 for an exact index
     refine: int = 0  # candidates per hit that are compared by their vectors; 0 where the kind has no such step
@@ -101,7 +101,7 @@ class Flat:
         """Set how wide it searches."""
 
     def work(self, width: Width) -> float:
-        """What one query costs at this width, in bytes read in order."""
+        """Return the cost of one query at this width, in bytes read in order."""
         return self.n * self._vector_bytes()
 
     def learn(self, training_TD: Vectors) -> None:
@@ -109,7 +109,7 @@ class Flat:
 
     @property
     def learned(self) -> Any:
-        """What has been learned, without rows."""
+        """The learned part, without rows."""
         raise NotImplementedError
 
     def go_on_with(self, learned: Any) -> None:
@@ -204,7 +204,7 @@ def write_index(index: Any, file: Any) -> None:
 
 
 def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
-    """Read an index: its width of search travels with it.
+    """Read an index; its width of search is part of the file.
 
     Args:
         file: from its current position to its end.
@@ -382,7 +382,7 @@ class VectorIndex:
         return self._sifted(queries_QD, k, allowed)
 
     def _searched(self, queries_QD: Vectors, k: int, parameters: Any = None) -> list[Hits]:
-        """What the index finds.
+        """Return the hits of the index.
 
         Ten are searched for at least: refinement compares some times k candidates exactly, and its recall was measured at ten.
         """

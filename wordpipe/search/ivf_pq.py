@@ -43,7 +43,7 @@ def _check_refined(index: Any) -> None:
     need(math.isfinite(factor) and 1 <= factor <= _WIDEST, f"{factor} candidates for a hit")
     for part in (index.base_index, index.refine_index):
         need(part is not None, "a part is missing")
-        same_size(index, part, "a part of it")
+        same_size(index, part, "a part of the index")
         check_structure(part)
 
 
@@ -79,7 +79,7 @@ def _check_quantizer(pq: Any, dim: int) -> None:
 
 
 def _check_blocks(index: Any, lists: Any) -> None:
-    """4-bit codes in blocks, as the fast search reads them."""
+    """Check 4-bit codes in blocks, the form of the fast search."""
     need(index.pq.nbits == index.nbits == 4 and index.ksub == 16, f"codes of {index.nbits} bits")
     need(index.M == index.pq.M and index.M2 == index.M + index.M % 2, f"{index.M2} parts")
     need(index.bbs > 0 and index.bbs % 32 == 0 and index.bbs <= 1 << 16, f"blocks of {index.bbs}")
@@ -114,7 +114,7 @@ class Lists(Flat):
         return faiss.downcast_index(self.index.base_index)
 
     def _list_count(self) -> int:
-        """How many lists there are to be.
+        """Return the number of lists to make.
 
         The square root of n: twice as many took twice the time to build and answered a third fewer queries at recall 0.95
         (60,000 sentence vectors of width 384).
@@ -125,11 +125,11 @@ class Lists(Flat):
         return wanted or max(1, min(math.isqrt(n), n // _MIN_PER_LIST))
 
     def _lists_there(self) -> int:
-        """Those that it has: a table that has grown since would be given more of them."""
+        """Return the number of lists there are: more would be made now if the table has grown since."""
         return min(int(self.lists.nlist), self.n)
 
     def _parts(self) -> int:
-        """How many codes stand for a vector; faiss wants equal parts, so it is the nearest number that divides the width."""
+        """Return the number of codes of a vector: the nearest that divides the width, as faiss needs equal parts."""
         wanted = max(1, self.dim // (self.settings.pq_dims or (2 if self.dim >= 64 else 1)))
         return next(parts for parts in range(wanted, 0, -1) if self.dim % parts == 0)
 
@@ -220,7 +220,7 @@ class Lists(Flat):
         self._beside_ND: Vectors = store.view(np.float32).reshape(self.n, -1)
 
     def add(self, first: int, block_BD: Vectors, within_B: Mask) -> None:
-        """Put the rows that are `within` into the lists, and all vectors beside them."""
+        """Put the rows that are `within` into the lists, and all vectors into the store beside the lists."""
         self._beside_ND[first : first + len(block_BD)] = block_BD
         if within_B.any():
             self.lists.add_with_ids(block_BD[within_B], first + np.flatnonzero(within_B))
@@ -265,7 +265,7 @@ class Lists(Flat):
 
 
 def _with_vectors_beside(lists: Any) -> Any:
-    """An index of lists, with an empty place for the vectors beside them."""
+    """Return an index of lists, with an empty store for the vectors beside the lists."""
     index: Any = faiss.index_factory(lists.d, "Flat,RFlat", lists.metric_type)
     index.base_index.this.own(True)  # the empty place of the lists goes when this line is done
     index.base_index, index.is_trained = lists, lists.is_trained

@@ -1,4 +1,4 @@
-"""Compiled loops over postings, for whoever asks an open index often: the arithmetic of `bm25`, bit for bit.
+"""Compiled loops over postings, for an index that stays open for many queries: the arithmetic of `bm25`, bit for bit.
 
 Shapes: N texts, P postings of one term, C candidates.
 """
@@ -59,7 +59,7 @@ def add_looked_up(
     rows_C: Rows, scores_C: Floats, least: float, rows_P: Rows, counts_P: npt.NDArray[np.uint8], damping_N: Floats,
     weight: np.float32,
 ) -> int:  # fmt: skip
-    """Add what a term adds to the scores of some texts, and leave out those whose score is not worth it.
+    """Add what a term adds to the scores of some texts, and leave out texts whose score is below `least`.
 
     Each text is looked for from where the one before was found, in steps that double, then by halves.
 

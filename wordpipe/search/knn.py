@@ -37,7 +37,7 @@ class StoredVectors(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What one query found, best first, equal scores in the order of rows."""
+    """The hits of one query, best first, equal scores in the order of rows."""
 
     rows: Rows  # row numbers, int64, as many as were found
     # float32: cosines from -1 to 1 of a dense search, BM25 above 0 of a lexical one, 0 to 1 of a hybrid one
@@ -107,7 +107,7 @@ class VectorTable:
         self._vectors_ND = vectors_ND
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """The k rows with the largest product with each query; zero vectors find nothing, and nothing finds them."""
+        """Return the k rows with the largest product with each query; zero vectors find nothing and are not found."""
         at_once = max(1, _SCORES_AT_ONCE // max(len(queries_QD), 1))
         every_ND = self._vectors_ND
         return nearest(queries_QD, (every_ND[first : first + at_once] for first in range(0, len(every_ND), at_once)), k)
@@ -138,7 +138,7 @@ class VectorStream:
 
 
 class ChanceVectors:
-    """N unit vectors drawn by a seed, which mean nothing: what vectors bring is measured against them.
+    """N unit vectors drawn by a seed: a control without meaning, for measuring what real vectors bring.
 
     They are drawn anew for every search, some thousand rows at a time, so that memory does not grow with N.
 

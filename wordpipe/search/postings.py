@@ -43,7 +43,7 @@ class Terms:
 
     @property
     def fits(self) -> bool:
-        """Whether the terms end where their letters do, one after the other."""
+        """True if the terms end where their letters do, one after the other."""
         return _steps_to(np.concatenate([[0], self.ends]), len(self.letters))
 
     def __len__(self) -> int:
@@ -153,7 +153,7 @@ class Postings:
 
     @property
     def fits(self) -> bool:
-        """Whether the postings of each term lie where they are said to; which texts they name is not looked at."""
+        """True if the postings of the terms fill the arrays one after the other; the rows they name are not checked."""
         whole = _steps_to(self.starts, len(self.rows)) and len(self.rows) == len(self.counts)
         return whole and (not len(self.lengths) or bool(self.lengths.min() >= 0))
 
@@ -169,7 +169,7 @@ class Postings:
 
 @dataclass(frozen=True, slots=True)
 class TextTerms:
-    """The same P postings by text, those of a text together and in the order of its terms: what a text consists of."""
+    """P postings by text, those of a text together and in the order of its terms: the terms of each text."""
 
     starts: Rows  # (N + 1,) int64, where those of each text begin
     terms: Int32s  # (P,) int32
@@ -188,7 +188,7 @@ class TextTerms:
 
     @property
     def fits(self) -> bool:
-        """Whether what each text consists of lies where it is said to."""
+        """True if the postings of the texts fill the arrays one after the other."""
         return _steps_to(self.starts, len(self.terms)) and len(self.terms) == len(self.counts)
 
     def of_rows(self, rows_R: Rows) -> tuple[Rows, Int32s, Counts]:
@@ -199,7 +199,7 @@ class TextTerms:
 
 
 def _steps_to(places: Rows, end: int) -> bool:
-    """Whether places begin at 0, never go back, and end there."""
+    """True if places begin at 0, never go back, and end there."""
     return len(places) > 0 and bool(places[0] == 0 and places[-1] == end and (places[1:] >= places[:-1]).all())
 
 
@@ -218,7 +218,7 @@ class QueryTerms:
 
 @dataclass(frozen=True, slots=True)
 class TextCounts:
-    """What R texts consist of: M terms of an index, those of a text together."""
+    """The terms of R texts: M terms of an index, those of a text together."""
 
     at: Rows  # (M,) at which of the R each stands
     numbers: npt.NDArray[np.integer[Any]]  # (M,) the term
@@ -319,7 +319,7 @@ def merged(terms: Terms, old: Postings, new_terms: Terms, new: Postings, old_row
 
 
 def _joined(terms: Terms, new_terms: Terms) -> tuple[list[bytes], list[Rows]]:
-    """All terms in order, and for those of either side their numbers among them."""
+    """Return all terms in order, and the numbers that the terms of each side have among all."""
     joined = sorted({*terms, *new_terms})
     number_of = {term: number for number, term in enumerate(joined)}
     return joined, [np.array([number_of[term] for term in side], dtype=np.int64) for side in (terms, new_terms)]
@@ -331,7 +331,7 @@ def _keys(terms_P: Rows, rows_P: Int32s) -> Rows:
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same memory, not to be written to."""
+    """Return a view of the array that cannot be written to."""
     view = array[:]
     view.flags.writeable = False
     return view
@@ -350,7 +350,7 @@ def border_of(scores_C: Floats, k: int) -> float:
 def add_gains(
     rows_P: Int32s, counts_P: Counts, damping_N: Floats, weight: np.float32, scores_N: Floats, new_P: Int32s
 ) -> int:
-    """The same as `kernels.add_gains`, by NumPy: nothing to import, for whoever asks once."""
+    """Do what `kernels.add_gains` does, by NumPy: for one query without the import of numba."""
     if len(rows_P) and (rows_P.min() < 0 or rows_P.max() >= len(scores_N)):
         return -1
     before, tf = scores_N[rows_P], counts_P.astype(np.float32)
@@ -369,7 +369,7 @@ def add_looked_up(
     damping_N: Floats,
     weight: np.float32,
 ) -> int:
-    """The same as `kernels.add_looked_up`, by NumPy."""
+    """Do what `kernels.add_looked_up` does, by NumPy."""
     near = np.flatnonzero(scores_C >= least)
     rows = rows_C[near]
     places = np.minimum(np.searchsorted(rows_P, rows), len(rows_P) - 1)
@@ -383,7 +383,7 @@ def add_looked_up(
 def take_scores(
     rows_T: Int32s, allowed_N: npt.NDArray[np.bool_], least: float, scores_N: Floats, rows_C: Int32s, scores_C: Floats
 ) -> int:
-    """The same as `kernels.take_scores`, by NumPy, in one run: rows in their order are looked up four times as fast."""
+    """Do what `kernels.take_scores` does, by NumPy, in one run: rows in their order are looked up four times as fast."""
     rows_T = np.sort(rows_T)
     scores_T = scores_N[rows_T]
     kept = scores_T >= least

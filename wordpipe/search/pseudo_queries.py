@@ -42,7 +42,7 @@ class PseudoQueries:
     others: list[set[int]] = field(default_factory=list)
 
     def of_rows(self, rows: Sequence[int]) -> "PseudoQueries":
-        """The same queries, whose row n is called rows[n]."""
+        """Return the queries with row n called rows[n]."""
         return replace(self, rows=[rows[row] for row in self.rows])
 
 
@@ -101,7 +101,7 @@ Encode = Callable[[Sequence[str]], Vectors]
 def measure(
     drawn: PseudoQueries | None, cuts: PseudoQueries | None, encode: Encode, dense: DenseIndex, lexical: LexicalIndex
 ) -> tuple[float, dict[str, float] | None]:
-    """How far vectors and words agree, and the nDCG@10 of each mode, where there are enough queries for it.
+    """Return how far vectors and words agree, and the nDCG@10 of each mode if there are enough queries.
 
     Args:
         drawn: queries that look for something; None: too few.

@@ -35,7 +35,7 @@ _LISTS = "Lists (ivf-pq)"
 
 
 class LexicalSettings(Settings):
-    """How texts are found by their words: BM25 over stems, as Lucene scores it."""
+    """Settings of search by words: BM25 over stems, with the scores of Lucene."""
 
     language: Language = setting(
         "auto", "whose endings are cut off (Snowball) and small words left out; auto: the one that is recognised, or none",
@@ -48,7 +48,7 @@ class LexicalSettings(Settings):
 
 
 class ClusterSettings(Settings):
-    """How many clusters are made of texts, and what is said of them."""
+    """Settings of `cluster`: the number of clusters, and what is kept of each."""
 
     command = "cluster"
 
@@ -75,7 +75,7 @@ class ClusterSettings(Settings):
 
 
 class IndexSettings(LexicalSettings):
-    """Which kind of FAISS index is built, how well it has to find, and what it may cost."""
+    """Settings of `index`: the kind of FAISS index, the recall that it must reach, the memory that it may take."""
 
     command = "index"
 
@@ -87,7 +87,7 @@ class IndexSettings(LexicalSettings):
     )
     recall: float = setting(
         0.95,
-        "share of the true 10 nearest that must be found; search widens until held-out queries reach it",
+        "share of the true 10 nearest that must be found; search widens until held-out queries reach this share",
         gt=0,
         le=1,
     )
@@ -135,7 +135,7 @@ class IndexSettings(LexicalSettings):
 
 
 class QueryOptions(Settings):
-    """How an index is searched: what `wordpipe query`, Python and the server take beside the query and the number of hits."""
+    """Options of a query: what `wordpipe query`, Python and the server take beside the query and the number of hits."""
 
     in_files = False
 

@@ -1,1 +1,1 @@
-"""The readers of the formats, a file each; the table in `corpus/formats.py` names them."""
+"""The readers of the formats, in a file each; the table in `corpus/formats.py` names the function that reads a format."""

@@ -116,7 +116,7 @@ class _Title:
 
 
 def shown_inline(tag: str) -> str:
-    """What stands for one tag, comment or instruction between words of Markdown: a space for a block, the text of CDATA.
+    """Return the text for one tag, comment or instruction within Markdown: a space for a block, the text of CDATA.
 
     >>> shown_inline("<br/>"), shown_inline("</b>"), shown_inline("<![CDATA[a]]>")
     (' ', '', 'a')
@@ -164,7 +164,7 @@ class _Walk:
                 node, depth, tag, is_entered = above, depth - 1, above.tag or _UNKNOWN, True
 
     def _enter(self, node: LexborNode, tag: str) -> bool:
-        """What an element, text or comment begins; whether to look into it."""
+        """Take an element, a text or a comment; return True if its children are to be visited."""
         out = self.outline
         if tag[0] == "-":
             if tag == "-text":
@@ -187,7 +187,7 @@ class _Walk:
         return True
 
     def _begin(self, node: LexborNode, tag: str) -> None:
-        """What an element begins that is looked into."""
+        """Open an element whose children are visited."""
         if self._code is not None:
             self._code_line(tag)
             self._codes += tag == "pre"
@@ -287,7 +287,7 @@ class _Walk:
             self.outline.line = line
 
     def _is_no_content(self, node: LexborNode, tag: str) -> bool:
-        """Whether it is a way through the site, not part of the page; such are counted."""
+        """True if an element is navigation of the site, not part of the page; skipped elements are counted."""
         if tag in _CONTENT_OR_NOT:
             is_foot = tag == "footer" and not self._parts
             if not (
@@ -307,7 +307,7 @@ class _Walk:
 
 
 def _is_sign(link: LexborNode) -> bool:
-    """Whether the link only points to the heading it stands in."""
+    """True if the link only points to the heading it stands in."""
     text = link.text().strip()
     return len(text) <= _LONGEST_SIGN and bool(text) and _SIGNS.issuperset(text.replace("\ufe0f", ""))
 
@@ -363,7 +363,7 @@ def _end_of(name: str) -> re.Pattern[str]:
 
 
 def _not_shown(text: str, mark: re.Match[str], closes: list[int]) -> tuple[str, int] | None:
-    """What stands for a comment, instruction or CDATA that begins with a mark, and where it ends; None where it never does.
+    """Return the text for a comment, instruction or CDATA that begins with a mark, and its end; None if it never ends.
 
     `closes` keeps where the next "?>" is, -1 where there is none.
     """
@@ -443,7 +443,7 @@ def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledge
 
 
 def _declared(head: bytes) -> str | None:
-    """What a page calls its encoding."""
+    """Return the encoding that a page declares."""
     if head.startswith(b"\xef\xbb\xbf"):
         return None
     found = _CHARSET.search(_COMMENT.sub(b"", head)) or _XML.match(head)

@@ -59,18 +59,18 @@ def read_label_first(opened: Opened) -> Iterator[Record]:
 
 
 def is_squad(first: bytes, settings: IngestSettings) -> bool:
-    """Whether a source begins as SQuAD's JSON does."""
+    """True if a source begins as SQuAD's JSON does."""
     return _SQUAD.match(first[:HEAD_BYTES].decode(errors="replace").removeprefix("\ufeff")) is not None
 
 
 def is_label_first(first: bytes, settings: IngestSettings) -> bool:
-    """Whether the first lines all begin with a label as fastText writes it."""
+    """True if each of the first lines begins with a label of fastText, `__label__NAME`."""
     lines = first_lines(first[:HEAD_BYTES])
     return bool(lines) and all(line.startswith(PREFIX) for line in lines)
 
 
 def _own_fields(opened: Opened, **names: str) -> Fields:
-    """What makes records of fields that the format names; the settings say nothing of them."""
+    """Return a maker of records whose fields are named by the format, not by settings."""
     return Fields(opened.settings.model_copy(update=_USUAL | names), opened.decoder)
 
 
@@ -123,7 +123,7 @@ def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: 
 
 
 def _columns(cells: list[str], number: int, fields: Fields) -> int:
-    """How many columns there are, by the first line with a token; a note says which one is read."""
+    """Return the number of columns, by the first line with a token; note which column is read."""
     if len(cells) < _LEAST_COLUMNS:
         raise InputError(
             "a line has a token and no tag", where=f"{fields.source}, line {number}", got=_cut(" ".join(cells)),
@@ -138,12 +138,12 @@ def _columns(cells: list[str], number: int, fields: Fields) -> int:
 
 
 def _wrong_columns(cells: list[str], width: int) -> tuple[str, str, str] | None:
-    """What is wrong with a line, what it has, and what was expected."""
+    """Return what is wrong with a line, what it has, and what was expected."""
     if len(cells) != width:
         what = "a line has another number of columns than the first"
         return what, f"{len(cells)}: {_cut(' '.join(cells))!r}", str(width)
     if cells[0].split() != [cells[0]]:
-        what = "a token is empty" if not cells[0].strip() else "a token has white space in it"
+        what = "a token is empty" if not cells[0].strip() else "a token contains white space"
         return what, repr(_cut(cells[0])), "one word"
     if not cells[-1].strip():
         return "a token has no tag", repr(_cut(cells[0])), "a tag in the last column; of no name it is O"
@@ -297,7 +297,7 @@ def _articles(text: "_JsonText") -> Iterator[Any]:
         text.take(",")
     text.take("}")
     if text.peek() == "{":
-        raise text.error("these are several JSON objects", got="JSON Lines", hint="--format jsonl reads them")
+        raise text.error("these are several JSON objects", got="JSON Lines", hint="--format jsonl reads JSON Lines")
     if text.peek():
         raise text.error("something follows the JSON object", got=repr(text.peek()))
     if "data" not in names:

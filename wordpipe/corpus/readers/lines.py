@@ -43,14 +43,14 @@ def read_text(opened: Opened, newline: Newline = "auto") -> Iterator[Record]:
 
 
 def is_json_lines(first: bytes, settings: IngestSettings) -> bool:
-    """Whether the first lines are JSON objects; where bad records are left out, most of them."""
+    """True if the first lines are JSON objects; if bad records are left out, most lines have to be objects."""
     lines = first_lines(first)
     good = sum(map(_is_object, lines))
     return good > 0 and (good == len(lines) or (settings.bad_records == "skip" and 2 * good > len(lines)))
 
 
 def is_csv(first: bytes, settings: IngestSettings) -> bool:
-    """Whether the first line says what parts cells, or is a header with the text field and as many cells as those below."""
+    """True if the first line says what parts cells, or is a header with the text field and as many cells as those below."""
     if says_delimiter(first):
         return True
     for delimiter in ",;|":
@@ -64,13 +64,13 @@ def is_csv(first: bytes, settings: IngestSettings) -> bool:
 
 
 def is_tsv(first: bytes, settings: IngestSettings) -> bool:
-    """Whether the first line is a header with the text field, or a column is asked for by number that all lines have."""
+    """True if the first line is a header with the text field, or a setting names a column by a number that all lines have."""
     cells = [line.split("\t") for line in first_lines(first)]
     return not says_delimiter(first) and (_is_table(cells, settings.text_field) or _has_columns(cells, settings))
 
 
 def says_delimiter(first: bytes) -> bool:
-    """Whether a table says in its first line what parts its cells."""
+    """True if a table says in its first line what parts its cells."""
     return _SAID.match(first) is not None
 
 
@@ -84,14 +84,14 @@ def _is_object(line: str) -> bool:
 
 
 def _is_table(rows: list[list[str]], text_field: str) -> bool:
-    """Whether the first row is a header that names the text field, and the others have as many cells."""
+    """True if the first row is a header that names the text field, and the others have as many cells."""
     if len(rows) < 2 or len(rows[0]) < 2 or text_field not in rows[0] or len(set(rows[0])) < len(rows[0]):
         return False
     return all(len(row) == len(rows[0]) for row in rows)
 
 
 def _has_columns(rows: list[list[str]], settings: IngestSettings) -> bool:
-    """Whether a setting asks for a column by its number, and all first rows have as many cells, and that one."""
+    """True if a setting names a column by its number, and all first rows have that column and equally many cells."""
     asked = [int(name) for name in (settings.text_field, settings.text_b) if name.isdecimal() and name.isascii()]
     width = len(rows[0]) if rows else 0
     return bool(asked) and max(asked) <= width > 1 and all(len(row) == width for row in rows)
@@ -247,7 +247,7 @@ def _head(records: Iterator[tuple[int, int, dict[str, Any]]]) -> list[tuple[int,
 
 
 def csv_delimiter(header: str) -> str:
-    """What parts the cells of a CSV: the commonest of comma, semicolon, tab and bar in its header; comma where there is none.
+    """Return what parts the cells of a CSV: the commonest of comma, semicolon, tab and bar in its header, else comma.
 
     >>> csv_delimiter("title;text;year")
     ';'
@@ -256,7 +256,7 @@ def csv_delimiter(header: str) -> str:
 
 
 def said_delimiter(line: str) -> str | None:
-    """What a first line says of the cells below it, as Excel reads and writes it; None of any other line.
+    """Return what a line such as "sep=;" says parts the cells below, as Excel reads and writes it; None of any other line.
 
     >>> said_delimiter("sep=;")
     ';'
@@ -345,7 +345,7 @@ def _rows(
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """The names of columns; one that came before has a number behind it."""
+    """Return different names of columns: a number is added to a name that came before."""
     found: dict[str, None] = {}
     for name in names:
         number, unique = 1, name
@@ -428,7 +428,7 @@ def parallel_records(
             raise InputError(
                 "the two files do not have equally many lines", where=f"{first.name}, {second.name}",
                 got=f"{numbers[0]:,} and {numbers[1]:,} lines",
-                hint=f"line {line:,} of {longer} is the first without a partner; look for a line lost or added before it",
+                hint=f"line {line:,} of {longer} is the first without a partner; look for a line that was lost or added above",
             )  # fmt: skip
         own = {"text_b": second_text}
         yield Record(text, first.name, line, own=own, width=len(second_text), lines_follow=False)

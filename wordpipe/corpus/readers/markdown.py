@@ -194,7 +194,7 @@ def _heading(title: str, level: int, outline: Outline) -> None:
 
 
 def _named(event: Any) -> tuple[str, Any]:
-    """The name of an event or tag, and what is told with it."""
+    """Return the name of an event or tag, and its value."""
     return (event, None) if isinstance(event, str) else next(iter(event.items()))
 
 
@@ -246,7 +246,7 @@ def _chunks(block: str) -> list[tuple[str, str]] | None:
 
 
 def _value(text: str) -> Any:
-    """What the text of a value is in YAML; the text itself where it is none."""
+    """Return the value that a text is in YAML; the text itself if it is no YAML."""
     try:
         return _of_events(f"value:{text if text[:1].isspace() or not text else f' {text}'}")
     except (yaml.YAMLError, ValueError, RecursionError):

@@ -71,7 +71,7 @@ class Docstring:
 
 @dataclass(slots=True)
 class Module:
-    """What is known of a module from its source."""
+    """The facts that the source of a module gives."""
 
     name: str  # its full name
     is_init: bool  # True for an `__init__.py`
@@ -158,7 +158,7 @@ def _full_name(name: str, title: str, titles: set[str]) -> str:
 
 
 class _Library:
-    """Parses modules once (those that cannot be are counted), follows imports, and names things as users import them."""
+    """A parser of modules, each parsed once; it follows imports, counts broken modules, and names things as users import."""
 
     def __init__(self, files: list[PackageFile], ledger: Ledger) -> None:
         self.files = {file.module: file for file in files}
@@ -166,7 +166,7 @@ class _Library:
         self._ledger = ledger
 
     def module(self, name: str) -> Module | None:
-        """The module of that name, or None where the package has no Python source for it."""
+        """Return the module of a name; None if the package has no Python source of that name."""
         if name in self.modules:
             return self.modules[name]
         self.modules[name] = None
@@ -290,7 +290,7 @@ def _top_level(name: str, *, stdlib_only: bool) -> Iterator[PackageFile]:
 
 
 def _spec(name: str, *, stdlib_only: bool) -> ModuleSpec | None:
-    """Where a top-level module is. Finding one imports nothing; the path comes first, as `os` may be frozen."""
+    """Find a top-level module without importing anything; the path is searched first, as `os` may be frozen."""
     if not name.isidentifier():
         return None
     if stdlib_only:
@@ -391,7 +391,7 @@ def _note_names(module: Module, statement: ast.stmt) -> None:
 
 
 def _exports(statements: Iterable[ast.stmt]) -> list[str] | None:
-    """`__all__` as far as it is written out: lists and tuples of names, and lists added to them.
+    """Return `__all__` as far as it is written out: lists and tuples of names, and sums of lists.
 
     None where a part is computed: whoever asks takes every public name instead.
     """
@@ -437,7 +437,7 @@ def _defined(home: str, outer: str, body: list[ast.stmt]) -> Iterator[Docstring]
 
 
 def _assigned(module: Module, statement: ast.stmt) -> _Documented:
-    """What a statement documents: `add_newdoc`, `add_docstr`, `x.__doc__ = …`, `__doc__ = …`."""
+    """Yield what a statement documents: `add_newdoc`, `add_docstr`, `x.__doc__ = …`, `__doc__ = …`."""
     match statement:
         case ast.Assign(targets=[ast.Name(id="__doc__")], value=value):
             yield module.name, "", value
@@ -452,7 +452,7 @@ def _assigned(module: Module, statement: ast.stmt) -> _Documented:
 
 
 def _called(module: Module, call: ast.Call, target: str | None) -> _Documented:
-    """What a call documents, which may be assigned to the name `target`."""
+    """Yield what a call documents; its result may be assigned to the name `target`."""
     match (_dotted(call.func) or "").rpartition(".")[2].lstrip("_"), call.args:
         case "add_docstr", [thing, text]:  # (torch.abs, doc); where it is assigned to a name, that is documented
             name = target or _dotted(thing)
@@ -499,7 +499,7 @@ def _dotted(node: ast.expr) -> str | None:
 
 
 def is_private(name: str) -> bool:
-    """Whether any part of a dotted name begins with an underscore."""
+    """True if any part of a dotted name begins with an underscore."""
     return any(part.startswith("_") for part in name.split("."))
 
 

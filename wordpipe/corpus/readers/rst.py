@@ -133,7 +133,7 @@ class _Walk:
         out.row()
 
     def _marked(self, node: Any, level: int) -> None:
-        """What has a name before its text: fields, options, footnotes, admonitions; and all else, which has none."""
+        """Walk a node with a name before its text (field, option, footnote, admonition), or any other node."""
         out, kind = self.outline, node.tagname
         children, said = node.children, _SAID.get(kind) or node.get("said")
         mark = f"{said}: " if said else ""
@@ -196,7 +196,7 @@ def _parsed(text: str, outline: Outline) -> "nodes.document":
 
 @cache
 def _settings() -> Any:
-    """What docutils is asked for."""
+    """The parser of docutils, with its directives and roles."""
     from docutils.frontend import get_default_settings
     from docutils.parsers.rst import Parser
 
@@ -226,7 +226,7 @@ def _machine() -> tuple[Callable[[], Any], Any]:
     inliner.implicit_dispatch = []  # an address that stands in the text is text
 
     class Lazy:
-        """A machine that makes a state when it comes to it; docutils makes seventeen for each list, which meets two."""
+        """A state machine that makes a state when it first enters it: docutils makes seventeen a list and enters two."""
 
         def add_states(self, state_classes: Sequence[type]) -> None:
             self.states = _States(self, state_classes)
@@ -306,7 +306,7 @@ def _ignored(*_: object) -> None:
 
 
 def _parted(lines: Sequence[str]) -> tuple[int, int]:
-    """How many of a directive's lines are its argument, and where its content begins; between them are options."""
+    """Return how many lines of a directive are its argument, and where its content begins; options stand between."""
     head = 0
     while head < len(lines) and lines[head].strip() and not _OPTION.match(lines[head]):
         head += 1
@@ -317,7 +317,7 @@ def _parted(lines: Sequence[str]) -> tuple[int, int]:
 
 
 def _said_by_role(text: str) -> str:
-    """What a reader sees of the text of a role: the title of "title <target>", the last part of "~a.b.c".
+    """Return the visible text of a role: the title of "title <target>", the last part of "~a.b.c".
 
     >>> _said_by_role("the list <list>"), _said_by_role("~numpy.linalg.eigh")
     ('the list', 'eigh')

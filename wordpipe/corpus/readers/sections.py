@@ -1,4 +1,4 @@
-"""Sections of structured documents: the outline that every parser of markup tells what it meets, and records made of it.
+"""Sections of structured documents: the outline to which parsers of markup report, and the records made of an outline.
 
 A parser of a format tells an `Outline`, in order, of headings, words, code, and where blocks end. The outline makes plain text
 of it (a paragraph is one line, a list item begins with "- ", a row of a table is one line with bars between its cells) and
@@ -46,7 +46,7 @@ class Section:
 
 
 class Outline:
-    """What a parser has told of one source.
+    """The outline of one source, as its parser reports headings, words, code and ends of blocks.
 
     Args:
         ledger: counts headings without text, and what a parser leaves out.
@@ -81,7 +81,7 @@ class Outline:
         return self._length
 
     def heading(self, level: int, title: str, anchor: str | None, line: int) -> None:
-        """A heading of this level (1 is the highest), which ends the section before it."""
+        """Begin the section of a heading of this level (1 is the highest), and end the section before."""
         self.finish()
         whole = " ".join(title.split())
         cut = len(whole) if len(whole) <= LONGEST_TITLE else max(whole.rfind(" ", 0, LONGEST_TITLE), 0) or LONGEST_TITLE
@@ -162,7 +162,7 @@ class Outline:
         return f"{name}-{number}"
 
     def finish(self) -> None:
-        """The open section is complete; more words, without a heading before them, would be a further part of it."""
+        """End the open section; words that follow without a heading would be a further part of the same section."""
         self._open.text = "".join(self._pieces)
         if self._open.text:
             self.sections.append(self._open)
@@ -177,7 +177,7 @@ class Outline:
         self.sections.clear()
 
     def _begin(self) -> None:
-        """What stands before the next words, and where they are from."""
+        """Append the separator before the next words, and note from which line these words come."""
         if self._pieces:
             self._add(_CELL if self._cell else self._gap or " " * self._space)
         self._place()
@@ -248,7 +248,7 @@ def section_records(
     ledger: Ledger,
     carry: Callable[[dict[str, Any]], Record | None] = lambda fields: None,
 ) -> Iterator[Record]:
-    """Records of numbered lines, each with its newline, as `Decoder.lines` gives them.
+    """Yield records of numbered lines; each line has its newline, as from `Decoder.lines`.
 
     Args:
         lines: of the source.
@@ -290,7 +290,7 @@ def section_records(
 
 
 def _front_record(values: dict[str, Any], fields: Fields, *, is_whole: bool) -> Record | None:
-    """What the fields of front matter say of all records of a file: an id only where the file is one record."""
+    """Return what the fields of front matter say of all records of a file: an id only if the file is one record."""
     settings, width = fields.settings, len(str(values))
     taken = {settings.text_field} if is_whole else {settings.text_field, settings.id_field} - {settings.title_field}
     kept = {name: value for name, value in values.items() if name in taken}

@@ -159,11 +159,11 @@ def _values(column: pa.Array, fields: Fields, before: int) -> list[Any]:
 
 
 def _natives(column: Any, fields: Fields, *strings: Strings) -> list[Any]:
-    """The values of an array; or of a column of which Arrow makes none, each as `_known` has it."""
+    """Return the values of an array; of a column that Arrow does not accept, each value converted by `_known`."""
     try:
         return natives(column, *strings) if isinstance(column, pa.Array) else [_known(value) for value in column]
     except RepeatedFieldError as error:
-        what, hint = "a key occurs twice in an object of a column", "rename one of them"
+        what, hint = "a key occurs twice in an object of a column", "rename one key"
         raise InputError(what, where=fields.source, got=error, hint=hint) from None
 
 

@@ -63,12 +63,12 @@ class Form(NamedTuple):
 
     @property
     def is_main(self) -> bool:
-        """Whether it is the word itself."""
+        """True if this form is the word itself."""
         return self.kind == "word"
 
     @property
     def is_long(self) -> bool:
-        """Whether it makes a text longer, as BM25 reads lengths: pairs, joined forms and single letters do not.
+        """True if the form counts in the length of a text for BM25: pairs, joined forms and single letters do not count.
 
         With these counted, nDCG@10 of Cranfield, CISI, NPL and CACM was lower by 0.3 points: texts full of initials, formulas
         and dates are no longer than others. A form without marks does, so that of equal texts the one that has it as a word
@@ -124,7 +124,7 @@ class Analyser:
         return _PART.findall(run) if _APART.fullmatch(run) else []
 
     def words(self, text: str) -> Iterator[list[tuple[str, float]]]:
-        """The terms of each word of a text, with their shares of it."""
+        """Yield the terms of each word of a text, with the share of each term."""
         for run in self.runs(text):
             words: dict[int, list[tuple[str, float]]] = {}
             for form in self.of_run(run):
@@ -152,7 +152,7 @@ class Analyser:
         ]
 
     def places(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Where each term of `self(text)` comes from, in the same order: first character, the one after the last, term."""
+        """Yield, for each term of `self(text)` in order, its first character, the character after its last, and the term."""
         for found in self._pattern(text).finditer(text):
             first = found.start()
             for form in self.of_run(found[0]):
@@ -164,7 +164,7 @@ class Analyser:
         return "" if exact in self._stop else self._stem(exact)
 
     def _pattern(self, text: str) -> Any:
-        """What finds the runs of a text."""
+        """Return the pattern that finds the runs of a text."""
         if not text.isascii():
             return _patterns().run
         return _DOTTED_RUN if text[:1] == "." or any(dots in text for dots in _DOTS) else _RUN
@@ -222,7 +222,7 @@ class Analyser:
 
     @staticmethod
     def _is_joint(plain: str, before: tuple[int, int], start: int, end: int) -> bool:
-        """Whether what stands between two words makes them one name."""
+        """True if what stands between two words makes them one name."""
         sign, sides = plain[before[1] : start], (plain[before[0] : before[1]], plain[start:end])
         if sign == ",":
             return sides[0][-1:].isdigit() and sides[1].isdigit()
@@ -239,7 +239,7 @@ class Analyser:
             yield Form(*place, pair, 1.0, first, "word")
 
     def _exact(self, word: str) -> str:
-        """A word with its case folded, its compatibility forms resolved, and without characters that nobody sees."""
+        """Return a word with its case folded, its compatibility forms resolved, and without invisible characters."""
         if word.isascii():
             return word.translate(_TURKISH).casefold() if self.language == "turkish" else word.lower()
         normal = unicodedata.normalize("NFKC", word)
@@ -253,12 +253,12 @@ def without_marks(word: str) -> str:
 
 
 def _plain(run: str) -> str:
-    """The same with the signs of ASCII for others of their kind, character by character."""
+    """Return a run with signs of ASCII in place of similar signs of Unicode, character by character."""
     return run if run.isascii() else run.translate(_PLAIN_SIGNS)
 
 
 def _signs_behind(plain: str, start: int, end: int) -> int:
-    """How many signs behind a word are of its name: C++, C#, C++17; not those of a sum."""
+    """Return how many signs behind a word belong to its name: C++, C#, C++17; not the sign of a sum."""
     signs = end
     while plain[signs : signs + 1] in ("+", "#") and signs < len(plain):
         signs += 1
