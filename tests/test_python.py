@@ -258,7 +258,8 @@ def test_an_error_shows_its_hint_in_a_traceback_and_the_command_line_shows_it_on
     assert str(ConfigError("wrong")) == "wrong"
     code = f"import wordpipe; wordpipe.open({str(tmp_path / 'none')!r})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    what = f"{tmp_path / 'none'}: the artifact does not exist\n  hint: check the path, or run the stage that makes this artifact\n"
+    hint = "check the path, or run the stage that makes this artifact"
+    what = f"{tmp_path / 'none'}: the artifact does not exist\n  hint: {hint}\n"
     assert done.stderr.endswith(f"wordpipe.errors.ArtifactError: {what}")
     for given, expected in (
         ([], f"wordpipe: error: {what}"),

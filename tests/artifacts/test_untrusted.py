@@ -148,8 +148,9 @@ def test_a_regular_file_is_opened_and_nothing_else(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert read_regular_file(tmp_path / "link", 4) == b"text"
     for name, what in {
-        "pipe": "a pipe or a device", "zero": "a pipe or a device", "absent": "the file does not exist", "": "this is a folder",
-        "file/below": "the file does not exist", "x" * 300: "not a file that can be opened", "a\0b": "not a file that can be opened",
+        "pipe": "a pipe or a device", "zero": "a pipe or a device", "": "this is a folder",
+        "absent": "the file does not exist", "file/below": "the file does not exist",
+        "x" * 300: "not a file that can be opened", "a\0b": "not a file that can be opened",
     }.items():  # fmt: skip
         with pytest.raises(InputError, match=what):
             open_regular_file(tmp_path / name)

@@ -376,6 +376,7 @@ class ResumeCache:
 
         The figures are noted beside it, and may be filled in within the block; `rows`, where given, is its number of rows.
         """
+        # the folder, with the recipe in it
         with self._lock:
             self._being_written += 1
         try:
@@ -383,6 +384,7 @@ class ResumeCache:
                 self._refuse_strange()
             else:
                 self._make_folder()
+            # the file first, then the note without which it does not count
             for old in (self._note(name), self.path / name):
                 old.unlink(missing_ok=True)
             with atomic_file(self.path / name) as file:

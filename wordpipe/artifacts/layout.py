@@ -341,17 +341,20 @@ def misfit_of(found: pa.Schema, file: str) -> str | None:
         found: its schema.
         file: its name, `sentences-00000.parquet`.
     """
+    # what a table of this name has to have
     stem, is_part = file.removesuffix(".parquet").partition("-")[0], "-" in file
     over_words = stem in ("words", "ngrams", "counts", "counts_b") or (stem == "index" and "word" in found.names)
     ours = _OF_LOG if stem == "steps" else _OF_WORDS if over_words else _OF_TYPE
     ours = _OF_PREDICTIONS if stem == "predictions" else ours
     needed = VOCABULARY.names if over_words and stem == "index" else _NEEDED.get(stem, [])
+    # all columns that it needs
     wants_vector = stem in _WITH_VECTORS and is_part
     for name in [*needed, *(["vector"] if wants_vector else [])]:
         if found.get_field_index(name) < 0:  # not there, or twice
             return f"no column {name}"
     if stem == "predictions" and predicted_task(found) is None:
         return "no column of what a model says"
+    # columns of ours must have our types
     for field in found:
         if field.name == "vector" and wants_vector:
             fits = (
@@ -359,6 +362,7 @@ def misfit_of(found: pa.Schema, file: str) -> str | None:
                 and field.type.value_type == pa.float32()
                 and field.type.list_size
             )
+        # ids are of 16 or of 32 bits; what is none of ours may be anything
         elif field.name in ("ids", "ids_b") and stem == "tokens":
             fits = field.type in (TOKENS_16.field("ids").type, TOKENS_32.field("ids").type)
         elif (known := ours.get(field.name)) is not None and stem in _NEEDED:

@@ -135,12 +135,14 @@ class Manifest(_Entry):
         if not is_ours(data):
             what = f"this {MANIFEST} is damaged, or another program's: nothing here can be read as an artifact"
             raise ArtifactError(what, where=where, hint="name another folder, or make the artifact again")
+        # of this format: another is refused with what to do
         try:
             body = parse_json(data, where)
             stated, found, kind, command = body.pop("blake3"), int(body["format"]), body["kind"], body["command"]
             expected = FORMATS[kind]
         except (ArtifactError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise ArtifactError("the manifest is damaged", where=where, hint="make the artifact again") from None
+        # an earlier format is made again, a newer one needs a newer version
         if found != expected:
             what = f"the artifact was made by {'a newer' if found > expected else 'an earlier'} version of wordpipe"
             again = f"make it again, with: wordpipe {command}, or wordpipe run --from its stage"
@@ -148,6 +150,7 @@ class Manifest(_Entry):
             raise ArtifactError(
                 what, where=where, got=f"{kind} format {found}", expected=f"format {expected}", hint=hint
             )
+        # unchanged since it was written
         try:
             if _hash_json(body) != stated:
                 raise ValueError

@@ -177,6 +177,7 @@ def check_replaceable(target: Path, kind: str) -> None:
         raise StorageError("the output is a symbolic link", where=target, hint="name the folder that it points to")
     if target.exists() and not target.is_dir():
         raise StorageError("the output is a file, and an artifact is a folder", where=target, hint=ELSEWHERE)
+    # an empty folder may be replaced; of all others only an artifact
     there = files_at(target) if target.exists() else []
     if not there:
         return
@@ -189,6 +190,7 @@ def check_replaceable(target: Path, kind: str) -> None:
         what = f"the folder's {MANIFEST} is damaged or not wordpipe's, so nothing here is replaced"
         hint = f"if this is a damaged artifact, remove the folder yourself; or {ELSEWHERE}"
         raise StorageError(what, where=target, hint=hint)
+    # of this kind, and without files of someone else
     found_kind, ours = claims
     if found_kind != kind:
         found_kind = f"{'an' if found_kind == 'index' else 'a'} {found_kind}"

@@ -89,6 +89,7 @@ def open_regular(folder: int, name: str, where: Path) -> int:
         ArtifactError: a link, a device or a folder stands there.
         StorageError: this user may not read it.
     """
+    # folder by folder, so that no link on the way is followed
     *folders, last = name.split("/")
     with ExitStack() as opened:
         try:
@@ -96,6 +97,7 @@ def open_regular(folder: int, name: str, where: Path) -> int:
                 folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
                 opened.callback(os.close, folder)
             fd = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        # a link, a file without permission, or an error of the disk
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise _not_ours(where) from None
@@ -106,6 +108,7 @@ def open_regular(folder: int, name: str, where: Path) -> int:
                 ) from None
             # it names the file within its folder, which is no path for the user
             raise OSError(error.errno, error.strerror, str(where)) from None
+    # a device or a pipe might never end
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise _not_ours(where)
@@ -199,6 +202,7 @@ class Artifact:
         self._is_damaged = False
         self.verified = verify
         kinds = tuple(kinds)
+        # opened anew where a writer has replaced it meanwhile, or a copy is damaged
         for left in reversed(range(_TRIES)):
             self._at = self._local_folder()
             try:

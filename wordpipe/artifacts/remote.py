@@ -204,10 +204,12 @@ def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str | None:
         found = _objects_at(bucket, url)
         if not found:
             return None
+        # a copy for each state of these objects
         listing = {one.key: [one.size, one.e_tag] for one in found}
         home = cache_of("sources", url, bucket.endpoint)
         copy = home / hash_bytes(json.dumps(listing, sort_keys=True).encode())[:16] / "s3:"
         wanted = [_Wanted(one.key, _file_name(bucket.name, one), one.size, one.e_tag) for one in found]
+        # what an earlier copy has is linked, the rest is fetched
         try:
             if not _is_whole(copy, wanted):
                 with _new_copy(copy, lambda copy=copy, wanted=wanted: _is_whole(copy, wanted)) as folder:  # type: ignore[misc]
@@ -215,6 +217,7 @@ def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str | None:
                     hashes |= _fetch(bucket, [one for one in wanted if one.key not in hashes], folder, url, on_bytes)
                     found_hashes = {one.key: [one.size, one.e_tag, hashes[one.key]] for one in wanted}
                     (folder.parent / _LISTING).write_text(json.dumps(found_hashes))
+            # it is in use: others go first
             with suppress(OSError):
                 os.utime(copy.parent)
             return f"{escape(str(copy)) if has_magic(url.key) else copy}/{url.bucket}/{url.key}".rstrip("/")
@@ -407,16 +410,19 @@ def _fetch(
         file, hasher = None, blake3()
         try:
             while True:
+                # keep requests under way
                 while len(waiting) < 2 * _REQUESTS and (task := next(tasks, None)) is not None:
                     waiting.append((*task, _asked(pool, bucket, *task)))
                 if not waiting:
                     break
+                # write the next range, in order
                 one, start, answer = waiting.popleft()
                 if start == 0:
                     path = folder / one.name
                     path.parent.mkdir(parents=True, exist_ok=True)
                     file, hasher = path.open("xb"), blake3()
                 assert file is not None
+                # it may still be on its way
                 data = b"" if answer is None else answer.result()
                 file.write(data)
                 hasher.update(data)
@@ -424,6 +430,7 @@ def _fetch(
                 done += len(data)
                 if on_bytes is not None:
                     on_bytes(done, total)
+                # the file is whole: is it what the manifest says?
                 if start + RANGE >= one.size:
                     file.close()
                     hashes[one.key] = hasher.hexdigest()
@@ -431,6 +438,7 @@ def _fetch(
                         what = "the object is not what the manifest says"
                         hint = f"make the artifact again: it is damaged in the bucket ({url})"
                         raise ArtifactError(what, where=f"s3://{bucket.name}/{one.key}", hint=hint)
+        # what is under way when something fails is given up
         finally:
             if file is not None:
                 file.close()

@@ -219,6 +219,7 @@ def open_regular_file(path: Path, *, limit: int | None = None, what: str = "a fi
         raise StorageError("permission denied: this user may not read the file", where=path) from None
     except (OSError, ValueError) as error:  # a socket, a circle of links, a name that is none
         raise InputError("not a file that can be opened", where=path, got=getattr(error, "strerror", error)) from None
+    # what was opened: a file, and not too large
     about = os.fstat(fd)
     try:
         if stat.S_ISDIR(about.st_mode):
@@ -226,6 +227,7 @@ def open_regular_file(path: Path, *, limit: int | None = None, what: str = "a fi
         if not stat.S_ISREG(about.st_mode):
             hint = "write what it gives to a file first"
             raise InputError("a pipe or a device, which may never end", where=path, expected=what, hint=hint)
+        # within bounds
         if limit is not None and about.st_size > limit:
             got = f"{about.st_size:,} bytes"
             raise InputError(

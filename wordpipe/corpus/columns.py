@@ -68,6 +68,7 @@ def kinds_of(values: Iterable[Any]) -> set[str]:
             found.add("float")
         elif kind is bool:
             found.add("bool")
+        # lists: the kinds of their items; a list of lists or objects is JSON
         elif kind is list:
             lists = [value for value in values if type(value) is list]
             items = [*chain.from_iterable(lists)]
@@ -209,6 +210,7 @@ def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
     Raises:
         RepeatedFieldError: a struct has two fields of one name, or a map a key twice.
     """
+    # what is stored otherwise than it is meant: extensions, dictionaries
     kind = column.type
     if isinstance(column, pa.ExtensionArray):
         return natives(column.storage, strings)
@@ -216,6 +218,7 @@ def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
         used = column.indices.unique().drop_null()
         values = dict(zip(used.to_pylist(), natives(column.dictionary.take(used), strings), strict=True))
         return [None if number is None else values[number] for number in column.indices.to_pylist()]
+    # nested ones: lists, structs, maps
     if pa.types.is_fixed_size_list(kind):
         column = column.cast(pa.list_(kind.value_type))
     if pa.types.is_list(column.type) or pa.types.is_large_list(kind):
@@ -224,6 +227,7 @@ def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
         valid, first = column.is_valid().to_pylist(), offsets[0]
         return [items[start - first : end - first] if is_valid else None
                 for start, end, is_valid in zip(offsets, offsets[1:], valid, strict=False)]  # fmt: skip
+    # a row of a struct is a dict
     if pa.types.is_struct(kind):
         parts = [natives(column.field(number), strings) for number in range(kind.num_fields)]
         names = [kind.field(number).name for number in range(kind.num_fields)]
@@ -233,11 +237,13 @@ def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
             else ({} for _ in column)
         )
         return [row if valid else None for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
+    # so is one of a map, by its keys
     if pa.types.is_map(kind):
         entries = natives(pa.ListArray.from_arrays(column.offsets, _entries(column)), strings)
         whole = zip(entries, column.is_valid().to_pylist(), strict=True)
         return [without_repeats([(text_of(one["key"]), one["value"]) for one in some or ()]) if valid else None
                 for some, valid in whole]  # fmt: skip
+    # scalars: strings, what Python has exactly, and Arrow's own for the others
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return strings(column.cast(pa.large_binary()))
     if kind in _PYTHON.values() or pa.types.is_null(kind):
@@ -377,6 +383,7 @@ class Columns:
 
     def arrays(self, records: Sequence[Record], ledger: Ledger) -> dict[str, pa.Array]:
         """The columns beyond the corpus schema, a value for each record, all of one source; its ledger learns their kinds."""
+        # fields that are new, as long as there is room
         metas = [record.metadata for record in records]
         names = [*dict.fromkeys(chain.from_iterable(metas))]
         for name in names:
@@ -386,6 +393,7 @@ class Columns:
                     continue
                 self._fields[name], self._schema = {}, None
             ledger.kinds.setdefault(name, {})
+        # the values of each field and of each column of ours, whose kinds are learned
         values_of: dict[str, list[Any]] = {}
         for name in filter(self._fields.__contains__, names):
             values = [meta.get(name) for meta in metas]
@@ -395,6 +403,7 @@ class Columns:
         for name in dict.fromkeys(chain.from_iterable(record.own for record in records)):
             own_of[name] = [record.own.get(name) for record in records]
             self._learn(self._own, ledger.own_kinds, name, own_of[name], records)
+        # arrays of the types that the columns now have
         found = {}
         for field in list(self.schema)[len(CORPUS) :]:
             name, among = (field.name, own_of) if is_ours(field) else (user_name(field), values_of)

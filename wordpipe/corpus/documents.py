@@ -390,6 +390,7 @@ def document_of(
         second = record.own["text_b"].encode()
         digest = blake3(data + b"\0" + second).digest(_DIGEST_BYTES)  # no text has a NUL
         size += len(second)
+    # duplicates: known by the text, and by the id or all other fields
     if record.beside:
         digest = record_key(record.beside, digest)
     own_id = record.own.get("record_id")
@@ -400,6 +401,7 @@ def document_of(
         if record.beside:
             ledger.warn(SAME_RECORDS, f"first in {record.source}:{record.line}")
         return None
+    # kept: the id is taken, the document counted
     if own_id is not None and (place := ids.claim(str(own_id), record.source, record.line)) is not None:
         ledger.add("documents_read", -1)
         raise SameIdError(place)
@@ -416,6 +418,7 @@ def document_of(
 
 def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
     """Clean the record, and say whether it has a text (a pair both) that is long enough; else it is counted."""
+    # white space around the text goes, and spans and lines move with it
     body = record.text.lstrip()
     if body:
         stripped = len(record.text) - len(body)
@@ -428,12 +431,14 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
                 ledger.add("spans_dropped_blank", lost)
                 place = f"{record.source}:{record.line}"
                 ledger.warn("blank_spans", f"spans of white space around a text are left out, first in {place}")
+    # without a text a pair is counted below, and of others the title is the text
     elif settings.is_pairs or record.is_pair:
         record.text = ""
-    else:  # the title is the text where there is no other
+    else:
         record.text, record.title = record.title or "", None
         record.line -= bool(record.text) and record.lines_follow  # the line above, which was read as the title
         ledger.add("documents_title_as_text", bool(record.text))
+    # what is too long is cut, what is not whole or too short is dropped
     if record.title and len(record.title) > LONGEST_TITLE:
         record.title = record.title[:LONGEST_TITLE]
         ledger.add("titles_cut")

@@ -70,12 +70,14 @@ class Fields:
             number = numbers[0] if numbers[0] < 1 else numbers[-1]
             got, hint = f"{len(first)} in line 1", "columns are counted from 1; CSV is parted by commas, TSV by tabs"
             raise InputError(f"no column {number}", where=self.source, got=got, hint=hint)
+        # a header names a field that a setting asks for
         usual = type(self.settings).model_fields
         asked = self._named - {usual["title_field"].default}  # which nobody asked for, and a text may be called so
         is_header = not asked.isdisjoint(first)
         names = [*first] if is_header else [str(number) for number in range(1, len(first) + 1)]
         for number in numbers:
             names[number - 1] = str(number)
+        # without a header the text is the first column that nothing else is
         text = self.settings.text_field
         if not is_header and not text.isdecimal():
             free = next((place for place in range(len(first)) if place + 1 not in numbers), None)
@@ -178,20 +180,24 @@ class Fields:
         Raises:
             InputError: the text is not a string, or another field is not what the settings say it is.
         """
+        # numbers that JSON does not have are left out
         ledger, settings = self.ledger, self.settings
         if not values.keys() <= ledger.fields_seen.keys():
             ledger.see_fields(values, self._named)
         values = {name: self._there(value, name, line) for name, value in values.items()}
+        # the text, without which there is no record
         text, title = values.get(settings.text_field), values.get(settings.title_field)
         if text is None:
             ledger.add("documents_read")
             ledger.add("documents_dropped_no_text")
             ledger.warn("no_text", f"records without {settings.text_field!r}, first in {self.source}:{line}")
             return None
+        # a text that is none stops the ingest, or is left out
         if not isinstance(text, str):
             what, hint = f"field {settings.text_field!r} is not a string", "name another with --text-field"
             self.bad("text", what, line, got=type(text).__name__, hint=hint)
             return None
+        # columns of ours, then the fields that are carried
         tidy = self.decoder.string(text)
         own: dict[str, Any] = {}
         if (self._own or self._id) and not self._fill(own, values, line, text, tidy):
@@ -203,19 +209,13 @@ class Fields:
             values = {name: self._convert(values.get(name), kind, name, line) for name, kind in casts}
         else:
             values = {name: value for name, value in values.items() if name not in self._taken}
+        # a record without an id is told from others of the same text by all that stands beside
         title = None if title is None else self._as_text(title).strip() or None
+        beside = "" if own.get("record_id") is not None else _beside(title, values, own)
         return Record(
-            text=tidy,
-            source=self.source,
-            line=line,
-            title=title,
-            metadata=values,
-            own=own,
-            width=max(0, width - len(text)),
-            lines_follow=False,
-            is_pair=settings.is_pairs,
-            beside="" if own.get("record_id") is not None else _beside(title, values, own),
-        )
+            tidy, self.source, line, title, values, own, max(0, width - len(text)),
+            lines_follow=False, is_pair=settings.is_pairs, beside=beside,
+        )  # fmt: skip
 
     def _there(self, value: Any, name: str, line: int) -> Any:
         """A value, without numbers that are none (NaN) or have no end, which are counted: these are None, in lists too."""
@@ -261,22 +261,8 @@ class Fields:
 
     def _fill(self, own: dict[str, Any], values: dict[str, Any], line: int, text: str, tidy: str) -> bool:
         """Put the columns of ours that fields fill into `own`; False where the record is left out."""
-        if self._id is not None:
-            value = values.get(self._id)
-            if self._id in self._casts and self.settings.id_field == "auto":
-                value = self._convert(value, self._casts[self._id], self._id, line)
-            if value is None:
-                self.ledger.add("records_without_id")
-                message = f"records without {self._id!r}, so without an id, first in {self.source}:{line}"
-                self.ledger.warn("no_id", message)
-            elif not _is_id(value):
-                what, hint = (
-                    f"field {self._id!r} is no id",
-                    "name another with --id-field, or none with --id-field none",
-                )
-                self.bad("id", what, line, got=_shown(value), expected="a string or a number", hint=hint)
-                return False
-            own["record_id"] = value if value is None or type(value) is int else self._as_text(value)
+        if self._id is not None and not self._fill_id(own, self._id, values.get(self._id), line):
+            return False
         for column, name in self._own.items():
             value = values.get(name)
             if value is None:
@@ -290,6 +276,21 @@ class Fields:
                 own[column] = [None if item is None else self._as_text(item) for item in items]
             else:
                 own[column] = value if column == "label" and type(value) is int else self._as_text(value)
+        return True
+
+    def _fill_id(self, own: dict[str, Any], name: str, value: Any, line: int) -> bool:
+        """Put the record's own id, the value of the field `name`, into `own`; False where the record is left out."""
+        if name in self._casts and self.settings.id_field == "auto":
+            value = self._convert(value, self._casts[name], name, line)
+        if value is None:
+            self.ledger.add("records_without_id")
+            message = f"records without {name!r}, so without an id, first in {self.source}:{line}"
+            self.ledger.warn("no_id", message)
+        elif not _is_id(value):
+            what, hint = f"field {name!r} is no id", "name another with --id-field, or none with --id-field none"
+            self.bad("id", what, line, got=_shown(value), expected="a string or a number", hint=hint)
+            return False
+        own["record_id"] = value if value is None or type(value) is int else self._as_text(value)
         return True
 
     def _spans(self, value: Any, text: str, tidy: str, line: int) -> list[dict[str, Any]] | None:

@@ -379,10 +379,12 @@ class Ingest:
         counts, ledger = self.counts, self._ledger
         if not counts.get("documents_kept"):
             raise self._nothing_kept(names)
+        # all documents fell to what is held out
         if not counts.get("documents_train"):
             self._hold_none_out(counts["documents_kept"])
             counts = self.counts
         self._say_of_records(counts)
+        # fields: missing, of several types, too long, too many
         for option, name in self._named_fields():
             if name not in ledger.fields_seen:
                 self.missing.append(self._missing(option, name))
@@ -392,11 +394,13 @@ class Ingest:
                 f"the values of {name!r} are of several types, so its column is text; the first other one: {place}"
             )
             ledger.warn(f"mixed {name}", message)
+        # values and fields that were left out
         if long := ledger.named("values_left_out"):
             listed = ", ".join(f"{name} ({number:,})" for name, number in list(long.items())[:8])
             ledger.warn("long", f"values of more than {LONGEST_VALUE >> 10} kB are left out: {listed}")
         if left := [name for name in ledger.named("fields_not_carried") if name != "(other)"]:
             ledger.warn("fields", f"only the first {MAX_FIELDS:,} fields are carried; not, for example, {left[0]!r}")
+        # splits without a document
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
             kept = counts["documents_kept"]
             if share * kept >= 1 and not counts.get(f"documents_{split}"):

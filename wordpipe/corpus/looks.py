@@ -191,9 +191,11 @@ def _wide_encoding(head: bytes) -> str | None:
     }
     if (marked := next((name for mark, name in marks.items() if head.startswith(mark)), None)) is not None:
         return marked
+    # without a mark: a NUL in a text says that characters may be wide
     data = head[:_WIDE_BYTES]
     if b"\0" not in data or (len(data) - len(data.translate(None, _CONTROL)) == 1 and _is_utf_8(data)):
         return None
+    # the encoding by which it is a text, with most letters of ASCII
     found: dict[str, int] = {}
     for name in ("UTF-32LE", "UTF-32BE", "UTF-16LE", "UTF-16BE"):
         if len(head) == len(data) and len(data) % (int(name[4:6]) // 8):

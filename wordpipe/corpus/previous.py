@@ -87,12 +87,14 @@ class PreviousCorpus:
         summary, start = self._known.get(self._key(source), (None, 0))
         if summary is None or not self._is_unchanged(summary):
             return None
+        # a change before it may bring back what was dropped here
         ledger = summary.open_ledger()
         may_return = self._first_changed is not None and self._first_changed < name
         if not fits(ledger, self._schema) or (may_return and ledger["records_skipped_duplicate_id"]):
             return None
         if seen is not None and may_return and ledger["documents_dropped_duplicate"]:
             return None
+        # its documents must be new among those kept so far
         if seen is not None or "record_id" in ledger.own_kinds:
             batches = self._documents.take(start, start + summary.rows)
             firsts = [batch.filter(pc.equal(batch["sentence_id"], 0)) for batch in batches]

@@ -80,9 +80,11 @@ def read_records(
         InputError: the source is missing, binary, damaged or malformed.
         StorageError: reading it failed.
     """
+    # what a reader needs
     decoder = Decoder(source.name, settings.bad_bytes, ledger, start=source.start, first_line=source.first_line)
     fields, reader = Fields(settings, decoder, needs_id=needs_id), READERS[source.format]
     opened = Opened(source, settings, ledger, decoder, fields, iter(()))
+    # a package, or rows of a program: nothing is opened here
     if reader.takes == "source":
         yield from function_of(reader.read)(opened)
         on_bytes(source.bytes)
@@ -93,9 +95,10 @@ def read_records(
 
     def note(block: bytes) -> None:
         on_bytes(len(block))
-        if source.kind == "stream":
+        if source.kind == "stream":  # which is hashed on the way
             source.seen.note(block)
 
+    # a file: by its library, or as unpacked blocks, by which the format may be recognised
     with source.open() as file:
         if reader.takes == "file":  # which its library unpacks
             opened.file = file

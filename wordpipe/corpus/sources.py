@@ -102,6 +102,7 @@ class Source:
             with _named("standard input"):
                 yield sys.stdin.buffer
             return
+        # a file: it must be the one that was found, before and after it is read
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -359,6 +360,7 @@ class _Finder:
             names.append(shown_path(path))
 
     def _add_file(self, path: Path, meant: str | None = None, *, is_found: bool = False) -> None:
+        # only what can be read, to its end
         try:
             found = path.stat()
         except FileNotFoundError:
@@ -369,9 +371,11 @@ class _Finder:
             raise InputError("neither a file nor a folder nor a pipe", where=path)
         if not os.access(path, os.R_OK):
             raise StorageError("no permission to read this file", where=path, hint=f"chmod u+r {path}")
+        # what it is read as
         known, _, compression = _kind(path)
         known = known or meant
         form, name, unnamed = self._format(known), shown_path(path), known is None and self.read_as == "auto"
+        # a pipe has neither size nor stamp, and its compression is seen later
         if stat.S_ISFIFO(found.st_mode):
             source = Source(name, "stream", form, "auto", path, is_unnamed=unnamed)
         elif READERS[form].takes == "file" and compression != "none":
@@ -382,6 +386,7 @@ class _Finder:
             source = Source(
                 name, "file", form, compression, path, found.st_size, unnamed, is_found, stamp=stamp_of(found)
             )
+        # known by where it really is: a file named twice counts once
         key = os.path.realpath(path)
         if key not in self.found and path.is_absolute() and Path(name).is_absolute():
             self._outer[key] = self._input

@@ -274,6 +274,7 @@ def plan_vectors(previous: Keys, texts: Keys) -> VectorPlan:
         previous: uint64 (R, 2), keys of the texts that have a vector.
         texts: uint64 (U, 2), keys of the texts that need one.
     """
+    # equal keys side by side
     rows, units = len(previous), len(texts)
     keys = np.concatenate([previous, texts])
     order = np.argsort(keys[:, 0])
@@ -281,6 +282,7 @@ def plan_vectors(previous: Keys, texts: Keys) -> VectorPlan:
     if differ:  # texts that share half of a key, once in a hundred corpora of a billion: the other half is sorted, too
         order = np.lexsort((keys[:, 1], keys[:, 0]))
         opens, _ = _changes(keys[order])
+    # the first of each: a previous row, or the unit that is encoded
     first = np.empty(len(keys), np.int64)
     if len(keys):  # of equal ones the first; previous rows come before all
         first[order] = np.minimum.reduceat(order, np.flatnonzero(opens))[np.cumsum(opens) - 1]
@@ -289,6 +291,7 @@ def plan_vectors(previous: Keys, texts: Keys) -> VectorPlan:
     encode = of_unit == np.arange(rows, rows + units)
     number = np.cumsum(encode) - 1
     known = of_unit < rows
+    # counted
     to_encode, reused = int(encode.sum()), int(known.sum())
     return VectorPlan(
         np.where(known, of_unit, -1),

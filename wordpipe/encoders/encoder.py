@@ -266,17 +266,20 @@ def explained_cosine(
         score; pairs: the largest, by size; others: the sum of the rest; query, text: every word with what it brought; answers:
         the pull's score, where there was one.
     """
+    # words of both, and what each pair adds
     if pull_D is not None:
         parts_q = TextParts(parts_q.spans, parts_q.vectors * kept)
     words_q, shares_QD = _words(query, parts_q)
     words_t, shares_TD = _words(text, parts_t)
     pairs_QT = shares_QD.astype(np.float64) @ shares_TD.astype(np.float64).T
+    # the largest pairs one by one, the others as a sum
     flat = pairs_QT.ravel()
     largest = np.argsort(-np.abs(flat), kind="stable")[:_PAIRS]
     pairs = []
     for at in largest.tolist():
         one, other = divmod(at, len(words_t))
         pairs.append({"query": words_q[one], "text": words_t[other], "score": float(flat[at])})
+    # what feedback added, word by word of the text
     pulled_T = np.zeros(len(words_t)) if pull_D is None else shares_TD.astype(np.float64) @ pull_D
     paired = float(flat.sum())
     explained = {

@@ -92,10 +92,12 @@ def hash_texts(
         keys_N2: out.
     """
     for text in range(len(keys_N2)):
+        # the state begins with the secret
         at, stop = starts_N1[text], starts_N1[text + 1]
         last = np.uint64(stop - at) << np.uint64(56)
         a, b = secret[0] ^ np.uint64(0x736F6D6570736575), secret[1] ^ np.uint64(0x646F72616E646F6D ^ 0xEE)
         c, d = secret[0] ^ np.uint64(0x6C7967656E657261), secret[1] ^ np.uint64(0x7465646279746573)
+        # eight bytes at a time, the last ones with the length: two rounds each
         while at <= stop:
             if stop - at >= 8:
                 word = load_eight(data_B, at)
@@ -108,6 +110,7 @@ def hash_texts(
             a, b, c, d = _round(a, b, c, d)
             a ^= word
             at += 8
+        # four rounds for each half of the key
         for half in range(2):
             if half:
                 b ^= np.uint64(0xDD)

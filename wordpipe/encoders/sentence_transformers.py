@@ -47,12 +47,14 @@ def sentence_transformers_files(
     Raises:
         ConfigError: a pooling that sentence-transformers has no module for.
     """
+    # only poolings that it has
     exported = {name: one.exported for name, one in POOLINGS.items() if one.exported}
     if kind == "transformer" and pooling not in exported:
         expected = ", ".join(exported)
         raise ConfigError(
             "sentence-transformers does not have this pooling", where="pooling", got=pooling, expected=expected
         )
+    # its modules in order: the model or table, weights, pooling, unit length, and the transform
     layers: list[tuple[str, Mapping[str, bytes]]]
     if kind == "static":
         layers = [("StaticEmbedding", {})]
@@ -62,6 +64,7 @@ def sentence_transformers_files(
         modes = {f"pooling_mode_{mode}": mode == exported[pooling] for mode in _ALL_POOLINGS}
         about = {"word_embedding_dimension": dim, **modes, "include_prompt": True}
         layers += [("Pooling", {"config.json": _json(about)})]
+    # vectors of length 1, before the transform and after it
     layers += [("Normalize", {})]
     if transform is not None and transform.kind != "none":
         layers += [("Dense", _dense(transform)), ("Normalize", {})]

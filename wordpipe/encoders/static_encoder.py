@@ -83,11 +83,13 @@ def word_tokenizer(words: Sequence[str], *, keep_case: bool = False) -> bytes:
         words: the word of each row, none of them "[UNK]"; that becomes the row after them.
         keep_case: words are as written.
     """
+    # text as our splitter sees it: without invisible characters, in small letters
     seen = {"type": "Replace", "pattern": {"Regex": UNNEEDED}, "content": ""}
     lower = [
         {"type": "Replace", "pattern": {"Regex": _FINAL_SIGMA}, "content": "ς"},
         {"type": "Lowercase"},
     ]
+    # words are what the pattern matches, each one id
     parts: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,
@@ -97,6 +99,7 @@ def word_tokenizer(words: Sequence[str], *, keep_case: bool = False) -> bytes:
         "pre_tokenizer": {"type": "Split", "pattern": {"Regex": _WORD}, "behavior": "Removed", "invert": True},
         "post_processor": None,
         "decoder": None,
+        # the row of each word is its id; all other words share the last
         "model": {
             "type": "WordLevel",
             "vocab": {word: row for row, word in enumerate([*words, _UNKNOWN])},

@@ -267,6 +267,7 @@ class TransformerEncoder(TextEncoder):
         self.pooling = self._pooling.name
         self.max_len, self.transform = max_len, transform or Transform.none(dim)
         self.identity = dict(identity or {})
+        # where it computes, and the tokens around every window
         self._model = model if isinstance(model, ArrayStates) else TorchStates(model, settings)
         self.device = self._model.device
         self._tokenizer = _unlimited(tokenizer)
@@ -307,6 +308,7 @@ class TransformerEncoder(TextEncoder):
             hint = "embed with --pooling mean to have answers explained"
             expected = " or ".join(name for name, one in POOLINGS.items() if one.is_linear)
             raise ConfigError(what, where="pooling", got=self.pooling, expected=expected, hint=hint)
+        # tokens, windows, and the weight of each
         with library_errors("the tokenizer cannot encode the text", "tokenizer.json"):
             found = self._tokenizer.encode(text, add_special_tokens=False)
         n, before, after = len(found.ids), len(self._prefix), len(self._suffix)
@@ -317,6 +319,7 @@ class TransformerEncoder(TextEncoder):
         # the tokens and, behind them, one part for each special id; what is in two windows has the sum of both
         sums_PD = np.zeros((n + before + after, self._width))
         weights_W = weights_W / float(weights_W.sum(dtype=np.float64))
+        # what every position of every window adds to the mean
         for start, length, first, tokens, weight in zip(
             windows.starts, windows.lengths, windows.firsts, windows.tokens, weights_W, strict=True
         ):
@@ -326,6 +329,7 @@ class TransformerEncoder(TextEncoder):
             sums_PD[first : first + tokens] += brought_TD[before : before + tokens]
             sums_PD[n : n + before] += brought_TD[:before]
             sums_PD[n + before :] += brought_TD[before + tokens :]
+        # special ids stand at the ends of the text, without letters
         end = max((stop for _, stop in found.offsets), default=0)
         spans = [*found.offsets, *[(0, 0)] * before, *[(end, end)] * after]
         return TextParts(spans, shares(sums_PD, self.transform, text))

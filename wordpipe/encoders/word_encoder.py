@@ -70,6 +70,7 @@ class WordEncoder(TextEncoder):
         self.pooling = "sif" if settings.pooling == "auto" else settings.pooling
         self.window = settings.window or _WINDOW
         self.overlap = min(settings.overlap, self.window // 2)
+        # table and transform are of one width
         self.transform = transform or Transform.none(table.dim)
         if len(self.transform.mean) != table.dim:
             got = f"width {len(self.transform.mean)}"
@@ -84,6 +85,7 @@ class WordEncoder(TextEncoder):
         self._rows_of = partial(_rows_of, table)
         self._words = partial(_words, split, self._phrases)
         self._rows = WordRows(self._words if len(self._phrases) else split, self._rows_of)
+        # rare words weigh more, and words that n-grams guess as much as the rarest
         self._weighted_VD, self._guess_weight = table.vectors, np.float32(1)
         if self.pooling == "sif":
             weights_V = sif_weights(table.counts, settings.sif_a)

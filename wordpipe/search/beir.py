@@ -70,6 +70,7 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
     Raises:
         InputError: one is no such file, has nothing in it, or names something twice; or no judgement fits query and document.
     """
+    # the three files, and the ids that they have in common
     documents = _records(corpus)
     questions = _records(queries)
     grades = _grades(judgements)
@@ -80,6 +81,7 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
         strangers = "no judged document is in the corpus"
     if strangers:  # ids that do not meet give figures near 0 that look like a bad system
         raise InputError(strangers, where=judgements[1], hint="compare the ids of both files")
+    # counts of what is left out, or counts as 0
     missing = [name for name in grades if name not in questions]
     counts = {
         "documents": len(documents),
@@ -91,6 +93,7 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
         "judgements": sum(map(len, grades.values())),
         "judged_documents_unknown": len(unknown),
     }
+    # judged queries alone, in the order of their file
     return Collection(
         documents=[*documents],
         titles=[title for title, _ in documents.values()],

@@ -419,6 +419,7 @@ class LexicalIndex:
         """
         if not len(query.numbers) or k < 1:
             return Hits.none()
+        # terms, those of few texts first, and what all later ones can add together
         weights = self._weights(query)
         within = self.postings.starts[query.numbers + 1] - self.postings.starts[query.numbers]
         order = np.argsort(within, kind="stable").tolist()
@@ -428,6 +429,7 @@ class LexicalIndex:
         to_come = np.append(np.cumsum(within[order][::-1])[::-1], 0)
         slack = 1 - (len(terms) + 1) * 2.0**-22  # sums in another order differ by their rounding
 
+        # all postings of the first terms are added up, until the others cannot lift a new text among the best
         touched: list[Int32s] = []  # the texts that each of the first terms was the first to find
         done, seen, border = 0, 0, 0.0
         while done < len(terms):
@@ -445,6 +447,7 @@ class LexicalIndex:
             touched.append(new[:n_new])
             seen, done = seen + n_new, done + 1
 
+        # of the others only what these texts have is looked up
         all_found, least = np.concatenate(touched), border - others[done] if done < len(terms) else -np.inf
         found, scores_C = np.empty(seen, np.int32), np.empty(seen, np.float32)
         any_row = read_only(np.zeros(0, np.bool_) if allowed is None else allowed)

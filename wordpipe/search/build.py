@@ -188,6 +188,7 @@ def build_index(
 
 def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes: int, parts: Parts | None) -> Built:
     """Sample, predict, train, fill and tune one kind."""
+    # sample: held-out queries, and rows to learn from, unless a stopped run has learned already
     n, settings = kind.n, kind.settings
     report(Progress("sampling", 0, n, "vectors"))
     rng = np.random.default_rng([settings.seed, _STREAM])
@@ -200,6 +201,7 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
         training_rows = training_rows[:0]
     queries_QD, training_TD = sample_rows(blocks, n, [query_rows, training_rows])
 
+    # predict the memory, then learn
     plan = Plan.of_build(kind, later_bytes, parts.memory_bytes if parts else 0)
     if plan.index_bytes >= _WORTH_TELLING:
         memory, size = (f"{count / 1e6:,.0f} MB" for count in (plan.memory_bytes, plan.index_bytes))
@@ -210,6 +212,7 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
         kind.learn(training_TD)
     del training_TD
 
+    # fill in all rows but the queries, whose true neighbours are found on the way
     truth = ExactNeighbours(queries_QD)
     every_N = np.ones(n, dtype=bool)
     if parts:
@@ -217,6 +220,7 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
         fill(kind, blocks, ~every_N, query_rows, [], report)
     else:
         fill(kind, blocks, every_N, query_rows, [(truth, every_N)] if kind.withholds else [], report)
+    # tune by the queries, then add these, too
     built = finished(kind, truth, threads, report)
     kind.close(query_rows, queries_QD)
     held = some_held_out(query_rows, truth, n) if kind.withholds else None
@@ -385,6 +389,7 @@ def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | Non
         report(Progress("tuning", len(curve), max(most, len(curve)), "widths at most"))
         return curve[-1].recall_at_10 >= wanted
 
+    # for one factor of candidates
     def widen(refine: int) -> None:
         """Double the width until it is enough, or brings nothing more; then halve the last step."""
         search, before = narrow, -1.0
@@ -393,6 +398,7 @@ def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | Non
             if search >= wide or (refine and now - before < _STALLED):
                 break
             search, before = min(2 * search, wide), now
+        # between the last width that was too narrow and the first that is enough
         low, high = search // 2, search
         for _ in range(_STEPS if found and search > narrow else 0):
             if high - low < 2 or high - low < high // 8:
@@ -400,6 +406,7 @@ def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | Non
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle, refine) else (middle, high)
 
+    # first the width that was enough before, and a little more; then, for each factor of candidates, from narrow to wide
     wider = [] if known is None else [min(known.search * eighths // 8, wide) for eighths in (8, 10, 13, 16)]
     if known is None or not any(enough(search, known.refine) for search in wider):
         for refine in refines:

@@ -246,6 +246,7 @@ _TYPE_CLASH = re.compile(r"type VARCHAR\b.*\btype (\w+?)(?:_LITERAL)?\b|type (\w
 
 def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches: Batches) -> str:
     """Return a hint that would make a condition fit: the form for a list or a field of an object, or a cast of a text."""
+    # every part of the condition: a column beside constants may be a list, an object or a text
     known = {field.name.lower(): field for field in schema}
     texts, constants = [], []
     for part in _parts(tree):
@@ -254,6 +255,7 @@ def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches
         constants += beside
         if len(path) > 1 and pa.types.is_string(known[path[0].lower()].type):
             return f"a field of an object is {_reaching(path)}"
+        # a list or an object that is compared as a whole
         is_compared = beside and part.get("type") != "ARRAY_EXTRACT" and part.get("function_name") not in _TAKE_APART
         for side in sides:
             found = _path(side, known)
@@ -263,6 +265,7 @@ def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches
                 return f"{name} is a list: say {beside[0].replace('%', '')} in {name}"
             if field and is_compared and is_json(field):
                 return f"{name} holds objects: a field of one is {name}->>'FIELD'"
+            # a text, or a field of an object, which is text: the cast that it needs
             if side.get("function_name") == "->>":
                 name = "->>".join(_constant(one) or ".".join(map(quoted, _path(one, known))) for one in _sides(side))
             if name and (field is None or pa.types.is_string(field.type)):
@@ -407,10 +410,12 @@ def _understood(database: Any, condition: str, schema: pa.Schema, batches: Batch
     Raises:
         ConfigError: it is no condition, or on a column that is not there.
     """
+    # as it is written, and with the columns in quotes that need these
     special = [name for name in schema.names if name and quoted(name) != name]
     readings = (
         [_in_quotes(condition, special, everywhere=everywhere) for everywhere in (False, True)] if special else []
     )
+    # the first reading that names columns, and no others
     wrong, alone = None, None
     for reading in dict.fromkeys([condition, *readings]):
         try:
@@ -424,6 +429,7 @@ def _understood(database: Any, condition: str, schema: pa.Schema, batches: Batch
         if unknown:
             wrong = wrong or _no_column(reading, unknown[0], tree, schema, batches)
         alone = alone or (reading, tree, named)  # true or false of all rows
+    # none does: true or false of all rows, or an error
     if wrong is None and alone is not None:
         return alone
     assert wrong is not None

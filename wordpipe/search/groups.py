@@ -219,6 +219,7 @@ def choose_k(vectors_ND: Vectors, seed: int, report: Callable[[int, int], None])
         seed: of k-means, and of the vectors without clusters.
         report: told how many of how many numbers are done.
     """
+    # centres by one half, the silhouette by the other; and the same with vectors that have no clusters
     half = len(vectors_ND) // 2
     cut = half if half >= _BETWEEN_TRIED else 0  # of very few vectors all are both
     mixed_ND = _without_clusters(vectors_ND, seed)
@@ -229,6 +230,7 @@ def choose_k(vectors_ND: Vectors, seed: int, report: Callable[[int, int], None])
         centres_KD = spherical_centres(some_ND[: cut or None], k, seed, _TRIED_ITERATIONS)
         return simplified_silhouette(some_ND[cut:], centres_KD) if len(centres_KD) > 1 else 0.0
 
+    # the gap of each number that was not tried yet
     def best_of(numbers: Sequence[int]) -> int:
         new = [k for k in numbers if k not in tried]
         for done, k in enumerate(new, start=1):
@@ -236,6 +238,7 @@ def choose_k(vectors_ND: Vectors, seed: int, report: Callable[[int, int], None])
             report(done, len(new))
         return max(tried, key=lambda k: (tried[k], -k))
 
+    # a grid, then numbers around its best
     grid = sorted({k for step in range(2, 32) if (k := round(2 ** (step / 2))) <= most})
     at = grid.index(best_of(grid))
     low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]

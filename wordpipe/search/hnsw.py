@@ -20,6 +20,7 @@ def check_graph(index: Any) -> None:
     same_size(index, index.storage, "the vectors")
     check_structure(index.storage)
     need(1 <= graph.efSearch <= _WIDEST, f"{graph.efSearch} candidates")
+    # levels: as many as rows, and room for links on each
     levels, offsets, links, room = (
         numbers_of(vector) for vector in (graph.levels, graph.offsets, graph.neighbors, graph.cum_nneighbor_per_level)
     )
@@ -27,12 +28,14 @@ def check_graph(index: Any) -> None:
     need(0 < len(room) <= _LEVELS and room[0] == 0 and bool((np.diff(room) >= 0).all()), "the levels")
     if not n:
         return
+    # the entry, and where the links of every row are
     need(bool(levels.min() >= 1 and levels.max() < len(room)), f"a row on level {levels.max()}")
     need(graph.max_level == levels.max() - 1, f"{graph.max_level} levels")
     need(0 <= graph.entry_point < n, f"the entry is row {graph.entry_point}")
     need(levels[graph.entry_point] == levels.max(), "the entry is not on the highest level")
     steps = np.diff(offsets.astype(np.int64))
     need(offsets[0] == 0 and offsets[-1] == len(links) and bool((steps == room[levels]).all()), "the places of links")
+    # links lead to rows, on a level to rows of that level
     need(bool(links.min() >= -1 and links.max() < n), f"a link to row {links.max()} of {n}")
     for level in range(1, int(levels.max())):
         rows = np.flatnonzero(levels > level)

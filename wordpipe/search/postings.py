@@ -263,6 +263,7 @@ def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
     """The terms of texts that stream by, in the order of their bytes, and their postings; no texts are kept in memory."""
     iterator, numbers, n_texts = iter(texts), _Numbers(analyser), 0
     lengths, keys, counts = ([np.zeros(0, dtype=dtype)] for dtype in (np.int32, np.int64, np.int32))
+    # block by block: the numbers of terms as they come, counted for each text
     while some := list(islice(iterator, _BLOCK)):
         found = [numbers.of(text) for text in some]
         text_of = np.repeat(np.arange(len(some)), [len(numbered) for numbered in found])
@@ -273,6 +274,7 @@ def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
         keys.append(block_keys)
         counts.append(block_counts.astype(np.int32))
         n_texts += len(some)
+    # terms in the order of their bytes, and the postings in that order
     stems = sorted((stem.encode("utf-8", "replace"), number) for stem, number in numbers.stems.items())
     rank_V = np.empty(len(stems), dtype=np.int64)
     rank_V[[number for _, number in stems]] = np.arange(len(stems))

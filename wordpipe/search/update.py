@@ -78,10 +78,12 @@ def update_index(
         else:
             drawn = _draw_new(old_rows, known, settings.seed)
             query_rows = np.union1d(known["row"], drawn)
+        # the rows that stay are renumbered; queries are taken out
         kept_N[query_rows] = False
         kind.take(index, _new_of_old(old_rows, kept_N, old_count))
         queries_QD = sample_rows(blocks, n, [drawn])[0] if len(drawn) else np.zeros((0, kind.dim), dtype=np.float32)
         truth = ExactNeighbours(queries_QD)
+        # new queries are compared with all rows, those of before with the rows that came
         truths = [(truth, np.ones(n, dtype=bool))] if len(drawn) else []
         if known is not None:
             truths.append((of_known := truth_of(known), old_rows < 0))
@@ -89,6 +91,7 @@ def update_index(
         if known is not None:
             known = np.sort(np.concatenate([with_new_rows(known, of_known), held_out(drawn, truth)]), order="row")
             truth = truth_of(known)
+        # the recall is measured, and the queries added again
         built = finished(kind, truth, threads, report, width)
         kind.close(query_rows, truth.queries)
         return replace(built, held=some_held_out(query_rows, truth, n) if known is None else known)

@@ -327,21 +327,24 @@ def _with_lines(text: str, line: int) -> str:
     never_closed: set[str] = set()
     while (tag := _TAG.search(text, at)) is not None:
         at, name = tag.end(), (tag["name"] or "").lower()
-        if not name:
+        if not name:  # a comment, an instruction or CDATA: dropped, or its text
             if (found := _not_shown(text, tag, closes)) is None:
                 break
             pieces += (text[done : tag.start()], found[0])
             done = at = found[1]
             continue
+        # a block: its line is written before it
         if not tag["end"] and name in _BLOCKS:
             place += text.count("\n", counted, tag.start())
             counted = tag.start()
             swallowed = name == "pre" and text.startswith("\n", tag.end())  # a newline that is no text
             pieces += (text[done : tag.start()], f"<!--line {place + swallowed}-->")
             done = tag.start()
+        # tags nested too deep are left out, and what they hold stays
         if name not in _CLOSED_BY_OTHERS and _is_too_deep(open_tags, name, is_end=bool(tag["end"])):
             pieces += (text[done : tag.start()], " ")
             done = tag.end()
+        # scripts and the like: no tags are looked for before their end
         if not tag["end"] and name in _OPAQUE:
             closing = None if name in never_closed else _end_of(name).search(text, at)
             if closing is None:
@@ -407,6 +410,7 @@ def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledge
     Raises:
         InputError: bytes that the encoding does not have, where `bad_bytes` is "fail".
     """
+    # the encoding that the head declares
     head = b""
     for block in blocks:
         head += block
@@ -418,9 +422,11 @@ def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledge
     if label is not None and encoding is None:
         ledger.add_named("files_of_unknown_encoding", label)
         ledger.warn("encoding", f"{name} says that its encoding is {label}, which is not known; it was read as UTF-8")
+    # UTF-8 is decoded later, as of any file
     if encoding in (None, "utf-8"):
         yield from blocks
         return
+    # decoded by that encoding, with its bad bytes counted
     assert encoding is not None
     ledger.add_named("files_decoded_from", encoding)
     decoder = codecs.getincrementaldecoder(encoding)("strict" if bad_bytes == "fail" else "replace")
@@ -428,6 +434,7 @@ def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledge
     try:
         for block in chain(blocks, [b""]):
             text = decoder.decode(block, final=not block)
+            # characters that the encoding does not have: replaced or left out, and told with their line
             if bad := text.count("\ufffd"):
                 ends = text.count("\n", 0, text.index("\ufffd"))
                 done = "replaced" if bad_bytes == "replace" else "left out"

@@ -95,6 +95,7 @@ def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: 
     is_bad, by_tabs = False, False
     for number, line in chain(lines, [(0, "\n")]):
         starts_document = line.startswith(_DOCSTART)
+        # a blank line ends a sentence
         if line.isspace() or starts_document:
             if tokens and not is_bad:
                 record = fields.record({"text": " ".join(tokens), "tags": tags}, first, size)
@@ -102,6 +103,7 @@ def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: 
             fields.ledger.add("docstart_lines_dropped", starts_document)
             tokens, tags, size, is_bad = [], [], 0, False
             continue
+        # columns: their number and what parts them are those of the first line
         if not width:
             by_tabs = "\t" in line.strip()
         cells = line.rstrip("\n").split("\t") if by_tabs else re.split("[ \t]+", line.strip(" \t\n"))
@@ -111,6 +113,7 @@ def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: 
             is_bad = True
             hint = "a blank line ends a sentence; tabs, or spaces, part the columns"
             fields.bad("columns", wrong[0], number, got=wrong[1], expected=wrong[2], hint=hint)
+        # without blank lines the whole file would be held
         if size > longest:
             hint = "blank lines part sentences; raise --max-document-bytes where it is right so"
             raise InputError(
@@ -160,6 +163,7 @@ def label_first_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Ite
         InputError: a line without a label, or with a label that has no name.
     """
     lines = ((number, line.rstrip("\n")) for number, line in lines if not line.isspace())
+    # how labels are written, by the first lines
     head = [*islice(lines, _LOOKED_AT)]
     fast = all(line.startswith(PREFIX) for _, line in head)
     mark = None if fast or not all("\t" in line for _, line in head) else "\t"
@@ -167,12 +171,14 @@ def label_first_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Ite
     if head:
         fields.ledger.notes[f"{fields.source}: labels {before}"] = None
     for number, line in chain(head, lines):
+        # each line by itself: its labels and its text
         labels, text = _fast_labels(line) if fast else _one_label(line, mark)
         if not labels or not all(labels):
             what = "a line has no label" if not labels else "a label has no name"
             hint = f"labels {before}, as in the first lines"
             fields.bad("label", what, number, got=repr(_cut(line)), expected="a label, then the text", hint=hint)
             continue
+        # of fastText a label may stand nowhere else
         if PREFIX in text and fast and any(word.startswith(PREFIX) for word in text.split()):
             what, hint = "a label stands within the text", "put all labels first"
             fields.bad("label", what, number, got=repr(_cut(line)), hint=hint)
@@ -283,11 +289,13 @@ def _articles(text: "_JsonText") -> Iterator[Any]:
     if (mark := text.peek()) != "{":
         got = "a list" if mark == "[" else repr(mark) if mark else "nothing"
         raise text.error("this JSON is none of SQuAD's", got=got, hint=others.format(".[]"))
+    # the members of the object in order; only the items of data are given
     text.take("{")
     names: list[str] = []
     while text.peek() != "}":
         names.append(str(text.value()))
         text.take(":")
+        # nothing else of the object is held
         if names[-1] == "data" and text.peek() == "[":
             yield from text.items()
         else:
@@ -296,6 +304,7 @@ def _articles(text: "_JsonText") -> Iterator[Any]:
             break
         text.take(",")
     text.take("}")
+    # what follows, or is missing, says that it is another kind of file
     if text.peek() == "{":
         raise text.error("these are several JSON objects", got="JSON Lines", hint="--format jsonl reads JSON Lines")
     if text.peek():

@@ -297,6 +297,7 @@ def _tsv_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]
 def _csv_rows(lines: Iterable[tuple[int, str]], fields: Fields, longest: int) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of each row that is not blank; after bad quotes it goes on with the next line."""
     all_texts = (line for _, line in lines)
+    # a first line may say what parts cells; else the header shows it
     header, before = next(all_texts, ""), 0
     if (said := said_delimiter(header)) is not None:
         header, before = next(all_texts, ""), 1
@@ -305,10 +306,12 @@ def _csv_rows(lines: Iterable[tuple[int, str]], fields: Fields, longest: int) ->
     # the csv module has one bound for the whole process, 128 KiB unless raised
     csv.field_size_limit(max(csv.field_size_limit(), longest))
     rows = csv.reader(texts, delimiter=delimiter, strict=True)
+    # row by row: after bad quotes a new reader begins with the next line
     while True:
         line = before + rows.line_num + 1
         try:
             cells = next(rows, None)
+        # a cell that never ends has taken all lines up to where the reader gave up
         except csv.Error as error:
             fields.bad("bad_quotes", "bad CSV", line, got=error, hint="mend the quotes there")
             before += rows.line_num

@@ -109,6 +109,7 @@ class _Walk:
         if name in _INLINE:
             self._tilde(name, span)
             return
+        # words outside of any block come before the new one
         self._loose_words()
         out = self.outline
         out.line = self._line_at(span["start"])
@@ -116,6 +117,7 @@ class _Walk:
             self._depth += 1
             if self._depth > _DEEPEST:
                 raise TooDeepError
+        # what the outline is told when a block begins
         if name == "List":
             self._lists.append(value)
         elif name == "Item":
@@ -133,6 +135,7 @@ class _Walk:
         out = self.outline
         if name in _INLINE:
             self._tilde(name, span)
+        # a block with words of its own: they are taken now
         elif name == "Paragraph":
             out.words(_alert(self._taken()))
             out.block()
@@ -145,6 +148,7 @@ class _Walk:
         elif name == "TableCell":
             out.words(_alert(self._taken()))
             out.cell()
+        # a block of blocks
         elif name in ("TableHead", "TableRow"):
             out.row()
         elif name in _CONTAINERS:

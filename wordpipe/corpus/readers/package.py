@@ -366,6 +366,7 @@ def _note_names(module: Module, statement: ast.stmt) -> None:
     match statement:
         case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             module.defined.add(name)
+        # a name that is assigned: a text, an instance of a class, or a method of an instance
         case (
             ast.Assign(targets=[ast.Name(id=name)], value=value)
             | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
@@ -378,6 +379,7 @@ def _note_names(module: Module, statement: ast.stmt) -> None:
                     module.instances[name] = class_name
                 case ast.Attribute(value=ast.Name(id=instance), attr=method):
                     module.bound[name] = (instance, method)
+        # a name that comes from another module
         case ast.Import(names=names):
             module.imports |= {alias.asname: (alias.name, "") for alias in names if alias.asname}
         case ast.ImportFrom(names=names, module=base, level=level):
@@ -510,12 +512,14 @@ def string_value(node: ast.expr, texts: Mapping[str, ast.expr], depth: int = _MA
     """
     depth -= 1
     match node:
+        # a string, or a name of one
         case _ if depth < 0:
             return None
         case ast.Constant(value=str(text)):
             return text
         case ast.Name(id=name) if name in texts:
             return string_value(texts[name], texts, depth)
+        # a sum of strings, an f-string, a template that is filled
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             before, after = string_value(left, texts, depth), string_value(right, texts, depth)
             return None if before is None or after is None else before + after
@@ -523,6 +527,7 @@ def string_value(node: ast.expr, texts: Mapping[str, ast.expr], depth: int = _MA
             return "".join(string_value(part, texts, depth) or "" for part in parts)
         case ast.FormattedValue(value=value):
             return string_value(value, texts, depth)
+        # "…".format(…), as far as its arguments are known
         case ast.Call(func=ast.Attribute(value=value, attr="format"), args=args, keywords=keywords):
             template = string_value(value, texts, depth)
             named = [*((str(place), each) for place, each in enumerate(args)), *((k.arg, k.value) for k in keywords)]

@@ -89,6 +89,7 @@ class _Walk:
         out, kind = self.outline, node.tagname
         if getattr(node, "line", None):
             out.line = self._source_line(node.line)
+        # what is no text of the page
         if kind in _LEFT_OUT:
             out.ledger.add("rst_directives_left_out", kind == "pending")
         elif kind == "system_message":  # what docutils could not read stands behind its words about it
@@ -97,6 +98,7 @@ class _Walk:
                     text = child.astext()
                     out.line = min(out.line, self.last - text.count("\n"))
                     out.verbatim(text)
+        # sections, and blocks of words or code
         elif kind == "section":
             self._section(node, level + 1)
         elif kind in _PARAGRAPHS:
@@ -105,6 +107,7 @@ class _Walk:
             out.block(tight=kind == "line")
         elif kind in ("literal_block", "doctest_block", "math_block"):
             out.verbatim(node.astext())
+        # lists and tables, whose parts are walked
         elif kind in ("bullet_list", "enumerated_list"):
             self._lists.append(None if kind == "bullet_list" else int(node.get("start", 1)))
             out.block()
@@ -114,6 +117,7 @@ class _Walk:
         elif kind == "list_item":
             self._item()
             self.over(node, level)
+        # a row is told as a whole; all others by what they hold
         elif kind == "row":
             self._row(node)
         else:
@@ -231,6 +235,7 @@ def _machine() -> tuple[Callable[[], Any], Any]:
         def add_states(self, state_classes: Sequence[type]) -> None:
             self.states = _States(self, state_classes)
 
+    # both of docutils' machines, with that laziness
     nested = type("Nested", (Lazy, states.NestedStateMachine), {})
     whole = type("Whole", (Lazy, states.RSTStateMachine), {})
 
@@ -248,14 +253,17 @@ def _machine() -> tuple[Callable[[], Any], Any]:
             return self.unknown_directive(type_name)
 
         def unknown_directive(self, type_name: str) -> Any:
+            # the lines of the directive
             name, machine = type_name.lower(), self.state_machine  # type: ignore[attr-defined]
             line, mark = machine.abs_line_number(), _MARK.search(machine.line)
             assert mark is not None, "this is the line of a directive"
             lines, _, offset, blank = machine.get_first_known_indented(mark.end(), strip_top=0)
+            # one that steers the making of pages is left out, and counted
             if name in _STEERING:
                 left_out = nodes.pending(None)
                 left_out["directive"] = name
                 return [left_out], blank
+            # all others have an argument and a content
             head, content = _parted(lines)
             box = nodes.container()
             argument = " ".join(" ".join(lines[:head]).split())
@@ -266,11 +274,13 @@ def _machine() -> tuple[Callable[[], Any], Any]:
                 code = nodes.literal_block(text, text)
                 code.line = line + content
                 return [code], blank
+            # a word of our own for one such as `versionadded`
             if name in _SAID:
                 version, _, rest = argument.partition(" ")
                 is_version = _SAID[name].endswith("version")
                 box["said"] = f"{_SAID[name]} {version}" if is_version else _SAID[name]
                 argument = rest if is_version else argument
+            # the argument as a paragraph, then the content
             if argument:
                 words, _ = self.inline_text(argument, line) if name in _SAID else ([nodes.Text(argument)], [])  # type: ignore[attr-defined]
                 box += nodes.paragraph(argument, "", *words)

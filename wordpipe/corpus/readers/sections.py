@@ -274,9 +274,11 @@ def section_records(
             )
             yield Record(text, source, first, newline="space")
             continue
+        # front matter, at the beginning of the first part, says something of all records
         outline.finish()
         if number == 0 and outline.fields and (head := carry(outline.fields)) is not None:
             outline.title = head.title
+        # sections become records
         sections = list(outline.take())
         ledger.add("sections_read", len(sections))
         if documents == "file":

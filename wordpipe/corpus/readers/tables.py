@@ -94,6 +94,7 @@ def _records(batches: Iterator[pa.RecordBatch], fields: Fields, limit: Expansion
 
 def _parquet_batches(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> Iterator[pa.RecordBatch]:
     try:
+        # the columns that are wanted
         table = pq.ParquetFile(file, memory_map=False, pre_buffer=False, buffer_size=1 << 20)
         about, names = table.metadata, table.schema_arrow.names
         fields.require_text(names)
@@ -101,12 +102,14 @@ def _parquet_batches(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> 
         fields.ledger.see_fields(names, names)
         wanted = [name for name in names if fields.wants(name)]
         fields.refuse_repeated(wanted)
+        # texts as dictionaries: one that comes often is in memory once
         leaves = [about.schema.column(number) for number in range(about.num_columns)]
         texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
         _refuse_bomb(about, limit)
         table = pq.ParquetFile(
             file, metadata=about, read_dictionary=texts, memory_map=False, pre_buffer=False, buffer_size=1 << 20
         )
+        # row group by row group, few rows at once where they are long
         for group in range(about.num_row_groups):
             rows, size = about.row_group(group).num_rows, about.row_group(group).total_byte_size
             at_once = max(1, min(_ROWS, _BATCH_BYTES * rows // max(1, size)))
