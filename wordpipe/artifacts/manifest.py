@@ -33,7 +33,7 @@ KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "i
 FORMATS: dict[Kind, int] = dict.fromkeys(KINDS, 2)
 """The format of every kind, raised when artifacts of before would be misread. From 1.0 on it is raised only together with a
 reader of the one before, which is kept until 2.0."""
-_LONGEST_NAME = 255  # bytes, of most file systems
+LONGEST_NAME = 255  # bytes, of most file systems
 
 # Names of what is bundled with artifacts, so that an index can be queried wherever its folder is moved.
 ENCODER = "encoder/"  # folder of the query encoder, bundled with sentences and index
@@ -180,7 +180,7 @@ def is_plain_path(path: str) -> bool:
     Nor is a part longer than file systems allow, or called `s3:`, from which on a path is a URL.
     """
     parts = path.split("/")
-    if not path.isprintable() or any(len(part.encode(errors="replace")) > _LONGEST_NAME for part in parts):
+    if not path.isprintable() or any(len(part.encode(errors="replace")) > LONGEST_NAME for part in parts):
         return False
     return path != MANIFEST and not {"", ".", "..", "s3:"} & {*parts}
 

@@ -41,7 +41,7 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from wordpipe.artifacts.manifest import HashCache, Kind, Manifest, OutputEntry, hash_bytes
+from wordpipe.artifacts.manifest import LONGEST_NAME, HashCache, Kind, Manifest, OutputEntry, hash_bytes
 from wordpipe.artifacts.publish import ELSEWHERE, failpoint, files_at, manifest_bytes
 from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, is_ours
 from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError, WordpipeError
@@ -54,7 +54,6 @@ _TRIES = 5  # how often to begin again when what is fetched is replaced meanwhil
 _MOMENT_S = 0.5
 _OLD_S = 86_400  # age of an unfinished copy whose process is gone
 _LISTING = "listing.json"
-_LONGEST_NAME = 255  # bytes, of most file systems
 
 _PART_FOLDER = re.compile(r"[0-9a-f]{16}")  # the folder of a file of an artifact, see `part_key`
 
@@ -288,7 +287,7 @@ def _part_pattern(part: str) -> str:
 def _file_name(bucket: str, one: StoredObject) -> str:
     """Return the name of the file that an object becomes. Raises InputError: no file can have the object's name."""
     parts = one.key.split("/")
-    if {"", ".", "..", "s3:"} & {*parts} or "\0" in one.key or any(len(p.encode()) > _LONGEST_NAME for p in parts):
+    if {"", ".", "..", "s3:"} & {*parts} or "\0" in one.key or any(len(p.encode()) > LONGEST_NAME for p in parts):
         hint = "name the other objects by a pattern"
         raise InputError("no file can have the name of this object", where=f"s3://{bucket}/{one.key}", hint=hint)
     return f"{bucket}/{one.key}"

@@ -78,15 +78,11 @@ def stopped_runs(path: Path) -> list[StoppedRun]:
     for above, folder in enumerate((place, *place.parents[:2])):
         name, mark, _ = folder.name.rpartition(_PARTIAL)
         if mark and name.startswith(".") and len(name) > 1:
-            return _runs_in(folder, _above(path, above), next(iter(place.relative_to(folder).parts), ""))
+            beside = path.parents[above] if above < len(path.parents) else None
+            return _runs_in(folder, beside, next(iter(place.relative_to(folder).parts), ""))
     beside = sorted(place.parent.glob(f"{escape(f'.{place.name}{_PARTIAL}')}*")) if place.parent.is_dir() else []
     mine = [one for one in beside if one.name.removeprefix(f".{place.name}{_PARTIAL}")[:1] in ("", "-")]
     return [run for one in mine for run in _runs_in(one, path.parent)]
-
-
-def _above(path: Path, n: int) -> Path | None:
-    """The folder that holds the n-th one above a path, as the path names it; None where it does not."""
-    return path.parents[n] if n < len(path.parents) else None
 
 
 def why_unfinished(path: Path) -> ArtifactError | None:

@@ -368,7 +368,8 @@ class Columns:
         """The corpus schema, columns of ours that fields fill, the fields in the order in which they came, and `see_also`."""
         if self._schema is None:
             own = [name for name in OPTIONAL if name in self._named or self._own.get(name)]
-            fields = [*CORPUS, *(pa.field(name, self._own_type(name)) for name in own)]
+            fields = [*CORPUS]
+            fields += [pa.field(name, _OWN_TYPES.get(name, type_of(self._own_kinds(name)))) for name in own]
             ids = {"id", "_id"} if self._own.get("record_id") else set()
             taken = {*self._fields}
             for name, places in self._fields.items():
@@ -491,9 +492,6 @@ class Columns:
 
     def _type(self, name: str) -> pa.DataType:
         return type_of({*self._kinds(name)})
-
-    def _own_type(self, name: str) -> pa.DataType:
-        return _OWN_TYPES[name] if name in _OWN_TYPES else type_of(self._own_kinds(name))
 
     def _own_kinds(self, name: str) -> set[str]:
         """The kinds of a column of ours; where some records have several labels, one label is a list of one."""

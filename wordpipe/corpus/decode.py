@@ -157,7 +157,7 @@ def read_blocks(
 
 BadBytes = Literal["replace", "skip", "fail"]
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _RAW_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _ESCAPED = re.compile(r"[\udc80-\udcff]")  # what surrogateescape makes of bytes that are not UTF-8
@@ -169,7 +169,7 @@ _TERMINAL = re.compile(
 _OVERSTRIKE = re.compile(r"_\x08(.)|(.)\x08_|(.)(?:\x08\3)+")  # underlined and bold, as man prints
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _END_MARK = b"\x1a"  # Ctrl-Z, which ended a text in CP/M and DOS, and padded it
-_BLANK_END = b"\x1a\r\n"
+BLANK_END = b"\x1a\r\n"
 
 
 def without_end_marks(blocks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
@@ -177,7 +177,7 @@ def without_end_marks(blocks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes
     held = b""
     for block in blocks:
         block = held + block
-        end = block[len(block.rstrip(_BLANK_END)) :]
+        end = block[len(block.rstrip(BLANK_END)) :]
         held = end if _END_MARK in end and len(end) < BLOCK else b""
         yield block[: len(block) - len(held)]
     if held:
@@ -253,9 +253,9 @@ class Decoder:
 
     def _decode(self, data: bytes, line: int, offset: int | None) -> str | None:
         """Return the text of `data`, which begins at `line` and byte `offset`; None if the policy drops these bytes."""
-        if offset == 0 and data.startswith(_BOM):
+        if offset == 0 and data.startswith(BOM):
             self.ledger.add("bom_removed")
-            data, offset = data[len(_BOM) :], len(_BOM)
+            data, offset = data[len(BOM) :], len(BOM)
         try:
             return data.decode()
         except UnicodeDecodeError:

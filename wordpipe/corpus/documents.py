@@ -3,7 +3,7 @@
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import itemgetter
@@ -188,21 +188,18 @@ class Ledger:
 
     def take_over(self, other: "Ledger", wanted: Container[str] = ()) -> None:
         """Add what another ledger knows, but for kinds, which belong to its source; `wanted` names of fields are not lost."""
-        self._take_counts(other.counts(), other.warned)
-        self.skipped += other.skipped[: _MAX_SKIPPED - len(self.skipped)]
-        self.see_fields(other.fields_seen, wanted)
-        if len(self.notes) < _MAX_NOTES:
-            self.notes |= other.notes
-
-    def _take_counts(self, counts: Mapping[str, int], warnings: Mapping[str, str]) -> None:
-        for name, number in counts.items():
+        for name, number in other.counts().items():
             heading, _, rest = name.partition(".")
             if rest:
                 self.add_named(heading, rest, number)
             else:
                 self.add(name, number)
-        for kind, message in warnings.items():
+        for kind, message in other.warned.items():
             self.warn(kind, message)
+        self.skipped += other.skipped[: _MAX_SKIPPED - len(self.skipped)]
+        self.see_fields(other.fields_seen, wanted)
+        if len(self.notes) < _MAX_NOTES:
+            self.notes |= other.notes
 
     def __getitem__(self, what: str) -> int:
         return self._counts[what]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wordpipe.corpus.decode import compression_of
+from wordpipe.corpus.decode import BLANK_END, BOM, compression_of
 from wordpipe.corpus.formats import ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
 from wordpipe.errors import InputError
 
@@ -25,7 +25,6 @@ HEAD_BYTES = 1 << 16  # looked at
 _LINES = 10  # looked at
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _MARK = "\ufeff"
-_BOM = b"\xef\xbb\xbf"
 _CONTROL = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
 _SHOWN_WAYS = 3
 _UNPRINTED = "\t\n\r\f\v\x1a\xa0\xad\u200b\u200c\u200d\u200e\u200f\u2028\u3000"  # and yet part of texts
@@ -34,7 +33,6 @@ _RAW = "or read it as it is by --format txt"
 _UNPACKED_BY = {"gz": "gzip -dc", "bz2": "bzip2 -dc", "xz": "xz -dc", "zst": "zstd -dc"}
 _FEW_CONTROLS = 3  # of which a short text may have some: Ctrl-Z at its end, a NUL, marks of a printer
 _WIDE_BYTES = 4096  # looked at for UTF-16 and UTF-32
-_BLANK_END = b"\x1a\r\n"
 
 _HEADERS = re.compile(
     rb"(?:From [^\r\n]{1,200}\r?\n)?(?:[A-Za-z][A-Za-z-]{1,40}:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*){2,200}"
@@ -160,7 +158,7 @@ def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = 
     if (kind := _kind_of(head, is_plain=is_plain)) is not None:
         hint = way_to_read(kind, name)
         return NotText(kind.title, hint if "--format" in hint else f"{hint}; {_RAW}", kind.in_letters)
-    body = head.rstrip(_BLANK_END)
+    body = head.rstrip(BLANK_END)
     controls = len(body) - len(body.translate(None, _CONTROL))
     if controls > max(_FEW_CONTROLS, len(body) // 100) or (controls > 1 and 3 * controls > len(body)):
         return NotText(_BINARY, "name its --format to read it all the same: --format txt")
@@ -236,7 +234,7 @@ def _kind_of(head: bytes, *, is_plain: bool) -> Reader | None:
     ) is not None:
         inner = (one for one in NOT_READ if any(mark in head for mark in one.inside_zip))
         return next(inner, begun) if begun.name == "zip" else begun
-    letters = head.removeprefix(_BOM).lstrip()
+    letters = head.removeprefix(BOM).lstrip()
     looked_for = (one for one in NOT_READ if one.looks_like and (is_plain or one.of_txt != "refuse"))
     return next((one for one in looked_for if function_of(one.looks_like)(letters)), None)
 
@@ -269,7 +267,7 @@ def is_xml(head: bytes) -> bool:
 
 def is_page(head: bytes, settings: "IngestSettings | None" = None) -> bool:
     """True if a text begins as a page of HTML does."""
-    return _PAGE.match(head[:HEAD_BYTES].removeprefix(_BOM)) is not None
+    return _PAGE.match(head[:HEAD_BYTES].removeprefix(BOM)) is not None
 
 
 def left_out(skipped: Mapping[str, int], examples: Mapping[str, Sequence[str]]) -> Iterator[str]:

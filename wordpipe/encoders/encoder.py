@@ -6,7 +6,7 @@ A vector that is a sum over words makes the cosine a sum over pairs of words: (Î
 import copy
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
@@ -20,6 +20,8 @@ from wordpipe.errors import ArtifactError, DivergedError, InputError
 
 ENCODER_FILE = "encoder.json"
 TRANSFORM_FILE = "transform.safetensors"
+
+_WINDOW = 128  # words of a window of a table, where no setting says how many
 
 EncoderKind = Literal["words", "static", "transformer"]
 Watch = Callable[[float], None]
@@ -150,6 +152,31 @@ class TextEncoder(ABC):
     @abstractmethod
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Name and content of every file that is needed to load it again."""
+
+
+class TableEncoder(TextEncoder):
+    """An encoder by a table: a text's vector is a sum of rows, one for each of its words or tokens.
+
+    Args:
+        dim: width of the table.
+        settings: window and overlap are looked at.
+        transform: what is applied to every vector; nothing where None.
+        identity: what the caller wants to find again in the saved file, JSON values.
+
+    Raises:
+        ArtifactError: transform and table are of different widths.
+    """
+
+    def __init__(
+        self, dim: int, settings: EmbedSettings, transform: Transform | None, identity: Mapping[str, Any] | None
+    ) -> None:
+        self.window = settings.window or _WINDOW
+        self.overlap = min(settings.overlap, self.window // 2)
+        self.transform = transform or Transform.none(dim)
+        if (width := len(self.transform.mean)) != dim:
+            what = "transform and table do not belong together"
+            raise ArtifactError(what, where=TRANSFORM_FILE, got=f"width {width}", expected=dim)
+        self.identity, self._settings = dict(identity or {}), settings
 
 
 def learned_from_pairs(encoder: TextEncoder) -> bool:

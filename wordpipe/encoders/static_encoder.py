@@ -22,7 +22,7 @@ from wordpipe.encoders.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
-    TextEncoder,
+    TableEncoder,
     TextParts,
     Watch,
     encoder_facts,
@@ -48,7 +48,6 @@ from wordpipe.wording import UNNEEDED
 
 TABLE_FILE = "model.safetensors"
 TENSOR = "embedding.weight"
-_WINDOW = 128  # words per passage where none is asked for
 _RUN_CHARACTERS = 500_000  # characters that a thread takes at once: vectors of four thousand sentences
 
 _UNKNOWN = "[UNK]"
@@ -141,7 +140,7 @@ def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
     return words[:-1], "Lowercase" not in steps
 
 
-class StaticEncoder(TextEncoder):
+class StaticEncoder(TableEncoder):
     """The unit sum of a text's rows, transformed. Words without a row are left out and named.
 
     Args:
@@ -170,16 +169,7 @@ class StaticEncoder(TextEncoder):
         self._table_VD = _table(self._files[TABLE_FILE])
         self._rows = _rows(self._files[TOKENIZER_FILE], len(self._table_VD))
         self.pooling = "mean"
-        self.transform = transform or Transform.none(self._table_VD.shape[1])
-        if len(self.transform.mean) != self._table_VD.shape[1]:
-            got, expected = f"width {len(self.transform.mean)}", self._table_VD.shape[1]
-            raise ArtifactError(
-                "transform and table do not belong together", where=TRANSFORM_FILE, got=got, expected=expected
-            )
-        self.window = settings.window or _WINDOW
-        self.overlap = min(settings.overlap, self.window // 2)
-        self.identity = dict(identity or {})
-        self._settings = settings
+        super().__init__(self._table_VD.shape[1], settings, transform, identity)
         self._threads = settings.threads or cpu_count()
 
     def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:

@@ -64,8 +64,7 @@ class ArrayStates:
     in_bulk = False  # not made for so many texts that it pays to compile what prepares them
 
     def __init__(self, model: "NumpyModel", batch_tokens: int = 2048) -> None:
-        self.batch_tokens = batch_tokens
-        self.model = self._model = model
+        self.model, self.batch_tokens = model, batch_tokens
 
     def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
         """For every batch one vector per sequence, (S, D) float32, pooled by NumPy."""
@@ -77,8 +76,8 @@ class ArrayStates:
         return self._states(ids_T, np.array([len(ids_T)]), pooling)
 
     def _states(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling) -> Floats:
-        first_ND = self._model.embed(ids_N, lengths_S)
-        last_ND = self._model.encode(first_ND, runs_of(lengths_S))
+        first_ND = self.model.embed(ids_N, lengths_S)
+        last_ND = self.model.encode(first_ND, runs_of(lengths_S))
         return (first_ND + last_ND) * np.float32(0.5) if pooling.layers == "ends" else last_ND
 
 
@@ -275,7 +274,7 @@ class TransformerEncoder(TextEncoder):
         self._settings, self._model_files, self._model_names = settings, model_files, tuple(model_names)
         self._width, self._trained = dim, trained
         self._weights_V = token_weights if self._pooling.is_weighted else None
-        shape = _shape_of(model)
+        shape = getattr(model.model if isinstance(model, ArrayStates) else model, "config", None)  # of a model of ours
         _check_widths(shape, dim, max_len, self.transform)
         # ids that the model, and the weights of a weighted mean, know
         known = [
@@ -422,12 +421,6 @@ class TransformerEncoder(TextEncoder):
 def _within(watch: Watch, before: float, share: float) -> Watch:
     """Return a watch for a part of the texts, which reports to `watch` the share of all."""
     return lambda done: watch(before + share * done)
-
-
-def _shape_of(model: ArrayStates | HiddenModel) -> "ModelConfig | None":
-    """Return the shape of a model of ours, computed by torch or NumPy; None of any other."""
-    held = model.model if isinstance(model, ArrayStates) else model
-    return getattr(held, "config", None)
 
 
 def _check_widths(shape: "ModelConfig | None", dim: int, max_len: int, transform: Transform) -> None:

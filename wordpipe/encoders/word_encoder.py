@@ -15,7 +15,7 @@ from wordpipe.encoders.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
-    TextEncoder,
+    TableEncoder,
     TextParts,
     Watch,
     encoder_facts,
@@ -26,18 +26,17 @@ from wordpipe.encoders.encoder import (
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.encoders.text_rows import WordRows, WordSplit, sum_rows
 from wordpipe.encoders.transforms import Transform
-from wordpipe.errors import ArtifactError, ConfigError, DivergedError
+from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics import unit_rows
 from wordpipe.words import PHRASE_SEPARATOR, KnownPhrases, WordVectors
 
 WORDS_FILE = "words.parquet"
 NGRAMS_FILE = "ngrams.parquet"
-_WINDOW = 128  # words per passage where none is asked for
 _MARKS = "Ġ▁#"  # of subword tokens: a space before, or none
 _MAX_LOOKED_UP_SINGLY = 16  # words of a query: in 94,000 words 2 ms, where the import of numba takes 0.4 s
 
 
-class WordEncoder(TextEncoder):
+class WordEncoder(TableEncoder):
     """The weighted mean of a text's word vectors, transformed. Words without a vector are left out and named.
 
     Where the table has n-grams, a word that is not in it gets the vector that they say, weighted as the rarest word is.
@@ -68,17 +67,8 @@ class WordEncoder(TextEncoder):
                 "not a pooling of word vectors", where="pooling", got=settings.pooling, expected="sif or mean"
             )
         self.pooling = "sif" if settings.pooling == "auto" else settings.pooling
-        self.window = settings.window or _WINDOW
-        self.overlap = min(settings.overlap, self.window // 2)
-        # table and transform are of one width
-        self.transform = transform or Transform.none(table.dim)
-        if len(self.transform.mean) != table.dim:
-            got = f"width {len(self.transform.mean)}"
-            raise ArtifactError(
-                "transform and table do not belong together", where=TRANSFORM_FILE, got=got, expected=table.dim
-            )
-        self.identity = dict(identity or {})
-        self._table, self._split, self._settings = table, split, settings
+        super().__init__(table.dim, settings, transform, identity)
+        self._table = table
         # a token with an underscore in it is no phrase
         self._phrases = table.phrases if self.identity.get("unit") != "token" else KnownPhrases(())
         # functions of the table, not of this encoder, which would keep itself in memory

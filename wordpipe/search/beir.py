@@ -30,7 +30,7 @@ from wordpipe.search.bm25 import LexicalIndex
 from wordpipe.search.knn import Hits, VectorTable, best_of
 from wordpipe.search.postings import QueryTerms
 
-_RM3_TEXTS = 10  # as Anserini expands
+_RM3_TEXTS, _RM3_TERMS = 10, 10  # as Anserini expands
 _STREAM = 0x151  # separates this draw from every other use of a seed
 
 Grades = dict[str, dict[str, int]]
@@ -200,14 +200,13 @@ def scores(collection: Collection, ranked: Sequence[Sequence[str]]) -> Array:
     return np.array([score_ranking(names, collection.grades[query]) for query, names in pairs], dtype=np.float64)
 
 
-def relevance_model(index: LexicalIndex, query: QueryTerms, found: Hits, terms: int = 10) -> QueryTerms:
+def relevance_model(index: LexicalIndex, query: QueryTerms, found: Hits) -> QueryTerms:
     """Mix the query half and half with the likeliest terms of the texts found: the baseline RM3, as in Anserini.
 
     Args:
         index: of the texts.
         query: its own terms.
         found: texts with their scores.
-        terms: of the relevance model.
 
     Source: Lavrenko and Croft 2001, "Relevance-based language models"; Abdul-Jaleel et al. 2004, "UMass at TREC 2004".
     """
@@ -215,7 +214,7 @@ def relevance_model(index: LexicalIndex, query: QueryTerms, found: Hits, terms: 
         return query
     texts = index.texts(found.rows)
     model_V = np.bincount(texts.numbers, weights=found.scores[texts.at] * texts.counts / texts.lengths[texts.at])
-    best = np.sort(np.lexsort((np.arange(len(model_V)), -model_V))[: min(terms, np.count_nonzero(model_V))])
+    best = np.sort(np.lexsort((np.arange(len(model_V)), -model_V))[: min(_RM3_TERMS, np.count_nonzero(model_V))])
     both, places = np.unique(np.concatenate([query.numbers, best]), return_inverse=True)
     halves = np.concatenate([query.weights / query.length, model_V[best] / model_V[best].sum()]) / 2
     return QueryTerms(both, np.bincount(places, weights=halves, minlength=len(both)).astype(np.float32))

@@ -157,8 +157,10 @@ class LexicalIndex:
     def read_text(self, text: str) -> TextCounts:
         """A text that need not be in the index, in the index's terms; others count for its length alone."""
         forms = [form for run in self.analyser.runs(text) for form in self.analyser.of_run(run)]
-        counts = self._counts_of([form.term for form in forms])
-        counts.pop(-1, None)
+        counts = Counter[int]()
+        for term, times in Counter(form.term for form in forms).items():
+            counts[self._number_of(term)] += times
+        counts.pop(-1, None)  # of terms that no text has
         length = sum(form.is_long for form in forms)
         numbers, times = np.array([*counts], np.int64), np.array([*counts.values()], np.float32)
         return TextCounts(np.zeros(len(numbers), np.int64), numbers, times, np.array([length]))
@@ -348,13 +350,6 @@ class LexicalIndex:
         within = self.postings.starts[terms_T + 1] - self.postings.starts[terms_T]
         idf_T: Floats = np.log1p((len(self) - within + 0.5) / (within + 0.5)).astype(np.float32)
         return idf_T
-
-    def _counts_of(self, stems: Sequence[str]) -> Counter[int]:
-        """Count the terms by their numbers; -1 stands for all terms that no text has."""
-        counts = Counter[int]()
-        for stem, times in Counter(stems).items():
-            counts[self._number_of(stem)] += times
-        return counts
 
     def _weights(self, query: QueryTerms) -> Floats:
         """(T,) what stands before each term's sum."""

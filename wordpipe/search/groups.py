@@ -140,7 +140,7 @@ def list_centres(vectors_ND: Vectors, k: int, seed: int, threads: int) -> Vector
             centre_N = np.concatenate([*pool.map(partial(_nearest_centre, centres_KD), blocks)])
             order = np.argsort(centre_N, kind="stable")
             members = np.split(order, np.searchsorted(centre_N[order], np.arange(1, k)))
-            sums_KD = np.stack([*pool.map(partial(_sum_of, vectors_ND), members)])
+            sums_KD = np.stack([*pool.map(lambda rows: vectors_ND[rows].sum(axis=0), members)])
             lengths_K = np.linalg.norm(sums_KD, axis=1, keepdims=True)
             centres_KD = np.divide(sums_KD, lengths_K, out=centres_KD.copy(), where=lengths_K > 0)
             _fill_empty(centres_KD, np.array([len(rows) for rows in members]))
@@ -151,19 +151,11 @@ def _nearest_centre(centres_KD: Vectors, block_BD: Vectors) -> Rows:
     """(B,) the nearest centre of each vector, by one thread."""
     import faiss
 
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    try:
+    from wordpipe.search.index import faiss_threads
+
+    with faiss_threads(1):
         nearest_B1: Rows = faiss.knn(block_BD, centres_KD, 1, metric=faiss.METRIC_INNER_PRODUCT)[1]
-    finally:
-        faiss.omp_set_num_threads(before)
     return nearest_B1[:, 0]
-
-
-def _sum_of(vectors_ND: Vectors, rows: Rows) -> Vectors:
-    """(D,) the sum of some vectors, in their order."""
-    sum_D: Vectors = vectors_ND[rows].sum(axis=0)
-    return sum_D
 
 
 def _fill_empty(centres_KD: Vectors, counts_K: Rows) -> None:

@@ -128,10 +128,8 @@ class NearWords:
         for slip, number in zip(slips, self._terms.find_all(stems).tolist(), strict=True):
             if number >= 0:
                 near.setdefault(number, slip)
-        return tuple(near[number] for number in sorted(near, key=self._texts_of, reverse=True)[:_SHOWN])
-
-    def _texts_of(self, number: int) -> int:
-        return int(self._starts[number + 1] - self._starts[number])
+        texts_of = {number: int(self._starts[number + 1] - self._starts[number]) for number in near}
+        return tuple(near[number] for number in sorted(near, key=texts_of.__getitem__, reverse=True)[:_SHOWN])
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,10 @@ def measure_modes(
         "lexical_twice": [result.hits for result in cut.asked_twice(words, worded)],
         "random_vectors": [result.hits for result in control],
     }
-    return {mode: _mean_ndcg(hits, wanted) for mode, hits in found.items()}
+    return {
+        mode: float(np.mean([_ndcg(one, some) for one, some in zip(hits, wanted, strict=True)]))
+        for mode, hits in found.items()
+    }
 
 
 def found_by_words(drawn: PseudoQueries, lexical: LexicalIndex) -> list[float]:
@@ -249,12 +252,8 @@ class _CutRetriever(Retriever):
         return result
 
 
-def _mean_ndcg(found: Sequence[Hits], wanted: Sequence[Collection[int]]) -> float:
-    return float(np.mean([_ndcg(hits, some) for hits, some in zip(found, wanted, strict=True)]))
-
-
-def _ndcg(hits: Hits, wanted: Collection[int], k: int = 10) -> float:
-    """nDCG@k of binary relevance (Järvelin and Kekäläinen 2002): gains fall by 1 / log2(rank + 1)."""
-    gains = sum(1 / math.log2(rank + 2) for rank, row in enumerate(hits.rows[:k].tolist()) if row in wanted)
-    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(k, len(wanted))))
+def _ndcg(hits: Hits, wanted: Collection[int]) -> float:
+    """nDCG@10 of binary relevance (Järvelin and Kekäläinen 2002): gains fall by 1 / log2(rank + 1)."""
+    gains = sum(1 / math.log2(rank + 2) for rank, row in enumerate(hits.rows[:10].tolist()) if row in wanted)
+    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(10, len(wanted))))
     return gains / ideal if ideal else 0.0
