@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from wordpipe.artifacts import column_of
 from wordpipe.errors import ConfigError
 from wordpipe.search import locked_database, rows_where
 
@@ -268,36 +267,6 @@ def test_the_database_itself_reaches_nothing_outside(statement, tmp_path, monkey
 def test_every_lock_is_closed(setting, value):
     with locked_database() as database:
         assert database.execute("SELECT current_setting(?)", [setting]).fetchall() == [(value,)]
-
-
-def test_a_number_that_is_none_is_null_as_answers_show_it():
-    """Of artifacts made before there is no such number in a corpus."""
-    nan, inf = float("nan"), float("inf")
-    values = [1.0, 500.0, nan, None, inf, -inf]
-    lists = [[1.0], [nan, 500.0], [], None, [inf], [2.0, None]]
-    texts = ['{"p": 1}', '{"p": 500}', '{"p": NaN}', "{}", '{"p": -Infinity, "of": "NaN"}', "Infinity and NaN {"]
-    table = pa.table(
-        {
-            "price": pa.array(values),
-            "few": pa.array(lists, pa.list_(pa.float32())),
-            "half": pa.array(values, pa.float32()),
-        }
-    )
-    table = table.append_column(column_of("meta", pa.string(), set(), as_json=True), pa.array(texts))
-
-    def asked(condition):
-        return np.flatnonzero(
-            rows_where(condition, table.schema, lambda names: table.select(names).to_batches(4), 6)
-        ).tolist()
-
-    assert asked("price > 100") == asked("half > 100") == [1]
-    assert asked("price < 100") == [0]
-    assert asked("price is null") == asked("half is null") == [2, 3, 4, 5]
-    assert asked("price is not null and not price > 100") == [0]
-    assert asked("500 in few") == [1]
-    assert asked("len(few) = 2") == [1, 5]
-    assert asked("case when meta like '{%' then meta->>'p' end is null") == [2, 3, 4, 5]
-    assert asked("case when meta like '{%' then meta->>'of' end = 'NaN'") == [4]
 
 
 WORDS_OF_SQL = ("order", "group", "when", "end", "from", "to", "desc", "table", "limit", "user", "ilike", "left")

@@ -1,13 +1,16 @@
-"""The file of an index: written, read, and refused where it is damaged."""
+"""The file of an index, written, read, and refused where it is damaged; its search: real rows with real scores."""
 
 import io
 
 import faiss
 import numpy as np
+import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.support.search_vectors import built, unit
-from wordpipe.errors import ArtifactError
+from tests.support.search_vectors import Vectors, built, exact, unit
+from wordpipe.errors import ArtifactError, InputError
 from wordpipe.search import VectorIndex, read_index, write_index
 
 
@@ -38,17 +41,146 @@ def test_a_header_that_claims_more_than_the_file_is_refused() -> None:
     assert faiss.get_deserialization_vector_byte_limit() == before
 
 
-@pytest.mark.parametrize("recipe", ["NSG16,Flat", "IVF12,Flat", "IVF12,FlatPanorama4", "IVF12,RaBitQfs,RFlat"])
-def test_kinds_that_are_built_no_more_still_answer(recipe: str) -> None:
-    vectors_ND = unit(1_000, 16, 1)
+@pytest.mark.parametrize("recipe", ["NSG16,Flat", "IVF12,Flat", "IVF12,RaBitQfs,RFlat"])
+def test_kinds_that_are_not_built_are_refused(recipe: str) -> None:
     index = faiss.index_factory(16, recipe, faiss.METRIC_INNER_PRODUCT)
-    index.train(vectors_ND)
+    index.train(vectors_ND := unit(1_000, 16, 1))
     index.add(vectors_ND)
     data = faiss.serialize_index(index).tobytes()
-    found = read_index(io.BytesIO(data), size=len(data))
-    allowed = np.arange(1_000) % 2 == 0
-    for hit in VectorIndex(found).search(vectors_ND[:20], 3) + VectorIndex(found, None, allowed).search(
-        vectors_ND[:20], 3
-    ):
-        np.testing.assert_allclose(hit.scores, np.sort(hit.scores)[::-1])
-        assert len(hit) > 0
+    with pytest.raises(ArtifactError, match="which is not built"):
+        read_index(io.BytesIO(data), size=len(data))
+
+
+class Stored:
+    """The vectors of rows in a file; remembers which were read."""
+
+    def __init__(self, vectors_ND: Vectors) -> None:
+        self._vectors_ND = vectors_ND
+        self.kept: list[int] = []
+        self.read_rows: list[int] = []
+
+    def __call__(self, rows_R: npt.NDArray[np.int64]) -> Vectors:
+        self.kept += rows_R.tolist()
+        return self._vectors_ND[rows_R]
+
+    def read(self, rows_R: npt.NDArray[np.int64]) -> Vectors:
+        self.read_rows += rows_R.tolist()
+        return self._vectors_ND[rows_R]
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 9_999), n=st.integers(1, 60), k=st.integers(1, 80))
+def test_flat_answers_are_those_of_brute_force(seed: int, n: int, k: int) -> None:
+    vectors_ND, queries_QD = unit(n, 7, seed), unit(4, 7, seed + 1)
+    index = faiss.IndexFlatIP(7)
+    index.add(vectors_ND)
+    for query_D, hit in zip(queries_QD, VectorIndex(index, threads=1).search(queries_QD * 3, k), strict=True):
+        scores = vectors_ND @ query_D
+        assert len(hit) == min(n, k)
+        assert len({*hit.rows.tolist()}) == len(hit)
+        np.testing.assert_allclose(hit.scores, np.sort(scores)[::-1][:k], atol=1e-6)
+        np.testing.assert_allclose(scores[hit.rows], hit.scores, atol=1e-6)
+        best = exact(vectors_ND, query_D, 1)[0]
+        assert scores[hit.rows[0]] == pytest.approx(scores[best], abs=1e-6)
+
+
+def test_ties_come_in_the_order_of_rows_and_cosines_stay_in_their_range() -> None:
+    index = faiss.IndexFlatIP(3)
+    vectors_ND = np.tile(np.float32([0.57735026, 0.57735026, 0.5773503]), (6, 1))
+    index.add(vectors_ND)
+    (hit,) = VectorIndex(index).search(vectors_ND[:1] * 5, 6)
+    assert hit.rows.tolist() == [0, 1, 2, 3, 4, 5]
+    assert (np.abs(hit.scores) <= 1).all()
+
+
+def test_what_was_not_found_is_left_out() -> None:
+    vectors_ND = unit(200, 6, 1)
+    index = built(np.tile(vectors_ND, (5, 1)), type="ivf-pq", nlist=50, nprobe=1).index
+    hits = VectorIndex(index).search(vectors_ND[:20], 500)
+    assert all(0 < len(hit) < 500 for hit in hits)
+    assert all((hit.rows >= 0).all() and np.isfinite(hit.scores).all() for hit in hits)
+
+
+def test_an_empty_index_and_no_query_give_no_answer() -> None:
+    index = faiss.IndexFlatIP(4)
+    assert [len(hit) for hit in VectorIndex(index).search(unit(2, 4, 1), 5)] == [0, 0]
+    index.add(unit(3, 4, 2))
+    assert VectorIndex(index).search(np.zeros((0, 4), np.float32), 5) == []
+    assert [len(hit) for hit in VectorIndex(index).search(unit(2, 4, 1), 0)] == [0, 0]
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+def test_a_query_that_is_not_finite_is_refused_by_row_and_one_of_zeros_finds_nothing(poison: float) -> None:
+    index = faiss.IndexFlatIP(4)
+    index.add(unit(3, 4, 2))
+    queries_QD = unit(3, 4, 1)
+    queries_QD[1] = poison
+    with pytest.raises(InputError, match="row 1"):
+        VectorIndex(index).search(queries_QD, 2)
+    queries_QD[1] = 0
+    one, none, other = VectorIndex(index).search(queries_QD, 2)
+    assert (len(one), len(none), len(other)) == (2, 0, 2)
+    np.testing.assert_array_equal(other.rows, VectorIndex(index).search(queries_QD[2:], 2)[0].rows)
+
+
+def test_a_query_of_another_width_is_refused() -> None:
+    with pytest.raises(InputError, match="got 5; expected 4"):
+        VectorIndex(faiss.IndexFlatIP(4)).search(unit(1, 5, 1), 2)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 9_999), share=st.sampled_from([0.0, 0.03, 0.4, 1.0]), k=st.integers(1, 30))
+def test_a_filtered_search_is_the_search_among_those_rows(seed: int, share: float, k: int) -> None:
+    vectors_ND, queries_QD = unit(300, 7, seed), unit(3, 7, seed + 1)
+    allowed = np.random.default_rng(seed).random(300) < share
+    rows = np.flatnonzero(allowed)
+    for index in (faiss.IndexFlatIP(7), faiss.IndexHNSWFlat(7, 16, faiss.METRIC_INNER_PRODUCT)):
+        index.add(vectors_ND)
+        for stored in (None, Stored(vectors_ND)):
+            hits = VectorIndex(index, stored, allowed, threads=1).search(queries_QD, k)
+            exact_kind = isinstance(index, faiss.IndexFlat) or (stored is not None and share < 1)
+            for query_D, hit in zip(queries_QD, hits, strict=True):
+                assert allowed[hit.rows].all()
+                scores = np.sort(vectors_ND[rows] @ query_D)[::-1][:k]
+                if exact_kind:
+                    np.testing.assert_allclose(hit.scores, scores, atol=1e-6)
+                else:
+                    assert len(hit) <= len(scores)
+
+
+@pytest.mark.parametrize("queries", [1, 40])
+def test_an_exact_index_is_filtered_without_reading_vectors(queries: int) -> None:
+    vectors_ND, queries_QD = unit(300, 7, 1), unit(queries, 7, 2)
+    index = faiss.IndexFlatIP(7)
+    index.add(vectors_ND)
+    rows = np.arange(0, 300, 3)
+    allowed = np.zeros(300, dtype=np.bool_)
+    allowed[rows] = True
+    stored = Stored(vectors_ND)
+    for query_D, hit in zip(queries_QD, VectorIndex(index, stored, allowed).search(queries_QD, 12), strict=True):
+        best = rows[np.argsort(-(vectors_ND[rows] @ query_D))[:12]]
+        assert hit.rows.tolist() == best.tolist()
+        np.testing.assert_allclose(hit.scores, vectors_ND[best] @ query_D, atol=1e-6)
+    assert not stored.kept
+    assert not stored.read_rows
+
+
+def test_a_filter_digs_as_deep_as_it_must() -> None:
+    """The allowed rows are the farthest of all, and the index takes no selection."""
+    vectors_ND = unit(2_000, 6, 1)
+    index = built(vectors_ND, type="ivf-pq", nlist=4, nprobe=4).index
+    far = np.argsort(vectors_ND @ vectors_ND[0])[:5]
+    allowed = np.zeros(2_000, dtype=np.bool_)
+    allowed[far] = True
+    (hit,) = VectorIndex(index, None, allowed).search(vectors_ND[:1], 3)
+    assert hit.rows.tolist() == far[::-1][:3].tolist()
+
+
+@pytest.mark.parametrize(("kind", "holds"), [("flat", True), ("ivf-pq", True), ("hnsw", False)])
+def test_the_vectors_of_rows_come_from_the_index_where_it_holds_them_as_they_were_added(kind: str, holds: bool) -> None:
+    vectors_ND, rows_R = unit(1_200, 16, 9), np.array([0, 5, 1_199])
+    stored = Stored(vectors_ND)
+    index = faiss.deserialize_index(faiss.serialize_index(built(vectors_ND, type=kind, ef_construction=20).index))
+    np.testing.assert_array_equal(VectorIndex(index, stored).vectors(rows_R), vectors_ND[rows_R])
+    assert stored.read_rows == ([] if holds else rows_R.tolist())
+    assert not stored.kept  # nobody asks for the same few again

@@ -11,7 +11,7 @@ from wordpipe.errors import ArtifactError
 from wordpipe.search import VectorIndex, read_index, write_index
 
 N, DIM = 1200, 16
-RECIPES = {"flat": "Flat", "hnsw": "HNSW8", "ivf-pq": "IVF16,PQ8x4fs,RFlat", "old": "IVF16,PQ8x4,RFlat"}
+RECIPES = {"flat": "Flat", "hnsw": "HNSW8", "ivf-pq": "IVF16,PQ8x4fs,RFlat"}
 
 
 def vectors() -> np.ndarray:

@@ -35,6 +35,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from fnmatch import fnmatchcase
 from glob import escape, has_magic
 from itertools import chain
 from pathlib import Path
@@ -237,7 +238,7 @@ def _objects_at(bucket: Bucket, url: Url) -> list[StoredObject]:
     if has_magic(url.key):
         parts = url.key.split("/")
         folder = "/".join(parts[: next(place for place, part in enumerate(parts) if has_magic(part))])
-        pattern = _pattern(parts)
+        pattern = parts
     there = list(bucket.list(folder))
     keys = {one.key for one in there}
     manifests = {key: sorted({*_manifests_above(key)} & keys) for key in keys}
@@ -247,7 +248,7 @@ def _objects_at(bucket: Bucket, url: Url) -> list[StoredObject]:
         for one in there
         if not (one.key.endswith("/") and one.size == 0)
         and not ours.intersection(manifests[one.key])
-        and (pattern is None or pattern.fullmatch(one.key))
+        and (pattern is None or _is_meant(one.key.split("/"), pattern))
     ]
 
 
@@ -259,29 +260,13 @@ def _manifests_above(key: str) -> Iterator[str]:
             yield "/".join([*parts[:place], MANIFEST])
 
 
-def _pattern(parts: list[str]) -> re.Pattern[str]:
-    """The keys that a pattern may mean; among the files that they become, glob chooses as it does elsewhere."""
-    whole = ""
-    for part in parts[:-1]:
-        whole += "(?:[^/]+/)*" if part == "**" else f"{_part_pattern(part)}/"
-    return re.compile(whole + (".*" if parts[-1] == "**" else _part_pattern(parts[-1])))
-
-
-_SIGNS = re.compile(r"\*|\?|\[!?\]?[^\]/]*\]|[^*?[]+|\[")
-
-
-def _part_pattern(part: str) -> str:
-    """A part of a pattern, between two slashes, as a regular expression."""
-    found = ""
-    for sign in _SIGNS.findall(part):
-        if sign in "*?":
-            found += "[^/]*" if sign == "*" else "[^/]"
-        elif sign[0] == "[" and len(sign) > 1:
-            inner = sign[1:-1].replace("\\", r"\\").replace("[", r"\[")
-            found += f"[^/{inner[1:]}]" if inner[0] == "!" else f"[{inner}]"
-        else:
-            found += re.escape(sign)
-    return found
+def _is_meant(key: list[str], pattern: list[str]) -> bool:
+    """True if a pattern may mean a key, both in parts; among the files that keys become, glob chooses as it does elsewhere."""
+    if not pattern:
+        return not key
+    if pattern[0] == "**":
+        return len(pattern) == 1 or any(_is_meant(key[at:], pattern[1:]) for at in range(len(key)))
+    return bool(key) and fnmatchcase(key[0], pattern[0]) and _is_meant(key[1:], pattern[1:])
 
 
 def _file_name(bucket: str, one: StoredObject) -> str:

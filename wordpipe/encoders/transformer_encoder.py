@@ -413,7 +413,7 @@ class TransformerEncoder(TextEncoder):
             model_files=files,
             model_names=about["model_names"],
             identity=about["identity"],
-            trained=about.get("trained", "mean"),  # files that were written before there was another
+            trained=about["trained"],
             token_weights=token_weights,
         )
 

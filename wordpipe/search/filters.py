@@ -7,7 +7,6 @@ the columns alone, may open no file and load no extension, its settings are lock
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from wordpipe.artifacts import is_json, type_name
 from wordpipe.errors import ConfigError
@@ -159,39 +157,9 @@ def _numbered(
     """The batches' columns with the number of each row."""
     first = 0
     for batch in batches:
-        columns = [_finite(batch.column(name), is_json(batch.schema.field(name))) for name in names]
         numbers = pa.array(np.arange(first, first + len(batch)))
-        yield pa.RecordBatch.from_arrays([*columns, numbers], schema=pa.schema(fields))
+        yield pa.RecordBatch.from_arrays([*map(batch.column, names), numbers], schema=pa.schema(fields))
         first += len(batch)
-
-
-def _finite(column: pa.Array, is_object: bool) -> pa.Array:
-    """A column, null where its number is none (NaN) or has no end, as answers show it; so are those in lists and objects.
-
-    DuckDB has NaN above all numbers. Corpora made now have no such values.
-    """
-    kind = column.type
-    if pa.types.is_floating(kind):
-        return pc.if_else(pc.is_finite(column), column, pa.scalar(None, kind))
-    if pa.types.is_list(kind) and pa.types.is_floating(kind.value_type):
-        if pc.all(pc.is_finite(column.flatten())).as_py() is not False:
-            return column
-        lists = (
-            some and [one if one is not None and math.isfinite(one) else None for one in some]
-            for some in column.to_pylist()
-        )
-        return pa.array(lists, kind)
-    if is_object and pc.any(found := pc.match_substring_regex(column, r"\b(NaN|Infinity)\b")).as_py():
-        texts = zip(column.to_pylist(), found.to_pylist(), strict=True)
-        return pa.array([_no_constants(text) if hit else text for text, hit in texts], kind)
-    return column
-
-
-def _no_constants(text: str) -> str:
-    try:
-        return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _misfit(condition: str, reason: str, schema: pa.Schema, hint: str = "") -> ConfigError:

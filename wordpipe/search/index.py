@@ -233,7 +233,7 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
 
 
 def check_structure(index: Any) -> None:
-    """Look at an index of any kind that was ever built, and at the indexes that it consists of.
+    """Check an index of a kind that is built, and the indexes that it consists of.
 
     Raises:
         ValueError: says what is wrong.
@@ -249,10 +249,10 @@ def check_structure(index: Any) -> None:
             if isinstance(index, getattr(held, of)):
                 check(index)
                 return
-    if isinstance(index, held.IndexFlatCodes):
-        size = index.code_size
-        need(not isinstance(index, faiss.IndexFlat) or size == 4 * index.d, f"{size} bytes a vector")
-        need(index.codes.size() == index.ntotal * size, f"{index.codes.size()} bytes for {index.ntotal} vectors")
+    need(isinstance(index, faiss.IndexFlat), f"a {type(index).__name__}, which is not built")
+    size = index.code_size
+    need(size == 4 * index.d, f"{size} bytes a vector")
+    need(index.codes.size() == index.ntotal * size, f"{index.codes.size()} bytes for {index.ntotal} vectors")
 
 
 def need(holds: bool, found: str) -> None:

@@ -56,10 +56,8 @@ def _check_lists(index: Any) -> None:
     check_structure(centroids)
     lists = _held.downcast_InvertedLists(index.invlists)
     need(lists.nlist == index.nlist, f"{lists.nlist} lists")
-    if hasattr(index, "pq"):  # other codes have no tables
-        _check_quantizer(index.pq, index.d)
-        if isinstance(index, _held.IndexIVFFastScan):
-            _check_blocks(index, lists)
+    _check_quantizer(index.pq, index.d)
+    _check_blocks(index, lists)
     rows = 0
     for number in range(index.nlist):
         if not (size := lists.list_size(number)):
@@ -94,7 +92,7 @@ class Lists(Flat):
     name = "ivf-pq"
     withholds, learns_in_parts, grows_in_place, is_exact = True, True, True, False
     least_rows = 1_000  # codes need examples
-    checks = {"IndexRefine": _check_refined, "IndexIVF": _check_lists}  # noqa: RUF012
+    checks = {"IndexRefine": _check_refined, "IndexIVFPQFastScan": _check_lists}  # noqa: RUF012
 
     def _made(self) -> Any:
         recipe = f"IVF{self._list_count()},PQ{self._parts()}x4fs,RFlat"

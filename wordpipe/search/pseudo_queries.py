@@ -198,7 +198,6 @@ class _CutRetriever(Retriever):
     vectors_of_rests: Vectors | None = None  # (Q, D), or (0, D)
 
     def near(self, queries_QD: Vectors, k: int, numbers: Sequence[int] | None = None) -> list[Hits]:
-        """See `Retriever.near`."""
         numbers = range(len(queries_QD)) if numbers is None else numbers
         scores: Sequence[float] = []
         if self.rests:
@@ -207,14 +206,12 @@ class _CutRetriever(Retriever):
         return self._replaced(numbers, super().near(queries_QD, k + 1), scores, k)
 
     def worded(self, words: Sequence[QueryTerms], k: int) -> list[Hits]:
-        """See `Retriever.worded`."""
         assert self.lexical is not None
         pairs = zip(words, self.rests, strict=False)
         scores = [float(self.lexical.score_texts(own, rest)[0]) for own, rest in pairs]
         return self._replaced(range(len(words)), super().worded(words, k + 1), scores, k)
 
     def vectors(self, rows_R: Rows) -> Vectors:
-        """See `Retriever.vectors`."""
         assert self.lexical is not None
         assert self.vectors_of_rests is not None
         whole = rows_R < len(self.lexical)
@@ -222,14 +219,12 @@ class _CutRetriever(Retriever):
         return np.concatenate([super().vectors(rows_R[whole]), rests_RD]) if whole.any() else rests_RD
 
     def texts_of(self, rows_R: Rows) -> TextCounts:
-        """See `Retriever.texts_of`."""
         assert self.lexical is not None
         n = len(self.lexical)
         texts = [self.rests[row - n] if row >= n else self.lexical.texts(np.array([row])) for row in rows_R.tolist()]
         return TextCounts.joined(texts) if texts else self.lexical.texts(rows_R)
 
     def scores(self, number: int, terms: QueryTerms, rows_R: Rows) -> Vectors:
-        """See `Retriever.scores`."""
         assert self.lexical is not None
         whole = rows_R < len(self.lexical)
         scores_R = np.zeros(len(rows_R), dtype=np.float32)
