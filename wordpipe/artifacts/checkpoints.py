@@ -242,54 +242,41 @@ def _write(path: Path, blocks: Iterable[Buffer]) -> dict[str, Any]:
     return {"bytes": entry.bytes, "blake3": entry.blake3}
 
 
-@dataclass(frozen=True)
-class _OneFile:
-    """The one file of a table in a resume cache."""
-
-    file: HashedFile
-
-    def open(self, _: str) -> HashedFile:
-        return self.file
-
-    def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
-        file.close()
-
-
 class CachedFiles:
     """The files of a table in a resume cache, for a `TableWriter`; leaving the context by an error forgets the open ones.
 
     Args:
         cache: where they go.
         prefix: of their names.
+        figures: noted beside each file, with its number of rows.
 
     Attributes:
         names: of the finished files.
     """
 
-    def __init__(self, cache: "ResumeCache", prefix: str) -> None:
-        self._cache, self._prefix = cache, prefix
-        self._open: dict[str, tuple[ExitStack, dict[str, Any]]] = {}
+    def __init__(self, cache: "ResumeCache", prefix: str, figures: dict[str, Any] | None = None) -> None:
+        self._cache, self._prefix, self._figures = cache, prefix, {} if figures is None else figures
+        self._open: dict[str, ExitStack] = {}
         self.names: list[str] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        for stack, _ in self._open.values():
+        for stack in self._open.values():
             stack.__exit__(*error)
 
     def open(self, name: str) -> HashedFile:
         """A new file."""
-        stack, figures = ExitStack(), dict[str, Any]()
-        file = stack.enter_context(self._cache.create(self._prefix + name, figures))
-        self._open[file.name] = stack, figures
+        stack = ExitStack()
+        file = stack.enter_context(self._cache.create(self._prefix + name, self._figures))
+        self._open[file.name] = stack
         return file
 
     def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
         """Take back a finished file."""
-        stack, figures = self._open.pop(file.name)
-        figures["rows"] = rows
-        stack.close()
+        self._figures["rows"] = rows
+        self._open.pop(file.name).close()
         self.names.append(file.name)
 
 
@@ -408,10 +395,11 @@ class ResumeCache:
         """Write a Parquet table as a new file; its number of rows is noted among the figures."""
         from wordpipe.artifacts.tables import TableWriter
 
-        with self.create(name, figures) as file:
-            with TableWriter(_OneFile(file), name.removesuffix(".parquet"), schema, single=True) as table:
-                yield table
-            figures["rows"] = table.rows
+        with (
+            CachedFiles(self, "", figures) as files,
+            TableWriter(files, name.removesuffix(".parquet"), schema, single=True) as table,
+        ):
+            yield table
 
     def put(self, name: str, data: bytes, figures: Mapping[str, Any] | None = None) -> None:
         """Write a small file at once."""
