@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.support.generations import publish
 from tests.support.tracing import ROOT
-from wordpipe.artifacts import MANIFEST, Artifact, HashCache, hash_bytes, hash_fd, hashing
+from wordpipe.artifacts import MANIFEST, Artifact, HashCache, hash_bytes, hash_fd, manifest
 from wordpipe.errors import ArtifactError
 
 LONG_AGO = 1_000_000_000
@@ -30,14 +30,14 @@ def reads(monkeypatch) -> list[int]:
         sizes.append(os.fstat(fd).st_size)
         return hash_fd(fd)
 
-    monkeypatch.setattr(hashing, "hash_fd", counted)
+    monkeypatch.setattr(manifest, "hash_fd", counted)
     return sizes
 
 
 @pytest.fixture
 def calm(monkeypatch) -> None:
     """As if every file had been written long ago."""
-    monkeypatch.setattr(hashing, "_RACY_NS", -1)
+    monkeypatch.setattr(manifest, "_RACY_NS", -1)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_hash_is_blake3_whatever_the_block(tmp_path_factory, data, block):
     path = tmp_path_factory.getbasetemp() / "hashed"
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch, path.open("rb", buffering=0) as file:
-        patch.setattr(hashing, "_BLOCK", block)
+        patch.setattr(manifest, "_BLOCK", block)
         file.seek(5)
         assert hash_fd(file.fileno()) == hash_bytes(data) == blake3(data).hexdigest()
         assert file.tell() == 5
@@ -106,14 +106,14 @@ def test_a_file_written_just_now_is_not_remembered(tmp_path, file, reads):
     """It may change again within one tick of the clock, and nobody would see."""
     now = file.stat().st_mtime_ns
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hashing.time, "time_ns", lambda: now + 1_000_000)
+        patch.setattr(manifest.time, "time_ns", lambda: now + 1_000_000)
         remembered(tmp_path / "cache", file)
         remembered(tmp_path / "cache", file)
     assert len(reads) == 2
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_remembered(tmp_path, file, monkeypatch):
-    monkeypatch.setattr(hashing, "_RACY_NS", -1)
+    monkeypatch.setattr(manifest, "_RACY_NS", -1)
 
     def meddled(fd: int) -> str:
         digest = hash_fd(fd)
@@ -121,7 +121,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_remembered(tmp_path, file, 
         os.utime(file, ns=(LONG_AGO, LONG_AGO))
         return digest
 
-    monkeypatch.setattr(hashing, "hash_fd", meddled)
+    monkeypatch.setattr(manifest, "hash_fd", meddled)
     cache = HashCache(tmp_path / "cache")
     cache.hash_file(file)
     cache.save()
@@ -210,7 +210,7 @@ def test_without_a_home_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "x").write_bytes(b"x")
     os.utime(tmp_path / "x", ns=(LONG_AGO, LONG_AGO))
-    monkeypatch.setattr(hashing, "_RACY_NS", -1)
+    monkeypatch.setattr(manifest, "_RACY_NS", -1)
     cache = HashCache()
     cache.hash_file(tmp_path / "x")
     cache.save()
@@ -219,19 +219,19 @@ def test_without_a_home_variable(tmp_path, monkeypatch):
 
 def test_numbers_beyond_63_bits():
     """Inodes of some file systems use all 64."""
-    assert hashing._signed(2**64 - 1) == -1
-    assert hashing._signed(2**63) == -(2**63)
-    assert hashing._signed(2**63 - 1) == 2**63 - 1
+    assert manifest._signed(2**64 - 1) == -1
+    assert manifest._signed(2**63) == -(2**63)
+    assert manifest._signed(2**63 - 1) == 2**63 - 1
 
 
 FILL = """
 import sys
 from pathlib import Path
-from wordpipe.artifacts import hashing
-hashing._RACY_NS = -1
+from wordpipe.artifacts import manifest
+manifest._RACY_NS = -1
 folder = Path(sys.argv[1])
 for path in sorted(folder.glob("file*")):
-    cache = hashing.HashCache(folder / "cache")
+    cache = manifest.HashCache(folder / "cache")
     cache.hash_file(path)
     cache.save()
 """
@@ -258,7 +258,7 @@ def test_an_artifact_is_read_once_and_again_when_asked(tmp_path, reads, monkeypa
     assert files == 3
     with Artifact(tmp_path / "corpus") as artifact:
         assert len(reads) == files  # as it was read before
-        monkeypatch.setattr("wordpipe.artifacts.reader.hash_fd", hashing.hash_fd)
+        monkeypatch.setattr("wordpipe.artifacts.reader.hash_fd", manifest.hash_fd)
         artifact.check_hashes()
     assert len(reads) == 2 * files  # every byte, whatever is remembered
 
