@@ -42,7 +42,7 @@ def test_it_finds_as_many_as_were_asked_for_with_exact_scores(name: str) -> None
     result = built(vectors_ND, type=name)
     assert (result.kind, result.recall_met) == (name, True)
     found = 0
-    for query_D, hit in zip(queries_QD, VectorIndex(result.index, threads=1).search(queries_QD, 10), strict=True):
+    for query_D, hit in zip(queries_QD, VectorIndex(result.index).search(queries_QD, 10), strict=True):
         found += len({*hit.rows.tolist()} & {*exact(vectors_ND, query_D, 10)})
         np.testing.assert_allclose(hit.scores, vectors_ND[hit.rows] @ query_D, atol=1e-6)
     assert found >= (10 if kind_of(name).is_exact else 9.2) * len(queries_QD)
@@ -59,7 +59,7 @@ def test_faiss_and_we_read_back_the_same_index(name: str, files: dict[str, bytes
         read_index(io.BytesIO(files[name]), size=len(files[name])),
         faiss.deserialize_index(np.frombuffer(files[name], np.uint8)),
     )
-    first, second = (VectorIndex(one, threads=1).search(unit(N, DIM, 1)[:50], 5) for one in (ours, theirs))
+    first, second = (VectorIndex(one).search(unit(N, DIM, 1)[:50], 5) for one in (ours, theirs))
     for hit, wanted in zip(first, second, strict=True):
         np.testing.assert_array_equal(hit.rows, wanted.rows)
         np.testing.assert_array_equal(hit.scores, wanted.scores)
@@ -107,7 +107,7 @@ def test_one_that_grew_answers_as_one_built_anew(name: str) -> None:
     assert grown.index.ntotal == anew.index.ntotal == len(table_ND)
     assert (grown.recall_met, anew.recall_met) == (True, True)
     for result in (grown, anew):
-        hits = VectorIndex(result.index, threads=1).search(queries_QD, 10)
+        hits = VectorIndex(result.index).search(queries_QD, 10)
         found = [
             len({*hit.rows.tolist()} & {*exact(table_ND, query_D, 10)})
             for query_D, hit in zip(queries_QD, hits, strict=True)

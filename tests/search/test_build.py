@@ -42,7 +42,7 @@ def test_every_kind_reaches_its_recall_on_queries_that_are_no_rows(kind: str, se
     assert result.kind == kind
     assert result.index.ntotal == 4_000
     assert result.recall_met
-    hits = VectorIndex(result.index, threads=1).search(queries_QD, 10)
+    hits = VectorIndex(result.index).search(queries_QD, 10)
     found = [
         len({*hit.rows.tolist()} & {*exact(vectors_ND, query_D, 10)}) / 10
         for query_D, hit in zip(queries_QD, hits, strict=True)
@@ -56,7 +56,7 @@ def test_rows_are_numbered_as_they_came_though_some_are_withheld(kind: str) -> N
     vectors_ND = unit(1_200, 16, 11)
     result = built(vectors_ND, type=kind, recall=0.99)
     assert result.held_out == (kind != "flat")
-    hits = VectorIndex(result.index, threads=1).search(vectors_ND, 10)
+    hits = VectorIndex(result.index).search(vectors_ND, 10)
     assert np.mean([len(hit) and hit.rows[0] == row for row, hit in enumerate(hits)]) >= 0.98
     scores = np.array([hit.scores[0] for hit in hits])
     np.testing.assert_allclose(scores[scores > 0.9], 1, atol=1e-5)
@@ -194,7 +194,7 @@ def test_auto_reaches_its_target_on_foreign_queries_of_every_space(space: str, m
     vectors_ND, queries_QD = np.split(everything, [3_000])
     result = built(vectors_ND)
     least_Q = np.sort(queries_QD @ vectors_ND.T, axis=1)[:, -10]
-    hits = VectorIndex(result.index, threads=1).search(queries_QD, 10)
+    hits = VectorIndex(result.index).search(queries_QD, 10)
     found = np.mean([(hit.scores >= least - 1e-5).sum() / 10 for hit, least in zip(hits, least_Q, strict=True)])
     assert result.recall_met
     assert found >= 0.93  # 200 queries know it to 0.015

@@ -74,7 +74,7 @@ def test_flat_answers_are_those_of_brute_force(seed: int, n: int, k: int) -> Non
     vectors_ND, queries_QD = unit(n, 7, seed), unit(4, 7, seed + 1)
     index = faiss.IndexFlatIP(7)
     index.add(vectors_ND)
-    for query_D, hit in zip(queries_QD, VectorIndex(index, threads=1).search(queries_QD * 3, k), strict=True):
+    for query_D, hit in zip(queries_QD, VectorIndex(index).search(queries_QD * 3, k), strict=True):
         scores = vectors_ND @ query_D
         assert len(hit) == min(n, k)
         assert len({*hit.rows.tolist()}) == len(hit)
@@ -137,7 +137,7 @@ def test_a_filtered_search_is_the_search_among_those_rows(seed: int, share: floa
     for index in (faiss.IndexFlatIP(7), faiss.IndexHNSWFlat(7, 16, faiss.METRIC_INNER_PRODUCT)):
         index.add(vectors_ND)
         for stored in (None, Stored(vectors_ND)):
-            hits = VectorIndex(index, stored, allowed, threads=1).search(queries_QD, k)
+            hits = VectorIndex(index, stored, allowed).search(queries_QD, k)
             exact_kind = isinstance(index, faiss.IndexFlat) or (stored is not None and share < 1)
             for query_D, hit in zip(queries_QD, hits, strict=True):
                 assert allowed[hit.rows].all()

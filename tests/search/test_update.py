@@ -50,11 +50,11 @@ def test_rows_come_go_and_change_places_and_it_answers_as_brute_force_does() -> 
     assert result.index.ntotal == len(table_ND)
     assert result.recall_met
     found = 0
-    for query_D, hit in zip(queries_QD, VectorIndex(result.index, threads=1).search(queries_QD, 10), strict=True):
+    for query_D, hit in zip(queries_QD, VectorIndex(result.index).search(queries_QD, 10), strict=True):
         found += len({*hit.rows.tolist()} & {*exact(table_ND, query_D, 10)})
         np.testing.assert_allclose(hit.scores, table_ND[hit.rows] @ query_D, atol=1e-6)
     assert found / (10 * len(queries_QD)) >= 0.93
-    itself = [hit.rows[0] if len(hit) else -1 for hit in VectorIndex(result.index, threads=1).search(table_ND, 10)]
+    itself = [hit.rows[0] if len(hit) else -1 for hit in VectorIndex(result.index).search(table_ND, 10)]
     assert np.mean(itself == np.arange(len(table_ND))) >= 0.95
 
 
@@ -76,7 +76,7 @@ def test_the_recall_that_is_measured_is_that_of_all_rows_also_where_those_that_c
     assert (result.held["row"] >= 5_000).mean() == pytest.approx(share, abs=0.05)
 
     def found(queries_QD: Vectors) -> float:
-        hits = VectorIndex(result.index, threads=1).search(queries_QD, 10)
+        hits = VectorIndex(result.index).search(queries_QD, 10)
         least_Q = -np.sort(-(queries_QD @ table_ND.T), axis=1)[:, 9]
         return float(np.mean([(hit.scores >= least - 1e-5).mean() for hit, least in zip(hits, least_Q, strict=True)]))
 

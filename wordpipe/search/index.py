@@ -296,7 +296,6 @@ class VectorIndex:
         stored: the vectors of rows, where the index itself is not exact; nothing is compared exactly without them.
         allowed: (N,) which rows may be found; all where None.
         with_vector: (M,) the row of each vector, ascending; None where all have one.
-        threads: 0 for one per core, and a single one where there is little to do.
     """
 
     def __init__(
@@ -305,10 +304,8 @@ class VectorIndex:
         stored: StoredVectors | None = None,
         allowed: Mask | None = None,
         with_vector: Rows | None = None,
-        *,
-        threads: int = 0,
     ) -> None:
-        self._index, self._stored, self._threads, self._with_vector = index, stored, threads, with_vector
+        self._index, self._stored, self._with_vector = index, stored, with_vector
         self._allowed = allowed if allowed is None or with_vector is None else allowed[with_vector]
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
@@ -331,7 +328,7 @@ class VectorIndex:
         directed = np.flatnonzero(queries_QD.any(axis=1))
         if wanted > 0 and len(directed):
             queries_AD = unit_vectors(queries_QD[directed], error=InputError)
-            with faiss_threads(self._threads or self._threads_for(len(queries_AD))):
+            with faiss_threads(self._threads_for(len(queries_AD))):
                 hits = self._neighbours(queries_AD, wanted)
             for number, own in zip(directed.tolist(), hits, strict=True):
                 found[number] = Hits(self._rows_of(own.rows), own.scores)
