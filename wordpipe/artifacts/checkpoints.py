@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 def array_blocks(array: NDArray[Any]) -> Iterator[memoryview]:
-    """The memory of a C-contiguous array as views of at most 1 MiB, the first row first, each value in its byte order.
+    """Yield the memory of a C-contiguous array as views of at most 1 MiB, the first row first, each value in its byte order.
 
     Nothing is copied: who writes into a view writes into the array. An array without values has no blocks.
     """
@@ -74,7 +74,7 @@ class Checkpoint:
     files: Mapping[str, Mapping[str, Any]]  # what every file should be: its `bytes` and its `blake3`
 
     def read_bytes(self, name: str) -> bytes:
-        """All of a file; raises as `read_into`."""
+        """Return all of a file; raises as `read_into`."""
         self._refuse_other_size(name)
         data = (self.folder / name).read_bytes()
         self._refuse_changed(name, hash_bytes(data))
@@ -267,7 +267,7 @@ class CachedFiles:
             stack.__exit__(*error)
 
     def open(self, name: str) -> HashedFile:
-        """A new file."""
+        """Return a new file."""
         stack = ExitStack()
         file = stack.enter_context(self._cache.create(self._prefix + name, self._figures))
         self._open[file.name] = stack

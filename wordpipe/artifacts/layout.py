@@ -50,7 +50,7 @@ _JSON = {b"wordpipe.json": b"true"}
 
 
 def user_name(field: pa.Field) -> str:
-    """The name by which the user knows a field that a column was made of."""
+    """Return the name by which the user knows a field that a column was made of."""
     return str((field.metadata or {}).get(_NAME, field.name.encode()).decode())
 
 
@@ -65,14 +65,14 @@ def is_json(field: pa.Field) -> bool:
 
 
 def type_name(field: pa.Field) -> str:
-    """The type of a column, for people: `int64`, `list of string`, `JSON`."""
+    """Return the type of a column, for people: `int64`, `list of string`, `JSON`."""
     kind = field.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     return "JSON" if is_json(field) else f"list of {kind.value_type}" if is_list else str(kind)
 
 
 def column_of(name: str, kind: pa.DataType, taken: Container[str], *, as_json: bool = False) -> pa.Field:
-    """The column for a field of the user's.
+    """Return the column for a field of the user's.
 
     A point in a column's name would be to Parquet a column within another.
 
@@ -139,7 +139,7 @@ def _parsed(text: str | None) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """A value, None for a number that JSON does not have."""
+    """Return a value, None for a number that JSON does not have."""
     if isinstance(value, list):
         return [_finite(item) for item in value]
     if isinstance(value, dict):
@@ -310,7 +310,7 @@ def predictions_schema(task: str, corpus: pa.Schema) -> pa.Schema:
 
 
 def predicted_task(found: pa.Schema) -> str | None:
-    """The key of `PREDICTED` whose columns a table has; None: it has none's."""
+    """Return the key of `PREDICTED` whose columns a table has; None: it has none's."""
     return next((task for task, own in PREDICTED.items() if {field.name for field in own} <= {*found.names}), None)
 
 
@@ -380,7 +380,7 @@ _OTHER_BYTES = 16  # a guess, for types whose content is not looked at
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """Bytes of each row, (rows,), at least 1: a function of the row's values alone, however the batch was cut."""
+    """Return bytes of each row, (rows,), at least 1: a function of the row's values alone, however the batch was cut."""
     weights = np.ones(len(batch), np.int64)
     for column in batch.columns:
         weights += _weights(column)
@@ -388,7 +388,7 @@ def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
 
 
 def leaf_paths(field: pa.Field) -> Iterator[str]:
-    """The dotted names by which Parquet knows the leaf columns of a field, such as `ids.list.element`."""
+    """Return the dotted names by which Parquet knows the leaf columns of a field, such as `ids.list.element`."""
     return _leaves(field.name, field.type)
 
 
@@ -424,7 +424,7 @@ def _weights(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _lengths(column: pa.Array) -> NDArray[np.int64]:
-    """Bytes of each text, values of each list."""
+    """Return bytes of each text, values of each list."""
     import pyarrow.compute as pc  # 50 ms that who only reads tables, as a query does, need not wait
 
     lengths = pc.list_value_length(column) if _is_list(column.type) else pc.binary_length(column)
@@ -436,13 +436,13 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
-    """The rows of a column, (N, D), without a copy."""
+    """Return the rows of a column, (N, D), without a copy."""
     values: NDArray[np.float32] = vectors.flatten().to_numpy(zero_copy_only=False)
     return values.reshape(-1, vectors.type.list_size)
 
 
 def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:
-    """A column of rows, none of them null."""
+    """Return a column of rows, none of them null."""
     values = np.ascontiguousarray(matrix_ND, dtype=np.float32)
     return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=_vector(values.shape[1]).type)
 
@@ -450,7 +450,7 @@ def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:
 def unit_vectors(
     vectors_ND: NDArray[np.float32], *, first: int = 0, zero: bool = False, error: type[WordpipeError] = DivergedError
 ) -> NDArray[np.float32]:
-    """The vectors at length 1, C-contiguous float32; those that have it already keep their bits.
+    """Return the vectors at length 1, C-contiguous float32; those that have it already keep their bits.
 
     A vector that is not finite, or is zero unless `zero` ones are to stay, raises `error`, which names its row, counted from
     `first`.

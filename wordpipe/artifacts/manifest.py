@@ -186,7 +186,7 @@ def is_plain_path(path: str) -> bool:
 
 
 def library_versions(*names: str) -> dict[str, str]:
-    """The Python version and those of the named packages that are installed."""
+    """Return the Python version and those of the named packages that are installed."""
     found = {"python": platform.python_version()}
     for name in names:
         try:

@@ -272,20 +272,20 @@ class Artifact:
         return InputEntry(kind=self.kind, digest=self.digest, recipe=recipe, path=path, verified=self.verified)
 
     def names(self, prefix: str = "") -> list[str]:
-        """The paths of the artifact's files that begin with `prefix`, sorted."""
+        """Return the paths of the artifact's files that begin with `prefix`, sorted."""
         return sorted(output.path for output in self.manifest.outputs if output.path.startswith(prefix))
 
     def rows_of(self, name: str) -> int | None:
-        """The rows of a table, as the manifest says; None where it does not."""
+        """Return the rows of a table, as the manifest says; None where it does not."""
         return self._entry(name).rows
 
     def read(self, name: str) -> bytes:
-        """The whole content of a small file."""
+        """Return the whole content of a small file."""
         with self.open(name) as file:
             return file.read(self._entry(name).bytes)  # without a size it would be read 8 KiB at a time
 
     def read_array(self, name: str) -> "npt.NDArray[Any]":
-        """The array of a small .npy file. Raises ArtifactError: it is none, or not whole."""
+        """Return the array of a small .npy file. Raises ArtifactError: it is none, or not whole."""
         with self.damage_of(name, "not a readable array"):
             return parse_array(self.read(name))
 
@@ -405,7 +405,7 @@ class Artifact:
 
 
 def manifest_at(path: str | os.PathLike[str], kinds: Iterable[Kind] = ()) -> Manifest:
-    """The manifest of an artifact; of one at a URL no file is fetched.
+    """Return the manifest of an artifact; of one at a URL no file is fetched.
 
     Raises:
         ArtifactError: as from `Artifact`.
@@ -456,7 +456,7 @@ class BundledFiles(Mapping[str, bytes]):
         return self._artifact.read(self._folder + name)
 
     def damage(self, what: str = "the file is damaged") -> AbstractContextManager[None]:
-        """A block in which they are read: whatever that raises is an ArtifactError that names the file read last."""
+        """Return a block in which they are read: whatever that raises is an ArtifactError that names the file read last."""
         return damage_named(lambda: self._artifact.path / self._folder / self._last, what, self._artifact.make_again)
 
     def __contains__(self, name: object) -> bool:

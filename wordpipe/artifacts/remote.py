@@ -91,12 +91,12 @@ class _Wanted:
 
 
 def cache_of(kind: str, url: Url, endpoint: str) -> Path:
-    """The folder of the cache for one URL; the store is part of the name."""
+    """Return the folder of the cache for one URL; the store is part of the name."""
     return cache_folder() / kind / hash_bytes(f"{endpoint} {url}".encode())[:16]
 
 
 def part_key(url: Url, entry: OutputEntry) -> str:
-    """The key of a file of an artifact: under the hash of its content, so that no generation overwrites another's."""
+    """Return the key of a file of an artifact: under the hash of its content, so that no generation overwrites another's."""
     return (url / entry.blake3[:16] / entry.path).key
 
 
@@ -113,7 +113,7 @@ def _is_ours(bucket: Bucket, key: str) -> bool:
 
 
 def read_remote_manifest(bucket: Bucket, url: Url) -> RemoteManifest | None:
-    """The manifest at a URL; None where there is none.
+    """Return the manifest at a URL; None where there is none.
 
     Raises:
         ArtifactError: it is damaged, or no artifact's.
@@ -133,7 +133,7 @@ def read_remote_manifest(bucket: Bucket, url: Url) -> RemoteManifest | None:
 
 
 def fetch_artifact(url: Url, on_bytes: OnBytes | None = None) -> Path:
-    """The folder of a copy of the artifact at a URL, with every file as its manifest says.
+    """Return the folder of a copy of the artifact at a URL, with every file as its manifest says.
 
     Raises:
         ArtifactError: there is none; a file is missing or differs.
@@ -190,7 +190,7 @@ def adopt_copy(folder: Path, copy: Path) -> None:
 
 
 def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str | None:
-    """The path of copies of the objects that a URL names: one, all below it, or those that match it as a pattern.
+    """Return the path of copies of the objects that a URL names: one, all below it, or those that match it as a pattern.
 
     The path ends in the URL's own parts, so that a name of a file in it is a URL (see `wordpipe.storage`). None where nothing
     is there.
@@ -253,7 +253,7 @@ def _objects_at(bucket: Bucket, url: Url) -> list[StoredObject]:
 
 
 def _manifests_above(key: str) -> Iterator[str]:
-    """The keys that the manifest of an artifact would have, for which the object of this key is one of its files."""
+    """Yield the keys that the manifest of an artifact would have, for which the object of this key is one of its files."""
     parts = key.split("/")
     for place, part in enumerate(parts[:-1]):
         if _PART_FOLDER.fullmatch(part):
@@ -433,7 +433,7 @@ def _fetch(
 
 
 def _asked(pool: ThreadPoolExecutor, bucket: Bucket, one: _Wanted, start: int) -> "Future[bytes] | None":
-    """A range that is under way; None where the file is empty, which no range can ask for."""
+    """Return a range that is under way; None where the file is empty, which no range can ask for."""
     if one.size == 0:
         return None
     return pool.submit(bucket.read_range, one.key, start, min(start + RANGE, one.size), one.e_tag)
@@ -475,7 +475,7 @@ class RemoteOutput:
         return made is not None and (self._before is None or made != self._before.data)
 
     def _replaceable(self, kind: Kind) -> RemoteManifest | None:
-        """The manifest that stands there."""
+        """Return the manifest that stands there."""
         where = str(self.url)
         try:
             found = read_remote_manifest(self._bucket, self.url)
@@ -554,7 +554,7 @@ class RemoteOutput:
             raise LockedError("another run has published there meanwhile", where=str(self.url)) from None
 
     def _explained(self, error: WordpipeError | OSError, folder: Path) -> WordpipeError:
-        """The error with where the artifact lies, and how to go on."""
+        """Return the error with where the artifact lies, and how to go on."""
         on = f"the artifact is whole in {folder}; send it with: wordpipe copy {folder} {self.url}"
         if isinstance(error, OSError):
             what = (error.strerror or "input or output failed").lower()
@@ -584,7 +584,7 @@ class RemoteOutput:
 
 
 def _read_ours(found: tuple[bytes, StoredObject] | None) -> Manifest | None:
-    """The manifest, if it is one of ours."""
+    """Return the manifest, if it is one of ours."""
     try:
         return None if found is None else Manifest.from_bytes(found[0], where=MANIFEST)
     except ArtifactError:

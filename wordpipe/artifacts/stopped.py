@@ -86,7 +86,7 @@ def stopped_runs(path: Path) -> list[StoppedRun]:
 
 
 def why_unfinished(path: Path) -> ArtifactError | None:
-    """The error for a path where an artifact was expected and a stopped training is; None where there is none."""
+    """Return the error for a path where an artifact was expected and a stopped training is; None where there is none."""
     runs = stopped_runs(path)
     if not runs or ((runs[0].output / MANIFEST).is_file() and runs[0].output.absolute() == path.absolute()):
         return None
@@ -94,7 +94,7 @@ def why_unfinished(path: Path) -> ArtifactError | None:
 
 
 def _runs_in(folder: Path, beside: Path | None, inner: str = "") -> list[StoppedRun]:
-    """The runs whose checkpoints are in a folder; of several seeds each stands where the last that has begun does.
+    """Return the runs whose checkpoints are in a folder; of several seeds each stands where the last that has begun does.
 
     Args:
         folder: of the checkpoints.
@@ -129,7 +129,7 @@ IN_MEMORY = object()
 
 
 def written(value: Any, beside: Path) -> Any:
-    """An argument as a checkpoint keeps it, a path as seen from beside the output, which may move; null: in memory."""
+    """Return an argument as a checkpoint keeps it, a path as seen from beside the output, which may move; null: in memory."""
     if value is None:
         return {"is": None}
     if isinstance(value, (list, tuple)):

@@ -39,7 +39,7 @@ class PartFiles(Protocol):
     """The maker of a table's files: an artifact writer, or an object that keeps one file."""
 
     def open(self, name: str) -> HashedFile:
-        """A new file."""
+        """Return a new file."""
         ...
 
     def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
@@ -139,7 +139,7 @@ class TableWriter:
 
 
 def part_names(artifact: Artifact, stem: str) -> list[str]:
-    """The part files of a table, in order."""
+    """Return the part files of a table, in order."""
     names = [name for name in artifact.names(stem) if re.fullmatch(r"(-\d{5})?\.parquet", name[len(stem) :])]
     if not names:
         raise ArtifactError(f"the artifact has no table {stem!r}", where=artifact.path, hint="make it again")
@@ -169,7 +169,7 @@ def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
 
 
 def read_schema(artifact: Artifact, stem: str, expected: pa.Schema | None = None) -> pa.Schema:
-    """The schema of a table, which must begin with the fields of `expected`.
+    """Return the schema of a table, which must begin with the fields of `expected`.
 
     Raises:
         ArtifactError: the file holds other columns.
@@ -214,7 +214,7 @@ def read_from(
 
 
 def row_count(artifact: Artifact, stem: str) -> int:
-    """The number of rows of a table, from the manifest; `read_batches` compares it with the files."""
+    """Return the number of rows of a table, from the manifest; `read_batches` compares it with the files."""
     parts = set(part_names(artifact, stem))
     return sum(output.rows or 0 for output in artifact.manifest.outputs if output.path in parts)
 
@@ -286,7 +286,7 @@ def shards_of(artifact: Artifact, stem: str, shard_bytes: int) -> list[Shard]:
 
 
 def read_shard(artifact: Artifact, shard: Shard, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of a shard in order, a few thousand at a time."""
+    """Yield the rows of a shard in order, a few thousand at a time."""
     for name, number in shard.groups:
         with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
             yield from part.iter_batches(BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False)
@@ -308,11 +308,11 @@ class _RowGroups:
             part.close()
 
     def of(self, row: int) -> int:
-        """The number of the row group that holds a row."""
+        """Return the number of the row group that holds a row."""
         return bisect_right(self.starts, row) - 1
 
     def read(self, number: int) -> pa.Table:
-        """The wanted columns of a row group. Raises ArtifactError: damaged Parquet data."""
+        """Return the wanted columns of a row group. Raises ArtifactError: damaged Parquet data."""
         path, part, group = self._groups[number]
         with parquet_errors(path):
             return part.read_row_group(group, columns=self._columns, use_threads=False)
@@ -363,7 +363,7 @@ def _bytes_of(columns: dict[str, pa.Array]) -> int:
 
 
 def rows_without_vector(artifact: Artifact) -> NDArray[np.int64]:
-    """The rows of sentences or an index that have no vector, ascending; none where they all have one.
+    """Return the rows of sentences or an index that have no vector, ascending; none where they all have one.
 
     Raises:
         ArtifactError: the list is not one of this table's rows.
@@ -414,7 +414,7 @@ class RowVectors:
         self._kept.clear()
 
     def __call__(self, rows_R: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The unit vectors of some rows, ascending, (R, D) float32; zero where a row has none.
+        """Return the unit vectors of some rows, ascending, (R, D) float32; zero where a row has none.
 
         Raises:
             DivergedError: one is not finite; no index is made of such.
@@ -463,13 +463,13 @@ def read_vectors(
 
 
 def shard_vectors(artifact: Artifact, shard: Shard) -> Iterator[NDArray[np.float32]]:
-    """The vectors of a shard of a table in order, (B, D) of each row group; see `read_vectors`."""
+    """Yield the vectors of a shard of a table in order, (B, D) of each row group; see `read_vectors`."""
     for name, group in shard.groups:
         with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
             yield _vectors(part, group)
 
 
 def _vectors(part: pq.ParquetFile, group: int) -> NDArray[np.float32]:
-    """The vectors of one row group, (B, D)."""
+    """Return the vectors of one row group, (B, D)."""
     table = part.read_row_group(group, columns=[_COLUMN], use_threads=False).combine_chunks()
     return matrix_of(table.column(_COLUMN).chunk(0))

@@ -47,7 +47,7 @@ def parse_json(
     hint: str | None = None,
     once: bool = False,
 ) -> Any:
-    """The value that JSON says.
+    """Return the value that JSON says.
 
     Args:
         data: UTF-8, or text.
@@ -151,7 +151,7 @@ def array_bytes(shape: tuple[int, ...], kind: "np.dtype[Any]", have: int) -> Non
 
 
 def parse_array(data: bytes) -> "npt.NDArray[Any]":
-    """An array out of the bytes of a .npy file, without a copy. Raises ValueError: it is none, or not whole."""
+    """Return an array out of the bytes of a .npy file, without a copy. Raises ValueError: it is none, or not whole."""
     import numpy as np
 
     shape, by_columns, kind, begin = array_header(data)

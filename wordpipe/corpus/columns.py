@@ -42,7 +42,7 @@ class RepeatedFieldError(ValueError):
 
 
 def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """The names and values of an object as a dict, of JSON's too.
+    """Return the names and values of an object as a dict, of JSON's too.
 
     Raises:
         RepeatedFieldError: a name comes twice.
@@ -92,7 +92,7 @@ def _kinds_of_integers(values: list[int]) -> set[str]:
 
 
 def type_of(kinds: Collection[str]) -> pa.DataType:
-    """The type of a column that holds values of all these kinds; string where no value was ever seen."""
+    """Return the type of a column that holds values of all these kinds; string where no value was ever seen."""
     if kinds and all(kind.startswith(_LIST) for kind in kinds):
         items = {kind[len(_LIST) :] for kind in kinds} - {""}
         kind = _type_of_scalars(items)
@@ -129,7 +129,7 @@ def _name_of(kind: pa.DataType) -> str:
 
 
 def _parse_type(name: str) -> pa.DataType:
-    """The type that `_name_of` named."""
+    """Return the type that `_name_of` named."""
     found = _PARAMETERS.fullmatch(name)
     if found is None or (found[1] == "timestamp" and "," not in found[2]):
         return pa.type_for_alias(name)
@@ -140,7 +140,7 @@ def _parse_type(name: str) -> pa.DataType:
 
 
 def to_array(values: Sequence[Any], kinds: Collection[str], kind: pa.DataType | None = None) -> pa.Array:
-    """The values as an array of the type of these kinds, which are at least their own; or of the type given."""
+    """Return the values as an array of the type of these kinds, which are at least their own; or of the type given."""
     kind = type_of(kinds) if kind is None else kind
     if pa.types.is_string(kind):
         return pa.array(values if kinds == {"str"} else [None if v is None else text_of(v) for v in values], kind)
@@ -178,7 +178,7 @@ def _json_of(value: Any) -> Any:
 
 
 def _plain_number(value: Any) -> Any:
-    """An integer for a float that is one."""
+    """Return an integer for a float that is one."""
     return int(value) if type(value) is float and math.isfinite(value) and value == int(value) in _INT64 else value
 
 
@@ -203,7 +203,7 @@ def _strings(column: pa.Array) -> list[str | None]:
 
 
 def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
-    """The values of a column: Python's where they are exact, Arrow scalars else; nested ones as lists and dicts.
+    """Return the values of a column: Python's where they are exact, Arrow scalars else; nested ones as lists and dicts.
 
     A value of a dictionary that comes often is one object: a string of 20 MB in 60 rows takes 20 MB.
 
@@ -276,7 +276,7 @@ def size_of(value: Any) -> int:
 
 
 def without_long(values: list[Any], leave_out: Callable[[int], object]) -> list[Any]:
-    """The values, None for those that are too long; `leave_out` is called with how many that were."""
+    """Return the values, None for those that are too long; `leave_out` is called with how many that were."""
     short = LONGEST_VALUE // 4  # so many characters are never too many bytes
     flat = {*map(type, values)} <= {str, int, float, bool, type(None)}
     if flat and max((len(value) for value in values if type(value) is str), default=0) <= short:
@@ -297,7 +297,7 @@ def recast(column: pa.Array, kinds: Collection[str]) -> pa.Array:
 
 
 def cast_back(column: pa.Array, kinds: Collection[str]) -> pa.Array:
-    """A column whose values are all of these kinds, as their type, though it was stored as one that holds others too.
+    """Return a column whose values are all of these kinds, as their type, though it was stored as one that holds others too.
 
     Raises:
         pa.ArrowException: of this type no text can be read back.
@@ -329,7 +329,7 @@ def can_cast_back(stored: pa.DataType, kinds: Collection[str]) -> bool:
 
 
 def _from_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values that `text_of` made of values of a type."""
+    """Return the values that `text_of` made of values of a type."""
     texts = column.to_pylist()
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.array([None if text is None else bytes.fromhex(text) for text in texts], kind)
@@ -494,7 +494,7 @@ class Columns:
         return type_of({*self._kinds(name)})
 
     def _own_kinds(self, name: str) -> set[str]:
-        """The kinds of a column of ours; where some records have several labels, one label is a list of one."""
+        """Return the kinds of a column of ours; where some records have several labels, one label is a list of one."""
         kinds = {*self._own.get(name, {})}
         if name == "label" and any(kind.startswith(_LIST) for kind in kinds):
             kinds = {kind if kind.startswith(_LIST) else _LIST + kind for kind in kinds}

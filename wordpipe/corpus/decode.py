@@ -38,7 +38,7 @@ _DAMAGED = (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError, zstandard
 
 
 def compression_of(head: bytes) -> Compression:
-    """The compression that the first bytes of a stream announce."""
+    """Return the compression that the first bytes of a stream announce."""
     return next((kind for kind, magic in _MAGIC.items() if magic.match(head)), "none")
 
 
@@ -173,7 +173,7 @@ BLANK_END = b"\x1a\r\n"
 
 
 def without_end_marks(blocks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
-    """The blocks of a text without the Ctrl-Z at its end, which is counted."""
+    """Yield the blocks of a text without the Ctrl-Z at its end, which is counted."""
     held = b""
     for block in blocks:
         block = held + block
@@ -201,7 +201,7 @@ class Decoder:
         self._start, self._first_line = start, first_line
 
     def lines(self, blocks: Iterator[bytes], *, longest: int, cut_longer: bool = True) -> Iterator[tuple[int, str]]:
-        r"""Number (from 1) and text of each line, its "\n" included; at most about `longest` bytes are held.
+        r"""Yield number (from 1) and text of each line, its "\n" included; at most about `longest` bytes are held.
 
         A longer line comes in parts that share its number, cut at a space where there is one; with
         `cut_longer=False` it is an error.
@@ -233,7 +233,7 @@ class Decoder:
         return None if text is None else self._tidy(text)
 
     def string(self, text: str) -> str:
-        """A decoded JSON string, which may hold what UTF-8 cannot: half of a surrogate pair becomes U+FFFD."""
+        """Return a decoded JSON string, which may hold what UTF-8 cannot: half of a surrogate pair becomes U+FFFD."""
         try:
             text.encode()
         except UnicodeEncodeError:

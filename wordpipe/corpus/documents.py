@@ -39,7 +39,7 @@ class Record:
     beside: str = ""  # what a record without an id says beside its text: another that says the same is the same record
 
     def lines_from(self, offset: int, line: int, texts: Iterable[str]) -> Iterator[int]:
-        """The line where each text begins, which follow each other from `offset` in `line` on; then that of the end."""
+        """Yield the line where each text begins, which follow each other from `offset` in `line` on; then that of the end."""
         yield line
         for text in texts:
             offset += len(text)
@@ -51,7 +51,7 @@ class Record:
 
 
 def split_record(record: Record, limit: int) -> Iterator[Record]:
-    """The record in parts of at most `limit` bytes of text; nearly always the record itself."""
+    """Yield the record in parts of at most `limit` bytes of text; nearly always the record itself."""
     if len(record.text) * 4 <= limit:
         yield record
         return
@@ -64,7 +64,7 @@ def split_record(record: Record, limit: int) -> Iterator[Record]:
 
 
 def within(own: dict[str, Any], start: int, end: int) -> dict[str, Any]:
-    """The columns of a text's part: spans are cut to it, and counted from its beginning."""
+    """Return the columns of a text's part: spans are cut to it, and counted from its beginning."""
     if not own.get("spans"):
         return own
     spans = [
@@ -168,7 +168,7 @@ class Ledger:
                 self.fields_seen[name] = None
 
     def to_json(self) -> str:
-        """All that it knows, for `of_json`."""
+        """Return all that it knows, for `of_json`."""
         known = {"counts": self.counts(), "warnings": self.warned, "skipped": self.skipped, "seen": [*self.fields_seen]}
         everything = {**known, "kinds": self.kinds, "own_kinds": self.own_kinds}
         return json.dumps(
@@ -177,7 +177,7 @@ class Ledger:
 
     @classmethod
     def of_json(cls, text: str) -> "Ledger":
-        """A ledger of a source, as it was. Raises ArtifactError: it is damaged."""
+        """Return a ledger of a source, as it was. Raises ArtifactError: it is damaged."""
         known, found = parse_json_object(text, _LEDGER), cls()
         with damage_named(_LEDGER):
             found._counts.update({str(name): int(number) for name, number in known["counts"].items()})
@@ -205,11 +205,11 @@ class Ledger:
         return self._counts[what]
 
     def counts(self) -> dict[str, int]:
-        """All counts that are not zero, in alphabetical order."""
+        """Return all counts that are not zero, in alphabetical order."""
         return {name: number for name, number in sorted(self._counts.items()) if number}
 
     def named(self, what: str) -> dict[str, int]:
-        """The counts under one heading by their names, the largest first."""
+        """Return the counts under one heading by their names, the largest first."""
         found = {key[len(what) + 1 :]: n for key, n in self._counts.items() if key.startswith(f"{what}.")}
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
@@ -329,7 +329,7 @@ class Document:
     width: int  # characters that stand beside each of its sentences, roughly
 
     def sentences(self, settings: IngestSettings, ledger: Ledger) -> Iterator[tuple[list[str], list[int]]]:
-        """Texts and lines of all sentences, some at a time: few, where a long title or metadata stands beside each.
+        """Yield texts and lines of all sentences, some at a time: few, where a long title or metadata stands beside each.
 
         A pair's text is one: what its second text says is said of all of it.
         """
@@ -351,7 +351,7 @@ class Document:
 
 
 def split_of(doc_id: str, valid: float, test: float) -> str:
-    """The split of a document: a pure function of its text, so that it never moves when a corpus grows.
+    """Return the split of a document: a pure function of its text, so that it never moves when a corpus grows.
 
     >>> split_of("00000000000000000000", 0.01, 0.0), split_of("ffffffffffffffffffff", 0.01, 0.0)
     ('valid', 'train')
@@ -367,7 +367,7 @@ class SameIdError(Exception):
 def document_of(
     record: Record, settings: IngestSettings, ledger: Ledger, seen: Digests, ids: RecordIds
 ) -> Document | None:
-    """The document that `record` makes, or None (counted) where it is empty, too short or has been `seen`.
+    """Return the document that `record` makes, or None (counted) where it is empty, too short or has been `seen`.
 
     Of a pair both texts count: it is empty where either is, and known where both are. Its split is that of its first text,
     so that a text with several partners is on one side.

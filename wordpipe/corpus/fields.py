@@ -167,7 +167,7 @@ class Fields:
         return not self._limited or name in self._named or may_be_id
 
     def record(self, values: dict[str, Any], line: int, width: int = 0) -> Record | None:
-        """The record of these fields, or None (counted) where it has no text or is left out.
+        """Return the record of these fields, or None (counted) where it has no text or is left out.
 
         One field may be several things: a name that is the title and the id. What is one of these is no further column,
         unless a setting asks for it as one.
@@ -312,7 +312,7 @@ class Fields:
         return spans
 
     def tidied(self, value: Any) -> Any:
-        """A value of JSON, or a record, with all its strings as the corpus has strings.
+        """Return a value of JSON, or a record, with all its strings as the corpus has strings.
 
         Raises:
             RepeatedFieldError: two names of an object become one.
@@ -355,13 +355,13 @@ class Fields:
 
 
 def _listed(names: Sequence[str], *, first_row: bool) -> str:
-    """The fields that there are; the cells of a first row may be whole texts."""
+    """Return the fields that there are; the cells of a first row may be whole texts."""
     listed = ", ".join(_shown(name) if first_row else name for name in names[:_LISTED]) or "no fields"
     return f"{listed} in line 1" if first_row else listed
 
 
 def near_fields(name: str, seen: Sequence[str]) -> list[str]:
-    """The fields that are spelled like one that is not there."""
+    """Return the fields that are spelled like one that is not there."""
     near = get_close_matches(name, seen, n=_NEAR, cutoff=0.5)
     begins = [one for one in seen if one.lower().startswith(name.lower()[:3])]
     return near or get_close_matches(name.lower(), begins, n=_NEAR, cutoff=0.1)
@@ -385,7 +385,7 @@ def _shown(value: Any) -> str:
 
 
 def _integer(value: Any) -> int:
-    """A 64-bit integer, exactly, however a program writes it: 3, "3.0", "3e2"; 3.5 is none."""
+    """Return a 64-bit integer, exactly, however a program writes it: 3, "3.0", "3e2"; 3.5 is none."""
     try:
         number = Decimal(value) if isinstance(value, (str, Decimal)) else value
         is_whole = number == number and -(2**63) <= number < 2**63 and number == int(number)

@@ -182,6 +182,6 @@ ENDINGS: dict[str, Reader] = {ending: one for one in (*READERS.values(), *NOT_RE
 
 
 def function_of(named: str) -> Any:
-    """The function that "module:function" names."""
+    """Return the function that "module:function" names."""
     module, _, name = named.partition(":")
     return getattr(import_module(module), name)

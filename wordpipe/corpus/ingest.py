@@ -112,7 +112,7 @@ class _Rows:
         self.has_fields = self.has_fields or bool(document.record.metadata or document.record.own)
 
     def take(self, ledger: Ledger) -> pa.RecordBatch:
-        """The batch, in the schema that the columns have with it; an empty one is begun."""
+        """Return the batch, in the schema that the columns have with it; an empty one is begun."""
         documents = self._documents
         records = [document.record for document in documents]
         found = self._columns.arrays(records, ledger)
@@ -195,7 +195,7 @@ class Ingest:
         return self._columns.schema
 
     def converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch that came before the schema was what it is now, in this schema."""
+        """Return a batch that came before the schema was what it is now, in this schema."""
         batch = self._columns.converted(batch)
         if not self.all_train:
             return batch
@@ -233,7 +233,7 @@ class Ingest:
         return [*found, *left_out(self._skipped, self._examples)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in batches of at most about 5 MiB, each in the schema as it then is. To be called once.
+        """Yield the rows, in batches of at most about 5 MiB, each in the schema as it then is. To be called once.
 
         Raises:
             InputError: a source is missing, binary, damaged or malformed; two records have one id; nothing was kept of all.
@@ -333,7 +333,7 @@ class Ingest:
         self._on_source(summary)
 
     def _document(self, record: Record, ledger: Ledger) -> Document | None:
-        """The document of a record, if it is kept.
+        """Return the document of a record, if it is kept.
 
         Raises:
             InputError: another record has its id.

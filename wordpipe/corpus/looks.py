@@ -71,7 +71,7 @@ class NotText:
     in_letters: bool = False  # written in letters, though for programs
 
     def error(self, name: str) -> InputError:
-        """The refusal of a source of this name."""
+        """Return the refusal of a source of this name."""
         if self.kind.startswith("UTF-"):
             what = "is not in UTF-8"
         else:
@@ -80,7 +80,7 @@ class NotText:
 
 
 def form_of(first: bytes, source: "Source", settings: "IngestSettings", ledger: "Ledger") -> str:
-    """The format of a source; where its name does not say it, what its first block looks like."""
+    """Return the format of a source; where its name does not say it, what its first block looks like."""
     if source.format != "txt" or source.start:
         return source.format
     name = "standard input" if source.name == "-" else source.name
@@ -100,13 +100,13 @@ _BY_RANK = sorted((READERS[name] for name in FORMATS if READERS[name].looks_like
 
 
 def looks_like(first: bytes, settings: "IngestSettings") -> str:
-    """The format of a source that begins with these bytes."""
+    """Return the format of a source that begins with these bytes."""
     found = (one.name for one in _BY_RANK if function_of(one.looks_like)(first, settings))
     return next(found, "txt")
 
 
 def first_lines(first: bytes) -> list[str]:
-    """The first lines that are whole and not blank; the last one of a short source needs no line end."""
+    """Return the first lines that are whole and not blank; the last one of a short source needs no line end."""
     whole = _LINE_END.split(first.decode(errors="replace").removeprefix(_MARK))
     if len(first) >= HEAD_BYTES:
         whole = whole[:-1]  # which the block may have cut; after a line end it is nothing
@@ -250,7 +250,7 @@ def is_web_archive(head: bytes) -> bool:
 
 
 def _mail_headers(head: bytes) -> bytes:
-    """The headers of a mail; nothing where it is none."""
+    """Return the headers of a mail; nothing where it is none."""
     headers = _HEADERS.match(head)
     return headers[0] if headers is not None and _OF_MAIL.search(headers[0]) else b""
 

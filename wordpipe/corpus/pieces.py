@@ -72,7 +72,7 @@ def _pieces(source: Source, settings: IngestSettings, least_bytes: int, on_bytes
 
 
 def _piece(source: Source, form: str, start: int, stop: int | None, line: int) -> Source:
-    """A piece of a source; only the first is looked at once more, and told of."""
+    """Return a piece of a source; only the first is looked at once more, and told of."""
     size = (source.bytes if stop is None else stop) - start
     form = form if start else source.format
     return replace(source, format=form, start=start, stop=stop, first_line=line, bytes=size, seen=type(source.seen)())
@@ -102,13 +102,13 @@ def _ends(source: Source, end: re.Pattern[bytes], least_bytes: int, on_bytes: On
 
 
 def _end_from(least: int, data: bytes, end: re.Pattern[bytes]) -> int | None:
-    """The first place, at `least` or behind it, where a record ends."""
+    """Return the first place, at `least` or behind it, where a record ends."""
     found = end.finditer(data, max(least - _BEFORE, 0))
     return next((one.end() for one in found if one.end() >= least), None)
 
 
 def _line_ends(data: bytes, start: int, stop: int) -> int:
-    r"""Lines that end in data[start:stop]; not the "\n" at its start whose "\r" comes before, which ended the line."""
+    r"""Count lines that end in data[start:stop]; not the "\n" at its start whose "\r" comes before, which ended the line."""
     found, returns = data.count(b"\n", start, stop), data.count(b"\r", start, stop)
     if returns:  # which few files have
         found += returns - data.count(b"\r\n", start, stop)

@@ -27,7 +27,7 @@ class SourceSummary:
         return cls(name, ledger["sentences"], ledger.to_json())
 
     def open_ledger(self) -> Ledger:
-        """The ledger of the source."""
+        """Return the ledger of the source."""
         return Ledger.of_json(self.ledger)
 
 
@@ -144,7 +144,7 @@ class _ForwardRows:
         self._ends = 0  # number of the row after the batch
 
     def take(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """Rows start … stop."""
+        """Yield rows start … stop."""
         while start < stop:
             while self._batch is None or self._ends <= start:
                 self._batch = next(self._batches)

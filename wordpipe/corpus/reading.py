@@ -42,11 +42,11 @@ class Opened:
         return LINE_FACTOR * self.settings.max_document_bytes
 
     def lines(self, blocks: Iterator[bytes] | None = None) -> Iterator[tuple[int, str]]:
-        """Number and text of each line of prose; one longer than a document comes in parts."""
+        """Return number and text of each line of prose; one longer than a document comes in parts."""
         return self.decoder.lines(self.blocks if blocks is None else blocks, longest=self.settings.max_document_bytes)
 
     def record_lines(self) -> Iterator[tuple[int, str]]:
-        """Number and text of each line of records, whole. Raises InputError: one is too long."""
+        """Return number and text of each line of records, whole. Raises InputError: one is too long."""
         return self.decoder.lines(self.blocks, longest=self.longest, cut_longer=False)
 
     def beginning(self) -> tuple[Iterator[tuple[int, str]], Fields] | None:
@@ -72,7 +72,7 @@ def read_records(
     *,
     needs_id: bool = False,
 ) -> Iterator[Record]:
-    """The records of one source. What is dropped, mended or left behind is counted in the ledger.
+    """Yield the records of one source. What is dropped, mended or left behind is counted in the ledger.
 
     `on_bytes` is called with how many more bytes of the source on disk were read; `needs_id`: see `Fields`.
 

@@ -131,7 +131,7 @@ def _before_quote(text: str, begin: int, stop: int, after: int) -> int:
 
 
 def _skip_open(text: str, after: int) -> int:
-    """The first letter or digit after opening quotes, brackets and dashes."""
+    """Return the first letter or digit after opening quotes, brackets and dashes."""
     for place in range(after, min(after + 6, len(text))):
         if text[place] not in _OPEN and not text[place].isspace():
             return place

@@ -190,7 +190,7 @@ class Sources(list[Source]):
 
 
 def expand(texts: Iterable[str], *, read_as: str = "auto", parallel: bool = False) -> Sources:
-    """The sources that the user's words name: files, folders, globs, "-", "python:PACKAGE,PACKAGE", "python:stdlib".
+    """Return the sources that the user's words name: files, folders, globs, "-", "python:PACKAGE,PACKAGE", "python:stdlib".
 
     Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never. With
     `read_as` every file is read as this, and folders give all their files. `parallel` files of lines are two, and stay in the

@@ -56,7 +56,7 @@ class UnitBatch:
         return len(self.text)
 
     def column(self, name: str) -> pa.Array:
-        """A column of the corpus, (U,), from the row in which each unit begins."""
+        """Return a column of the corpus, (U,), from the row in which each unit begins."""
         column = self.rows.column(name)  # no two units begin in one row: as many units as rows begin one in each
         return column if len(self.first) == len(column) else column.take(pa.array(self.first))
 
@@ -86,7 +86,7 @@ class UnitCutter:
         return ["text"] if self._unit == "sentence" else ["doc_id", "sentence_id", "title", "text"]
 
     def read(self, batches: Iterable[pa.RecordBatch], first_row: int = 0) -> Iterator[UnitBatch]:
-        """The units of the whole corpus in order, or of some of its documents.
+        """Yield the units of the whole corpus in order, or of some of its documents.
 
         Args:
             batches: corpus rows with `columns` at least, the sentences of a document together and in order. The same
@@ -124,7 +124,7 @@ class UnitCutter:
         return first_U, stop_U
 
     def _cut_before(self, start: int, stop: int) -> tuple[Ids, Ids]:
-        """The windows of the corpus rows start … stop, as they were cut the first time."""
+        """Return the windows of the corpus rows start … stop, as they were cut the first time."""
         assert self.windows is not None
         one, end = np.searchsorted(self.windows[0], [start, stop])
         first_U, stop_U = self.windows[:, one:end] - start
@@ -144,7 +144,7 @@ def read_after_title(text: pa.StringArray, title: pa.StringArray) -> pa.StringAr
 
 
 def _joined(texts: pa.StringArray, first: Ids, stop: Ids) -> pa.StringArray:
-    """The texts of rows first … stop, one after the other, as a string array (U,)."""
+    """Return the texts of rows first … stop, one after the other, as a string array (U,)."""
     sizes_U = stop - first
     rows = texts.take(pa.array(gathered(np.arange(len(texts)), first, sizes_U)))
     offsets = np.concatenate([[0], np.cumsum(sizes_U)]).astype(np.int32)
@@ -192,12 +192,12 @@ class VectorPlan:
 
 
 def no_keys() -> Keys:
-    """The keys of no texts."""
+    """Return the keys of no texts."""
     return np.zeros((0, 2), np.uint64)
 
 
 def text_keys(texts: pa.StringArray, *, compiled: bool | None = None, secret: Keys = _SECRET) -> Keys:
-    """The keys of N texts, (N, 2) uint64, to compare with others of the same secret.
+    """Return the keys of N texts, (N, 2) uint64, to compare with others of the same secret.
 
     128 bits, by which equal texts are found without keeping them: two of a billion texts share one once in 10**20 corpora. A
     few are hashed in plain Python, which needs no import of numba; many by compiled code, to the same keys.
@@ -311,7 +311,7 @@ def _changes(keys: Keys) -> tuple[NDArray[np.bool_], bool]:
 
 
 def chunks_of(texts: Iterable[pa.StringArray]) -> Iterator[list[str]]:
-    """The texts in lists of a few thousand; of long texts, fewer."""
+    """Yield the texts in lists of a few thousand; of long texts, fewer."""
     chunk, size = list[str](), 0  # bytes in the chunk
     for array in texts:
         for text, length in zip(array.to_pylist(), pc.binary_length(array).to_pylist(), strict=True):
@@ -346,7 +346,7 @@ class StoredVectors:
         return sum(self.counts)
 
     def take(self, numbers: Ids) -> NDArray[np.float32]:
-        """The vectors of these numbers, (len(numbers), D); each is read once.
+        """Return the vectors of these numbers, (len(numbers), D); each is read once.
 
         Raises:
             StorageError: a file is shorter than it was.
@@ -361,7 +361,7 @@ class StoredVectors:
         return taken[back]
 
     def blocks(self) -> Iterator[NDArray[np.float32]]:
-        """All vectors in order, (B, D) at a time; the blocks do not depend on how they were parted into files."""
+        """Yield all vectors in order, (B, D) at a time; the blocks do not depend on how they were parted into files."""
         for start in range(0, len(self), _BLOCK_ROWS):
             yield self.take(np.arange(start, min(start + _BLOCK_ROWS, len(self))))
 

@@ -58,7 +58,7 @@ class TextParts:
 
 
 def text_runs(texts: Sequence[str], characters: int = 4_000_000) -> list[Sequence[str]]:
-    """Texts in runs of a few megabytes, so that four thousand books need no more memory than one; at least one run.
+    """Return texts in runs of a few megabytes, so that four thousand books need no more memory than one; at least one run.
 
     Args:
         texts: all texts.
@@ -142,7 +142,7 @@ class TextEncoder(ABC):
 
     @abstractmethod
     def parts(self, text: str) -> TextParts:
-        """The words or tokens of a text, each with its share of the text's vector.
+        """Return the words or tokens of a text, each with its share of the text's vector.
 
         Raises:
             ConfigError: the pooling is no sum over tokens (cls, max).
@@ -151,7 +151,7 @@ class TextEncoder(ABC):
 
     @abstractmethod
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Name and content of every file that is needed to load it again."""
+        """Return name and content of every file that is needed to load it again."""
 
 
 class TableEncoder(TextEncoder):
@@ -205,7 +205,7 @@ def transform_kind(settings: EmbedSettings, encoder: TextEncoder, texts: int) ->
 
 
 def encoder_facts(encoder: TextEncoder, settings: EmbedSettings, **own: Any) -> Iterator[tuple[str, bytes]]:
-    """Name and content of encoder.json and of transform.safetensors.
+    """Yield name and content of encoder.json and of transform.safetensors.
 
     Args:
         encoder: gives kind, pooling, width, transform and identity.

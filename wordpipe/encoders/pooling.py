@@ -152,7 +152,7 @@ POOLINGS = {
 
 
 def pool_packed(hidden_ND: "Tensor", packed: "Packed", weights_V: "Tensor | None" = None) -> "Tensor":
-    """The means of packed sequences by torch, (S, D) float32 in the order in which the sequences were given.
+    """Return the means of packed sequences by torch, (S, D) float32 in the order in which the sequences were given.
 
     Args:
         hidden_ND: what is pooled, as `LanguageModel.encode_packed` gives it.

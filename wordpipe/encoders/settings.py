@@ -59,7 +59,7 @@ class EmbedSettings(Settings):
     )
 
     def bundled(self) -> dict[str, Any]:
-        """The settings that an encoder is saved with, as JSON values: not those of a machine or of one run."""
+        """Return the settings that an encoder is saved with, as JSON values: not those of a machine or of one run."""
         return {name: value for name, value in self.recipe().items() if name not in ("device", "threads")}
 
     @model_validator(mode="after")

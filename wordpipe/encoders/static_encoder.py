@@ -63,7 +63,7 @@ _FINAL_SIGMA = rf"(?<={_CASED}|{_CASED}{_IGNORED})Σ(?!{_IGNORED}*{_CASED})"
 
 
 def static_files(table_VD: npt.NDArray[np.float32], tokenizer_json: bytes) -> dict[str, bytes]:
-    """The two files of a static model.
+    """Return the two files of a static model.
 
     Args:
         table_VD: float32, one row for each id of the tokenizer.
@@ -76,7 +76,7 @@ def static_files(table_VD: npt.NDArray[np.float32], tokenizer_json: bytes) -> di
 
 
 def word_tokenizer(words: Sequence[str], *, keep_case: bool = False) -> bytes:
-    """The tokenizer.json of a table of words.
+    """Return the tokenizer.json of a table of words.
 
     Args:
         words: the word of each row, none of them "[UNK]"; that becomes the row after them.
@@ -192,7 +192,7 @@ class StaticEncoder(TableEncoder):
         return TextParts([spans[at] for at in known], vectors_PK)
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """The facts, model.safetensors and tokenizer.json."""
+        """Yield the facts, model.safetensors and tokenizer.json."""
         yield from encoder_facts(self, self._settings)
         yield from self._files.items()
 
@@ -248,7 +248,7 @@ def _table(data: bytes) -> npt.NDArray[np.float32]:
 
 
 def _rows(tokenizer_json: bytes, n_rows: int) -> TextRows:
-    """Texts to rows as the tokenizer says.
+    """Return the rows of texts as the tokenizer cuts them into words.
 
     Raises:
         ArtifactError: it has ids that the table has no row for.

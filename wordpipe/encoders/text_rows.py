@@ -61,7 +61,7 @@ class TextRows(ABC):
     """Texts to rows."""
 
     def find(self, texts: Sequence[str], *, compiled: bool | None = None) -> FoundRows:
-        """The rows of texts, in order.
+        """Return the rows of texts, in order.
 
         Args:
             texts: any strings.
@@ -149,7 +149,7 @@ class _KnownRuns:
         self.words = self._new.words
 
     def find(self, texts: Sequence[str]) -> FoundRows:
-        """The rows of texts."""
+        """Return the rows of texts."""
         found, offsets = self._runs.encode(self._cut(_strings(texts)))
         numbers = found & _NUMBER
         ids = np.where(found < _NO_ROW, found, _NO_NUMBER).astype(np.int32)
@@ -167,7 +167,7 @@ class _NewRuns:
         self.words: list[str] = []
 
     def __call__(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
-        """The rows of the words of new runs; of those without one, their number among `words`, marked."""
+        """Return the rows of the words of new runs; of those without one, their number among `words`, marked."""
         import pyarrow as pa
 
         folded = fold_runs(data, np.append(starts, ends[-1:]), self._split)
@@ -224,7 +224,7 @@ class TokenRows(TextRows):
 
 
 def _without_surrogates(text: str) -> str:
-    """The text without lone surrogates, which no encoding has."""
+    """Return the text without lone surrogates, which no encoding has."""
     clean: str = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
     return clean
 
@@ -239,7 +239,7 @@ def _strings(texts: Sequence[str]) -> "pa.Array":
 
 
 def sum_rows(table_VD: npt.NDArray[np.float32], found: FoundRows) -> npt.NDArray[np.float32]:
-    """The sums of the rows of N texts, (N, D) float32, zero for an empty one; without numba where the rows are few.
+    """Return the sums of the rows of N texts, (N, D) float32, zero for an empty one; without numba where the rows are few.
 
     Every addition is made in the order of the words, so that a text has one sum, alone or among thousands. NumPy's own sum
     (reduceat) adds in pairs, and seven numbers of ten were off in the last bits.

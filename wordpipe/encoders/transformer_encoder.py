@@ -180,7 +180,7 @@ class TorchStates:
             yield
 
     def _sent(self, array: npt.NDArray[Any]) -> "Tensor":
-        """The array on the device; on its way while the CPU prepares the next one, where memory can be pinned."""
+        """Return the array on the device; on its way while the CPU prepares the next one, where memory can be pinned."""
         import torch
 
         tensor = torch.from_numpy(array)
@@ -387,7 +387,7 @@ class TransformerEncoder(TextEncoder):
         return pooled_WD
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """The facts and the model's files."""
+        """Yield the facts and the model's files."""
         own = {"dim": self._width, "trained": self._trained, "max_len": self.max_len}
         assert self._model_files is not None, "an encoder made without model_files cannot be saved"
         yield from encoder_facts(self, self._settings, **own, model_names=list(self._model_names))
@@ -445,7 +445,7 @@ def _pooling(settings: EmbedSettings, trained: str, token_weights: Floats | None
 
 
 def _unlimited(tokenizer: Tokenizer) -> Tokenizer:
-    """A copy that neither truncates nor pads, whatever its file asks for."""
+    """Return a copy that neither truncates nor pads, whatever its file asks for."""
     own = Tokenizer.from_str(tokenizer.to_str())
     own.no_truncation()
     own.no_padding()

@@ -50,7 +50,7 @@ class Transform:
 
     @classmethod
     def none(cls, dim: int) -> "Transform":
-        """The transform that changes nothing."""
+        """Return the transform that changes nothing."""
         return cls("none", np.zeros(dim, dtype=np.float32), np.zeros((0, dim), dtype=np.float32))
 
     @property
@@ -70,7 +70,7 @@ class Transform:
         return offset_K
 
     def turn(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The vectors times W, (N, K) float32: without the mean, and not made unit length, so that sums stay sums."""
+        """Return the vectors times W, (N, K) float32: without the mean, and not made unit length, so that sums stay sums."""
         if self.weights is not None:
             turned_NK: npt.NDArray[np.float32] = vectors_ND @ self.weights
             return turned_NK
@@ -151,7 +151,7 @@ class Moments:
         self._products_DD += wide_ND.T @ wide_ND
 
     def fit(self, kind: TransformKind, components: int = 1, *, dims: int = 0) -> Transform:
-        """The transform that these vectors call for.
+        """Return the transform that these vectors call for.
 
         Args:
             kind: what is done.
@@ -200,7 +200,7 @@ def _spectrum(products_DD: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.floa
 def _whitening(
     strength_D: npt.NDArray[np.float64], directions_DD: npt.NDArray[np.float64], count: int, dims: int
 ) -> npt.NDArray[np.float32]:
-    """The matrix after which all directions vary alike, (D, K) float32.
+    """Return the matrix after which all directions vary alike, (D, K) float32.
 
     Few texts say little of the weak directions, which whitening would blow up; so the covariance is first drawn towards
     equal variances, by as much as the number of texts calls for (see `shrinkage`). Directions without any variance are
@@ -238,7 +238,7 @@ def shrinkage(strength_D: npt.NDArray[np.float64], count: int) -> float:
 
 
 def mean_cosine_of_sum(sum_D: npt.NDArray[np.float64], count: int) -> float:
-    """The mean cosine of all pairs of `count` unit vectors that add up to this: (|sum|² - N) / (N (N - 1)).
+    """Return the mean cosine of all pairs of `count` unit vectors that add up to this: (|sum|² - N) / (N (N - 1)).
 
     Source: Ethayarajh 2019, "How Contextual are Contextualized Word Representations?", section 4.1 (there by sampling).
     """

@@ -64,7 +64,7 @@ def frame(ids: Ids, offsets: Ids, *, size: int, overlap: int, before: list[int],
 
 
 def token_batches(lengths_W: Ids, budget: int) -> Iterator[Ids]:
-    """Groups of sequence numbers, longest sequences first, so that longest x count is at most `budget`.
+    """Yield groups of sequence numbers, longest sequences first, so that longest x count is at most `budget`.
 
     A sequence longer than the budget is a group of its own. Sequences of equal length keep their order.
     """
@@ -77,7 +77,7 @@ def token_batches(lengths_W: Ids, budget: int) -> Iterator[Ids]:
 
 
 def gathered(values: Ids, starts_S: Ids, lengths_S: Ids) -> Ids:
-    """The stretches of `values` that begin at `starts_S` and are `lengths_S` long, one after the other."""
+    """Return the stretches of `values` that begin at `starts_S` and are `lengths_S` long, one after the other."""
     ends_S = np.cumsum(lengths_S)
     into = np.repeat(starts_S - (ends_S - lengths_S), lengths_S)
     picked: Ids = values[into + np.arange(len(into))]

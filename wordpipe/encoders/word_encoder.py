@@ -143,7 +143,7 @@ class WordEncoder(TableEncoder):
         return TextParts([spans[at] for at in known], shares(vectors_PD[known], self.transform, text))
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """The facts, words.parquet, and ngrams.parquet where there are n-grams."""
+        """Yield the facts, words.parquet, and ngrams.parquet where there are n-grams."""
         ngrams, own = self._table.ngrams, dict[str, Any](dim=self._table.dim)
         if ngrams is not None:
             own["ngrams"] = {"min_n": ngrams.min_n, "max_n": ngrams.max_n}
@@ -163,7 +163,7 @@ class WordEncoder(TableEncoder):
 
 
 def _rows_of(table: WordVectors, words: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
-    """The rows of words, (N,) int32, -1 for unknown ones."""
+    """Return the rows of words, (N,) int32, -1 for unknown ones."""
     if not isinstance(words, Sequence) or len(words) > _MAX_LOOKED_UP_SINGLY:
         return table.words.rows_of(words)
     found = (table.words.row_of(word) for word in words)
@@ -171,7 +171,7 @@ def _rows_of(table: WordVectors, words: "pa.Array | Sequence[str]") -> npt.NDArr
 
 
 def _words(split: WordSplit, phrases: KnownPhrases, text: str) -> list[str]:
-    """The words of a text, those of phrases that have a vector joined."""
+    """Return the words of a text, those of phrases that have a vector joined."""
     words = split(text)
     return phrases.join(words) if len(phrases) else words
 
@@ -209,7 +209,7 @@ def sif_weights(counts_V: npt.NDArray[np.int64], a: float) -> npt.NDArray[np.flo
 
 
 def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """The characters (start, stop) of each word, in order; an empty span where one is not found.
+    """Return the characters (start, stop) of each word, in order; an empty span where one is not found.
 
     Args:
         text: the text.
@@ -224,7 +224,7 @@ def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _span(text: str, folded: str, word: str, at: int) -> tuple[int, int]:
-    """The span of one word that begins at `at` or later."""
+    """Return the span of one word that begins at `at` or later."""
     for parts in ([word], word.split(PHRASE_SEPARATOR), [word.strip(_MARKS)]):
         found = [_run(spelled, parts, at) for spelled in (folded, text)]
         if spans := [span for span in found if span is not None]:

@@ -126,7 +126,7 @@ class LexicalIndex:
         return found_N
 
     def strangers(self, query: str) -> dict[str, list[str]]:
-        """The words of a query that stand in no text, the first few each with words one letter away that do.
+        """Return the words of a query that stand in no text, the first few each with words one letter away that do.
 
         Pairs of characters of a script without spaces are no words, and none of these.
         """
@@ -144,7 +144,7 @@ class LexicalIndex:
         return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
 
     def read(self, query: str) -> QueryTerms:
-        """The terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word."""
+        """Return the terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word."""
         weights: dict[int, float] = {}
         for forms in self.analyser.words(query):
             known = [(number, share) for term, share in forms if (number := self._number_of(term)) >= 0]
@@ -155,7 +155,7 @@ class LexicalIndex:
         return QueryTerms(np.array(numbers, dtype=np.int64), np.array(times, dtype=np.float32))
 
     def read_text(self, text: str) -> TextCounts:
-        """A text that need not be in the index, in the index's terms; others count for its length alone."""
+        """Return a text that need not be in the index, in the index's terms; others count for its length alone."""
         forms = [form for run in self.analyser.runs(text) for form in self.analyser.of_run(run)]
         counts = Counter[int]()
         for term, times in Counter(form.term for form in forms).items():
@@ -173,11 +173,11 @@ class LexicalIndex:
         return TextCounts(at, numbers, counts.astype(np.float32), self.postings.lengths[rows_R])
 
     def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> list[Hits]:
-        """The k best texts of every query among those `allowed`, (N,), those without any of its words left out."""
+        """Return the k best texts of every query among those `allowed`, (N,), those without any of its words left out."""
         return self.best([self.read(query) for query in queries], k, allowed)
 
     def best(self, queries: Sequence[QueryTerms], k: int, allowed: Mask | None = None) -> list[Hits]:
-        """The k best texts of every query by its terms; see `search`."""
+        """Return the k best texts of every query by its terms; see `search`."""
         try:
             scores_N = self._zeros.pop()
         except IndexError:
@@ -215,7 +215,7 @@ class LexicalIndex:
         return scores_R
 
     def expanded(self, query: QueryTerms, found: TextCounts) -> QueryTerms:
-        """The query with the weightiest terms of what it found, which together weigh as much as its own.
+        """Return the query with the weightiest terms of what it found, which together weigh as much as its own.
 
         A term weighs what it adds to the scores of these texts, the text of rank r counting 1 / r: relevance feedback in the
         space of BM25 itself. Relevance models by frequencies (RM3, Abdul-Jaleel et al. 2004) chose common words: from the
@@ -272,7 +272,7 @@ class LexicalIndex:
         return sorted(shares, key=lambda share: -share["score"])
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Name and content of each file: lexical.json and one .npy per array."""
+        """Yield name and content of each file: lexical.json and one .npy per array."""
         about = {"format": 1, "settings": self.settings.model_dump(mode="json"), "stems": self.stems}
         yield _SETTINGS, json.dumps(about, indent=2, sort_keys=True).encode()
         terms, postings = self.terms, self.postings
@@ -403,7 +403,7 @@ class LexicalIndex:
         return float(self._damping.min(initial=np.inf))
 
     def _best(self, query: QueryTerms, k: int, allowed: Mask | None, scores_N: Floats) -> Hits:
-        """The k best; `scores_N` is zero, and is so again at the end.
+        """Return the k best; `scores_N` is zero, and is so again at the end.
 
         Terms of few texts come first. Once the k-th best score is above all that the others can add, a text has to have one
         of the first terms: of the others only the texts that can still be among the best are looked up. Queries of five words

@@ -138,7 +138,7 @@ class Parts(Protocol):
         """See the class."""
 
     def learned(self) -> Any:
-        """The lists without rows that a stopped run has learned; None where there are none."""
+        """Return the lists without rows that a stopped run has learned; None where there are none."""
 
     def encoded(self, lists: Any, query_rows: Rows, queries_QD: Vectors) -> Iterator[EncodedPart]:
         """Yield the result of `encode_part` for every part, in the order of the rows.
@@ -228,7 +228,7 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
 
 
 def _looked_at(parts: Iterable[EncodedPart], truth: ExactNeighbours, threads: int) -> Iterator[tuple[Rows, Codes]]:
-    """The rows of parts and their codes; on the way the truth learns which of them are near."""
+    """Yield the rows of parts and their codes; on the way the truth learns which of them are near."""
     for part in parts:
         truth.take(part.truth, at_once=threads)
         yield part.rows, part.codes
@@ -261,7 +261,7 @@ def encode_part(
 
 
 def rows_within(first: int, count: int, query_rows: Rows) -> Rows:
-    """The numbers of `count` rows from `first` on that are no held-out queries."""
+    """Return the numbers of `count` rows from `first` on that are no held-out queries."""
     within_B = np.ones(count, dtype=bool)
     within_B[query_rows[slice(*np.searchsorted(query_rows, (first, first + count)))] - first] = False
     return first + np.flatnonzero(within_B)
@@ -324,7 +324,7 @@ def checked_blocks(blocks: Blocks, n: int) -> Iterator[tuple[int, Vectors]]:
 
 
 def sample_rows(blocks: Blocks, n: int, samples: Sequence[Rows]) -> list[Vectors]:
-    """The unit vectors at several lists of row numbers (each ascending), collected in one pass.
+    """Return the unit vectors at several lists of row numbers (each ascending), collected in one pass.
 
     Raises:
         DivergedError: one of them is zero or not finite; the others are not looked at.
@@ -419,7 +419,7 @@ def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | Non
 
 
 def cheapest(kind: Flat, curve: Sequence[Measurement]) -> Measurement:
-    """The cheapest that reaches the recall, or else the one that finds most."""
+    """Return the cheapest that reaches the recall, or else the one that finds most."""
     enough = [point for point in curve if point.recall_at_10 >= kind.settings.recall]
     if enough:
         return min(enough, key=lambda point: kind.work(point.width))

@@ -154,7 +154,7 @@ def _ended_after(database: Any, seconds: float) -> Iterator[None]:
 def _numbered(
     batches: Iterable[pa.RecordBatch], names: Sequence[str], fields: Sequence[pa.Field]
 ) -> Iterator[pa.RecordBatch]:
-    """The batches' columns with the number of each row."""
+    """Yield the batches' columns with the number of each row."""
     first = 0
     for batch in batches:
         numbers = pa.array(np.arange(first, first + len(batch)))
@@ -163,7 +163,7 @@ def _numbered(
 
 
 def _misfit(condition: str, reason: str, schema: pa.Schema, hint: str = "") -> ConfigError:
-    """The reason in a line, what to do where that is known, and the columns that there are."""
+    """Return the reason in a line, what to do where that is known, and the columns that there are."""
     typed = len(schema) <= _TYPED  # of more the types hide the names
     columns = ", ".join(quoted(field.name) + (f" ({type_name(field)})" if typed else "") for field in schema)
     what, listed = "the condition does not fit the columns", f"columns: {columns}"
@@ -192,7 +192,7 @@ def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema, batches:
 
 
 def _first_values(batches: Batches, name: str) -> list[Any]:
-    """The first values of a column that are there."""
+    """Return the first values of a column that are there."""
     first = next(iter(batches([name])), None)
     values = [] if first is None else first.column(0).slice(0, _LOOKED_AT).to_pylist()
     return [value for value in values if value is not None]
@@ -289,7 +289,7 @@ def _meant(condition: str) -> str:
 
 
 def _sides(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The expressions that an expression is made of: what it compares, its items, its arguments."""
+    """Yield the expressions that an expression is made of: what it compares, its items, its arguments."""
     for value in part.values():
         for item in value if isinstance(value, list) else [value]:
             one = item.get("expression", item) if isinstance(item, dict) else {}
@@ -298,7 +298,7 @@ def _sides(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _constant(part: dict[str, Any]) -> str:
-    """A text or a number as it is written; nothing for all else."""
+    """Return a text or a number as it is written; nothing for all else."""
     if part.get("class") != "CONSTANT":
         return ""
     literal, value = part.get("literal"), part.get("value")  # the second of DuckDB before 2
@@ -333,14 +333,14 @@ def _reaching(path: Sequence[str]) -> str:
 
 
 def quoted(name: str) -> str:
-    """A column as it is written in a condition."""
+    """Return a column as it is written in a condition."""
     is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _keywords()
     return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 @cache
 def _keywords() -> frozenset[str]:
-    """The words of SQL that are columns only in double quotes."""
+    """Return the words of SQL that are columns only in double quotes."""
     kinds = "('reserved', 'type_function')"
     with locked_database() as database:
         found = database.execute(f"SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN {kinds}")  # noqa: S608
@@ -354,7 +354,7 @@ _COMPARES = re.compile(r"(?:[=<>!~%*/+|-]|\bin)\s*$", re.IGNORECASE)
 
 
 def _in_quotes(condition: str, names: Iterable[str], *, everywhere: bool = True) -> str:
-    """The condition with these columns in double quotes; a word of SQL only where it is compared, or everywhere."""
+    """Return the condition with these columns in double quotes; a word of SQL only where it is compared, or everywhere."""
     known = {name.lower(): name for name in names} | {name: name for name in names}
     listed = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
 
@@ -371,7 +371,7 @@ def _in_quotes(condition: str, names: Iterable[str], *, everywhere: bool = True)
 
 
 def _understood(database: Any, condition: str, schema: pa.Schema, batches: Batches) -> tuple[str, Any, list[str]]:
-    """The condition as DuckDB reads it, its tree, and the columns that it names.
+    """Return the condition as DuckDB reads it, its tree, and the columns that it names.
 
     A column that is called as a word of SQL, or with blanks or signs, may stand without the double quotes that it needs.
 
@@ -415,7 +415,7 @@ def _short(text: str) -> str:
 
 
 def _parsed(database: Any, condition: str) -> Any:
-    """The tree of what the user wrote, which DuckDB parses and does not run.
+    """Return the tree of what the user wrote, which DuckDB parses and does not run.
 
     Raises:
         ConfigError: it is not a single expression, or says more than it may.
@@ -468,7 +468,7 @@ def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str
 
 
 def _not_a_condition(condition: str, got: str) -> ConfigError:
-    """The error for what is no condition, with an example of one."""
+    """Return the error for what is no condition, with an example of one."""
     what, example, meant = "not a condition on columns", f'for example --where "{_EXAMPLE}"', _meant(condition)
     hint = f"{meant}; {example}" if meant else example
     return ConfigError(what, where=_short(condition), got=_short(got), expected="one expression", hint=hint)

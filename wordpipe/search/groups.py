@@ -51,7 +51,7 @@ def groups_of(links: Links, rows: int) -> tuple[list[Rows], int]:
 
 
 def all_links(vectors_ND: Vectors, threshold: float, report: Report) -> Links:
-    """All pairs whose cosine is at least the threshold, each compared; told how many rows are done.
+    """Yield all pairs whose cosine is at least the threshold, each compared; told how many rows are done.
 
     Memory holds the vectors, one block of scores and some links, whatever the threshold.
     """
@@ -198,7 +198,7 @@ def simplified_silhouette(vectors_ND: Vectors, centres_KD: Vectors) -> float:
 
 
 def choose_k(vectors_ND: Vectors, seed: int, report: Callable[[int, int], None]) -> tuple[int, dict[int, float]]:
-    """The number of clusters with the widest gap, the smallest of equals, and the gap of each number tried.
+    """Return the number of clusters with the widest gap, the smallest of equals, and the gap of each number tried.
 
     The gap is how much the simplified silhouette is above that of vectors which spread as far in every direction and have no
     clusters: a silhouette alone is nearly always best for two. Centres are found for one half of the vectors and judged by the
@@ -273,7 +273,7 @@ class ClusterTerms:
             self.written.setdefault(stem, Counter())[word] += 1
 
     def labels(self, n: int) -> list[list[str]]:
-        """The n words of every cluster that weigh most, of equals the commoner, as mostly written; numbers are none."""
+        """Return the n words of every cluster that weigh most, of equals the commoner, as mostly written; numbers are none."""
         everywhere: Counter[str] = Counter()
         for counts in self.counts:
             everywhere.update(counts)

@@ -39,23 +39,23 @@ class HasVectors(Protocol):
     """N vectors by their rows."""
 
     def vectors(self, rows_R: Rows) -> Vectors:
-        """The (R, D) unit vectors of R rows, ascending."""
+        """Return the (R, D) unit vectors of R rows, ascending."""
 
 
 class DenseIndex(HasVectors, Protocol):
     """N vectors that are searched: a `VectorIndex`, a `VectorTable` or a `VectorStream`."""
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """The k nearest rows of every query; none of a query that is zero."""
+        """Return the k nearest rows of every query; none of a query that is zero."""
 
 
 def score_range(hits: Hits, candidates: int = CANDIDATES) -> tuple[float, float]:
-    """The lowest and the highest score of the first `candidates`, of one at least."""
+    """Return the lowest and the highest score of the first `candidates`, of one at least."""
     return float(hits.scores[:candidates].min()), float(hits.scores[:candidates].max())
 
 
 def normalised(hits: Hits, candidates: int = CANDIDATES) -> Vectors:
-    """The scores from 0 to 1 (min-max), (K,); all 1 where they are equal.
+    """Return the scores from 0 to 1 (min-max), (K,); all 1 where they are equal.
 
     What comes after the first `candidates` has 0: were the line drawn through all, a hit's score would depend on how many
     were wanted.
@@ -186,7 +186,7 @@ class Retriever:
     allowed: Mask | None = None  # (N,) the rows that words may find; None: all
 
     def find(self, texts: Sequence[str], queries_QD: Vectors | None, k: int) -> list[Result]:
-        """The k best rows of every query.
+        """Return the k best rows of every query.
 
         Args:
             texts: the queries.
@@ -210,7 +210,7 @@ class Retriever:
     def mixed(
         self, words: Sequence[QueryTerms], queries_QD: Vectors, near: Sequence[Hits], worded: Sequence[Hits], k: int
     ) -> list[Result]:
-        """The k best of what every query found by its vector and by its words, after feedback."""
+        """Return the k best of what every query found by its vector and by its words, after feedback."""
         assert self.lexical is not None
         depth = max(k, CANDIDATES)
         weights = [self.share(one.length) if self.weight is None else self.weight for one in words]
@@ -241,22 +241,22 @@ class Retriever:
         return found
 
     def share(self, words: float) -> float:
-        """The share of the dense score for a query of so many known words, where none is given for all."""
+        """Return the share of the dense score for a query of so many known words, where none is given for all."""
         return vector_share(self.agreement, words)
 
     def near(self, queries_QD: Vectors, k: int, numbers: Sequence[int] | None = None) -> list[Hits]:
-        """The k nearest rows of queries; `numbers` are theirs among all, None: they are all."""
+        """Return the k nearest rows of queries; `numbers` are theirs among all, None: they are all."""
         del numbers
         assert self.dense is not None
         return self.dense.search(queries_QD, k)
 
     def worded(self, words: Sequence[QueryTerms], k: int) -> list[Hits]:
-        """The k best rows of all queries by their words."""
+        """Return the k best rows of all queries by their words."""
         assert self.lexical is not None
         return self.lexical.best(words, k, self.allowed)
 
     def vectors(self, rows_R: Rows) -> Vectors:
-        """The vectors of some rows, ascending."""
+        """Return the vectors of some rows, ascending."""
         assert self.dense is not None
         return self.dense.vectors(rows_R)
 
@@ -284,7 +284,7 @@ class Retriever:
     def find_documents(
         self, texts: Sequence[str], queries_QD: Vectors | None, k: int, documents_N: npt.NDArray[np.integer]
     ) -> list[Result]:
-        """The k best documents of every query, each by its best row; given is the number of every row's document."""
+        """Return the k best documents of every query, each by its best row; given is the number of every row's document."""
         found = [Result(Hits.none())] * len(texts)
         waiting, depth = list(range(len(texts))), 4 * k
         while waiting:

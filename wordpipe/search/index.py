@@ -91,7 +91,7 @@ class Flat:
         return 4 * self.dim
 
     def reach(self) -> tuple[int, int, tuple[int, ...]]:
-        """The widths that it can take: the narrowest search worth trying, the widest, and factors of candidates to try.
+        """Return the widths that it can take: the narrowest search worth trying, the widest, and factors of candidates to try.
 
         The factors come cheapest first; (0,) where the kind compares no candidates.
         """
@@ -136,7 +136,7 @@ class Flat:
         store.codes.resize(0)
 
     def _vectors(self) -> Any:
-        """The faiss index of the vectors themselves."""
+        """Return the faiss index of the vectors themselves."""
         return self.index
 
     def add(self, first: int, block_BD: Vectors, within_B: Mask) -> None:
@@ -156,7 +156,7 @@ class Flat:
 
 
 def codes_of(lists: Any, block_BD: Vectors) -> Codes:
-    """The codes of vectors in learned lists: a pure function of the two, with one thread."""
+    """Return the codes of vectors in learned lists: a pure function of the two, with one thread."""
     codes_BS: Codes = np.empty((len(block_BD), lists.sa_code_size()), dtype=np.uint8)
     if len(block_BD):
         lists.sa_encode(block_BD, codes_BS)
@@ -165,14 +165,14 @@ def codes_of(lists: Any, block_BD: Vectors) -> Codes:
 
 @cache
 def kind_of(name: str) -> type[Flat]:
-    """The class of a kind of index."""
+    """Return the class of a kind of index."""
     module, _, function = KINDS[name].partition(":")
     found: type[Flat] = getattr(import_module(module), function)
     return found
 
 
 def kind_names(settings: IndexSettings, n: int) -> list[str]:
-    """The kinds to try for `n` vectors until one reaches the recall; under auto the last one is exact.
+    """Return the kinds to try for `n` vectors until one reaches the recall; under auto the last one is exact.
 
     Of 60,000 sentence vectors of width 384, on one core at recall 0.95 (measured with the vectors beside codes and links
     in half precision): ivf-pq 18,000 queries/s after 3 s of building, hnsw of 16 neighbours 6,700 after 15 s, flat 670. So
@@ -267,7 +267,7 @@ def same_size(one: Any, other: Any, what: str) -> None:
 
 
 def numbers_of(vector: Any) -> Any:
-    """The numbers of one of its vectors, in their place."""
+    """Return the numbers of one of its vectors, in their place."""
     size = vector.size()
     if not size:
         return np.zeros(0, np.int64)
@@ -335,11 +335,11 @@ class VectorIndex:
         return found
 
     def _rows_of(self, numbers: Rows) -> Rows:
-        """The rows of faiss's numbers."""
+        """Return the rows of faiss's numbers."""
         return numbers if self._with_vector is None else self._with_vector[numbers]
 
     def vectors(self, rows_R: Rows) -> Vectors:
-        """The unit vectors of some rows, ascending, as they were added; zero of a row without one.
+        """Return the unit vectors of some rows, ascending, as they were added; zero of a row without one.
 
         From the index where it holds them in order: to read three rows from the files takes three row groups of 16 MiB; codes
         with vectors beside them have these in memory.
@@ -363,7 +363,7 @@ class VectorIndex:
         return int(queries * compared < _ONE_THREAD_BELOW)
 
     def _neighbours(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """The k nearest, found as suits the index and the number of rows allowed."""
+        """Return the k nearest, found as suits the index and the number of rows allowed."""
         allowed = self._allowed
         if allowed is None or allowed.all():
             return self._searched(queries_QD, k)
@@ -413,7 +413,7 @@ class VectorIndex:
 
 
 def _compared(queries_QD: Vectors, rows_R: Rows, vectors_RD: Vectors, k: int) -> list[Hits]:
-    """The k nearest of some rows, compared one by one."""
+    """Return the k nearest of some rows, compared one by one."""
     scores_QK, at_QK = faiss.knn(queries_QD, vectors_RD, k, metric=faiss.METRIC_INNER_PRODUCT)
     return [_in_order(scores_K, rows_R[at_K]) for scores_K, at_K in zip(scores_QK, at_QK, strict=True)]
 

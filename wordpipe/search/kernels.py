@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float32]
 
 @inlined
 def _first_from(numbers: npt.NDArray[np.signedinteger], wanted: int, low: int, high: int) -> int:
-    """The first place from `low` on whose number is not below the wanted one; `high` where there is none."""
+    """Return the first place from `low` on whose number is not below the wanted one; `high` where there is none."""
     while low < high:
         middle = (low + high) // 2
         if numbers[middle] < wanted:

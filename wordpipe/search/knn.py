@@ -47,15 +47,15 @@ class Hits:
         return len(self.rows)
 
     def first(self, k: int) -> "Hits":
-        """The best k."""
+        """Return the best k."""
         return Hits(self.rows[:k], self.scores[:k])
 
     def where(self, keep: Mask) -> "Hits":
-        """Those that `keep`, (K,), names."""
+        """Return those that `keep`, (K,), names."""
         return Hits(self.rows[keep], self.scores[keep])
 
     def at_least(self, score: float | None) -> "Hits":
-        """Those that score so much; all where None."""
+        """Return those that score so much; all where None."""
         return self if score is None else self.where(self.scores >= score)
 
     @classmethod
@@ -65,7 +65,7 @@ class Hits:
 
 
 def best_of(rows_N: npt.NDArray[np.integer], scores_N: Vectors, k: int) -> Hits:
-    """The k best of some rows with their scores; among equal scores at the border the lowest rows."""
+    """Return the k best of some rows with their scores; among equal scores at the border the lowest rows."""
     if 0 < k < len(scores_N):
         border = np.partition(scores_N, len(scores_N) - k)[len(scores_N) - k]
         near = np.flatnonzero(scores_N >= border)
@@ -113,7 +113,7 @@ class VectorTable:
         return nearest(queries_QD, (every_ND[first : first + at_once] for first in range(0, len(every_ND), at_once)), k)
 
     def vectors(self, rows_R: Rows) -> Vectors:
-        """The vectors of some rows."""
+        """Return the vectors of some rows."""
         return self._vectors_ND[rows_R]
 
 
@@ -133,7 +133,7 @@ class VectorStream:
         return nearest(queries_QD, self._blocks(), k)
 
     def vectors(self, rows_R: Rows) -> Vectors:
-        """The vectors of some rows, ascending."""
+        """Return the vectors of some rows, ascending."""
         return self._stored.read(rows_R)
 
 
@@ -155,7 +155,7 @@ class ChanceVectors:
         return nearest(queries_QD, (self._block(first) for first in range(0, self._n, _DRAWN_AT_ONCE)), k)
 
     def vectors(self, rows_R: Rows) -> Vectors:
-        """The vectors of some rows, ascending."""
+        """Return the vectors of some rows, ascending."""
         firsts_R = rows_R - rows_R % _DRAWN_AT_ONCE
         blocks = [self._block(first)[rows_R[firsts_R == first] - first] for first in np.unique(firsts_R).tolist()]
         return np.concatenate([np.zeros((0, self._dim), np.float32), *blocks])

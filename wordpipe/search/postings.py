@@ -60,7 +60,7 @@ class Terms:
         return self.letters[start : self.ends[number]].tobytes()
 
     def find(self, term: str) -> int:
-        """The number of a term, -1 where it is not there. About 10 microseconds of a million terms."""
+        """Return the number of a term, -1 where it is not there. About 10 microseconds of a million terms."""
         wanted = term.encode("utf-8", "replace")
         at = bisect_left(self, wanted)
         return at if at < len(self) and self[at] == wanted else -1
@@ -108,7 +108,7 @@ class NearWords:
         self._found: dict[str, tuple[str, ...]] = {}
 
     def of(self, word: str) -> list[str]:
-        """The words of some text that one slip makes of this one, of each stem one, those of most texts first."""
+        """Return the words of some text that one slip makes of this one, of each stem one, those of most texts first."""
         found = self._found.get(word)
         if found is None:
             if len(self._found) >= _NEAR:
@@ -156,7 +156,7 @@ class Postings:
         return whole and (not len(self.lengths) or bool(self.lengths.min() >= 0))
 
     def of_term(self, term: int) -> tuple[Int32s, Counts]:
-        """The texts of a term, and how often it stands in each."""
+        """Return the texts of a term, and how often it stands in each."""
         here = slice(int(self.starts[term]), int(self.starts[term + 1]))
         return self.rows[here], self.counts[here]
 
@@ -190,7 +190,7 @@ class TextTerms:
         return _steps_to(self.starts, len(self.terms)) and len(self.terms) == len(self.counts)
 
     def of_rows(self, rows_R: Rows) -> tuple[Rows, Int32s, Counts]:
-        """The postings of R texts, one text after the other: at which of the R each stands, its term and its count."""
+        """Return the postings of R texts, one text after the other: at which of the R each stands, its term and its count."""
         first, sizes = self.starts[rows_R], self.starts[rows_R + 1] - self.starts[rows_R]
         at = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
         return np.repeat(np.arange(len(rows_R)), sizes), self.terms[at], self.counts[at]
@@ -225,7 +225,7 @@ class TextCounts:
 
     @classmethod
     def joined(cls, texts: "Sequence[TextCounts]") -> "TextCounts":
-        """Texts one after the other."""
+        """Return texts one after the other."""
         before = np.cumsum([0, *(len(one.lengths) for one in texts)])
         at = [one.at + first for one, first in zip(texts, before, strict=False)]
         parts = ([one.numbers for one in texts], [one.counts for one in texts], [one.lengths for one in texts])
@@ -253,7 +253,7 @@ class _Numbers(dict[str, tuple[int, ...]]):
         return numbers
 
     def of(self, text: str) -> list[int]:
-        """Those of a text, in order."""
+        """Return those of a text, in order."""
         return [*chain.from_iterable(map(self.__getitem__, self._analyser.runs(text)))]
 
 
@@ -326,7 +326,7 @@ def _joined(terms: Terms, new_terms: Terms) -> tuple[list[bytes], list[Rows]]:
 
 
 def _keys(terms_P: Rows, rows_P: Int32s) -> Rows:
-    """Numbers that grow as postings are kept: by term, then by text; negative where the text is gone."""
+    """Return numbers that grow as postings are kept: by term, then by text; negative where the text is gone."""
     return np.where(rows_P >= 0, terms_P << 32 | rows_P, -1)
 
 
@@ -338,12 +338,12 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def among(rows_C: Int32s, allowed: npt.NDArray[np.bool_] | None) -> Int32s:
-    """Those of the rows that are allowed; all where None."""
+    """Return those of the rows that are allowed; all where None."""
     return rows_C if allowed is None else rows_C[allowed[rows_C]]
 
 
 def border_of(scores_C: Floats, k: int) -> float:
-    """The k-th best score, 0 where there are fewer."""
+    """Return the k-th best score, 0 where there are fewer."""
     return float(np.partition(scores_C, len(scores_C) - k)[len(scores_C) - k]) if len(scores_C) >= k else 0.0
 
 

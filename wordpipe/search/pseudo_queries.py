@@ -75,7 +75,7 @@ def draw_queries(
 
 
 def _pieces(text: str) -> tuple[list[str], str]:
-    """The words of a text and what stands between them; of one in a script without spaces, its pairs of characters."""
+    """Return the words of a text and what stands between them; of one in a script without spaces, its pairs of characters."""
     words = text.split()
     if text.isascii() or len(words) >= _MIN_WORDS or words_of(text)[1] < 2 * _MIN_WORDS:
         return words, " "
@@ -124,7 +124,7 @@ def measure(
 
 
 def measure_agreement(cuts: PseudoQueries, queries_QD: Vectors, dense: DenseIndex, lexical: LexicalIndex) -> float:
-    """The mean share of the first 20 hits of vectors that are among those of words, their own rows left out.
+    """Return the mean share of the first 20 hits of vectors that are among those of words, their own rows left out.
 
     Args:
         cuts: Q queries.
@@ -143,7 +143,7 @@ def measure_agreement(cuts: PseudoQueries, queries_QD: Vectors, dense: DenseInde
 def measure_modes(
     drawn: PseudoQueries, queries_QD: Vectors, rests_QD: Vectors, dense: DenseIndex, lexical: LexicalIndex, agreement: float
 ) -> dict[str, float]:  # fmt: skip
-    """The nDCG@10 of dense, hybrid and lexical search, each as a query is answered, for the rows that queries look for.
+    """Return the nDCG@10 of dense, hybrid and lexical search, each as a query is answered, for the rows that queries look for.
 
     Beside them stand two controls, so that vectors are not credited with what asking twice brings: lexical_twice, the words
     alone after feedback, and random_vectors, hybrid search as it is, with the same share, but with vectors drawn by chance.
@@ -181,7 +181,7 @@ def measure_modes(
 
 
 def found_by_words(drawn: PseudoQueries, lexical: LexicalIndex) -> list[float]:
-    """The nDCG@10 of each of Q queries, by words alone, for the rows that it looks for."""
+    """Return the nDCG@10 of each of Q queries, by words alone, for the rows that it looks for."""
     rests, n = [lexical.read_text(rest) for rest in drawn.rests], len(lexical)
     wanted = [{n + number} for number in range(len(rests))] or drawn.others
     cut = _CutRetriever(None, lexical, own=drawn.rows, rests=rests)
@@ -234,7 +234,7 @@ class _CutRetriever(Retriever):
         return scores_R
 
     def _replaced(self, numbers: Sequence[int], found: Sequence[Hits], scores: Sequence[float], k: int) -> list[Hits]:
-        """The hits without each query's own row; its rest is among them if it scores above 0."""
+        """Return the hits without each query's own row; its rest is among them if it scores above 0."""
         assert self.lexical is not None
         result = []
         for at, (number, hits) in enumerate(zip(numbers, found, strict=True)):

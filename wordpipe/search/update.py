@@ -124,14 +124,14 @@ def renumbered(held_Q: Records, new_of_old_M: Rows) -> Records | None:
 
 
 def truth_of(held_Q: Records) -> ExactNeighbours:
-    """The neighbours so far, to be shown the rows that came."""
+    """Return the neighbours so far, to be shown the rows that came."""
     found = ExactNeighbours(np.ascontiguousarray(held_Q["vector"]))
     found.near, found.scores, found.timed = held_Q["near"], held_Q["score"], False
     return found
 
 
 def with_new_rows(held_Q: Records, truth: ExactNeighbours) -> Records:
-    """The queries with the rows that came, as far down as all are known."""
+    """Return the queries with the rows that came, as far down as all are known."""
     known_QM = truth.scores >= held_Q["floor"][:, None]
     done = held_Q.copy()
     done["near"], done["score"] = _sorted(np.where(known_QM, truth.near, -1), truth.scores)
@@ -159,7 +159,7 @@ def read_held_out(data: bytes, n: int, dim: int, where: str) -> Records:
 
 
 def _sorted(near_QM: Rows, scores_QM: Vectors) -> tuple[Rows, Vectors]:
-    """The rows that are there, the best first."""
+    """Return the rows that are there, the best first."""
     scores_QM = np.where(near_QM >= 0, scores_QM, np.float32(-np.inf))
     order = np.argsort(-scores_QM, axis=1, kind="stable")
     return np.take_along_axis(near_QM, order, axis=1), np.take_along_axis(scores_QM, order, axis=1)
@@ -194,7 +194,7 @@ def matched_rows(old_M: npt.NDArray[np.uint64], new_N: npt.NDArray[np.uint64]) -
 
 
 def _numbered(keys_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The keys, equal ones told apart by which of them comes first."""
+    """Return the keys, equal ones told apart by which of them comes first."""
     order = np.argsort(keys_N, kind="stable")
     ranked = keys_N[order]
     begins = np.concatenate([[True], ranked[1:] != ranked[:-1]])[: len(ranked)]
@@ -205,7 +205,7 @@ def _numbered(keys_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _of_vectors(vectors_ND: Vectors) -> npt.NDArray[np.uint64]:
-    """A sum of the bits of every number, each times its place's own factor (modulo 2^64)."""
+    """Return a sum of the bits of every number, each times its place's own factor (modulo 2^64)."""
     bits_ND = vectors_ND.view(np.uint32)
     places_D = _factors("places", vectors_ND.shape[1])
     # without a 64-bit copy of them all: 0.07 s for 180,000 vectors of width 384, and 0.13 by a product and a sum
@@ -213,7 +213,7 @@ def _of_vectors(vectors_ND: Vectors) -> npt.NDArray[np.uint64]:
 
 
 def _of_strings(column: pa.Array) -> npt.NDArray[np.uint64]:
-    """A sum over eight bytes at a time, scrambled and times their place's factor (modulo 2^64), and the length.
+    """Return a sum over eight bytes at a time, scrambled and times their place's factor (modulo 2^64), and the length.
 
     Byte by byte it took 0.28 s for the texts of 118,000 sentences, and so 0.1 s.
     """

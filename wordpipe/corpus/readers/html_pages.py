@@ -81,7 +81,7 @@ _MEANT = {  # what browsers take them for (the WHATWG's Encoding Standard)
 
 
 def read(opened: Opened) -> Iterator[Record]:
-    """The sections of a page."""
+    """Return the sections of a page."""
     settings = opened.settings
     blocks = to_utf8(opened.blocks, name=opened.source.name, bad_bytes=settings.bad_bytes, ledger=opened.ledger)
     return read_sections(opened, MARKUP, blocks)
@@ -318,7 +318,7 @@ def _is_mostly_links(node: LexborNode) -> bool:
 
 
 def _with_lines(text: str, line: int) -> str:
-    """The page with a comment before each block that says its line, without its own comments, and not too deep."""
+    """Return the page with a comment before each block that says its line, without its own comments, and not too deep."""
     pieces: list[str] = []
     done = at = 0  # as far as the text was copied; as far as its lines were counted
     place, counted = line, 0

@@ -41,12 +41,12 @@ _SHOWN = 60  # characters of what is wrong
 
 
 def read_conll(opened: Opened) -> Iterator[Record]:
-    """A record for each sentence."""
+    """Return a record for each sentence."""
     return conll_records(opened.record_lines(), _own_fields(opened, tags_field="tags"), longest=opened.longest)
 
 
 def read_squad(opened: Opened) -> Iterator[Record]:
-    """A record for each question."""
+    """Return a record for each question."""
     id_field = "none" if opened.settings.id_field == "none" else "id"
     fields = _own_fields(opened, text_b="text_b", spans_field="spans", id_field=id_field)
     parts = (line for _, line in opened.decoder.lines(opened.blocks, longest=BLOCK))  # often one line
@@ -54,7 +54,7 @@ def read_squad(opened: Opened) -> Iterator[Record]:
 
 
 def read_label_first(opened: Opened) -> Iterator[Record]:
-    """A record for each line."""
+    """Return a record for each line."""
     return label_first_records(opened.record_lines(), _own_fields(opened, label_field="label"))
 
 
@@ -75,7 +75,7 @@ def _own_fields(opened: Opened, **names: str) -> Fields:
 
 
 def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: int) -> Iterator[Record]:
-    """A record for each sentence: its tokens, parted by a space, and the tags of the last column.
+    """Yield a record for each sentence: its tokens, parted by a space, and the tags of the last column.
 
     Columns are parted by tabs, if there is one in the first line with a token, else by spaces. Lines that begin with
     -DOCSTART- are dropped and counted.
@@ -154,7 +154,7 @@ def _wrong_columns(cells: list[str], width: int) -> tuple[str, str, str] | None:
 
 
 def label_first_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[Record]:
-    """A record for each line that is not blank: what it begins with is its label, the rest its text.
+    """Yield a record for each line that is not blank: what it begins with is its label, the rest its text.
 
     Where all first lines begin with `__label__`, labels are what does; where all have a tab, it is what stands before the
     tab; else it is what stands before the first white space. A line of fastText may have several: they are a list.
@@ -206,7 +206,7 @@ def _one_label(line: str, mark: str | None) -> tuple[list[str], str]:
 
 
 def squad_records(parts: Iterable[str], fields: Fields, *, longest: int) -> Iterator[Record]:
-    """A record for each question: the passage is its text, the question its second text, the answers are spans.
+    """Yield a record for each question: the passage is its text, the question its second text, the answers are spans.
 
     An answer is `{"start", "end", "label": null}` in characters of the passage. A question that has none has an empty list,
     one whose answers nobody wrote down (a test set) has no list. The `line` of a record is the number of its question.
@@ -251,7 +251,7 @@ def squad_records(parts: Iterable[str], fields: Fields, *, longest: int) -> Iter
 
 
 def _question(given: Any, context: str, number: int, fields: Fields) -> dict[str, Any] | None:
-    """The fields of one question; None where it is left out."""
+    """Return the fields of one question; None where it is left out."""
     known = given if isinstance(given, dict) else {}
     place = f"question {known.get('id', number)}"
     if not isinstance(known.get("question"), str):
@@ -272,7 +272,7 @@ def _question(given: Any, context: str, number: int, fields: Fields) -> dict[str
 
 
 def _span(answer: Any, context: str) -> tuple[dict[str, Any] | None, str]:
-    """An answer as a span; or None, and what is wrong."""
+    """Return an answer as a span; or None, and what is wrong."""
     known = answer if isinstance(answer, dict) else {}
     text, start = known.get("text"), known.get("answer_start")
     if not isinstance(text, str) or not text or type(start) is not int:
@@ -284,7 +284,7 @@ def _span(answer: Any, context: str) -> tuple[dict[str, Any] | None, str]:
 
 
 def _articles(text: "_JsonText") -> Iterator[Any]:
-    """The items of the list `data` of one JSON object, one at a time; its other members are skipped."""
+    """Yield the items of the list `data` of one JSON object, one at a time; its other members are skipped."""
     others = "one JSON object per line is read: jq -c '{}' FILE > FILE.jsonl"
     if (mark := text.peek()) != "{":
         got = "a list" if mark == "[" else repr(mark) if mark else "nothing"
@@ -330,7 +330,7 @@ class _JsonText:
         self._decoder = json.JSONDecoder(object_pairs_hook=self._object)
 
     def peek(self) -> str:
-        """The next character that is no white space; nothing at the end."""
+        """Return the next character that is no white space; nothing at the end."""
         while True:
             found = _WHITE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -346,7 +346,7 @@ class _JsonText:
         self._at += 1
 
     def items(self) -> Iterator[Any]:
-        """The items of the list that begins here."""
+        """Yield the items of the list that begins here."""
         self.take("[")
         while self.peek() != "]":
             yield self.value()
@@ -356,7 +356,7 @@ class _JsonText:
         self.take("]")
 
     def value(self) -> Any:
-        """The next value. Raises InputError: it is none, too long, or nested too deep."""
+        """Return the next value. Raises InputError: it is none, too long, or nested too deep."""
         self.peek()
         while True:
             held, self.repeated = len(self._text) - self._at, None
@@ -386,7 +386,7 @@ class _JsonText:
             return dict(pairs)
 
     def error(self, what: str, *, at: int | None = None, **more: Any) -> InputError:
-        """An error that says where the reading is."""
+        """Return an error that says where the reading is."""
         line = self._lines + self._text.count("\n", 0, self._at if at is None else at) + 1
         return InputError(what, where=f"{self._source}, line {line}", **more)
 

@@ -30,7 +30,7 @@ _SAID = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(?:\\t|[^\w\s"]|\t)"?[ \t]*[\r\n]',
 
 
 def read_text(opened: Opened, newline: Newline = "auto") -> Iterator[Record]:
-    """The documents of plain text: the file, its blocks or its lines."""
+    """Return the documents of plain text: the file, its blocks or its lines."""
     source, settings = opened.source, opened.settings
     return text_records(
         opened.lines(_counting_lines(opened.blocks, source)),
@@ -98,7 +98,7 @@ def _has_columns(rows: list[list[str]], settings: IngestSettings) -> bool:
 
 
 def _counting_lines(blocks: Iterator[bytes], source: Source) -> Iterator[bytes]:
-    """The blocks; `source.seen` counts their lines."""
+    """Yield the blocks; `source.seen` counts their lines."""
     block = b"\n"
     for block in filter(None, blocks):
         source.seen.lines += block.count(b"\n")
@@ -115,7 +115,7 @@ def text_records(
     newline: Newline,
     max_bytes: int,
 ) -> Iterator[Record]:
-    r"""Records of numbered lines, each with its "\n"; a record beyond `max_bytes` is given in parts as it grows.
+    r"""Yield records of numbered lines, each with its "\n"; a record beyond `max_bytes` is given in parts as it grows.
 
     Args:
         lines: what `Decoder.lines` gives; the parts of one long line share its number.
@@ -173,7 +173,7 @@ class _Growing:
         self.lines, self.size, self.line, self.part = [last.text], len(last.text), last.line, last.part
 
     def finish(self) -> Iterator[Record]:
-        """The record, if one is open, in as many parts as it needs; nothing is open then."""
+        """Yield the record, if one is open, in as many parts as it needs; nothing is open then."""
         if self.is_open:
             yield from split_record(self._record(), self.max_bytes)
             self._clear()
@@ -236,7 +236,7 @@ def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple
 
 
 def _head(records: Iterator[tuple[int, int, dict[str, Any]]]) -> list[tuple[int, int, dict[str, Any]]]:
-    """The first records, by which the fields are known; the others are left in the iterator."""
+    """Return the first records, by which the fields are known; the others are left in the iterator."""
     head, chars = [], 0
     for record in records:
         head.append(record)
@@ -377,7 +377,7 @@ def _named_cells(
 
 
 def first_values(source: Source) -> list[dict[str, Any]]:
-    """The fields of the first records of a file of JSON Lines, CSV or TSV; what cannot be read among them is left out.
+    """Return the fields of the first records of a file of JSON Lines, CSV or TSV; what cannot be read among them is left out.
 
     Raises:
         InputError: the file is missing, binary or damaged.
@@ -474,7 +474,7 @@ class _Lines:
             self.source.seen.note(block)
 
     def _tidied(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
-        """The blocks, each lone carriage return a space; ends of lines are counted."""
+        """Yield the blocks, each lone carriage return a space; ends of lines are counted."""
         held = b""  # a carriage return at the end of a block, of which the next one says what it is
         for block in blocks:
             block = held + block

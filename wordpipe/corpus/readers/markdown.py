@@ -44,7 +44,7 @@ _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "fals
 
 
 def read(opened: Opened) -> Iterator[Record]:
-    """The sections of a file; its blocks and lines are taken as they are, without what the markup means."""
+    """Return the sections of a file; its blocks and lines are taken as they are, without what the markup means."""
     settings = opened.settings
     if settings.documents in ("auto", "file") and not settings.first_line_title:
         return read_sections(opened, MARKUP)
@@ -181,7 +181,7 @@ class _Walk:
 
 
 def slug(text: str) -> str:
-    """The anchor that GitHub gives a heading of this text, before it numbers those that come again.
+    """Return the anchor that GitHub gives a heading of this text, before it numbers those that come again.
 
     >>> slug("What's new in `2.0`?")
     'whats-new-in-20'
@@ -207,7 +207,7 @@ def _alert(text: str) -> str:
 
 
 def read_front_matter(text: str, ledger: Ledger) -> tuple[dict[str, Any], int]:
-    """The fields at the head of a text, by name, and where the text itself begins; no fields and 0 where it has none.
+    """Return the fields at the head of a text, by name, and where the text itself begins; no fields and 0 where it has none.
 
     Comments, and fields that come again, are counted.
     """
@@ -291,7 +291,7 @@ def _scalar(event: yaml.ScalarEvent) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value of TOML as JSON has values: times as text."""
+    """Return a value of TOML as JSON has values: times as text."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list):

@@ -94,7 +94,7 @@ class Module:
 
 
 def read(opened: "Opened") -> Iterator[Record]:
-    """The docstrings of a package that is installed."""
+    """Return the docstrings of a package that is installed."""
     return package_records(opened.source.name.removeprefix("python:"), opened.ledger)
 
 
@@ -142,7 +142,7 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
 
 
 def _title(doc: Docstring, library: "_Library", names: Mapping[tuple[str, str], str]) -> str | None:
-    """The public name of what is documented, or None."""
+    """Return the public name of what is documented, or None."""
     name = library.public_name(doc.home, doc.name, names) if doc.home and doc.name else None
     name = name or ".".join(part for part in (doc.home, doc.name) if part)
     top, dot, rest = name.partition(".")
@@ -220,7 +220,7 @@ class _Library:
         return names
 
     def public_name(self, home: str, name: str, names: Mapping[tuple[str, str], str]) -> str | None:
-        """The public name of `name` of the module `home`, which may be a method's; None where there is none."""
+        """Return the public name of `name` of the module `home`, which may be a method's; None where there is none."""
         if (home, name) in names:
             return names[home, name]
         top, _, rest = name.partition(".")
@@ -506,7 +506,7 @@ def is_private(name: str) -> bool:
 
 
 def string_value(node: ast.expr, texts: Mapping[str, ast.expr], depth: int = _MAX_DEPTH) -> str | None:
-    """The string that an expression stands for, found in at most `depth` steps; None where reading alone cannot say.
+    """Return the string that an expression stands for, found in at most `depth` steps; None where reading alone cannot say.
 
     `texts` are the expressions that names of its module are assigned.
     """
@@ -537,7 +537,7 @@ def string_value(node: ast.expr, texts: Mapping[str, ast.expr], depth: int = _MA
 
 
 def _fill(template: str, texts: Mapping[str | None, str | None]) -> str:
-    """The template with known placeholders filled in, unknown ones taken out, doubled braces made single."""
+    """Return the template with known placeholders filled in, unknown ones taken out, doubled braces made single."""
     count = iter(range(template.count("{")))
 
     def value(match: re.Match[str]) -> str:

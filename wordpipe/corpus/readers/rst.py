@@ -55,7 +55,7 @@ class TooLongError(ValueError):
 
 
 def read(opened: Opened) -> Iterator[Record]:
-    """The sections of a document."""
+    """Return the sections of a document."""
     return read_sections(opened, MARKUP)
 
 
@@ -124,7 +124,7 @@ class _Walk:
             self._marked(node, level)
 
     def _source_line(self, number: int) -> int:
-        """The line of the source that docutils calls by this number; it may count one more than there are."""
+        """Return the line of the source that docutils calls by this number; it may count one more than there are."""
         return min(self.before + number, self.last)
 
     def _row(self, row: Any) -> None:
@@ -200,7 +200,7 @@ def _parsed(text: str, outline: Outline) -> "nodes.document":
 
 @cache
 def _settings() -> Any:
-    """The parser of docutils, with its directives and roles."""
+    """Return the parser of docutils, with its directives and roles."""
     from docutils.frontend import get_default_settings
     from docutils.parsers.rst import Parser
 
@@ -307,7 +307,7 @@ class _States(dict[str, Any]):
 
 
 def _first_line(entry: Any) -> int:
-    """The line of what a cell holds; 0 where it holds nothing."""
+    """Return the line of what a cell holds; 0 where it holds nothing."""
     return (entry.children[0].line or 0) if entry.children else 0
 
 

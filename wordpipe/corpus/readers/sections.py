@@ -37,7 +37,7 @@ class Section:
     places: list[tuple[int, int]] = field(default_factory=list)  # offset in the text → line of the source, ascending
 
     def record(self, source: str, title: str | None) -> Record:
-        """The section as a record, in a document of that title."""
+        """Return the section as a record, in a document of that title."""
         line = self.places[0][1] if self.places else self.line
         return Record(
             self.text, source, line, title=_joined(title, self.path), newline="space", lines_follow=False,
@@ -150,7 +150,7 @@ class Outline:
         self._cell, self._space = True, False
 
     def anchor(self, name: str) -> str:
-        """The name, with -1, -2 … behind it where it was given before, as GitHub numbers headings."""
+        """Return the name, with -1, -2 … behind it where it was given before, as GitHub numbers headings."""
         number = self._anchors.get(name)
         self._anchors[name] = 0 if number is None else number
         if number is None:
@@ -172,7 +172,7 @@ class Outline:
         self._clear()
 
     def take(self) -> Iterator[Section]:
-        """The complete sections, which are forgotten."""
+        """Yield the complete sections, which are forgotten."""
         yield from self.sections
         self.sections.clear()
 
@@ -195,12 +195,12 @@ class Outline:
 
 
 def names(text: str) -> frozenset[str]:
-    """The words of a text as a set."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
 def _joined(title: str | None, path: tuple[str, ...]) -> str | None:
-    """The headings as one title, after the document's own where it says something that they do not.
+    """Return the headings as one title, after the document's own where it says something that they do not.
 
     >>> _joined("Queues - Handbook", ("Queues", "Limits"))
     'Handbook › Queues › Limits'
@@ -225,7 +225,7 @@ class Markup:
 
 
 def read_sections(opened: Opened, markup: Markup, blocks: Iterator[bytes] | None = None) -> Iterator[Record]:
-    """The records of a source in a markup; `blocks` are its bytes where they are not as they were read."""
+    """Return the records of a source in a markup; `blocks` are its bytes where they are not as they were read."""
     documents = opened.settings.documents
     return section_records(
         opened.lines(blocks),
@@ -305,7 +305,7 @@ def _front_record(values: dict[str, Any], fields: Fields, *, is_whole: bool) -> 
 
 
 def _parts(lines: Iterable[tuple[int, str]], begins: re.Pattern[str], limit: int) -> Iterator[tuple[int, str]]:
-    """Number of the first line, and text, of each part; lines that are missing, as they were no UTF-8, are blank."""
+    """Yield number of the first line, and text, of each part; lines that are missing, as they were no UTF-8, are blank."""
     held: list[str] = []
     size, first, after, cut = 0, 1, 1, 0
     for number, line in lines:
@@ -328,7 +328,7 @@ def _parts(lines: Iterable[tuple[int, str]], begins: re.Pattern[str], limit: int
 
 
 def _joined_sections(sections: list[Section]) -> list[Section]:
-    """All as one: the headings stand in the text, but for the first where it is the title of all."""
+    """Return all as one: the headings stand in the text, but for the first where it is the title of all."""
     if not sections:
         return []
     top = sections[0].path[:1] if all(one.path[:1] == sections[0].path[:1] for one in sections) else ()
@@ -351,7 +351,7 @@ def _joined_sections(sections: list[Section]) -> list[Section]:
 
 
 def _pieces(record: Record, documents: Literal["section", "file", "block", "line"]) -> Iterator[Record]:
-    """The paragraphs of a section's text, or its lines, as records of their own."""
+    """Yield the paragraphs of a section's text, or its lines, as records of their own."""
     parts = re.split(r"(\n\n+)" if documents == "block" else r"(\n+)", record.text)
     offset = 0
     lines = record.lines_from(0, record.line, parts)

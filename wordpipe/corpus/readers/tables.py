@@ -36,7 +36,7 @@ def read_parquet(opened: Opened) -> Iterator[Record]:
 
 
 def read_rows(opened: Opened) -> Iterator[Record]:
-    """A record for each that a program has."""
+    """Yield a record for each that a program has."""
     yield from memory_records(opened.source.rows, opened.fields, opened.source.seen.note)
     opened.source.seen.is_whole = True
 
@@ -171,7 +171,7 @@ def _natives(column: Any, fields: Fields, *strings: Strings) -> list[Any]:
 
 
 def _frame_values(frame: Any, fields: Fields) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number and fields of each row of a data frame, an Arrow table or a reader of batches."""
+    """Yield number and fields of each row of a data frame, an Arrow table or a reader of batches."""
     chunks = _pandas_chunks(frame, fields) if hasattr(frame, "iloc") else _arrow_chunks(frame, fields)
     number = 0
     for names, columns in chunks:
@@ -208,7 +208,7 @@ def _arrow_chunks(frame: Any, fields: Fields) -> Iterator[_Chunk]:
 
 
 def _pandas_chunks(frame: Any, fields: Fields) -> Iterator[_Chunk]:
-    """The columns of a frame of pandas, those of a named index too; each by itself, as some hold this and that."""
+    """Yield the columns of a frame of pandas, those of a named index too; each by itself, as some hold this and that."""
     if not hasattr(frame, "columns"):
         raise _no_table(frame, fields)
     named = [(name, frame.iloc[:, place]) for place, name in enumerate(frame.columns)]
@@ -238,7 +238,7 @@ def _no_table(frame: Any, fields: Fields) -> InputError:
 
 
 def _dict_values(rows: Iterable[Any], fields: Fields) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number and fields of each mapping."""
+    """Yield number and fields of each mapping."""
     text_field = fields.settings.text_field
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):

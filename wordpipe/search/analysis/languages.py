@@ -49,7 +49,7 @@ def _small_words() -> dict[str, frozenset[str]]:
 
 
 def recognised_language(texts: Iterable[str]) -> str:
-    """The language of the first texts, by their function words; none where no language, or no single one, stands out.
+    """Return the language of the first texts, by their function words; none where no language, or no single one, stands out.
 
     Letters alone and scripts are not asked: they do not tell Spanish from Catalan. Single letters of ASCII are no words here.
     """

@@ -94,7 +94,7 @@ WORDS = {
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """The words of a language that tell nothing, their case folded; none of a language without a list."""
+    """Return the words of a language that tell nothing, their case folded; none of a language without a list."""
     return listed(WORDS.get(language, ""))
 
 

@@ -95,11 +95,11 @@ class Analyser:
         self._known: dict[str, tuple[Form, ...]] = {}  # no cache around a method: it would know us, and we it, for ever
 
     def __call__(self, text: str) -> list[str]:
-        """The terms of a text in order, each as often as it stands there."""
+        """Return the terms of a text in order, each as often as it stands there."""
         return [form.term for run in self.runs(text) for form in self.of_run(run)]
 
     def of_run(self, run: str) -> tuple[Form, ...]:
-        """The terms of one run, and where in it they come from."""
+        """Return the terms of one run, and where in it they come from."""
         found = self._known.get(run)
         if found is None:
             if len(self._known) >= _CACHED:
@@ -108,11 +108,11 @@ class Analyser:
         return found
 
     def runs(self, text: str) -> list[str]:
-        """The stretches of a text, as written, out of each of which come a few terms, or none."""
+        """Return the stretches of a text, as written, out of each of which come a few terms, or none."""
         return self._pattern(text).findall(text)  # type: ignore[no-any-return]
 
     def forms(self, run: str) -> Iterator[tuple[str, bool]]:
-        """The terms of one run, and whether each makes a text longer; not remembered, as `of_run` does."""
+        """Yield the terms of one run, and whether each makes a text longer; not remembered, as `of_run` does."""
         if len(run) > 1 and run.isascii() and (run.isalnum() or run.isidentifier()) and self.language != "turkish":
             if stem := self.stem(run):
                 yield stem, True
@@ -143,7 +143,7 @@ class Analyser:
         return found
 
     def with_words(self, text: str) -> list[tuple[str, str]]:
-        """The stem of each word and the word, in small letters; pairs of characters come from themselves."""
+        """Return the stem of each word and the word, in small letters; pairs of characters come from themselves."""
         return [
             (form.term, run[form.start : form.end].lower())
             for run in self.runs(text)
@@ -159,7 +159,7 @@ class Analyser:
                 yield first + form.start, first + form.end, form.term
 
     def stem(self, word: str) -> str:
-        """The stem of one word; empty for a stop word."""
+        """Return the stem of one word; empty for a stop word."""
         exact = self._exact(word)
         return "" if exact in self._stop else self._stem(exact)
 
@@ -179,7 +179,7 @@ class Analyser:
         return tuple(sorted(forms, key=lambda form: form[:2]))
 
     def _of_part(self, run: str, start: int, end: int, number: int) -> list[Form]:
-        """A word and its other forms."""
+        """Return a word and its other forms."""
         if end - start == 1 and run[start].isalpha() and "'" in _plain(run[max(start - 1, 0) : end + 1]):
             return []  # isn't, l'eau: no word
         exact = self._exact(run[start:end])
@@ -199,7 +199,7 @@ class Analyser:
         return [Form(start, end, main, 1 - share, number, "word"), *others]
 
     def _without_marks(self, exact: str, main: str) -> str:
-        """The stem of a word without its marks; nothing where that is no other, or a stop word."""
+        """Return the stem of a word without its marks; nothing where that is no other, or a stop word."""
         bare = without_marks(exact)
         if bare == exact or bare in self._stop or not bare:
             return ""
@@ -231,7 +231,7 @@ class Analyser:
         return sign in (".", "&") or (sign == "" and sides[0][-1:] in ("+", "#"))  # C++17
 
     def _of_unspaced(self, run: str) -> Iterator[Form]:
-        """Pairs of characters, or the single one."""
+        """Yield pairs of characters, or the single one."""
         plain = unicodedata.normalize("NFKC", "".join(_patterns().invisible.split(run)))
         for first in range(max(len(plain) - 1, 1) if plain else 0):
             pair = plain[first : first + 2]
@@ -248,7 +248,7 @@ class Analyser:
 
 
 def without_marks(word: str) -> str:
-    """A word in small letters without accents, points and vowel signs, where a script writes without them, too."""
+    """Return a word in small letters without accents, points and vowel signs, where a script writes without them, too."""
     return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", word)).translate(_BARE))
 
 
@@ -269,7 +269,7 @@ def _signs_behind(plain: str, start: int, end: int) -> int:
 
 
 def words_of(text: str) -> tuple[list[str], int]:
-    """All words of a text, their case folded; and how many characters of scripts without spaces it has."""
+    """Return all words of a text, their case folded; and how many characters of scripts without spaces it has."""
     if text.isascii():
         return [word.lower() for word in _PART.findall(text)], 0
     runs = _patterns().run.findall(text)
@@ -289,7 +289,7 @@ def _syllable_pairs(written: str, exact: str) -> list[tuple[int, int, str]]:
 
 
 def stemmer(language: str) -> Callable[[str], str]:
-    """A word to its stem; of the language none, the word itself."""
+    """Return the function from a word to its stem; for the language none it returns the word itself."""
     if language == "none":
         return str
     import Stemmer
