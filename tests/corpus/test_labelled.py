@@ -74,8 +74,8 @@ def test_docstart_lines_are_dropped_and_counted():
     [
         ("a\tO\nb\tX\tO\n", "another number of columns", 2),
         ("a\tO\nb\n", "another number of columns", 2),
-        ("a\tO\n\nb c\tO\n", "white space in it", 3),
-        ("a\tO\nb\u00a0c\tO\n", "white space in it", 2),
+        ("a\tO\n\nb c\tO\n", "contains white space", 3),
+        ("a\tO\nb\u00a0c\tO\n", "contains white space", 2),
         ("a\tO\n\tO\n", "a token is empty", 2),
         ("a\tO\nb\t\n", "no tag", 2),
         ("a\n", "a token and no tag", 1),

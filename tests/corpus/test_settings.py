@@ -16,7 +16,7 @@ from wordpipe.errors import ConfigError
         ({"valid": -0.1}, "greater than or equal to 0"),
         ({"documents": "line", "first_line_title": True}, "documents = file or block"),
         ({"metadata": ["a:integer"]}, "'a:integer'"),
-        ({"metadata": ["a", "b"], "no_metadata": True}, "give one of them"),
+        ({"metadata": ["a", "b"], "no_metadata": True}, "give only one"),
         ({"metadata": ["a", "a:int"]}, "different names"),
         ({"max_document_bytes": 10}, "greater than or equal to 1024"),
         ({"bad_bytes": "ignore"}, "'replace', 'skip' or 'fail'"),

@@ -66,7 +66,7 @@ def test_ids_may_be_numbers():
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"corpus": b"\n"}, "corpus: there is nothing"),
+        ({"corpus": b"\n"}, "corpus: the file is empty"),
         ({"corpus": lines(CORPUS) + b"{"}, "corpus:4"),
         ({"corpus": lines([*CORPUS, CORPUS[0]])}, "corpus:4.*twice.*d1"),
         ({"corpus": b'["_id"]\n'}, "corpus:1.*object"),

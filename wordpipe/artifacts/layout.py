@@ -341,7 +341,6 @@ def misfit_of(found: pa.Schema, file: str) -> str | None:
         found: its schema.
         file: its name, `sentences-00000.parquet`.
     """
-    # what a table of this name has to have
     stem, is_part = file.removesuffix(".parquet").partition("-")[0], "-" in file
     over_words = stem in ("words", "ngrams", "counts", "counts_b") or (stem == "index" and "word" in found.names)
     ours = _OF_LOG if stem == "steps" else _OF_WORDS if over_words else _OF_TYPE

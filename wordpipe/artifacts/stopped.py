@@ -78,8 +78,8 @@ def stopped_runs(path: Path) -> list[StoppedRun]:
     for above, folder in enumerate((place, *place.parents[:2])):
         name, mark, _ = folder.name.rpartition(_PARTIAL)
         if mark and name.startswith(".") and len(name) > 1:
-            beside = path.parents[above] if above < len(path.parents) else None
-            return _runs_in(folder, beside, next(iter(place.relative_to(folder).parts), ""))
+            holder = path.parents[above] if above < len(path.parents) else None
+            return _runs_in(folder, holder, next(iter(place.relative_to(folder).parts), ""))
     beside = sorted(place.parent.glob(f"{escape(f'.{place.name}{_PARTIAL}')}*")) if place.parent.is_dir() else []
     mine = [one for one in beside if one.name.removeprefix(f".{place.name}{_PARTIAL}")[:1] in ("", "-")]
     return [run for one in mine for run in _runs_in(one, path.parent)]

@@ -210,7 +210,6 @@ def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
     Raises:
         RepeatedFieldError: a struct has two fields of one name, or a map a key twice.
     """
-    # what is stored otherwise than it is meant: extensions, dictionaries
     kind = column.type
     if isinstance(column, pa.ExtensionArray):
         return natives(column.storage, strings)

@@ -158,8 +158,8 @@ class LexicalIndex:
         """Return a text that need not be in the index, in the index's terms; others count for its length alone."""
         forms = [form for run in self.analyser.runs(text) for form in self.analyser.of_run(run)]
         counts = Counter[int]()
-        for term, times in Counter(form.term for form in forms).items():
-            counts[self._number_of(term)] += times
+        for term, often in Counter(form.term for form in forms).items():
+            counts[self._number_of(term)] += often
         counts.pop(-1, None)  # of terms that no text has
         length = sum(form.is_long for form in forms)
         numbers, times = np.array([*counts], np.int64), np.array([*counts.values()], np.float32)

@@ -163,6 +163,7 @@ def measure_modes(
     words = [lexical.read(text) for text in drawn.texts]
     near, worded = cut.near(queries_QD, CANDIDATES), cut.worded(words, CANDIDATES)
     results = cut.mixed(words, queries_QD, near, worded, 10)
+    # the controls: vectors drawn by chance, and the words asked twice
     dim = queries_QD.shape[1]
     by_chance = replace(cut, dense=ChanceVectors(n, dim), vectors_of_rests=chance_vectors(len(rests), dim, _RESTS))
     drawn_QD = chance_vectors(len(words), dim, _QUERIES) * queries_QD.any(axis=1, keepdims=True)
