@@ -261,7 +261,7 @@ def record(code: Path, place: Path, cold: int) -> dict[str, Any]:
     for name, command in STAGES.items():
         try:
             run(*as_config(as_known(command, known), place / f"{name}.toml"), "-o", name, "-q")
-        except Failed as failed:
+        except FailedError as failed:
             found["artifacts"][name] = {"failed": str(failed).splitlines()[0]}
             continue
         manifest = json.loads((place / name / "manifest.json").read_text())
@@ -277,7 +277,7 @@ def record(code: Path, place: Path, cold: int) -> dict[str, Any]:
     for name, command in ANSWERS.items():
         try:
             found["answers"][name] = [without_times(json.loads(line)) for line in run.lines(*command, "--json")]
-        except Failed as failed:
+        except FailedError as failed:
             found["answers"][name] = {"failed": str(failed).splitlines()[0]}
     found["served"] = served(run)
     found["help"] = helps(run)
@@ -290,7 +290,7 @@ def record(code: Path, place: Path, cold: int) -> dict[str, Any]:
     return found
 
 
-class Failed(RuntimeError):
+class FailedError(RuntimeError):
     """A command that failed: its line and exit code, then what it said."""
 
 
@@ -310,14 +310,14 @@ class Runner:
         """Return what a command prints on stdout.
 
         Raises:
-            Failed: the command ended with another exit code than 0.
+            FailedError: the command ended with another exit code than 0.
         """
         done = subprocess.run(
             [sys.executable, *python, *arguments], cwd=self.place, env=self.environment, capture_output=True, text=True,
             check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if done.returncode:
-            raise Failed(f"wordpipe {' '.join(arguments)}: exit code {done.returncode}\n{done.stderr}")
+            raise FailedError(f"wordpipe {' '.join(arguments)}: exit code {done.returncode}\n{done.stderr}")
         return done.stdout
 
     def lines(self, *arguments: str) -> list[str]:
