@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.search.analysis.languages import recognised_language
-    from wordpipe.search.analysis.terms import Analyser, stemmer
+    from wordpipe.search.analysis import Analyser, recognised_language, stemmer
     from wordpipe.search.beir import LatentSpace, Tfidf, read_collection, relevance_model
     from wordpipe.search.bm25 import LEXICAL, LexicalIndex
     from wordpipe.search.build import (

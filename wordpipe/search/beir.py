@@ -25,7 +25,7 @@ from wordpipe.artifacts import parse_json
 from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics import score_ranking, trec_order, unit_rows
 from wordpipe.runtime import Progress, Report
-from wordpipe.search.analysis.terms import Analyser
+from wordpipe.search.analysis import Analyser
 from wordpipe.search.bm25 import LexicalIndex
 from wordpipe.search.knn import Hits, VectorTable, best_of
 from wordpipe.search.postings import QueryTerms

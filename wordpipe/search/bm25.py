@@ -20,7 +20,7 @@ import numpy.typing as npt
 from wordpipe.artifacts import damage_named, parse_array, parse_json_object
 from wordpipe.errors import ArtifactError
 from wordpipe.search import postings as plain_loops
-from wordpipe.search.analysis.terms import Analyser
+from wordpipe.search.analysis import Analyser, recognised_language
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.postings import (
@@ -464,8 +464,6 @@ def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[It
     """Return all texts, and the settings with the language that auto stands for."""
     if settings.language != "auto":
         return texts, LexicalSettings(language=settings.language, k1=settings.k1, b=settings.b)
-    from wordpipe.search.analysis.languages import recognised_language  # not above: a query recognises none
-
     iterator = iter(texts)
     first = list(islice(iterator, _SAMPLE))
     known = LexicalSettings.make({"language": recognised_language(first), "k1": settings.k1, "b": settings.b})

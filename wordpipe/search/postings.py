@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.search.analysis.terms import Analyser
+from wordpipe.search.analysis import Analyser
 from wordpipe.search.knn import Rows
 from wordpipe.search.knn import Vectors as Floats
 

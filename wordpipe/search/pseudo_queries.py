@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from wordpipe.search.analysis.terms import words_of
+from wordpipe.search.analysis import words_of
 from wordpipe.search.bm25 import LexicalIndex
 from wordpipe.search.hybrid import CANDIDATES, UNMEASURED, DenseIndex, Retriever
 from wordpipe.search.knn import ChanceVectors, Hits, Rows, Vectors, best_of, chance_vectors
