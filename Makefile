@@ -34,7 +34,7 @@ test-all: setup
 faults: setup
 	$(BIN)/python -m tests.faults $(addprefix --only ,$(ONLY)) --seed $(or $(SEED),1) $(if $(KEEP),--keep $(KEEP))
 
-check: setup
+check: setup stub
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

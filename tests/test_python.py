@@ -1,5 +1,6 @@
 """The package as Python sees it: documentation that runs, a stub for type checkers, keywords, progress, open artifacts."""
 
+import ast
 import doctest
 import inspect
 import io
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import types
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +23,7 @@ import pytest
 
 import wordpipe
 from tests.support.commands import commands
-from tests.support.stub import STUB, stub
+from tests.support.stub import stub, write
 from wordpipe.artifacts import KINDS
 from wordpipe.cli import output
 from wordpipe.errors import ArtifactError, ConfigError, InputError, UnknownWordError
@@ -105,13 +107,40 @@ def test_help_shows_the_settings():
 # --- types
 
 
-def test_the_stub_says_what_the_functions_take():
-    assert STUB.read_text(encoding="utf-8") == stub(), "make it anew with: make stub"
+@pytest.fixture(scope="module")
+def written() -> dict[str, ast.FunctionDef]:
+    """The functions of the stub, the last of overloads."""
+    return {node.name: node for node in ast.parse(stub()).body if isinstance(node, ast.FunctionDef)}
 
 
-def test_the_stub_is_python_and_ships_with_the_mark_of_types():
-    compile(STUB.read_text(encoding="utf-8"), str(STUB), "exec", dont_inherit=True)  # parsed, never run
-    assert STUB.with_name("py.typed").is_file()
+def test_the_stub_has_every_function(written):
+    assert set(written) == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_stub_says_what_a_function_takes(name, written):
+    """It is read from texts, without importing the libraries of a function; here that is compared with the function."""
+    own, parameters = written[name].args, inspect.signature(getattr(wordpipe, name)).parameters.values()
+    assert [one.arg for one in own.args] == [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    assert [one.arg for one in own.kwonlyargs] == [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    defaults = [*[None] * (len(own.args) - len(own.defaults)), *own.defaults, *own.kw_defaults]
+    given = [inspect.Parameter.empty if one is None else ast.literal_eval(one) for one in defaults]
+    assert given == [one.default for one in parameters]
+
+
+def test_making_the_stub_imports_no_library():
+    code = "import sys; from tests.support.stub import stub; stub(); print(sorted(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert not {"pydantic", "click", "numpy", "pyarrow", "torch"} & set(ast.literal_eval(out))
+
+
+@pytest.mark.landing
+def test_a_wheel_has_the_stub_and_the_mark_of_types(tmp_path):
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path], cwd=ROOT, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read("wordpipe/__init__.pyi").decode() == stub()
+        assert "wordpipe/py.typed" in archive.namelist()
 
 
 _MYPY = """
@@ -170,6 +199,7 @@ wordpipe.ingest("notes", output="run/corpus").path = 3  # assignment
 
 @pytest.mark.landing
 def test_a_type_checker_knows_right_from_wrong(tmp_path):
+    write()
     (tmp_path / "mypy.ini").write_text(_MYPY)
     for name, text in (("right", _RIGHT), ("wrong", _WRONG)):
         (tmp_path / f"{name}.py").write_text(text)

@@ -1,14 +1,13 @@
 """Settings: one definition, checked, with errors that name the value and the bound."""
 
 from itertools import combinations
-from typing import Literal, Self
+from typing import Literal
 
 import pytest
-from pydantic import model_validator
 
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.errors import ConfigError
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, checked, setting
 from wordpipe.stages import COMMANDS
 
 
@@ -74,10 +73,10 @@ def test_the_defaults_of_every_command_are_valid_json(command):
 
 
 def doubled(cls: type[Settings]) -> set[str]:
-    """Names of fields and validators that two parts of a class share: pydantic calls the first validator alone, in silence."""
+    """Names of fields and checks that two parts of a class share: the first check alone is called, in silence."""
     parts = [base for base in cls.__mro__ if issubclass(base, Settings) and base is not Settings]
     own = {part: {*vars(part).get("__annotations__", ()), *vars(part)} for part in parts}
-    names = {*cls.model_fields, *cls.__pydantic_decorators__.model_validators}
+    names = {*cls.model_fields, *cls._checks}
     return {
         name
         for one, other in combinations(parts, 2)
@@ -87,7 +86,7 @@ def doubled(cls: type[Settings]) -> set[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.name)
-def test_parts_of_settings_share_no_field_and_no_validator(command):
+def test_parts_of_settings_share_no_field_and_no_check(command):
     assert doubled(command.load_settings()) == set()
 
 
@@ -97,17 +96,17 @@ def test_parts_that_share_a_name_would_be_found():
 
         size: int = setting(1, "how wide")
 
-        @model_validator(mode="after")
-        def _fits(self) -> Self:
-            return self
+        @checked
+        def _fits(self) -> None:
+            pass
 
     class High(Settings):
         """Another."""
 
         size: int = setting(1, "how high")
 
-        @model_validator(mode="after")
-        def _fits(self) -> Self:
+        @checked
+        def _fits(self) -> None:
             raise ValueError("too high")
 
     class Box(Wide, High):

@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from wordpipe.heads import Answered, Classified, Prediction, Tagged
     from wordpipe.model.settings import FillSettings, GenerateSettings
     from wordpipe.pipeline import Pipeline
-    from wordpipe.pipeline import init_project as init
-    from wordpipe.pipeline import pipeline_status as status
-    from wordpipe.pipeline import report_pipeline as report
-    from wordpipe.pipeline import run_pipeline as run
     from wordpipe.runtime import Progress, Stopped
     from wordpipe.search.settings import QueryOptions
     from wordpipe.stages import (
@@ -59,35 +55,12 @@ if TYPE_CHECKING:
         TargetWriter,
         Written,
         ask,
-        attention,
-        copy,
-        diff,
-        doctor,
-        duplicates,
-        evaluate_model,
-        evaluate_predictions,
-        evaluate_retrieval,
-        evaluate_search,
-        evaluate_seq2seq,
-        evaluate_sts,
-        evaluate_tokenizer,
-        evaluate_words,
-        export,
-        fill,
-        finish,
-        generate,
         open_model,
         open_predictor,
-        plan,
-        plot,
         predict,
-        query,
-        show,
-        verify,
     )
-    from wordpipe.stages import map_words as map  # noqa: A004
     from wordpipe.stages import open_artifact as open  # noqa: A004
-    from wordpipe.web import Server, serve
+    from wordpipe.web import Server
     from wordpipe.web.settings import ServeSettings
 else:
 

@@ -47,16 +47,9 @@ class Progress:
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 
-ADDRESS_SPACE = {
-    "init": 0, "help": 0, "status": 0, "run": 0, "copy": 0, "plan": 0,
-    "query": 560, "query index": 1_060, "condition": 1_900, "transformer": 950, "torch": 1_560,
-    "show": 460, "verify": 460, "export": 480, "map": 1_140, "diff": 530, "duplicates": 630, "plot": 910, "report": 910,
-    "doctor": 1_000, "fill": 880, "finish": 1_180, "generate": 940, "attention": 1_560,
-    "evaluate tokenizer": 990, "evaluate words": 480, "evaluate sts": 640, "evaluate retrieval": 830,
-    "evaluate model": 1_540, "evaluate seq2seq": 1_360, "evaluate predictions": 1_700, "serve": 1_170,
-}  # fmt: skip
-"""Command that only answers, or part of one → MB of address space that the smallest work was seen to take on two cores;
-libraries that found less ended the process (OpenBLAS, OpenMP), crashed (FAISS) or left a module half imported."""
+ADDRESS_SPACE = {"query index": 1_060, "condition": 1_900, "transformer": 950, "torch": 1_560}
+"""Part of a command → MB of address space that the smallest work was seen to take on two cores; libraries that found less
+ended the process (OpenBLAS, OpenMP), crashed (FAISS) or left a module half imported."""
 LEAST_SPACE = 400  # NumPy and Arrow
 _SPACE_OF_A_CORE = 30
 
@@ -329,7 +322,7 @@ def need_address_space(megabytes: int) -> None:
     """Refuse to load libraries that would not fit into the address space that `ulimit -v` leaves: they end the process.
 
     Args:
-        megabytes: what the smallest work was seen to take on two cores: of a command in the registry, or see `ADDRESS_SPACE`.
+        megabytes: what the smallest work was seen to take on two cores: of a command in the table, or see `ADDRESS_SPACE`.
 
     Raises:
         BudgetError: the limit is lower than what the smallest work was seen to need here.

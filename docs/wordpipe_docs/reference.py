@@ -10,7 +10,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import click
 import pyarrow as pa
-from pydantic.fields import FieldInfo
 
 from wordpipe import errors
 from wordpipe.artifacts import (
@@ -34,8 +33,8 @@ from wordpipe.artifacts import (
 from wordpipe.cli.app import app
 from wordpipe.cli.command import ExampleCommand, Option
 from wordpipe.model import MUON_LR, PRESETS
-from wordpipe.settings import Settings, declared
-from wordpipe.stages import COMMANDS, Command
+from wordpipe.settings import Setting
+from wordpipe.stages import COMMANDS, Maker
 from wordpipe_docs.figures import result
 
 _ELSEWHERE = ("train", "evaluate")  # groups that have a page of their own
@@ -95,7 +94,7 @@ def _command(name: str) -> str:
     return "\n\n".join(parts)
 
 
-def _said(command: click.Command, made: Command | None) -> list[str]:
+def _said(command: click.Command, made: Maker | None) -> list[str]:
     if made:
         return [plain(made.summary), f"Makes an artifact of the kind **{made.makes}**."]
     help_ = re.sub(r"\A\s*Example:.*\n", "", command.help or "")
@@ -122,35 +121,32 @@ def _argument_text(argument: click.Argument, known: dict[str, str]) -> str:
     return "; ".join(filter(None, [text, *notes])) or "required"
 
 
-def _options(name: str, command: click.Command, made: Command | None) -> Iterator[tuple[str, str]]:
+def _options(name: str, command: click.Command, made: Maker | None) -> Iterator[tuple[str, str]]:
     """Heading and item of every option, the settings first."""
     settings = made.load_settings() if made else None
     section, own = "Options", [param for param in command.params if isinstance(param, click.Option)]
-    for field_name, field in settings.model_fields.items() if settings else ():
-        section = declared(settings, field_name).get("section", section)
-        short = [flag for option in own if option.name == field_name for flag in option.opts if len(flag) == 2]
-        yield section, _setting(name, settings, field_name, field, short)
+    for setting_name, setting in settings.model_fields.items() if settings else ():
+        section = setting.section or section
+        short = [flag for option in own if option.name == setting_name for flag in option.opts if len(flag) == 2]
+        yield section, _setting(name, setting_name, setting, short)
     for option in own:
         if settings is None or option.name not in settings.model_fields:
             heading = (option.section if isinstance(option, Option) else "") or "Options"
             yield ("Common options" if made else heading), _flag(name, option)
 
 
-def _setting(command: str, cls: type[Settings], name: str, field: FieldInfo, short: list[str]) -> str:
+def _setting(command: str, name: str, setting: Setting, short: list[str]) -> str:
     """A setting: its option (with the `short` flags) or `--set`, its TOML key, its values, default and meaning."""
-    known, kind = declared(cls, name), _type(field.annotation)
-    flag = "--" + name.replace("_", "-")
-    shown = " ".join(f"`{one}`" for one in [*short, flag]) if known.get("option", True) else f"`--set {name}=…`"
-    if kind == "on or off" and known.get("option", True):
+    kind, flag = _type(setting.annotation), "--" + name.replace("_", "-")
+    shown = " ".join(f"`{one}`" for one in [*short, flag]) if setting.option else f"`--set {name}=…`"
+    if kind == "on or off" and setting.option:
         shown += f" `--no-{flag[2:]}`"
-    facts = [f"TOML `{name}`", kind, *_bounds(field), _default(field)]
-    if known.get("artifact"):
-        facts.append("an artifact, by its digest: " + " or ".join(known["artifact"]))
-    if not known.get("recipe", True) and not known.get("artifact"):
+    facts = [f"TOML `{name}`", kind, *_bounds(setting), _default(setting)]
+    if setting.artifact:
+        facts.append("an artifact, by its digest: " + " or ".join(setting.artifact))
+    elif not setting.recipe:
         facts.append("does not change the result")
-    return _item(
-        f"[{shown}]{{#option-{_slug(command)}-{_slug(name)}}}", plain(_sentence(field.description or "")), facts
-    )
+    return _item(f"[{shown}]{{#option-{_slug(command)}-{_slug(name)}}}", plain(_sentence(setting.description)), facts)
 
 
 def _flag(command: str, option: click.Option) -> str:
@@ -205,17 +201,16 @@ def _type(annotation: Any) -> str:
     return names.get(annotation, "a path")
 
 
-def _bounds(field: FieldInfo) -> Iterator[str]:
-    for item in field.metadata:
-        for name, sign in _BOUNDS:
-            if (bound := getattr(item, name, None)) is not None:
-                yield f"{sign} {bound:,}" if isinstance(bound, int) else f"{sign} {bound:g}"
+def _bounds(setting: Setting) -> Iterator[str]:
+    for name, sign in _BOUNDS:
+        if (bound := setting.bounds.get(name)) is not None:
+            yield f"{sign} {bound:,}" if isinstance(bound, int) else f"{sign} {bound:g}"
 
 
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
+def _default(setting: Setting) -> str:
+    if setting.is_required():
         return "required"
-    value = field.default
+    value = setting.default
     if value is None or value in ((), ""):
         return "no default"
     return f"default {'on' if value else 'off'}" if isinstance(value, bool) else f"default `{value}`"

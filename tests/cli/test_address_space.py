@@ -13,7 +13,7 @@ from tests.support.every_command import RUNS, arguments_of, make_inputs
 from wordpipe import runtime
 from wordpipe.errors import BudgetError
 from wordpipe.runtime import cpu_count, is_out_of_memory, need_address_space
-from wordpipe.stages import COMMANDS
+from wordpipe.stages import TABLE
 
 ROOT = Path(__file__).parents[2]
 TRIED: dict[str, list[object]] = {
@@ -44,7 +44,7 @@ def _limited(folder, line, megabytes):
 
 def needed_by(part):
     """MB of address space that a command, or a part of one, asks for."""
-    return COMMANDS[part].needs_mb if part in COMMANDS else runtime.ADDRESS_SPACE.get(part, 0)
+    return TABLE[part].needs_mb if part in TABLE else runtime.ADDRESS_SPACE[part]
 
 
 NEEDED = {"words": ("query",), "query": ("query", "query index"), "condition": ("condition",),
@@ -116,13 +116,13 @@ def test_the_limit_and_what_is_needed_are_said(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (300 << 20, resource.RLIM_INFINITY))
     need = 920 + 30 * max(0, cpu_count() - 2)
     with pytest.raises(BudgetError, match=f"ulimit -v: .*got 300 MB; expected at least {need:,} MB"):
-        need_address_space(COMMANDS["train word2vec"].needs_mb)
-    need_address_space(runtime.ADDRESS_SPACE["init"])
+        need_address_space(TABLE["train word2vec"].needs_mb)
+    need_address_space(TABLE["init"].needs_mb)
 
 
 def test_without_a_limit_nothing_is_asked(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
-    need_address_space(COMMANDS["train mlm"].needs_mb)
+    need_address_space(TABLE["train mlm"].needs_mb)
 
 
 def _raised(error, cause=None):

@@ -73,7 +73,7 @@ def ran_by(folder, tmp_path, built):
 def test_every_command_is_run():
     """Of the registry and of the tree."""
     assert {*RUNS} == {*commands()} >= {*COMMANDS}
-    assert {*ON_RAY} <= {name for name, one in COMMANDS.items() if one.parted or one.joined}
+    assert {*ON_RAY} <= {name for name, one in COMMANDS.items() if one.takes_engine}
 
 
 @pytest.mark.landing

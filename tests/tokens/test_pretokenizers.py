@@ -37,9 +37,7 @@ BYTES = {letter: row for row, letter in enumerate([*SPECIAL_TOKENS, *byte_letter
 
 
 def chosen(pretokenizer: str, **options: object) -> TokenizeSettings:
-    return TokenizeSettings.model_construct(
-        **{**TokenizeSettings().model_dump(), "pretokenizer": pretokenizer, **options}
-    )
+    return TokenizeSettings().model_copy(update={"pretokenizer": pretokenizer, **options})
 
 
 @pytest.mark.parametrize("name", NAMES)

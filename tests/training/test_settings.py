@@ -50,11 +50,11 @@ PARTS = [
 ]  # fmt: skip
 
 
-def test_no_two_parts_share_the_name_of_a_setting_or_of_a_validator():
-    """Of two validators with one name pydantic runs the first alone, without a word."""
+def test_no_two_parts_share_the_name_of_a_setting_or_of_a_check():
+    """Of two checks with one name the first alone is run, without a word."""
     own = [part for part in PARTS if part.__bases__ == (Settings,)]
     assert {"Length", "Shape", "Mixers", "Start", "Masks"} <= {part.__name__ for part in own}
-    names = [name for part in own for name in {*part.model_fields, *part.__pydantic_decorators__.model_validators}]
+    names = [name for part in own for name in {*part.model_fields, *part._checks}]
     assert len(names) == len({*names})
 
 

@@ -17,8 +17,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from wordpipe.cli.output import counted, fitted
-from wordpipe.runtime import ADDRESS_SPACE, LEAST_SPACE, need_address_space
-from wordpipe.stages import COMMANDS
+from wordpipe.runtime import need_address_space
+from wordpipe.stages import TABLE
 
 COMMON = "Common options"
 PATH = click.Path(path_type=Path)
@@ -108,8 +108,8 @@ class ExampleCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it, where the libraries that it loads have room, and what is at URLs has been fetched."""
-        name = ctx.command_path.partition(" ")[2]
-        need_address_space(COMMANDS[name].needs_mb if name in COMMANDS else ADDRESS_SPACE.get(name, LEAST_SPACE))
+        if known := TABLE.get(ctx.command_path.partition(" ")[2]):
+            need_address_space(known.needs_mb)
         for param in self.params:
             value = ctx.params.get(param.name or "")
             if isinstance(param.type, click.Path) and value and "s3:" in str(value):

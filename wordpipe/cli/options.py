@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import click
-from pydantic.fields import FieldInfo
 
 from wordpipe.cli.command import PATH, Option
-from wordpipe.settings import Settings, bounds_of, declared
+from wordpipe.settings import Setting, Settings, bounds_of
 
 _EMBEDDING = ("pooling", "transform", "components", "dims", "sif_a", "window", "overlap", "device", "dtype", "threads")
 
@@ -18,17 +17,16 @@ def settings_options(cls: type[Settings]) -> list[Option]:
     """One option per setting that has one, in the order of the class."""
     options: list[Option] = []
     section = ""
-    for name, field in cls.model_fields.items():
-        section = declared(cls, name).get("section", section)
-        if declared(cls, name).get("option", True):
-            options.append(_option(cls, name, field, section))
+    for name, one in cls.model_fields.items():
+        section = one.section or section
+        if one.option:
+            options.append(_option(name, one, section, in_files=cls.in_files))
     return options
 
 
 def settings_without_option(cls: type[Settings]) -> dict[str, str]:
     """The other settings, with what help says of them."""
-    names = [name for name in cls.model_fields if not declared(cls, name).get("option", True)]
-    return {name: _help(cls.model_fields[name]) for name in names}
+    return {name: _help(one) for name, one in cls.model_fields.items() if not one.option}
 
 
 def chosen_settings(cls: type[Settings], params: dict[str, Any]) -> dict[str, Any]:
@@ -77,22 +75,21 @@ def chosen_embedding(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _option(cls: type[Settings], name: str, field: FieldInfo, section: str) -> Option:
-    kind, many = _plain(field.annotation)
+def _option(name: str, one: Setting, section: str, *, in_files: bool) -> Option:
+    kind, many = _plain(one.annotation)
     flag = ("-" if len(name) == 1 else "--") + name.replace("_", "-")
-    known, many = declared(cls, name), many or declared(cls, name).get("several", False)
     # --no-NAME has no --no-no-NAME; where no file can hold the setting, there is nothing to take back
-    no_other = kind is bool and (name.startswith("no_") or not cls.in_files)
+    no_other = kind is bool and (name.startswith("no_") or not in_files)
     if kind is bool and not no_other:
         flag += f"/--no-{name.replace('_', '-')}"
     return Option(
-        [flag, name], section=section, expert=known.get("expert", False), text=field.description, type=_click_type(kind),
-        default=None, is_flag=no_other or None, multiple=many, metavar=known.get("metavar"), help=_help(field),
+        [flag, name], section=section, expert=one.expert, text=one.description, type=_click_type(kind),
+        default=None, is_flag=no_other or None, multiple=many or one.several, metavar=one.metavar, help=_help(one),
     )  # fmt: skip
 
 
-def _help(field: FieldInfo) -> str:
-    text, shown = (field.description or "") + bounds_of(field), _default(field)
+def _help(one: Setting) -> str:
+    text, shown = one.description + bounds_of(one), _default(one)
     return f"{text}  [{shown}]" if shown else text
 
 
@@ -117,11 +114,11 @@ def _click_type(kind: Any) -> Any:
     return kind
 
 
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
+def _default(one: Setting) -> str:
+    if one.is_required():
         return "required"
-    if field.default in (None, (), ""):
+    if one.default in (None, (), ""):
         return ""
-    if isinstance(field.default, bool):
-        return "on" if field.default else "off"
-    return f"default: {field.default}"
+    if isinstance(one.default, bool):
+        return "on" if one.default else "off"
+    return f"default: {one.default}"

@@ -25,7 +25,7 @@ from wordpipe.cli.output import (
 )
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import memory_bytes, process_number
-from wordpipe.stages import Argument, Command
+from wordpipe.stages import Argument, Maker
 from wordpipe.storage import parent_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _CONFIG = click.argument("config", type=PATH, default="wordpipe.toml")
 
 
-def stage_command(command: Command) -> click.Command:
+def stage_command(command: Maker) -> click.Command:
     """The `wordpipe` command of a stage, its options drawn from the settings."""
     settings = command.load_settings()
     config = "Take settings from a TOML file; flat keys, or the stage of a pipeline, with its inputs. Flags win."
@@ -47,7 +47,7 @@ def stage_command(command: Command) -> click.Command:
         _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
         _common("--set", metavar="NAME=VALUE", multiple=True, help="Any setting by name, as in TOML; may be repeated."),
         _common("--fresh", is_flag=True, help="Start over, even where a stopped run could be continued."),
-        *(_engine_options(joined=command.joined) if command.parted or command.joined else ()),
+        *(_engine_options(joined=command.joined) if command.takes_engine else ()),
         _common("-v", "--verbose", is_flag=True, help="Say which settings are used and where they come from."),
     ]
     inputs = "\n".join(f"{argument.name}: {argument.text}." for argument in command.arguments)
@@ -95,7 +95,7 @@ def _argument(argument: Argument) -> click.Argument:
     return click.Argument([name], nargs=-1 if argument.many else 1, required=False, metavar=metavar)
 
 
-def make(command: Command, given: dict[str, Any]) -> None:
+def make(command: Maker, given: dict[str, Any]) -> None:
     """Make the artifact of a command, from what the command line gives."""
     from wordpipe.pace import now
     from wordpipe.stages import RunOptions
@@ -144,12 +144,12 @@ def make(command: Command, given: dict[str, Any]) -> None:
     _print_made(command, made, as_json=given["as_json"], quiet=given["quiet"])
 
 
-def _artifacts(command: Command) -> dict[str, tuple[str, ...]]:
+def _artifacts(command: Maker) -> dict[str, tuple[str, ...]]:
     return command.load_settings().artifact_fields()
 
 
 def _inputs(
-    command: Command, given: dict[str, Any], pipeline: "Pipeline | None", stage: "Stage | None"
+    command: Maker, given: dict[str, Any], pipeline: "Pipeline | None", stage: "Stage | None"
 ) -> tuple[list[Any], bool]:
     """The inputs of the command line, or, where there are none, of the stage; and whether they are the stage's.
 
@@ -184,7 +184,7 @@ def _missing(param: click.Parameter) -> NoReturn:
     raise click.MissingParameter(ctx=click.get_current_context(), param=param)
 
 
-def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, hint: bool = True) -> None:
+def _print_made(command: Maker, made: "Made", *, as_json: bool, quiet: bool, hint: bool = True) -> None:
     """Say what was made: JSON on stdout, or a few lines for people on stderr."""
     if as_json:
         click.echo(json.dumps(made.to_json(), ensure_ascii=False))
@@ -195,7 +195,7 @@ def _print_made(command: Command, made: "Made", *, as_json: bool, quiet: bool, h
         say(f"  {line}")
     if made.kind == "clusters" and hint:
         _print_clusters(made)
-    if (following := command.next_of(made.counts)) and hint:
+    if (following := command.next(made.counts)) and hint:
         where = {"output": shlex.quote(made.path), "parent": shlex.quote(parent_of(made.path))}
         for word, line in zip(("next", "then"), following.splitlines(), strict=False):
             say(f"{word}: {line.format(**where)}")

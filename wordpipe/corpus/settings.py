@@ -3,10 +3,8 @@
 import re
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import field_validator, model_validator
-
 from wordpipe.corpus.formats import FORMATS, READERS
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, checked, setting
 
 if TYPE_CHECKING:
     Format = str
@@ -25,6 +23,25 @@ _NOT_OF_LINES = (
     "label_field", "tags_field", "spans_field",
 )  # fmt: skip
 """Settings that say nothing of two files of lines."""
+
+
+def _parted_by_commas(entries: object) -> object:
+    if isinstance(entries, str):
+        entries = (entries,)
+    if isinstance(entries, (list, tuple)) and all(isinstance(entry, str) for entry in entries):
+        return tuple(name.strip() for entry in entries for name in entry.split(",") if name.strip())
+    return entries
+
+
+def _refuse_no_columns(entries: tuple[str, ...]) -> None:
+    names = []
+    for entry in entries:
+        match = _ENTRY.fullmatch(entry)
+        if match is None:
+            raise ValueError(f"NAME or NAME:TYPE with TYPE one of str, int, float, bool, date, not {entry!r}")
+        names.append(match["name"] or match["plain"])
+    if len(set(names)) < len(names):
+        raise ValueError("different names")
 
 
 class IngestSettings(Settings):
@@ -69,6 +86,8 @@ class IngestSettings(Settings):
         "carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool, str or date); without it all fields are "
         "carried",
         metavar="NAME[:TYPE],…",
+        read=_parted_by_commas,
+        check=_refuse_no_columns,
     )
     no_metadata: bool = setting(False, "carry no field beside text, title and id", expert=True)
     bad_records: Literal["fail", "skip"] = setting(
@@ -153,30 +172,8 @@ class IngestSettings(Settings):
         """True if every record is a pair of texts, and one row."""
         return self.parallel or bool(self.text_b)
 
-    @field_validator("metadata", mode="before")
-    @classmethod
-    def _commas_part_entries(cls, entries: object) -> object:
-        if isinstance(entries, str):
-            entries = (entries,)
-        if isinstance(entries, (list, tuple)) and all(isinstance(entry, str) for entry in entries):
-            return tuple(name.strip() for entry in entries for name in entry.split(",") if name.strip())
-        return entries
-
-    @field_validator("metadata")
-    @classmethod
-    def _entries_are_columns(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
-        names = []
-        for entry in entries:
-            match = _ENTRY.fullmatch(entry)
-            if match is None:
-                raise ValueError(f"NAME or NAME:TYPE with TYPE one of str, int, float, bool, date, not {entry!r}")
-            names.append(match["name"] or match["plain"])
-        if len(set(names)) < len(names):
-            raise ValueError("different names")
-        return entries
-
-    @model_validator(mode="after")
-    def _settings_fit_together(self) -> "IngestSettings":
+    @checked
+    def _settings_fit_together(self) -> None:
         if self.valid + self.test >= 1:
             raise ValueError(f"valid + test = {self.valid} + {self.test} leaves nothing to train on: keep it below 1")
         if self.first_line_title and self.documents == "line":
@@ -195,4 +192,3 @@ class IngestSettings(Settings):
                 raise ValueError(f"format {self.format} says itself what is what: leave out {', '.join(extra)}")
         if self.metadata and self.no_metadata:
             raise ValueError("metadata names fields to carry, and no_metadata carries none: give only one of the two")
-        return self

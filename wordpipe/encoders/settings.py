@@ -1,10 +1,8 @@
 """Settings of `wordpipe embed`."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import model_validator
-
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, checked, setting
 
 
 class EmbedSettings(Settings):
@@ -62,8 +60,7 @@ class EmbedSettings(Settings):
         """Return the settings that an encoder is saved with, as JSON values: not those of a machine or of one run."""
         return {name: value for name, value in self.recipe().items() if name not in ("device", "threads")}
 
-    @model_validator(mode="after")
-    def _dims_are_of_whiten(self) -> Self:
+    @checked
+    def _dims_are_of_whiten(self) -> None:
         if self.dims and self.transform != "whiten":
             raise ValueError(f"dims = {self.dims} is for transform = whiten, not {self.transform}")
-        return self

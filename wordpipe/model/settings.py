@@ -6,10 +6,8 @@ beams unless a temperature asks for chance. What belongs to one way only is refu
 
 from typing import Literal, NoReturn, Self
 
-from pydantic import model_validator
-
 from wordpipe.errors import ConfigError
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, checked, setting
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 _DEVICE = setting("auto", "where the model runs; auto takes the fastest there is")
@@ -92,19 +90,17 @@ class GenerateSettings(Settings):
     device: Device = _DEVICE
     threads: int = _THREADS
 
-    @model_validator(mode="after")
-    def _stops_are_strings(self) -> Self:
+    @checked
+    def _stops_are_strings(self) -> None:
         if "" in self.stop:
             raise ValueError("stop = '' would end every text before it begins")
-        return self
 
-    @model_validator(mode="after")
-    def _go_together(self) -> Self:
+    @checked
+    def _go_together(self) -> None:
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise ValueError(f"min_tokens = {self.min_tokens} is more than max_tokens = {self.max_tokens}")
         if self.beams is not None:
             self._check_beams(self.beams)
-        return self
 
     @property
     def chosen_temperature(self) -> float:

@@ -29,7 +29,7 @@ from wordpipe.artifacts import is_artifact, manifest_at
 from wordpipe.corpus import expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.settings import shown_value
-from wordpipe.stages import COMMANDS, Argument, Command, fetched
+from wordpipe.stages import COMMANDS, Argument, Maker, fetched
 from wordpipe.storage import as_path, refuse_controls, url_of
 
 CONFIG = "wordpipe.toml"
@@ -49,7 +49,7 @@ class Stage:
     """One stage of a pipeline."""
 
     name: str
-    command: Command
+    command: Maker
     inputs: tuple[str, ...]  # as written: stage names or sources
     settings: dict[str, Any]
     output: Path  # seen from the config's folder; in a pipeline a place that is valid everywhere

@@ -32,7 +32,7 @@ from wordpipe.pipeline.config import (
 )
 from wordpipe.pipeline.config import read_toml as _read_toml
 from wordpipe.runtime import Progress, seen_from
-from wordpipe.settings import Settings, declared
+from wordpipe.settings import Settings
 from wordpipe.stages import (
     Estimate,
     Estimator,
@@ -223,7 +223,7 @@ class Pipeline:
         with seen_from(self.home):
             arguments = stage.by_argument([self._resolve(name) for name in stage.inputs])
             chosen = self._settings(stage) if settings is None else dict(settings)
-            if not (stage.command.is_parted(chosen) or stage.command.joined):
+            if not (stage.command.shards(chosen) or stage.command.joined):
                 run = replace(run, engine="local", address=None, workers=None)
             needed = self._with_needed(stage)
 
@@ -487,7 +487,7 @@ def _corpus_entry(tokens: str) -> InputEntry:
 def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
     """What changed since the artifact was made, setting by setting and input by input."""
     before, now = manifest.settings, settings.manifest()
-    matter = [name for name in before if name in now and declared(type(settings), name).get("recipe", True)]
+    matter = [name for name in before if name in now and settings.model_fields[name].recipe]
     wanted = {name: now[name] for name in matter} | settings.recipe()  # what they come to, where nobody gives them
     for name, value in wanted.items():
         if name in now and before.get(name) not in (now[name], value):

@@ -4,11 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import field_validator, model_validator
-
 from wordpipe.elsewhere import did_you_mean
 from wordpipe.errors import ConfigError
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, checked, setting
 
 KINDS = {
     "flat": "wordpipe.search.index:Flat",
@@ -34,6 +32,24 @@ _GRAPH = "Graphs (hnsw)"
 _LISTS = "Lists (ivf-pq)"
 
 
+def _refuse_no_number_of_clusters(value: int | str) -> None:
+    if isinstance(value, int) and not 1 <= value <= 100_000:
+        raise ValueError("1 to 100000, or auto")
+
+
+def _refuse_no_size(value: str) -> None:
+    if value and not re.fullmatch(_SIZE, value, re.IGNORECASE):
+        raise ValueError("a size such as 500MB or 8GB")
+
+
+def _all_true(given: Any) -> Any:
+    """Several conditions as one."""
+    if not isinstance(given, list | tuple):
+        return given
+    several = [one for one in given if one]
+    return " and ".join(several if len(several) == 1 else map("({})".format, several)) or None
+
+
 class LexicalSettings(Settings):
     """Settings of search by words: BM25 over stems, with the scores of Lucene."""
 
@@ -56,6 +72,7 @@ class ClusterSettings(Settings):
         "auto",
         "how many clusters; auto: the number that stands out most from chance, by its silhouette",
         metavar="N|auto",
+        check=_refuse_no_number_of_clusters,
     )
     central: int = setting(3, "texts nearest to its centre that are kept of each cluster", ge=1, le=20)
     label_words: int = setting(5, "words that each cluster is labelled with", ge=0, le=20)
@@ -65,13 +82,6 @@ class ClusterSettings(Settings):
     )
     seed: int = setting(1, "seed of k-means and of the samples", ge=0, lt=2**31, expert=True)
     threads: int = setting(0, "threads, 0 = one per core", ge=0, recipe=False, expert=True)
-
-    @field_validator("k")
-    @classmethod
-    def _is_a_number_of_clusters(cls, value: int | str) -> int | str:
-        if isinstance(value, int) and not 1 <= value <= 100_000:
-            raise ValueError("1 to 100000, or auto")
-        return value
 
 
 class IndexSettings(LexicalSettings):
@@ -95,7 +105,11 @@ class IndexSettings(LexicalSettings):
         False, "change the index that stands at the output by the rows that came, went or changed", recipe=False
     )
     max_memory: str = setting(
-        "", "refuse to build where the prediction is above this; nothing = no bound", recipe=False, metavar="SIZE"
+        "",
+        "refuse to build where the prediction is above this; nothing = no bound",
+        recipe=False,
+        metavar="SIZE",
+        check=_refuse_no_size,
     )
     seed: int = setting(1, "seed of graph levels, of k-means and of the held-out queries", ge=0, lt=2**31, expert=True)
     threads: int = setting(
@@ -126,13 +140,6 @@ class IndexSettings(LexicalSettings):
         found = re.fullmatch(_SIZE, self.max_memory, re.IGNORECASE)
         return int(float(found[1]) * _UNITS[found[2].upper()]) if found else None
 
-    @field_validator("max_memory")
-    @classmethod
-    def _is_a_size(cls, value: str) -> str:
-        if value and not re.fullmatch(_SIZE, value, re.IGNORECASE):
-            raise ValueError("a size such as 500MB or 8GB")
-        return value
-
 
 class QueryOptions(Settings):
     """Options of a query: what `wordpipe query`, Python and the server take beside the query and the number of hits."""
@@ -160,6 +167,7 @@ class QueryOptions(Settings):
         "conditions all are to be true",
         metavar="SQL",
         several=True,
+        read=_all_true,
         prose=True,
     )
     per_document: bool = setting(False, "of every document its best row alone")
@@ -182,24 +190,14 @@ class QueryOptions(Settings):
             raise ConfigError(f"unknown option {unknown[0]!r}", hint=hint)
         return super().make(values, where=where, flags=flags)
 
-    @field_validator("where", mode="before")
-    @classmethod
-    def _all_true(cls, given: Any) -> Any:
-        """Several conditions as one."""
-        if not isinstance(given, list | tuple):
-            return given
-        several = [one for one in given if one]
-        return " and ".join(several if len(several) == 1 else map("({})".format, several)) or None
-
-    @model_validator(mode="after")
-    def _fits_the_mode(self) -> Self:
+    @checked
+    def _fits_the_mode(self) -> None:
         if self.weight is not None and self.mode in ("dense", "lexical"):
             raise ValueError(
                 f"weight needs mode = hybrid, not {self.mode}: it mixes a search by vectors with one by words"
             )
         if self.feedback and self.mode == "dense":
             raise ValueError("feedback needs mode = hybrid or lexical, not dense: vectors alone are asked once")
-        return self
 
     @property
     def is_hybrid(self) -> bool:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.stages.calls import public
+    from wordpipe.stages.calls import Keyword, documented, keywords_of, public
     from wordpipe.stages.convert.copy import copy
     from wordpipe.stages.convert.export import export
     from wordpipe.stages.convert.export_encoder import encoder_files
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.look.plot import plot, run_figures
     from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.models import OpenModel, model_of, open_model
-    from wordpipe.stages.registry import COMMANDS, Argument, Command, load_named, public_names
+    from wordpipe.stages.registry import COMMANDS, GROUPS, TABLE, Argument, Maker, load_named, public_names
     from wordpipe.stages.remote import fetched, names_url, prepared
     from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 from wordpipe import TERMINAL
 from wordpipe.errors import shown_urls
 from wordpipe.runtime import Progress, automatic
-from wordpipe.settings import Settings, bounds_of, declared
+from wordpipe.settings import Settings, bounds_of
 from wordpipe.stages.registry import load_named
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,6 +39,11 @@ class Keyword(NamedTuple):
     default: Any  # Parameter.empty where it is required
     text: str  # one line of help, with bounds
     section: str = ""  # the heading that it stands under
+
+    @property
+    def is_required(self) -> bool:
+        """True if it has no default."""
+        return self.default is Parameter.empty
 
 
 def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
@@ -62,8 +67,7 @@ def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
             if one.name not in taken  # the function's own comes first
         ]
         offered.__signature__ = own.replace(parameters=[*kept, *added])
-        own_text = _ALL_SETTINGS.sub("", getdoc(function) or "")
-        offered.__doc__ = "\n\n".join([own_text, *_blocks([k for k in keywords if k.name not in taken])])
+        offered.__doc__ = documented(getdoc(function) or "", [one for one in keywords if one.name not in taken])
         offered.__name__ = name or function.__name__
         return offered  # type: ignore[no-any-return]
 
@@ -79,11 +83,11 @@ def keywords_of(options: type) -> Iterator[Keyword]:
         return
     assert issubclass(options, Settings)
     section = ""
-    for name, field in options.model_fields.items():
-        section = declared(options, name).get("section", section)
-        default = Parameter.empty if field.is_required() else field.default
-        text = _OPTION.sub(lambda found: found[1].replace("-", "_"), field.description or "") + bounds_of(field)
-        yield Keyword(name, _as_given(field.annotation), default, text, section)
+    for name, setting in options.model_fields.items():
+        section = setting.section or section
+        default = Parameter.empty if setting.is_required() else setting.default
+        text = _OPTION.sub(lambda found: found[1].replace("-", "_"), setting.description) + bounds_of(setting)
+        yield Keyword(name, _as_given(setting.annotation), default, text, section)
 
 
 def _as_given(kind: Any) -> Any:
@@ -97,15 +101,16 @@ def _as_given(kind: Any) -> Any:
     return kind
 
 
-def _blocks(keywords: list[Keyword]) -> list[str]:
-    """The part of a docstring for each section of settings."""
+def documented(text: str, keywords: list[Keyword]) -> str:
+    """The docstring of a function, and of its keywords those of each section together."""
     sections: dict[str, list[str]] = {}
     for one in keywords:
-        default = "Required" if one.default is Parameter.empty else f"Default: {one.default!r}"
+        default = "Required" if one.is_required else f"Default: {one.default!r}"
         sections.setdefault(one.section, []).append(f"    {one.name}: {one.text}. {default}.")
-    return [
+    blocks = [
         "\n".join([f"Settings, {name.lower()}:" if name else "Settings:", *lines]) for name, lines in sections.items()
     ]
+    return "\n\n".join([_ALL_SETTINGS.sub("", text), *blocks])
 
 
 def _with_urls(function: F, own: Signature, keywords: list[Keyword]) -> F:

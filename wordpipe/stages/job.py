@@ -447,9 +447,10 @@ def _refuse_whole(settings: Settings, run: RunOptions) -> None:
     if command.joined:
         what, hint = f"{command.name} is made in one process here", "--engine ray starts several, or torchrun"
         raise ConfigError(what, where="workers", got=run.workers, expected="none", hint=hint)
-    if not command.is_parted(given):
-        ways = [f" of {name} {value}" for name, value in command.whole_with if given.get(name) == value]
-        able = ", ".join(name for name, one in COMMANDS.items() if one.parted or one.joined)
+    if not command.shards(given):
+        usual = {name: one.default for name, one in settings.model_fields.items()}
+        ways = [f" of {name} {value}" for name, value in given.items() if command.shards(given | {name: usual[name]})]
+        able = ", ".join(name for name, one in COMMANDS.items() if one.takes_engine)
         raise ConfigError(
             f"{command.name}{''.join(ways)} is made as a whole, in this process", where="engine", got=run.engine,
             expected="local", hint=f"an engine and workers are for {able}",

@@ -1,6 +1,6 @@
-"""The registry of the commands that make artifacts: names, inputs and outputs, without importing what they need.
+"""The table of all commands: names, inputs and outputs, without importing what they need.
 
-The command line and the pipeline are drawn from this table.
+The command line, the pipeline, the functions of Python and their stub, estimates, abilities in `serve` are drawn from it.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wordpipe.runtime import need_address_space
+from wordpipe.runtime import LEAST_SPACE, need_address_space
 
 if TYPE_CHECKING:
     from wordpipe.artifacts import InputEntry, Kind
@@ -39,33 +39,68 @@ class Argument:
         return function
 
 
-@dataclass(frozen=True)
+def never(_: Mapping[str, Any]) -> bool:
+    """Settings with which there are no shards: any."""
+    return False
+
+
+def _always(_: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _after(usual: str, **others: str) -> Callable[[Mapping[str, int]], str]:
+    """Commands to suggest; others for a result that counts what they are named after."""
+
+    def suggest(counts: Mapping[str, int]) -> str:
+        there = {name.partition(".")[0] for name, count in counts.items() if count}
+        return next((commands for name, commands in others.items() if name in there), usual)
+
+    return suggest
+
+
+@dataclass(frozen=True, kw_only=True)
 class Command:
+    """A command."""
+
+    name: str  # "evaluate words"
+    summary: str  # for the page of all commands
+    function: str = ""  # module:function, for Python
+    needs_mb: int = LEAST_SPACE  # of address space, which the smallest work was seen to take on two cores
+    terminal: str = ""  # module:attribute of a click command that is not drawn from this table
+    section: str = "Use them"  # of the page of all commands
+
+    @property
+    def python(self) -> str:
+        """The name of its function in `wordpipe`."""
+        return self.name.replace(" ", "_")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maker(Command):
     """A command that makes an artifact."""
 
-    name: str  # "train mlm"
+    section: str = "Make artifacts"
     makes: "Kind"
-    summary: str
     arguments: tuple[Argument, ...]
-    function: str  # module:function
     settings: str  # module:class
-    needs_mb: int  # of address space, which the smallest work was seen to take on two cores
     estimate: str  # module:function: what it takes of time, memory and disk
     example: str
-    next: str = ""  # what one does with the result, {output} stands for its path; a second line is what one does then
-    parted: bool = False  # its work has shards, which `--engine ray` makes on several machines
+    next: Callable[[Mapping[str, int]], str]
+    """Counts of the result → the command to suggest, {output} stands for its path; a second line is what is done then."""
+    shards: Callable[[Mapping[str, Any]], bool] = never
+    """Settings → True if the work has shards, which `--engine ray` makes on several machines."""
     joined: bool = False  # several processes can make it together, which `--engine ray` starts
-    whole_with: tuple[tuple[str, Any], ...] = ()  # settings with which it has none: name, value
-    next_with: tuple[tuple[str, str], ...] = ()  # the same for a result that counts these: name of counts, commands
+    can: tuple[str, ...] = ("embed",)  # what a server is asked of its result, where that is a model
 
-    def next_of(self, counts: Mapping[str, int]) -> str:
-        """What one does with a result that has these counts."""
-        there = {name.partition(".")[0] for name, count in counts.items() if count}
-        return next((commands for name, commands in self.next_with if name in there), self.next)
+    @property
+    def python(self) -> str:
+        """The name of its function in `wordpipe`."""
+        return self.function.partition(":")[2]
 
-    def is_parted(self, settings: Mapping[str, Any]) -> bool:
-        """Whether its work has shards with these settings."""
-        return self.parted and not any(settings.get(name) == value for name, value in self.whole_with)
+    @property
+    def takes_engine(self) -> bool:
+        """True if `--engine ray` can make it, with some settings."""
+        return self.joined or self.shards is not never
 
     def load(self) -> "Callable[..., Made]":
         """The function that does the work. Raises BudgetError: its libraries would not fit into the address space."""
@@ -104,261 +139,356 @@ _ENCODER = Argument(
     "MODEL|WORDS", ("model", "words"), "a model (of train static, contrastive, mlm or clm) or a words artifact"
 )
 
-COMMANDS: dict[str, Command] = {
-    command.name: command
-    for command in (
-        Command(
-            name="ingest",
-            makes="corpus",
-            summary="Read text files into a corpus of documents and sentences.",
-            arguments=(_SOURCES,),
-            function="wordpipe.stages.text.ingest:ingest",
-            settings="wordpipe.corpus.settings:IngestSettings",
-            needs_mb=470,
-            estimate="wordpipe.stages.estimate:ingest_rule",
-            parted=True,
-            example="wordpipe ingest data/sample -o run/corpus",
-            next="wordpipe tokenize {output} -o {parent}/tokens",
-            next_with=(
-                ("labels", "wordpipe train classifier {output} --init MODEL -o {parent}/classifier"),
-                ("tags", "wordpipe train tagger {output} --init MODEL -o {parent}/tagger"),
-            ),
+_PIPELINES = "Whole pipelines"
+_MAKERS: tuple[Command, ...] = (
+    Maker(
+        name="ingest",
+        makes="corpus",
+        summary="Read text files into a corpus of documents and sentences.",
+        arguments=(_SOURCES,),
+        function="wordpipe.stages.text.ingest:ingest",
+        settings="wordpipe.corpus.settings:IngestSettings",
+        needs_mb=470,
+        estimate="wordpipe.stages.estimate:ingest_rule",
+        shards=_always,
+        example="wordpipe ingest data/sample -o run/corpus",
+        next=_after(
+            "wordpipe tokenize {output} -o {parent}/tokens",
+            labels="wordpipe train classifier {output} --init MODEL -o {parent}/classifier",
+            tags="wordpipe train tagger {output} --init MODEL -o {parent}/tagger",
         ),
-        Command(
-            name="import",
-            makes="words",
-            summary="Read word vectors of another program; word2vec, fastText, GloVe, NumPy.",
-            arguments=(_VECTORS,),
-            function="wordpipe.stages.convert.import_words:import_words",
-            settings="wordpipe.words.settings:ImportSettings",
-            needs_mb=750,
-            estimate="wordpipe.stages.estimate:import_rule",
-            example="wordpipe import glove.6B.100d.txt -o run/words",
-            next="wordpipe query {output} WORD",
+    ),
+    Maker(
+        name="import",
+        makes="words",
+        summary="Read word vectors of another program; word2vec, fastText, GloVe, NumPy.",
+        arguments=(_VECTORS,),
+        function="wordpipe.stages.convert.import_words:import_words",
+        settings="wordpipe.words.settings:ImportSettings",
+        needs_mb=750,
+        estimate="wordpipe.stages.estimate:import_rule",
+        example="wordpipe import glove.6B.100d.txt -o run/words",
+        next=_after("wordpipe query {output} WORD"),
+    ),
+    Maker(
+        name="tokenize",
+        makes="tokens",
+        summary="Train a tokenizer on a corpus and turn the corpus into token ids.",
+        arguments=(_CORPUS,),
+        function="wordpipe.stages.text.tokenize:tokenize",
+        settings="wordpipe.tokens.settings:TokenizeSettings",
+        needs_mb=920,
+        estimate="wordpipe.stages.estimate:tokenize_rule",
+        shards=_always,
+        example="wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
+        next=_after(
+            "wordpipe train word2vec {output} -o {parent}/words",
+            tokens_b="wordpipe train seq2seq {output} -o {parent}/seq2seq",
         ),
-        Command(
-            name="tokenize",
-            makes="tokens",
-            summary="Train a tokenizer on a corpus and turn the corpus into token ids.",
-            arguments=(_CORPUS,),
-            function="wordpipe.stages.text.tokenize:tokenize",
-            settings="wordpipe.tokens.settings:TokenizeSettings",
-            needs_mb=920,
-            estimate="wordpipe.stages.estimate:tokenize_rule",
-            parted=True,
-            example="wordpipe tokenize run/corpus -o run/tokens --algorithm bpe --vocab-size 8000",
-            next="wordpipe train word2vec {output} -o {parent}/words",
-            next_with=(("tokens_b", "wordpipe train seq2seq {output} -o {parent}/seq2seq"),),
+    ),
+    Maker(
+        name="train word2vec",
+        makes="words",
+        summary="Train word vectors; skip-gram or CBOW with negative sampling.",
+        arguments=(_TOKENS,),
+        function="wordpipe.stages.train.word2vec:train_word2vec",
+        settings="wordpipe.words.settings:Word2VecSettings",
+        needs_mb=920,
+        estimate="wordpipe.stages.estimate:word2vec_rule",
+        example="wordpipe train word2vec run/tokens -o run/words --architecture skipgram --dim 100",
+        next=_after("wordpipe query {output} WORD"),
+    ),
+    Maker(
+        name="train mlm",
+        makes="model",
+        summary="Train a bidirectional transformer by masked language modelling.",
+        arguments=(_TOKENS,),
+        function="wordpipe.stages.train.pretrain:train_mlm",
+        settings="wordpipe.training.settings:MaskedSettings",
+        needs_mb=1_180,
+        estimate="wordpipe.stages.estimate:transformer_rule",
+        joined=True,
+        can=("fill", "embed"),
+        example="wordpipe train mlm run/tokens -o run/model --preset tiny --steps 200",
+        next=_after("wordpipe embed {output} CORPUS -o {parent}/sentences"),
+    ),
+    Maker(
+        name="train electra",
+        makes="model",
+        summary="Train a bidirectional transformer to find replaced tokens.",
+        arguments=(_TOKENS,),
+        function="wordpipe.stages.train.pretrain:train_electra",
+        settings="wordpipe.training.settings:ElectraSettings",
+        needs_mb=1_180,
+        estimate="wordpipe.stages.estimate:transformer_rule",
+        joined=True,
+        example="wordpipe train electra run/tokens -o run/electra --preset tiny --steps 200",
+        next=_after("wordpipe train classifier CORPUS --init {output} -o {parent}/classifier"),
+    ),
+    Maker(
+        name="train permutation",
+        makes="model",
+        summary="Train a bidirectional transformer to guess tokens in a random order.",
+        arguments=(_TOKENS,),
+        function="wordpipe.stages.train.pretrain:train_permutation",
+        settings="wordpipe.training.settings:PermutationSettings",
+        needs_mb=1_180,
+        estimate="wordpipe.stages.estimate:transformer_rule",
+        joined=True,
+        example="wordpipe train permutation run/tokens -o run/xlnet --preset tiny --steps 200",
+        next=_after("wordpipe embed {output} CORPUS -o {parent}/sentences"),
+    ),
+    Maker(
+        name="train clm",
+        makes="model",
+        summary="Train a causal transformer by next-token prediction.",
+        arguments=(_TOKENS,),
+        function="wordpipe.stages.train.pretrain:train_clm",
+        settings="wordpipe.training.settings:CausalSettings",
+        needs_mb=1_180,
+        estimate="wordpipe.stages.estimate:transformer_rule",
+        joined=True,
+        can=("complete", "embed"),
+        example="wordpipe train clm run/tokens -o run/clm --preset tiny --steps 200",
+        next=_after('wordpipe generate {output} "The"'),
+    ),
+    Maker(
+        name="train denoising",
+        makes="model",
+        summary="Train an encoder-decoder without pairs; it restores damaged texts.",
+        arguments=(_TOKENS,),
+        function="wordpipe.stages.train.pretrain:train_denoising",
+        settings="wordpipe.training.settings:DenoisingSettings",
+        needs_mb=1_180,
+        estimate="wordpipe.stages.estimate:transformer_rule",
+        joined=True,
+        can=("fill",),
+        example="wordpipe train denoising run/tokens -o run/denoiser --style t5 --preset mini",
+        next=_after(
+            "wordpipe tokenize PAIRS --tokenizer {output} -o {parent}/pair-tokens\n"
+            "wordpipe train seq2seq {parent}/pair-tokens -o {parent}/seq2seq --init {output}"
         ),
-        Command(
-            name="train word2vec",
-            makes="words",
-            summary="Train word vectors; skip-gram or CBOW with negative sampling.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.train.word2vec:train_word2vec",
-            settings="wordpipe.words.settings:Word2VecSettings",
-            needs_mb=920,
-            estimate="wordpipe.stages.estimate:word2vec_rule",
-            example="wordpipe train word2vec run/tokens -o run/words --architecture skipgram --dim 100",
-            next="wordpipe query {output} WORD",
+    ),
+    Maker(
+        name="train seq2seq",
+        makes="model",
+        summary="Train an encoder-decoder on pairs; translations, titles, answers.",
+        arguments=(_TOKENS,),
+        function="wordpipe.stages.train.pretrain:train_seq2seq",
+        settings="wordpipe.training.settings:Seq2SeqSettings",
+        needs_mb=1_180,
+        estimate="wordpipe.stages.estimate:transformer_rule",
+        joined=True,
+        can=("complete",),
+        example="wordpipe train seq2seq run/tokens -o run/translator --preset mini",
+        next=_after(
+            'wordpipe generate {output} "a source text"',
+            prefixes='wordpipe generate {output} "a source text" --prefix PREFIX',
         ),
-        Command(
-            name="train mlm",
-            makes="model",
-            summary="Train a bidirectional transformer by masked language modelling.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.train.pretrain:train_mlm",
-            settings="wordpipe.training.settings:MaskedSettings",
-            needs_mb=1_180,
-            estimate="wordpipe.stages.estimate:transformer_rule",
-            joined=True,
-            example="wordpipe train mlm run/tokens -o run/model --preset tiny --steps 200",
-            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
-        ),
-        Command(
-            name="train electra",
-            makes="model",
-            summary="Train a bidirectional transformer to find replaced tokens.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.train.pretrain:train_electra",
-            settings="wordpipe.training.settings:ElectraSettings",
-            needs_mb=1_180,
-            estimate="wordpipe.stages.estimate:transformer_rule",
-            joined=True,
-            example="wordpipe train electra run/tokens -o run/electra --preset tiny --steps 200",
-            next="wordpipe train classifier CORPUS --init {output} -o {parent}/classifier",
-        ),
-        Command(
-            name="train permutation",
-            makes="model",
-            summary="Train a bidirectional transformer to guess tokens in a random order.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.train.pretrain:train_permutation",
-            settings="wordpipe.training.settings:PermutationSettings",
-            needs_mb=1_180,
-            estimate="wordpipe.stages.estimate:transformer_rule",
-            joined=True,
-            example="wordpipe train permutation run/tokens -o run/xlnet --preset tiny --steps 200",
-            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
-        ),
-        Command(
-            name="train clm",
-            makes="model",
-            summary="Train a causal transformer by next-token prediction.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.train.pretrain:train_clm",
-            settings="wordpipe.training.settings:CausalSettings",
-            needs_mb=1_180,
-            estimate="wordpipe.stages.estimate:transformer_rule",
-            joined=True,
-            example="wordpipe train clm run/tokens -o run/clm --preset tiny --steps 200",
-            next='wordpipe generate {output} "The"',
-        ),
-        Command(
-            name="train denoising",
-            makes="model",
-            summary="Train an encoder-decoder without pairs; it restores damaged texts.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.train.pretrain:train_denoising",
-            settings="wordpipe.training.settings:DenoisingSettings",
-            needs_mb=1_180,
-            estimate="wordpipe.stages.estimate:transformer_rule",
-            joined=True,
-            example="wordpipe train denoising run/tokens -o run/denoiser --style t5 --preset mini",
-            next="wordpipe tokenize PAIRS --tokenizer {output} -o {parent}/pair-tokens\n"
-            "wordpipe train seq2seq {parent}/pair-tokens -o {parent}/seq2seq --init {output}",
-        ),
-        Command(
-            name="train seq2seq",
-            makes="model",
-            summary="Train an encoder-decoder on pairs; translations, titles, answers.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.train.pretrain:train_seq2seq",
-            settings="wordpipe.training.settings:Seq2SeqSettings",
-            needs_mb=1_180,
-            estimate="wordpipe.stages.estimate:transformer_rule",
-            joined=True,
-            example="wordpipe train seq2seq run/tokens -o run/translator --preset mini",
-            next='wordpipe generate {output} "a source text"',
-            next_with=(("prefixes", 'wordpipe generate {output} "a source text" --prefix PREFIX'),),
-        ),
-        Command(
-            name="train classifier",
-            makes="model",
-            summary="Teach a trained model to label texts, or pairs of texts.",
-            arguments=(_CORPUS,),
-            function="wordpipe.stages.train.heads:train_classifier",
-            settings="wordpipe.heads.settings:ClassifierSettings",
-            needs_mb=1_400,
-            estimate="wordpipe.stages.estimate:headed_rule",
-            example="wordpipe train classifier run/labelled --init run/model -o run/topics",
-            next='wordpipe predict {output} "a text"',
-        ),
-        Command(
-            name="train tagger",
-            makes="model",
-            summary="Teach a trained model to tag words; names, parts of speech.",
-            arguments=(_CORPUS,),
-            function="wordpipe.stages.train.heads:train_tagger",
-            settings="wordpipe.heads.settings:TaggerSettings",
-            needs_mb=1_400,
-            estimate="wordpipe.stages.estimate:headed_rule",
-            example="wordpipe train tagger run/tagged --init run/model -o run/names",
-            next='wordpipe predict {output} "a text"',
-        ),
-        Command(
-            name="train reader",
-            makes="model",
-            summary="Teach a trained model to find the answers of questions in passages.",
-            arguments=(_CORPUS,),
-            function="wordpipe.stages.train.heads:train_reader",
-            settings="wordpipe.heads.settings:ReaderSettings",
-            needs_mb=1_400,
-            estimate="wordpipe.stages.estimate:headed_rule",
-            example="wordpipe train reader questions.json --init run/model -o run/reader",
-            next='wordpipe predict {output} "a question" --index INDEX',
-        ),
-        Command(
-            name="train static",
-            makes="model",
-            summary="Train a static encoder of texts without labels: a vector for each word, in minutes.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.train.static:train_static",
-            settings="wordpipe.training.contrastive.settings:StaticSettings",
-            needs_mb=1_650,
-            estimate="wordpipe.stages.estimate:static_rule",
-            example="wordpipe train static run/tokens -o run/encoder --goal search",
-            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
-        ),
-        Command(
-            name="train contrastive",
-            makes="model",
-            summary="Train a transformer as an encoder of texts without labels: words are read in context.",
-            arguments=(_TOKENS,),
-            function="wordpipe.stages.train.contrastive:train_contrastive",
-            settings="wordpipe.training.contrastive.settings:ContrastiveSettings",
-            needs_mb=1_650,
-            estimate="wordpipe.stages.estimate:transformer_rule",
-            example="wordpipe train contrastive run/tokens -o run/encoder --init run/model",
-            next="wordpipe embed {output} CORPUS -o {parent}/sentences",
-        ),
-        Command(
-            name="embed",
-            makes="sentences",
-            summary="Turn texts into unit vectors; by an encoder of texts, a model or word vectors.",
-            arguments=(_ENCODER, _CORPUS),
-            function="wordpipe.stages.search.embed:embed",
-            settings="wordpipe.encoders.settings:EmbedSettings",
-            needs_mb=850,
-            estimate="wordpipe.stages.estimate:embed_rule",
-            parted=True,
-            example="wordpipe embed run/model run/corpus -o run/sentences --unit sentence",
-            next="wordpipe index {output} -o {parent}/index",
-        ),
-        Command(
-            name="index",
-            makes="index",
-            summary="Build a FAISS index over sentences or words.",
-            arguments=(Argument("SENTENCES|WORDS", ("sentences", "words"), "a sentences or words artifact"),),
-            function="wordpipe.stages.search.index:index",
-            settings="wordpipe.search.settings:IndexSettings",
-            needs_mb=1_060,
-            estimate="wordpipe.stages.estimate:index_rule",
-            parted=True,
-            whole_with=(("type", "hnsw"),),
-            example="wordpipe index run/sentences -o run/index --type auto",
-            next='wordpipe query {output} "your question"',
-        ),
-        Command(
-            name="predict",
-            makes="predictions",
-            summary="Label the texts of a corpus, or find the names in them.",
-            arguments=(_HEADED, _CORPUS),
-            function="wordpipe.stages.text.predict_corpus:predict_corpus",
-            settings="wordpipe.heads.settings:PredictSettings",
-            needs_mb=1_300,
-            estimate="wordpipe.stages.estimate:predict_rule",
-            example="wordpipe predict run/topics run/corpus -o run/predicted",
-            next="wordpipe show {output} --rows 3",
-            next_with=(("labelled", "wordpipe evaluate predictions {output}"),),
-        ),
-        Command(
-            name="cluster",
-            makes="clusters",
-            summary="Part texts into clusters, with words and central texts of each.",
-            arguments=(Argument("SENTENCES", ("sentences",), "a sentences artifact"),),
-            function="wordpipe.stages.search.cluster:cluster",
-            settings="wordpipe.search.settings:ClusterSettings",
-            needs_mb=960,
-            estimate="wordpipe.stages.estimate:cluster_rule",
-            example="wordpipe cluster run/sentences -k 20 -o run/clusters",
-            next="wordpipe show {output} --cluster 0",
-        ),
-    )
+    ),
+    Maker(
+        name="train classifier",
+        makes="model",
+        summary="Teach a trained model to label texts, or pairs of texts.",
+        arguments=(_CORPUS,),
+        function="wordpipe.stages.train.heads:train_classifier",
+        settings="wordpipe.heads.settings:ClassifierSettings",
+        needs_mb=1_400,
+        estimate="wordpipe.stages.estimate:headed_rule",
+        can=("predict",),
+        example="wordpipe train classifier run/labelled --init run/model -o run/topics",
+        next=_after('wordpipe predict {output} "a text"'),
+    ),
+    Maker(
+        name="train tagger",
+        makes="model",
+        summary="Teach a trained model to tag words; names, parts of speech.",
+        arguments=(_CORPUS,),
+        function="wordpipe.stages.train.heads:train_tagger",
+        settings="wordpipe.heads.settings:TaggerSettings",
+        needs_mb=1_400,
+        estimate="wordpipe.stages.estimate:headed_rule",
+        can=("predict",),
+        example="wordpipe train tagger run/tagged --init run/model -o run/names",
+        next=_after('wordpipe predict {output} "a text"'),
+    ),
+    Maker(
+        name="train reader",
+        makes="model",
+        summary="Teach a trained model to find the answers of questions in passages.",
+        arguments=(_CORPUS,),
+        function="wordpipe.stages.train.heads:train_reader",
+        settings="wordpipe.heads.settings:ReaderSettings",
+        needs_mb=1_400,
+        estimate="wordpipe.stages.estimate:headed_rule",
+        can=("predict",),
+        example="wordpipe train reader questions.json --init run/model -o run/reader",
+        next=_after('wordpipe predict {output} "a question" --index INDEX'),
+    ),
+    Maker(
+        name="train static",
+        makes="model",
+        summary="Train a static encoder of texts without labels: a vector for each word, in minutes.",
+        arguments=(_TOKENS,),
+        function="wordpipe.stages.train.static:train_static",
+        settings="wordpipe.training.contrastive.settings:StaticSettings",
+        needs_mb=1_650,
+        estimate="wordpipe.stages.estimate:static_rule",
+        example="wordpipe train static run/tokens -o run/encoder --goal search",
+        next=_after("wordpipe embed {output} CORPUS -o {parent}/sentences"),
+    ),
+    Maker(
+        name="train contrastive",
+        makes="model",
+        summary="Train a transformer as an encoder of texts without labels: words are read in context.",
+        arguments=(_TOKENS,),
+        function="wordpipe.stages.train.contrastive:train_contrastive",
+        settings="wordpipe.training.contrastive.settings:ContrastiveSettings",
+        needs_mb=1_650,
+        estimate="wordpipe.stages.estimate:transformer_rule",
+        example="wordpipe train contrastive run/tokens -o run/encoder --init run/model",
+        next=_after("wordpipe embed {output} CORPUS -o {parent}/sentences"),
+    ),
+    Maker(
+        name="embed",
+        makes="sentences",
+        summary="Turn texts into unit vectors; by an encoder of texts, a model or word vectors.",
+        arguments=(_ENCODER, _CORPUS),
+        function="wordpipe.stages.search.embed:embed",
+        settings="wordpipe.encoders.settings:EmbedSettings",
+        needs_mb=850,
+        estimate="wordpipe.stages.estimate:embed_rule",
+        shards=_always,
+        example="wordpipe embed run/model run/corpus -o run/sentences --unit sentence",
+        next=_after("wordpipe index {output} -o {parent}/index"),
+    ),
+    Maker(
+        name="index",
+        makes="index",
+        summary="Build a FAISS index over sentences or words.",
+        arguments=(Argument("SENTENCES|WORDS", ("sentences", "words"), "a sentences or words artifact"),),
+        function="wordpipe.stages.search.index:index",
+        settings="wordpipe.search.settings:IndexSettings",
+        needs_mb=1_060,
+        estimate="wordpipe.stages.estimate:index_rule",
+        shards=lambda settings: settings.get("type") != "hnsw",  # a graph grows row by row
+        example="wordpipe index run/sentences -o run/index --type auto",
+        next=_after('wordpipe query {output} "your question"'),
+    ),
+    Maker(
+        name="cluster",
+        makes="clusters",
+        summary="Part texts into clusters, with words and central texts of each.",
+        arguments=(Argument("SENTENCES", ("sentences",), "a sentences artifact"),),
+        function="wordpipe.stages.search.cluster:cluster",
+        settings="wordpipe.search.settings:ClusterSettings",
+        needs_mb=960,
+        estimate="wordpipe.stages.estimate:cluster_rule",
+        example="wordpipe cluster run/sentences -k 20 -o run/clusters",
+        next=_after("wordpipe show {output} --cluster 0"),
+    ),
+)
+_OTHERS: tuple[Command, ...] = (
+    Command(name="query", summary="Find the nearest neighbours of a text or a word.",
+            function="wordpipe.stages.search.query:query", terminal="wordpipe.cli.query:query", needs_mb=560),
+    Command(name="serve", summary="Answer queries over HTTP: a page and an API.",
+            function="wordpipe.web.server:serve", terminal="wordpipe.cli.serve:serve", needs_mb=1_170),
+    Command(name="generate", summary="Continue a text, or write the target of a source text.",
+            function="wordpipe.stages.text.generate:generate", terminal="wordpipe.cli.generate:generate", needs_mb=940),
+    Command(name="fill", summary="Guess the missing words of a text.",
+            function="wordpipe.stages.text.fill:fill", terminal="wordpipe.cli.generate:fill", needs_mb=880),
+    Maker(
+        name="predict",
+        makes="predictions",
+        summary="Label texts, or find names in them, with a trained head.",
+        section="Use them",
+        terminal="wordpipe.cli.predict:predict",
+        arguments=(_HEADED, _CORPUS),
+        function="wordpipe.stages.text.predict_corpus:predict_corpus",
+        settings="wordpipe.heads.settings:PredictSettings",
+        needs_mb=1_300,
+        estimate="wordpipe.stages.estimate:predict_rule",
+        example="wordpipe predict run/topics run/corpus -o run/predicted",
+        next=_after("wordpipe show {output} --rows 3", labelled="wordpipe evaluate predictions {output}"),
+    ),
+    Command(name="finish", summary="Make a model of a training that was stopped.",
+            function="wordpipe.stages.train.finish:finish", terminal="wordpipe.cli.stage:finish", needs_mb=1_180),
+    Command(name="plot", summary="Draw loss and learning rate of trainings, side by side.",
+            function="wordpipe.stages.look.plot:plot", terminal="wordpipe.cli.examine:plot", needs_mb=910),
+    Command(name="diff", summary="Show which words moved between two tables of word vectors.",
+            function="wordpipe.stages.look.diff:diff", terminal="wordpipe.cli.examine:diff", needs_mb=530),
+    Command(name="evaluate tokenizer", summary="Evaluate tokenizers on a text, side by side.",
+            function="wordpipe.stages.evaluate.tokenizer:evaluate_tokenizer",
+            terminal="wordpipe.cli.evaluate:tokenizer", needs_mb=990),
+    Command(name="evaluate words", summary="Evaluate word vectors on similarity and analogies, side by side.",
+            function="wordpipe.stages.evaluate.words:evaluate_words",
+            terminal="wordpipe.cli.evaluate:words", needs_mb=480),
+    Command(name="evaluate model", summary="Evaluate language models by how much a text surprises them, side by side.",
+            function="wordpipe.stages.evaluate.language_model:evaluate_model",
+            terminal="wordpipe.cli.evaluate:model", needs_mb=1_540),
+    Command(name="evaluate seq2seq",
+            summary="Evaluate encoder-decoders by the target texts that they write, beside baselines.",
+            function="wordpipe.stages.evaluate.seq2seq:evaluate_seq2seq",
+            terminal="wordpipe.cli.evaluate_texts:seq2seq", needs_mb=1_360),
+    Command(name="evaluate predictions", summary="Evaluate classifiers and taggers on labelled texts, beside baselines.",
+            function="wordpipe.stages.evaluate.predictions:evaluate_predictions",
+            terminal="wordpipe.cli.evaluate_texts:predictions", needs_mb=1_700),
+    Command(name="evaluate sts", summary="Evaluate encoders of texts on pairs of sentences that people have scored.",
+            function="wordpipe.stages.evaluate.sts:evaluate_sts",
+            terminal="wordpipe.cli.evaluate_texts:sts", needs_mb=640),
+    Command(name="evaluate search", summary="Evaluate an index by your own questions, in every way it can be asked.",
+            function="wordpipe.stages.evaluate.search:evaluate_search", terminal="wordpipe.cli.evaluate:search"),
+    Command(name="evaluate retrieval", summary="Evaluate how well encoders find the documents that people judged relevant.",
+            function="wordpipe.stages.evaluate.retrieval:evaluate_retrieval",
+            terminal="wordpipe.cli.evaluate_texts:retrieval", needs_mb=830),
+    Command(name="show", summary="Say what an artifact is, how it was made and what it holds.",
+            function="wordpipe.stages.look.show:show", terminal="wordpipe.cli.show:show", needs_mb=460),
+    Command(name="verify", summary="Check that artifacts are whole and unchanged.",
+            function="wordpipe.stages.look.show:verify", terminal="wordpipe.cli.show:verify", needs_mb=460),
+    Command(name="doctor", summary="Say how healthy vectors or a model are, and what would mend it.",
+            function="wordpipe.stages.evaluate.doctor:doctor", terminal="wordpipe.cli.evaluate:doctor", needs_mb=1_000),
+    Command(name="duplicates", summary="Report groups of texts that say nearly the same.",
+            function="wordpipe.stages.search.duplicates:duplicates",
+            terminal="wordpipe.cli.examine:duplicates", needs_mb=630),
+    Command(name="map", summary="Draw a map of word vectors as one HTML page.",
+            function="wordpipe.stages.look.map:map_words", terminal="wordpipe.cli.examine:map_", needs_mb=1_140),
+    Command(name="report", summary="Write a report on a whole pipeline as one HTML page.",
+            function="wordpipe.pipeline.report:report_pipeline", terminal="wordpipe.cli.examine:report", needs_mb=910),
+    Command(name="attention", summary="Draw what looks where in a text as one HTML page.",
+            function="wordpipe.stages.look.attention:attention",
+            terminal="wordpipe.cli.examine:attention", needs_mb=1_560),
+    Command(name="export", summary="Write an artifact in another program's format.",
+            function="wordpipe.stages.convert.export:export", terminal="wordpipe.cli.export:export", needs_mb=480),
+    Command(name="copy", summary="Copy an artifact to or from a bucket, or between folders.",
+            function="wordpipe.stages.convert.copy:copy", terminal="wordpipe.cli.export:copy", needs_mb=0),
+    Command(name="plan", summary="Say which model can be trained in a time, such as 30m.",
+            function="wordpipe.stages.time_plan:plan",
+            terminal="wordpipe.cli.examine:plan", needs_mb=0, section=_PIPELINES),
+    Command(name="init", summary="Write a config and a Makefile to start from; --from FILE looks at records.",
+            function="wordpipe.pipeline.project:init_project",
+            terminal="wordpipe.cli.stage:init", needs_mb=0, section=_PIPELINES),
+    Command(name="run", summary="Make what is missing or stale in a pipeline, in order.",
+            function="wordpipe.pipeline.run:run_pipeline",
+            terminal="wordpipe.cli.stage:run", needs_mb=0, section=_PIPELINES),
+    Command(name="status", summary="Say which stages of a pipeline are stale, why, what it takes.",
+            function="wordpipe.pipeline.run:pipeline_status",
+            terminal="wordpipe.cli.stage:status", needs_mb=0, section=_PIPELINES),
+    Command(name="help", summary="Show the help of a command; --all: with every option.",
+            terminal="wordpipe.cli.command:help_", needs_mb=0, section=_PIPELINES),
+)  # fmt: skip
+TABLE = {command.name: command for command in (*_MAKERS, *_OTHERS)}
+"""All commands, in the order of help."""
+COMMANDS = {name: command for name, command in TABLE.items() if isinstance(command, Maker)}
+"""Those that make artifacts."""
+GROUPS = {
+    "train": "Train word vectors, a transformer or an encoder of texts.",
+    "evaluate": "Measure how good something is; a tokenizer, word vectors, a model, an encoder of texts.",
 }
+"""First word of commands of two → the line of the page of all commands."""
 
 
 def public_names() -> dict[str, tuple[str, str]]:
     """What Python is offered of the commands, function and settings of each: name → module and the name there."""
-    named = [where.split(":") for command in COMMANDS.values() for where in (command.function, command.settings)]
-    return {name: (module, name) for module, name in named}
+    named = {command.python: command.function for command in TABLE.values() if command.function}
+    named |= {command.settings.partition(":")[2]: command.settings for command in COMMANDS.values()}
+    return {name: (module, own) for name, where in named.items() for module, _, own in [where.partition(":")]}

@@ -4,9 +4,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import field_validator, model_validator
-
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, checked, setting
 
 SIZE = r"^[0-9]+(\.[0-9]+)?(KB|MB|GB|TB)$"
 TRAINING = (
@@ -15,6 +13,11 @@ TRAINING = (
 )  # fmt: skip
 BYTE_LEVEL = ("gpt2", "digits", "marks")  # pre-tokenizers behind which the letters of a vocabulary are bytes
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def _refuse_no_size(value: str) -> None:
+    if not re.fullmatch(SIZE, value):
+        raise ValueError("a size such as 500MB or 1.5GB")
 
 
 def size_in_bytes(size: str) -> int:
@@ -69,6 +72,7 @@ class TokenizeSettings(Settings):
         "1GB",
         "memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training",
         metavar="SIZE",
+        check=_refuse_no_size,
         expert=True,
     )
     counts: Path | None = setting(
@@ -95,25 +99,16 @@ class TokenizeSettings(Settings):
         """True if the letters of the vocabulary are bytes."""
         return self.pretokenizer in BYTE_LEVEL
 
-    @field_validator("memory")
-    @classmethod
-    def _is_a_size(cls, value: str) -> str:
-        if not re.fullmatch(SIZE, value):
-            raise ValueError("a size such as 500MB or 1.5GB")
-        return value
-
-    @model_validator(mode="after")
-    def _fit_together(self) -> "TokenizeSettings":
+    @checked
+    def _fit_together(self) -> None:
         if self.counts is not None and "sample" in self.model_fields_set:
             raise ValueError(
                 "counts are of the documents they were counted in: leave out sample, or count again without counts"
             )
         if self.algorithm == "unigram" and "min_frequency" in self.model_fields_set:
             raise ValueError("unigram prunes by likelihood and not by min_frequency: leave it out")
-        return self
 
-    @model_validator(mode="after")
-    def _given_or_trained(self) -> "TokenizeSettings":
+    @checked
+    def _given_or_trained(self) -> None:
         if self.tokenizer is not None and (extra := self.model_fields_set.intersection(TRAINING)):
             raise ValueError(f"a given tokenizer is used as it is: leave out {', '.join(sorted(extra))}")
-        return self

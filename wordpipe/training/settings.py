@@ -1,14 +1,12 @@
 """Settings of the trainings of language models, put together from parts. Imports nothing heavy.
 
 A part says one thing: how long, which shape, where it starts from. The class of an objective lists the parts that it has, and
-what is its own; so no setting is there only to be refused. Pydantic takes fields from the last base to the first: help begins
-with `Length`. Of two parts' validators with one name only the first would run: no two parts share a name, a test sees to it.
+what is its own; so no setting is there only to be refused. Fields come from the last base to the first: help begins
+with `Length`. Of two parts' checks with one name only the first would run: no two parts share a name, a test sees to it.
 """
 
 from pathlib import Path
-from typing import Literal, Self, get_args
-
-from pydantic import model_validator
+from typing import Literal, get_args
 
 from wordpipe.model import (
     AttentionKind,
@@ -21,7 +19,7 @@ from wordpipe.model import (
     PresetName,
     Style,
 )
-from wordpipe.settings import Settings, minutes_setting, setting
+from wordpipe.settings import Settings, checked, minutes_setting, setting
 
 STEPS_OR_EPOCHS: dict[str, tuple[str, ...]] = {"steps": ("epochs",), "epochs": ("steps",)}
 """For `Settings.displaces`: a flag of the one takes the place of the other in a file."""
@@ -37,7 +35,7 @@ EXTENSION_SETTINGS = (
 
 
 def refuse_two_lengths(steps: int | None, epochs: float | None) -> None:
-    """How long a training takes is said once: in steps, or in passes over the text. For validators.
+    """How long a training takes is said once: in steps, or in passes over the text. For checks.
 
     Raises:
         ValueError: both are given.
@@ -59,10 +57,9 @@ class Length(Settings):
     )
     minutes: float | None = minutes_setting()
 
-    @model_validator(mode="after")
-    def _one_length(self) -> Self:
+    @checked
+    def _one_length(self) -> None:
         refuse_two_lengths(self.steps, self.epochs)
-        return self
 
 
 class Shape(Settings):
@@ -150,18 +147,17 @@ class Mixers(Settings):
         le=16_384, option=False,
     )  # fmt: skip
 
-    @model_validator(mode="after")
-    def _window_is_used(self) -> Self:
+    @checked
+    def _window_is_used(self) -> None:
         if self.global_tokens and not self.window:
             raise ValueError(f"global_tokens = {self.global_tokens} means nothing without a window")
         if self.window and self.global_every == 1:
             raise ValueError(
                 f"window = {self.window} has no layer to work in: with global_every = 1 all see everything"
             )
-        return self
 
-    @model_validator(mode="after")
-    def _mixers_are_used(self) -> Self:
+    @checked
+    def _mixers_are_used(self) -> None:
         known, kinds = get_args(MixerKind), {self.attention, *self.mixer_pattern}
         if unknown := [name for name in self.mixer_pattern if name not in known]:
             raise ValueError(f"mixers = {self.mixers}: there is no {unknown[0]!r}, but {', '.join(known)}")
@@ -170,7 +166,6 @@ class Mixers(Settings):
         for name, kind in (("linformer_dim", "linformer"), ("state_dim", "ssm"), ("mem_len", "relative")):
             if kind not in kinds and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} = {getattr(self, name)} means nothing without a layer of {kind}")
-        return self
 
     @property
     def mixer_pattern(self) -> tuple[MixerKind, ...]:
@@ -301,21 +296,19 @@ class Start(Settings):
         metavar="MODEL", artifact=("model",),
     )  # fmt: skip
 
-    @model_validator(mode="after")
-    def _one_start(self) -> Self:
+    @checked
+    def _one_start(self) -> None:
         if self.extend is not None and all(getattr(self, name) is None for name in ("steps", "epochs", "minutes")):
             raise ValueError("extend needs steps (or epochs, or minutes): how long the training is to be in all")
         starts = [name for name in ("init", "extend", "init_embeddings") if getattr(self, name, None) is not None]
         if len(starts) > 1:
             raise ValueError(f"{' and '.join(starts)} both say what to start from: give one")
-        return self
 
-    @model_validator(mode="after")
-    def _shape_is_given_once(self) -> Self:
+    @checked
+    def _shape_is_given_once(self) -> None:
         given = sorted(self.model_fields_set.intersection(SHAPE))
         if self.init is not None and given:
             raise ValueError(f"{', '.join(given)} cannot be chosen here: the model of init has its own")
-        return self
 
 
 class FromWords(Settings):
@@ -342,11 +335,10 @@ class Masks(Settings):
         ge=0, le=1, option=False,
     )  # fmt: skip
 
-    @model_validator(mode="after")
-    def _shares_add_up(self) -> Self:
+    @checked
+    def _shares_add_up(self) -> None:
         if (total := self.mask_share + self.shown_at_random) > 1:
             raise ValueError(f"mask_share + random_share = {total:g} should be at most 1")
-        return self
 
     @property
     def shown_at_random(self) -> float:
@@ -401,8 +393,8 @@ class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, 
         """See `PretrainSettings`."""
         return max(self.mask_rate, self.mask_rate_end or 0.0)
 
-    @model_validator(mode="after")
-    def _teacher_is_the_start(self) -> Self:
+    @checked
+    def _teacher_is_the_start(self) -> None:
         others = [name for name in ("init", "extend", "init_embeddings") if self.given(name) is not None]
         if self.teacher is not None and others:
             raise ValueError(f"teacher and {' and '.join(others)} both say what to start from: give one")
@@ -411,7 +403,6 @@ class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, 
         given = sorted(self.model_fields_set.intersection(SHAPE) - {"n_layers"})
         if self.teacher is not None and given:
             raise ValueError(f"{', '.join(given)} cannot be chosen here: the model has the teacher's")
-        return self
 
 
 class ElectraSettings(Masks, FromWords, Mixers, Positioned, SharedLayers, PretrainSettings):
@@ -533,11 +524,10 @@ class Seq2SeqSettings(TwoStackSettings):
         """See `Settings`."""
         return bool(self.prefix_field)
 
-    @model_validator(mode="after")
-    def _one_prefix(self) -> Self:
+    @checked
+    def _one_prefix(self) -> None:
         if self.prefix and self.prefix_field:
             raise ValueError("prefix is the same for all, and prefix_field has one for each: give one of them")
-        return self
 
 
 OBJECTIVES: tuple[type[PretrainSettings], ...] = (

@@ -43,7 +43,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wordpipe.errors import WordpipeError
-from wordpipe.settings import Settings, declared
+from wordpipe.settings import Settings
 from wordpipe.web.metrics import Metrics
 from wordpipe.web.params import Body, Check, Param, Schema, Url, checked_text, refuse_others, said_schema
 from wordpipe.web.replies import Refused, json_reply
@@ -158,11 +158,8 @@ def _inlined(one: "Field[Any]", cls: type[Settings]) -> list[Param]:
     for name in one.metadata["inline"] or cls.model_fields:
         known = cls.model_fields[name]
         kind, choices = _kind_of(known.annotation)
-        bounds = {
-            bound: getattr(item, bound) for item in known.metadata for bound in ("ge", "le") if hasattr(item, bound)
-        }
-        several = declared(cls, name).get("several", False)
-        made = Param(name, kind, known.default, known.description or "", choices=choices, repeats=several, **bounds)
+        bounds = {bound: value for bound, value in known.bounds.items() if bound in ("ge", "le")}
+        made = Param(name, kind, known.default, known.description, choices=choices, repeats=known.several, **bounds)
         found.append(replace(made, **one.metadata["changes"].get(name, {})))
     return found
 

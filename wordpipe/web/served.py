@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wordpipe.artifacts import MANIFEST, Kind, row_count
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
 from wordpipe.search import LEXICAL
-from wordpipe.stages import OpenArtifact, OpenIndex, OpenTextIndex, OpenWords, is_transformer, open_artifact
+from wordpipe.stages import COMMANDS, OpenArtifact, OpenIndex, OpenTextIndex, OpenWords, is_transformer, open_artifact
 from wordpipe.storage import as_path, open_bucket, standing, url_of
 from wordpipe.web.batching import Batcher
 from wordpipe.web.replies import Refused, busy
@@ -45,12 +45,6 @@ CAN: dict[str, str] = {
     "examine": "an index, words, sentences, or a model that is a transformer",
 }
 """What can be asked of an artifact → which can."""
-_OF_MODELS: dict[str, tuple[str, ...]] = {
-    "train static": ("embed",), "train contrastive": ("embed",), "train mlm": ("fill", "embed"),
-    "train electra": ("embed",),
-    "train clm": ("complete", "embed"), "train denoising": ("fill",), "train seq2seq": ("complete",),
-    "train classifier": ("predict",), "train tagger": ("predict",), "train reader": ("predict",),
-}  # fmt: skip
 _POLL_S = 0.5  # between two looks at the manifests: a `stat` each
 _POLL_FAR_S = 10.0  # at those in a bucket: a request each
 _RETRY_S = 5.0  # before a generation that could not be opened is tried again, at first
@@ -117,7 +111,8 @@ class Generation:
         if opened.kind == "sentences":
             return "embed", "examine"
         looked_into = ("attend", "examine") if is_transformer(opened.artifact) else ()
-        return *_OF_MODELS.get(opened.artifact.manifest.command, ("embed",)), *looked_into
+        made_by = COMMANDS.get(opened.artifact.manifest.command)
+        return *(made_by.can if made_by else ("embed",)), *looked_into
 
     @cached_property
     def language_model(self) -> "OpenModel":

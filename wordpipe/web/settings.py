@@ -1,11 +1,8 @@
 """Settings of `wordpipe serve`."""
 
 from pathlib import Path
-from typing import Self
 
-from pydantic import model_validator
-
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, checked, setting
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
@@ -53,11 +50,10 @@ class ServeSettings(Settings):
         section=_LIMITS, expert=True,
     )  # fmt: skip
 
-    @model_validator(mode="after")
-    def _token_for_others(self) -> Self:
+    @checked
+    def _token_for_others(self) -> None:
         if self.host not in LOCAL_HOSTS and self.token_file is None:
             raise ValueError(
                 f"host {self.host} is reached by other machines: give --token-file FILE, or leave --host out "
                 "(make one: openssl rand -hex 32 > token)"
             )
-        return self

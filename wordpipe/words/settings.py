@@ -57,11 +57,9 @@ So a text of few words keeps what it has and is read often; larger texts need ne
 """
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import model_validator
-
-from wordpipe.settings import Settings, minutes_setting, setting
+from wordpipe.settings import Settings, checked, minutes_setting, setting
 
 Format = Literal["auto", "word2vec-text", "word2vec-binary", "glove", "numpy"]
 
@@ -158,8 +156,8 @@ class Word2VecSettings(Settings):
         gt=0, recipe=False, expert=True,
     )  # fmt: skip
 
-    @model_validator(mode="after")
-    def _fit_together(self) -> Self:
+    @checked
+    def _fit_together(self) -> None:
         # numbers that bound each other
         if self.min_lr > (lr := self.lr or _LR[self.architecture]):
             raise ValueError(f"min_lr = {self.min_lr} should be at most lr = {lr}")
@@ -184,7 +182,6 @@ class Word2VecSettings(Settings):
         for name, asked in beyond_gensim.items():
             if asked and self.backend == "gensim":
                 raise ValueError(f"{name} = {getattr(self, name)} goes with backend = native, not gensim")
-        return self
 
     def recipe(self) -> dict[str, Any]:
         """Return the settings that decide the result, with the name of the backend in the place of auto."""
@@ -200,10 +197,10 @@ class Word2VecSettings(Settings):
 class Word2VecPlan(Word2VecSettings):
     """Settings with nothing left open: what a trainer takes."""
 
-    window: int = 5
-    epochs: int = 5
-    min_count: int = 5
-    lr: float = 0.025
+    window: int = setting(5, "words looked at on each side")
+    epochs: int = setting(5, "passes over the text")
+    min_count: int = setting(5, "rarer words get no vector")
+    lr: float = setting(0.025, "learning rate at the start")
 
 
 def defaults_for(words: int) -> dict[str, int]:
@@ -240,8 +237,7 @@ class ImportSettings(Settings):
         expert=True,
     )
 
-    @model_validator(mode="after")
-    def _tokens_have_a_tokenizer(self) -> Self:
+    @checked
+    def _tokens_have_a_tokenizer(self) -> None:
         if self.unit == "token" and self.tokenizer is None:
             raise ValueError("unit = token needs the tokenizer of these tokens: --tokenizer TOKENS")
-        return self

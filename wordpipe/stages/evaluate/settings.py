@@ -1,11 +1,9 @@
 """Settings of `wordpipe evaluate seq2seq`. Imports nothing heavy."""
 
-from typing import Literal, Self
-
-from pydantic import model_validator
+from typing import Literal
 
 from wordpipe.model.settings import Device, GenerateSettings
-from wordpipe.settings import Settings, setting
+from wordpipe.settings import Settings, checked, setting
 
 
 class Seq2SeqEvaluationSettings(Settings):
@@ -78,11 +76,10 @@ class Seq2SeqEvaluationSettings(Settings):
         given = {name: getattr(self, name) for name in (*names, "device", "threads")}
         return GenerateSettings.make(given | {"prefix": prefix})
 
-    @model_validator(mode="after")
-    def _one_prefix(self) -> Self:
+    @checked
+    def _one_prefix(self) -> None:
         if self.prefix is not None and self.prefix_field:
             raise ValueError("prefix is the same for all, and prefix_field has one for each: give one of them")
-        return self
 
 
 class PredictionsEvaluationSettings(Settings):

@@ -176,7 +176,7 @@ class OpenArtifact:
             raise ConfigError("not a list of texts", where="texts", got=got, expected='["…", "…"]', hint=hint)
         _check_number(k)
         if given:
-            options = QueryOptions.make({**dict(options), **given})
+            options = QueryOptions.make(options.model_dump() | given)
         self.check(options)
         asked = [text for text in texts if text.strip()]
         found = iter(self._answers(asked, k, options) if asked else ())

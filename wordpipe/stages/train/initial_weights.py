@@ -23,7 +23,6 @@ from wordpipe.model import (
     load_hf,
     start_from_encoder,
 )
-from wordpipe.settings import declared
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.run import OPTIMISER, STATE
 from wordpipe.tokens import FRAMES, frame_of, number_of_ids, special_names
@@ -297,7 +296,7 @@ def _warn_of_new_rates(job: Job, settings: PretrainSettings, before: Mapping[str
 
 def _flag(cls: type[PretrainSettings], name: str, value: Any) -> str:
     flag = name.replace("_", "-")
-    if not declared(cls, name).get("option", True) and value is not None:
+    if not cls.model_fields[name].option and value is not None:
         return f"--set {name}={json.dumps(value) if isinstance(value, bool) else value}"
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"

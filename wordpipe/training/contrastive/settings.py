@@ -1,19 +1,17 @@
 """Settings of `wordpipe train static` and `wordpipe train contrastive`, out of parts. Imports nothing heavy.
 
 Parts of both: what is learned from (`FromPairs`), the loss (`Contrast`), the learning rate (`Pace`), where it runs (`Runs`).
-A static encoder has its `Table`, a transformer its `Start`. pydantic takes the fields of the last base first, and help has
-their order; of two validators with one name it calls the first alone, so each part names its own.
+A static encoder has its `Table`, a transformer its `Start`. The fields of the last base come first, in help too; of two
+checks with one name the first alone is called, so each part names its own.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
-
-from pydantic import model_validator
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from wordpipe.model import PresetName
-from wordpipe.settings import Settings, minutes_setting, setting
+from wordpipe.settings import Settings, checked, minutes_setting, setting
 from wordpipe.training.settings import STEPS_OR_EPOCHS, refuse_two_lengths
 
 Goal = Literal["similarity", "search"]
@@ -115,18 +113,16 @@ class FromPairs(Settings):
         256, "words (or tokens) of a text that are read; longer ones are cut, and counted", ge=8, option=False
     )
 
-    @model_validator(mode="after")
-    def _one_length(self) -> Self:
+    @checked
+    def _one_length(self) -> None:
         refuse_two_lengths(self.steps, self.epochs)
-        return self
 
-    @model_validator(mode="after")
-    def _pairs_are_there(self) -> Self:
+    @checked
+    def _pairs_are_there(self) -> None:
         if self.pair_file and self.pairs is None:
             raise ValueError(f"pair_file = {self.pair_file:g} needs pairs: the file")
         if not sum(self.shares.values()):
             raise ValueError("no kind of pair has a share above 0")
-        return self
 
     @property
     def knows_dropout(self) -> bool:
@@ -209,10 +205,9 @@ class Pace(Settings):
     beta1: float = setting(0.9, "Adam's memory of gradients", ge=0, lt=1, option=False)
     beta2: float = setting(0.999, "Adam's memory of squared gradients", ge=0, lt=1, option=False)
 
-    @model_validator(mode="after")
-    def _pace_is_heard(self) -> Self:
+    @checked
+    def _pace_is_heard(self) -> None:
         refuse_idle(self, _IDLE_PACE)
-        return self
 
 
 class Runs(Settings):
@@ -338,18 +333,16 @@ class Start(Settings):
     )
     teacher_temperature: float = setting(0.05, "temperature of the teacher's softmax", gt=0, le=10, option=False)
 
-    @model_validator(mode="after")
-    def _one_start(self) -> Self:
+    @checked
+    def _one_start(self) -> None:
         refuse_two_starts(self, "init", "init_embeddings")
         shape = sorted({"preset", "dim", "n_layers"} & self.model_fields_set)
         if self.init is not None and shape:
             raise ValueError(f"{', '.join(shape)} cannot be chosen here: the model of init has its own size")
-        return self
 
-    @model_validator(mode="after")
-    def _start_is_heard(self) -> Self:
+    @checked
+    def _start_is_heard(self) -> None:
         refuse_idle(self, _IDLE_START)
-        return self
 
 
 class StaticSettings(Runs, Pace, Table, Contrast, FromPairs):
@@ -369,11 +362,10 @@ class StaticSettings(Runs, Pace, Table, Contrast, FromPairs):
             return "it is a setting of wordpipe train contrastive, which trains a transformer"
         return _ENCODER if name == "encoder" else ""
 
-    @model_validator(mode="after")
-    def _table_is_heard(self) -> Self:
+    @checked
+    def _table_is_heard(self) -> None:
         refuse_two_starts(self, "init", "words")
         refuse_idle(self, _IDLE_TABLE)
-        return self
 
     @property
     def parts(self) -> TableParts:
