@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from wordpipe.model.config import ModelConfig
-from wordpipe.model.hf.mapping import Family, read_value, refusal, rope_theta
+from wordpipe.model.hf.mapping import Allowed, Family, read_value, refusal, rope_theta
 
 _LOCAL, _GLOBAL = "sliding_attention", "full_attention"
 _SIZES: dict[str, tuple[str, Any]] = {
@@ -27,6 +27,14 @@ def _parts(name: str, *parts: str) -> str:
     return " ".join(map(name.format, parts))
 
 
+_ONE_STACK: dict[str, Allowed] = {  # what most encoders and decoders have
+    "scale_embedding": (False,),
+    "embedding_dim": (0,),
+    "shared_layers": (False,),
+    "attention": ("dot",),
+    "windows": lambda config: ((0,) * config.n_layers,),
+    "global_tokens": (0,),
+}
 _EXACT, _BY_TANH = {"gelu": "gelu", "relu": "relu"}, {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 
 BERT = Family(
@@ -36,12 +44,7 @@ BERT = Family(
     architecture="encoder",
     parts={
         "positions": ("learned", "sinusoidal"),
-        "scale_embedding": (False,),
-        "embedding_dim": (0,),
-        "shared_layers": (False,),
-        "attention": ("dot",),
-        "windows": lambda config: ((0,) * config.n_layers,),
-        "global_tokens": (0,),
+        **_ONE_STACK,
         "n_kv_heads": lambda config: (config.n_heads,),
         "head_dim": lambda config: (config.dim // config.n_heads,),
         "norm": ("layer",),
@@ -199,11 +202,7 @@ LLAMA = Family(
     architecture="decoder",
     parts={
         "positions": ("rope",),
-        "scale_embedding": (False,),
-        "embedding_dim": (0,),
-        "shared_layers": (False,),
-        "attention": ("dot",),
-        "global_tokens": (0,),
+        **_ONE_STACK,
         "norm": ("rms",),
         "norm_place": ("pre",),
         "norm_bias": (False,),
@@ -213,7 +212,6 @@ LLAMA = Family(
         "head": (False,),
         # head_dim is free, but transformers refuses a width that the heads do not divide
         "n_heads": lambda config: (math.gcd(config.dim, config.n_heads),),
-        "windows": lambda config: ((0,) * config.n_layers,),
         "output_bias": (False,),
     },
     keys=_LLAMA_KEYS | {"bias": ("attention_bias mlp_bias", False)},
@@ -351,12 +349,8 @@ MODERNBERT = Family(
     architecture="encoder",
     parts={
         "positions": ("rope",),
-        "scale_embedding": (False,),
-        "embedding_dim": (0,),
-        "shared_layers": (False,),
-        "attention": ("dot",),
+        **_ONE_STACK,
         "windows": _one_window,
-        "global_tokens": (0,),
         "n_kv_heads": BERT.parts["n_kv_heads"],
         "head_dim": BERT.parts["head_dim"],
         "norm": ("layer",),
