@@ -263,6 +263,8 @@ LARGE_FILES = {
     "wordpipe/artifacts/remote.py": "artifacts and objects at URLs: copies in the cache, and publication in one step",
     "wordpipe/corpus/readers/package.py": "docstrings of an installed package, read from its source: modules, names, texts",
     "wordpipe/model/attention.py": "attention with several heads: views, memory, packed texts, and the look at a source",
+    "wordpipe/cli/infer.py": "what trained models say and write, asked and shown: generate, fill, predict",
+    "wordpipe/stages/estimate.py": "what making an artifact takes: sizes, a rule for each command, speeds that are remembered",
     "wordpipe/pipeline/run.py": "a pipeline: which of its stages are stale and why, and their making",
     "wordpipe/runtime.py": "the machine that a run is on: signals, threads, device, memory, folder; reports of progress",
     "wordpipe/search/bm25.py": "BM25 over an inverted index: scores, feedback, suggestions and what explains a score",

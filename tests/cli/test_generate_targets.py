@@ -261,6 +261,6 @@ def test_a_denoiser_fills(cli, handbook, tmp_path, monkeypatch):
     (tmp_path / "latin").write_bytes(b"Sea\xe9 [MASK]\n")
     found = cli("fill", path, "--texts", tmp_path / "latin", *QUICK)
     assert f"replaced invalid UTF-8 by U+FFFD: {tmp_path / 'latin'}, line 1\n" in found.err
-    monkeypatch.setattr("wordpipe.cli.generate.sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("wordpipe.cli.infer.sys.stdout.isatty", lambda: True)
     shown = cli(*asked).out.splitlines()
     assert f"{want.fillings[0].score:.4f}" in shown[1]

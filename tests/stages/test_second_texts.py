@@ -203,7 +203,7 @@ def test_in_a_pipe_every_line_has_a_line(asked, learned, tmp_path):
 
 
 def test_the_terminal_parts_the_two_texts(asked, learned, monkeypatch):
-    monkeypatch.setattr("wordpipe.cli.generate.sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("wordpipe.cli.infer.sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
     want = wordpipe.generate(learned, "zwei vier acht", max_tokens=20, **GREEDY)[0].text
     assert asked("zwei vier acht").out == f"zwei vier acht\n{want}\n"

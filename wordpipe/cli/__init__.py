@@ -143,7 +143,7 @@ def run(called: float | None = None) -> int:
 
 
 def wants_json(args: "list[str]") -> bool:
-    """Whether a command line asks for JSON, also one that cannot be parsed."""
+    """True if a command line asks for JSON, also one that cannot be parsed."""
     options = args[: args.index("--")] if "--" in args else args
     after = [options[at + 1 : at + 2] for at, option in enumerate(options) if option == "--format"]
     return "--json" in options or "--format=json" in options or ["json"] in after
@@ -252,7 +252,7 @@ def _say_stopping(text: str) -> None:
 
 
 def _say_stopped(signum: int, saved: str | None = None) -> None:
-    """Say what a stop leaves, and what the same command will do; as JSON where that is asked for.
+    """Say what a stop leaves, and what the command will do next time; as JSON with --json.
 
     Args:
         signum: which stopped it; of a reader that went away nothing is said.

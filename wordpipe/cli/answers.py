@@ -109,7 +109,7 @@ class Answers:
             self._explained |= {*explained, *(["share"] if is_mixed else []), *(["answers"] if asked_again else [])}
 
     def end(self) -> None:
-        """What stands below all answers: which columns had no room, and the legend of what was explained."""
+        """Print the end of all answers: the columns that had no room, and the legend of explanations."""
         if self._not_shown:
             names = ", ".join(self._not_shown)
             click.echo(fitted(f"no room for: {names}; a wider terminal or --format plain shows them", self._width()))
@@ -205,7 +205,7 @@ def piped_line(hit: Mapping[str, Any], room: int | None) -> str:
 
 
 def piped_cells(hit: Mapping[str, Any]) -> list[str]:
-    """Score, title and text, place, and the user's id where there is one: no tab, line end or control in any of them."""
+    """Score, title and text, place, and the user's id where there is one, without tabs, line ends and controls."""
     text = one_line(str(hit.get("word") or hit.get("text") or ""))
     if title := one_line(str(hit.get("title") or "")):
         text = f"{title} · {text}" if text else title
@@ -299,12 +299,12 @@ def pieces(text: str, passage: "Passage") -> Segments:
 
 
 def styled(line: Segments) -> str:
-    """A line as the terminal takes it."""
+    """A line with the escapes of the terminal."""
     return "".join(emphasised(text) if marked else text for text, marked in line).rstrip()
 
 
 def place_of(hit: Mapping[str, Any]) -> str:
-    """Where an answer stands: source#anchor:line, as far as it is known; empty where there is none."""
+    """The place of an answer: source#anchor:line, as far as that is known; empty where it has no source."""
     if not hit.get("source"):
         return ""
     anchor = str(hit.get("anchor") or "").removeprefix("#")
@@ -352,13 +352,13 @@ def explained_parts(explained: Mapping[str, Any] | None, words: Mapping[str, str
 
 
 def _pair(pair: Mapping[str, Any]) -> str:
-    """A word of the query and one of the text; what a transformer puts before a text stands for all of it."""
+    """A word of the query and one of the text; the token that a transformer puts before a text stands for the whole text."""
     one, other = (one_line(pair[side]) or f"(whole {side})" for side in ("query", "text"))
     return one if one.lower() == other.lower() else f"{one}~{other}"
 
 
 def _of(side: Mapping[str, Any]) -> str:
-    """The side's score, and what the mix makes of it."""
+    """The score of one side, and the share of the mixed score that comes from that side."""
     score = f"{side['score']:.3f}"
     return f"{score} (adds {side['share']:.3f})" if "share" in side else score
 

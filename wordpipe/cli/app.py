@@ -100,7 +100,7 @@ class LazyGroup(click.Group):
 
 @contextmanager
 def _stopping() -> Iterator[None]:
-    """Take a closed pipe, and a stop that has saved something, for what they are before click ends the process by them."""
+    """Turn a closed pipe, and a stop that has saved something, into a stop request before click ends the process."""
     try:
         yield
     except BrokenPipeError:

@@ -85,7 +85,7 @@ class ExampleCommand(click.Command):
             _complete_by_metavar(param)
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
-        """The same in every context: click keeps what the first one said."""
+        """The names in every context; click would keep those of the first one."""
         return ["-h", "--help"]
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -93,7 +93,7 @@ class ExampleCommand(click.Command):
         return [*super().get_params(ctx), HELP_ALL]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; a setting that has no option is answered with how to set it."""
+        """Parse; an option that a setting does not have is answered with the way to set this setting."""
         try:
             return super().parse_args(ctx, [*args])  # which it empties
         except click.NoSuchOption as error:
@@ -128,7 +128,7 @@ class ExampleCommand(click.Command):
         super().format_help(ctx, formatter)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What it does."""
+        """Write the description of the command."""
         formatter.write_paragraph()
         with formatter.indentation():
             width = formatter.width - formatter.current_indent
@@ -176,7 +176,7 @@ class ExampleCommand(click.Command):
             formatter.write_text(f"--help-all {more}.")
 
     def _paragraphs(self, *, brief: bool = False) -> list[str]:
-        """What it does; in brief the first paragraph, and what is set out line by line."""
+        """The description; in brief its first paragraph, and what is set out line by line."""
         paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
         return [text for n, text in enumerate(paragraphs) if not (brief and n) or text.startswith("\b")]
 
@@ -216,7 +216,7 @@ def _plain(names: str, text: str) -> tuple[str, str]:
 
 
 def _value_after(option: str, args: Sequence[str]) -> str:
-    """What was given for an option that there is not; of a flag what it means."""
+    """The value that was given for an unknown option; for a flag true or false."""
     for place, arg in enumerate(args):
         name, sign, value = arg.partition("=")
         if name == option and sign:

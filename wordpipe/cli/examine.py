@@ -107,7 +107,7 @@ def _print_table(words: list[dict[str, Any]]) -> None:
 
 
 def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
-    """How many words the answer stands on, and the words of one table only."""
+    """Lines below the table: the number of words compared, and the words of one table only."""
     compared, kept = counted(found["compared"], "words compared"), f"{found['neighbours_kept']:.0%} of {found['k']}"
     lines = [
         f"{compared} of {found['shared']:,} shared",
@@ -328,7 +328,7 @@ def plan(time: str, text: Path | None, device: str, command: str, as_json: bool)
 
 
 def _plan_remarks(found: dict[str, Any]) -> list[str]:
-    """What is to be said below the table."""
+    """Lines below the table."""
     factor = max(row["spread"] for row in found["presets"])
     lines = [f"the pace: {found['basis']}; likely within a factor of {factor:g}"]
     if known := found["measured"]:
@@ -392,7 +392,7 @@ def attention(
 
 
 def _remark(found: dict[str, Any]) -> None:
-    """What was written, what the model said, and what its heads do."""
+    """Say the result of the model, the jobs of its heads, and what was written."""
     if found["said"]:
         say(safe_text(found["said"]))
     for stack in found["stacks"]:

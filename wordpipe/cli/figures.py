@@ -32,7 +32,7 @@ def answer(
     as_json: bool,
     **options: Any,
 ) -> Any:
-    """Let a stage find something, and print it: as JSON, or as people read it and below that, on stderr, the remarks on it.
+    """Call a stage and print the result: as JSON, or as tables with remarks below, which go to stderr.
 
     What is no `Evaluation` is shown by `show` and `remarks`; its details are shown where they are wanted.
     """

@@ -25,7 +25,7 @@ def settings_options(cls: type[Settings]) -> list[Option]:
 
 
 def settings_without_option(cls: type[Settings]) -> dict[str, str]:
-    """The other settings, with what help says of them."""
+    """The settings without an option, with their texts of help."""
     return {name: _help(one) for name, one in cls.model_fields.items() if not one.option}
 
 

@@ -61,7 +61,7 @@ def one_line(text: str) -> str:
 
 
 def has_colour(stream: TextIO) -> bool:
-    """Whether escapes may be written there: to a terminal that knows them, unless the user wants none (NO_COLOR)."""
+    """True if a stream takes escapes: a terminal that knows colours, unless the user wants none (NO_COLOR)."""
     known = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return known and not os.environ.get("NO_COLOR") and stream.isatty()
 
@@ -186,7 +186,7 @@ _UNSAID = {"exact_queries_per_s", "vector_searches_per_s", "vector_queries_per_s
 def made_lines(
     counts: Mapping[str, int], metrics: Mapping[str, float], rates: Mapping[str, float], path: str
 ) -> Iterator[str]:
-    """What people see of an artifact that was made: how many of what, and how good and how fast; `show` has the rest.
+    """Lines about an artifact that was made: counts, quality and speed; `show` has the rest.
 
     >>> [*made_lines({"bytes_read": 1500, "documents_read": 2, "documents_kept": 2}, {"recall_at_10": 0.98}, {}, "x")]
     ['1.5 kB read · 2 documents read', 'finds 98 % of the true ten nearest']
@@ -277,7 +277,7 @@ class ProgressDrawer:
             self._print(progress)
 
     def warn(self, text: str, caller: FrameType) -> None:
-        """Give a warning of a call from Python, at the line that called; of torchrun's processes the first alone gives it."""
+        """Give a warning of a call from Python, at the line that called; of torchrun's processes the first alone warns."""
         if os.environ.get("RANK", "0") == "0":
             registry = caller.f_globals.setdefault("__warningregistry__", {})
             place = caller.f_code.co_filename, caller.f_lineno, caller.f_globals.get("__name__")
@@ -332,7 +332,7 @@ def _progress_line(progress: Progress, began: float, done_before: float, now: fl
 
 
 def seconds_left(progress: Progress, began: float, done_before: float, now: float) -> float | None:
-    """Seconds until a phase is done, at its speed so far; None while nobody can say.
+    """Seconds until a phase is done, at its speed so far; None while that is not known.
 
     Args:
         progress: the newest report.
@@ -422,7 +422,7 @@ def progress(show: bool | None = None) -> None:
 
 
 def default_drawer() -> ProgressDrawer:
-    """What draws the progress of a call from Python; of torchrun's processes the first alone draws."""
+    """The object that draws the progress of a call from Python; of torchrun's processes the first alone draws."""
     if _show_progress is False or os.environ.get("RANK", "0") != "0":
         return ProgressDrawer(quiet=True)
     if _in_notebook():
@@ -431,6 +431,6 @@ def default_drawer() -> ProgressDrawer:
 
 
 def _in_notebook() -> bool:
-    """Whether a kernel of Jupyter runs this; IPython on a terminal is a terminal."""
+    """True if a kernel of Jupyter runs this; IPython on a terminal is a terminal."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None

@@ -125,7 +125,7 @@ def _any_of(lines: Iterator[str] | None) -> Iterator[str] | None:
 
 
 def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
-    """The error for a path where nothing is, which may be the question: how an index is asked, the only one in ./run."""
+    """The error for a path where nothing is, which may be the question; its hint names the only index in ./run."""
     from wordpipe.artifacts import MANIFEST, Artifact
     from wordpipe.errors import ArtifactError, shortened
 
@@ -228,7 +228,7 @@ def _as_unicode(text: str, what: str) -> str:
 
 
 def is_prompt(words: tuple[str, ...], path: Path | None) -> bool:
-    """Whether someone is going to type the lines."""
+    """True if the lines are going to be typed."""
     return not words and path is None and sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -303,7 +303,7 @@ def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[
 
 
 def _refuse_wide(line: str, where: str) -> None:
-    """Refuse the first line of a file in UTF-16 or UTF-32, of which only signs that nobody can read would come."""
+    """Refuse the first line of a file in UTF-16 or UTF-32, which would come as unreadable text."""
     if "\0" not in line and not _BAD_BYTE.match(line):
         return
     from wordpipe.corpus import not_text
@@ -316,7 +316,7 @@ def _refuse_wide(line: str, where: str) -> None:
 
 
 def together(lines: Iterable[str], words: tuple[str, ...], path: Path | None, size: int) -> Iterator[list[str]]:
-    """Lines of `given_lines` as many at once as have come, at most `size`: who asks one by one is answered one by one."""
+    """Lines of `given_lines`, as many at once as have come, at most `size`: a single line is answered at once."""
     has_more = stdin_has_more if path is None and not words else lambda: True
     return batches(lines, 1 if is_prompt(words, path) else size, has_more)
 
@@ -344,7 +344,7 @@ def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> It
 
 
 def stdin_has_more() -> bool:
-    """Whether reading on from stdin would not wait: always for a file; for a pipe if something is in it, or it has ended.
+    """True if reading on from stdin would not wait: always for a file; for a pipe that has something, or has ended.
 
     Lines that were read ahead of the one in hand are not seen; they are answered one by one then, and nobody waits.
     """

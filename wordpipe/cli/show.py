@@ -146,7 +146,7 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
 
 
 def _artifacts_at(path: Path) -> list[Path]:
-    """The path; of a folder that is no artifact and holds some, these."""
+    """The path; for a folder that is no artifact, the artifacts in this folder."""
     from wordpipe.artifacts import is_artifact
 
     if is_artifact(path) or not path.is_dir():
@@ -188,7 +188,7 @@ def _print_members(path: Path, cluster: int, n: int | None, *, as_json: bool) ->
 
 
 def _print_stopped(run: dict[str, Any]) -> None:
-    """Where a training stands that was stopped, or goes on."""
+    """Print the state of a training that was stopped, or goes on."""
     click.echo(emphasised(f"{run['output']}: a training that was stopped, or goes on; no artifact yet"))
     lines = [("made by", f"wordpipe {run['command']}" if run["command"] else ""), ("stands at", run["stands_at"])]
     lines += [(name, round(run[name], 6)) for name in ("loss", "valid_loss") if run[name] is not None]
@@ -200,7 +200,7 @@ def _print_stopped(run: dict[str, Any]) -> None:
 
 
 def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """What is shown of an artifact: its columns first, each with the value of its first row; no hashes, nothing nested."""
+    """Titles and lines about an artifact: its columns first, with the values of the first row; no hashes, nothing nested."""
     manifest = found["manifest"]
     head = [
         ("kind", manifest["kind"]),
@@ -255,7 +255,7 @@ def _short(value: Any) -> Any:
 
 
 def _example(row: dict[str, Any], name: str) -> str:
-    """The value of a column in a row as a query shows it; one of ours that a field hides has an underscore before it."""
+    """The value of a column in a row as a query shows it; our column behind a field of its name has an underscore."""
     value = {"": None, **{f"_{own}": row[own] for own in row}, **row, **row.get("metadata", {})}.get(name)
     text = _short(value)
     text = text if isinstance(text, str) else "" if text is None else _json(text)

@@ -152,7 +152,7 @@ class WorkerProcess:
         raise PeerError(f"{where} died {TRIES} times", got=said, hint=hint)
 
     def stop(self) -> None:
-        """End the process, whatever it does; any thread may call it."""
+        """End the process, in the middle of its work; any thread may call."""
         self._stopped = True
         if (process := self._process) is not None:
             process.kill()
@@ -192,7 +192,7 @@ class WorkerProcess:
         return ours
 
     def close(self) -> int:
-        """End the process; its exit code. For its own thread, or when no thread uses it."""
+        """End the process; return its exit code. For its own thread, or when no thread uses the process."""
         process, pipe, self._process, self._pipe = self._process, self._pipe, None, None
         if pipe is not None:
             pipe.close()
@@ -203,7 +203,7 @@ class WorkerProcess:
 
 
 def _death(code: int) -> str:
-    """How a process ended, in words."""
+    """The end of a process, in words."""
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 

@@ -129,13 +129,13 @@ def refuse_other_versions(expected: dict[str, str]) -> None:
 
 
 def _error_of(one: Any) -> WordpipeError | str | None:
-    """What became of a shard's task: nothing wrong; an error of ours; or the name of what Ray says."""
+    """The outcome of a shard's task: None for success; an error of ours; or the name of what Ray says."""
     found = outcome_of(one)
     return error_of_parts(found) if isinstance(found, dict) else found
 
 
 def outcome_of(one: Any) -> Any:
-    """What a task gave back; an error of ours where it could not begin; or the name of what Ray says became of it.
+    """The result of a task; an error of ours where the task could not begin; or the name of what Ray says.
 
     Raises:
         OSError, MemoryError, …: what the task raised, if it is none of ours.
@@ -238,7 +238,7 @@ _SETTINGS_FRAME = b"\x04"  # the fourth byte of the answer
 
 
 def _refuse_silent(address: str, host: str, port: int) -> None:
-    """Refuse an address where nobody listens, or what does is no server of gRPC: Ray would try for minutes.
+    """Refuse an address without a server of gRPC, where Ray would try for minutes.
 
     Raises:
         ConfigError: so it is.
@@ -279,7 +279,7 @@ def _alone() -> Iterator[None]:
 
 
 def _job_config() -> Any:
-    """What the processes of a job import from: Ray would add the working folder, where the texts of others may lie."""
+    """The import path of a job's processes: Ray would add the working folder, where the texts of others may lie."""
     config = import_module("ray.job_config").JobConfig()
     config._runtime_env_has_working_dir = lambda: True  # in which case it adds none
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120

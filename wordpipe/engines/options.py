@@ -16,7 +16,7 @@ EngineName = Literal["local", "ray"]
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Which engine, and how large.
+    """The engine, and its size.
 
     Attributes:
         engine: `local` or `ray`.
@@ -43,7 +43,7 @@ class EngineOptions:
 
     @property
     def threads(self) -> int:
-        """How many threads work on a shard."""
+        """The number of threads that work on a shard."""
         if self.engine == "ray":
             return 1
         return self.workers or cpu_count()

@@ -38,7 +38,7 @@ _REPORT_S = 0.1  # between two reports of one phase
 
 @dataclass(frozen=True)
 class _Member:
-    """Who a process is.
+    """The identity of a process.
 
     Attributes:
         rank: its number.
@@ -113,7 +113,7 @@ def work_together(
 def _size_of(
     there: dict[str, float], nodes: list[dict[str, Any]], workers: int | None, needs_gpu: bool | None
 ) -> tuple[int, bool]:
-    """How many processes, and whether each has a GPU."""
+    """The number of processes, and True if each has a GPU."""
     gpus, processors = int(there.get("GPU", 0)), int(there.get("CPU", 0))
     size = workers or (gpus if needs_gpu is not False else 0) or sum(node["Alive"] for node in nodes)
     has_gpu = needs_gpu if needs_gpu is not None else gpus >= size
@@ -127,7 +127,7 @@ def _size_of(
 
 
 def _result(found: dict[int, Any]) -> Any:
-    """What the first process gave.
+    """The result of the first process.
 
     Raises:
         WordpipeError: an error of a process; one that only says that another has failed comes last.
@@ -246,7 +246,7 @@ def _place() -> tuple[str, str, int]:
 def _done(
     call: Callable[[Report], Any], member: _Member, here: Path, versions: dict[str, str], reports: Any
 ) -> dict[str, Any]:
-    """What a process does: what the call gave, the parts of the error that it met, or what it saved before it stopped."""
+    """Run the call in a process; return its result, the parts of its error, or what was saved before a stop."""
     os.environ.update(member.environment)
     try:
         refuse_other_versions(versions)

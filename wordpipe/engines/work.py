@@ -12,7 +12,7 @@ TRIES = 3  # of a shard, whose processes die
 
 
 class ShardWork(Protocol):
-    """What is done with each shard: a pure function of its fields and the shard's number, which leaves its result in files.
+    """The work on each shard: a pure function of its fields and the shard's number, which leaves its result in files.
 
     It is sent to other processes, so its fields are plain values and paths. A shard that is begun again gives the same files.
 
@@ -62,11 +62,11 @@ class ShardWork(Protocol):
         ...
 
     def size_of(self, number: int) -> int:
-        """How many units a shard has."""
+        """The number of units in a shard."""
         ...
 
     def prepare(self, threads: int, stack: ExitStack, opened: Any = None) -> Any:
-        """What all shards need: made once in each process or thread, and used by one shard at a time.
+        """Make what all shards need, once in each process or thread; one shard uses it at a time.
 
         Args:
             threads: that make a shard together.

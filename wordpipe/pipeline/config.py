@@ -80,7 +80,7 @@ class Stage:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a config comes through a pipe of the shell, so that it lies in no folder."""
+    """True if a config comes through a pipe of the shell, and so lies in no folder."""
     return str(path).startswith(_STREAMS)
 
 
@@ -393,10 +393,10 @@ def check_sources(given: list[str], places: list[str], names: set[str], read_as:
 
 
 def check_artifact(setting: str, name: str, place: str, kinds: tuple[str, ...], names: set[str]) -> None:
-    """What a setting names is there, at `place`, and, where it is an artifact, of a kind that it takes.
+    """Refuse a setting that names nothing at `place`, or an artifact of a kind that this setting does not take.
 
     Raises:
-        WordpipeError: it is not.
+        WordpipeError: what it names is not there, or of another kind.
     """
     if is_artifact(Path(place)):
         if "file" not in kinds:

@@ -1,4 +1,4 @@
-"""The files of a new project: a config for searching one's own texts, and a Makefile that calls it.
+"""The files of a new project: a config for searching one's own texts, and a Makefile that runs the config.
 
 The config begins with what was measured best for that: a static encoder, trained on the text itself, and an index that is
 asked by vectors and words together. Of records (JSON Lines, CSV, TSV, Parquet) the first ones are looked at, and the fields
@@ -45,7 +45,7 @@ _SHORT_ID = 40  # characters
 
 @dataclass(frozen=True)
 class Field:
-    """A field of records, as far as the first ones show it."""
+    """A field of records, as far as the first records show."""
 
     name: str
     type: str  # str, int, float, bool, or other: lists and objects
@@ -56,7 +56,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Project:
-    """What `init_project` wrote and chose."""
+    """The files that `init_project` wrote, and the settings that were chosen."""
 
     files: tuple[tuple[Path, bool], ...]  # each file, and whether it is new; those that were there are not touched
     settings: dict[str, Any]  # of the stage that reads the texts, as far as they were chosen
@@ -134,7 +134,7 @@ def _look_at_own(home: Path) -> _Found:
 
 
 def _look_at(names: Sequence[str], home: Path) -> _Found:
-    """The settings of `ingest` for sources, with inputs and the unit that suits them; then as `Project` has them."""
+    """The settings of `ingest` for some sources, with inputs and a suitable unit; then the fields of `Project`."""
     sources = expand(names)
     named = [name if name.startswith("python:") else os.path.relpath(name, home) for name in names]
     records = next((one for one in sources if READERS[one.format].fields == "named" and one.kind == "file"), None)

@@ -80,7 +80,7 @@ def report_pipeline(
 
 
 def _statuses(folder: Path, config: PathLike | None) -> tuple[list[StageStatus], str, list[str]]:
-    """What the config says of its stages, its name, and what was wrong where it was not asked for by name."""
+    """States of the stages in a config, the name of the config, and the error of a config that was not named."""
     if config is not None:
         pipeline = Pipeline(config)
         return [pipeline.status_of(state) for state in pipeline.states()], Path(config).name, []

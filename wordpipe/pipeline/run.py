@@ -56,7 +56,7 @@ _NO_ESTIMATE = (WordpipeError, OSError, ArithmeticError, ValueError, TypeError, 
 
 @dataclass(frozen=True)
 class State:
-    """Whether a stage must be made, and why; no reasons means that it is fresh."""
+    """The reasons for which a stage must be made; a stage without reasons is fresh."""
 
     stage: Stage
     reasons: tuple[str, ...]
@@ -72,7 +72,7 @@ class State:
 
 @dataclass(frozen=True)
 class StageStatus:
-    """One stage of a pipeline as `pipeline_status` reports it."""
+    """One stage in the answer of `pipeline_status`."""
 
     name: str
     command: str  # "train mlm"
@@ -153,7 +153,7 @@ class Pipeline:
         self.stages = [replace(stage, output=self._at(stage.output)) for stage in read_stages(self.config)]
 
     def states(self, *, first: str | None = None, last: str | None = None, fresh: bool = False) -> list[State]:
-        """What would be made of the stages from `first` to `last`, and why; `fresh` means all of them.
+        """The states of the stages from `first` to `last`: what would be made, and why; with `fresh` every stage.
 
         Raises:
             WordpipeError: an input of one of them is missing or of a wrong kind; all such together.
@@ -171,7 +171,7 @@ class Pipeline:
         return [State(stage, ("missing",)) for stage in self.stages]
 
     def estimated(self, states: list[State], *, sources: Size | None = None) -> list[State]:
-        """The same states, with what it would take to make each that is stale; `sources`: as if they were so large."""
+        """The states with an estimate for each stale stage; `sources`: sizes to assume for the sources."""
         if all(state.fresh for state in states):
             return states
         stale = {state.stage.name for state in states if not state.fresh}
@@ -188,7 +188,7 @@ class Pipeline:
     def run(
         self, run: RunOptions, *, first: str | None = None, last: str | None = None
     ) -> Iterator[tuple[State, Made | None]]:
-        """Make what is missing or stale, one stage at a time; yields each stage's state, with what was made of it.
+        """Make what is missing or stale, one stage at a time; yields the state of each stage, with the artifact that was made.
 
         Each state is yielded twice for a stage that is made: before, with None, and after.
 
@@ -331,12 +331,12 @@ class Pipeline:
         return State(stage, (), kept=state.reasons)
 
     def _is_kept(self, stage: Stage) -> bool:
-        """Whether other inputs do not make it stale: it says so, or all that read it are kept and stand."""
+        """True if other inputs do not make a stage stale: it has `keep`, or so have all stages that read its artifact."""
         readers = [other for other in self.stages if stage.name in other.needs]
         return stage.keep or (bool(readers) and all(self._is_kept(one) and self._stands(one) for one in readers))
 
     def _stands(self, stage: Stage) -> bool:
-        """Whether its artifact is there and was made with its settings, of whatever inputs, by this version's recipe."""
+        """True if a stage's artifact is there, made from any inputs with the same settings by this version's recipe."""
         try:
             manifest = manifest_at(stage.output, [stage.command.makes])
         except (ArtifactError, StorageError):
@@ -369,7 +369,7 @@ class Pipeline:
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 
     def _estimate(self, stage: Stage, stale: bool, estimator: Estimator, sources: Size | None) -> Estimate | None:
-        """What it takes to make a stage; its size is known to the estimator afterwards."""
+        """An estimate of making a stage; the estimator knows the size of its artifact afterwards."""
         if not stale and is_artifact(stage.output):
             estimator.sizes[stage.name] = size_of_artifact(stage.output)
             return None
@@ -396,7 +396,7 @@ class Pipeline:
         return estimator.estimate(stage.name, settings, inputs, stage.output)
 
     def _planned_inputs(self, stage: Stage, settings: Settings) -> list[InputEntry]:
-        """The inputs as the stage itself would record them."""
+        """The inputs as entries of a manifest."""
         entries: list[InputEntry] = []
         for argument, names in stage.given:
             several = [self._resolve(name) for name in names]
@@ -423,7 +423,7 @@ class Pipeline:
         return stage.command.load_settings().make(self._settings(stage), where=place_of(stage, self.config))
 
     def _resolve(self, name: str) -> str:
-        """Where a stage's artifact, a file or a folder is; a pattern of files below the config's folder; python:PACKAGE."""
+        """The place of a stage's artifact, a file, a folder, or a pattern of files below the config's folder."""
         for stage in self.stages:
             if stage.name == name:
                 return str(stage.output)
@@ -485,7 +485,7 @@ def _corpus_entry(tokens: str) -> InputEntry:
 
 
 def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
-    """What changed since the artifact was made, setting by setting and input by input."""
+    """The changes since the artifact was made, setting by setting and input by input."""
     before, now = manifest.settings, settings.manifest()
     matter = [name for name in before if name in now and settings.model_fields[name].recipe]
     wanted = {name: now[name] for name in matter} | settings.recipe()  # what they come to, where nobody gives them

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from wordpipe.stages.estimate import (
         Estimate,
         Estimator,
+        Size,
+        size_of_artifact,
+        size_of_sources,
         total,
     )
     from wordpipe.stages.evaluate.doctor import (
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
     from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.models import OpenModel, model_of, open_model
     from wordpipe.stages.registry import COMMANDS, GROUPS, TABLE, Argument, Maker, load_named, public_names
-    from wordpipe.stages.remote import fetched, names_url, prepared
     from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.index_update import IndexVectors, bundled_keys
@@ -55,8 +57,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.opened import OpenClusters, OpenEncoder, OpenSentences, OpenTable
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
     from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, choose_modes, open_artifact, query
-    from wordpipe.stages.sizes import Size, size_of_artifact, size_of_sources
-    from wordpipe.stages.sources import entries_of
+    from wordpipe.stages.sources import entries_of, fetched, names_url, prepared
     from wordpipe.stages.text.answers import FoundAnswer, ask, best_answers, open_passages
     from wordpipe.stages.text.fill import DenoisingFiller, Filled, Filler, fill, filler_of
     from wordpipe.stages.text.generate import Writing, answer_notes, generate

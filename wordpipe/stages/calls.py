@@ -1,4 +1,4 @@
-"""Calls from Python: each setting as a typed keyword of its function, and progress where somebody can see it.
+"""Calls from Python: each setting as a typed keyword of its function, and progress on a terminal or in a notebook.
 
     @public(TokenizeSettings)
     def tokenize(corpus: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
@@ -91,7 +91,7 @@ def keywords_of(options: type) -> Iterator[Keyword]:
 
 
 def _as_given(kind: Any) -> Any:
-    """What may be given for a field of this type."""
+    """The type of what may be given for a field."""
     if kind is Path:
         return str | os.PathLike[str]
     if get_origin(kind) is tuple:
@@ -126,7 +126,7 @@ def _with_urls(function: F, own: Signature, keywords: list[Keyword]) -> F:
         given = dict(zip(places, args, strict=False)) | kwargs
         if not any(_may_be_url(value) for name, value in given.items() if name in naming):
             return function(*args, **kwargs)
-        from wordpipe.stages.remote import prepared
+        from wordpipe.stages.sources import prepared
 
         run = kwargs.get("run")
         done = {name: prepared(name, given[name], run) for name in given if name in naming}
@@ -140,20 +140,20 @@ def _with_urls(function: F, own: Signature, keywords: list[Keyword]) -> F:
 
 
 def _may_be_url(value: Any) -> bool:
-    """Whether an argument may name an object, and is not what a program has in memory."""
+    """True if an argument may name an object, and is not what a program has in memory."""
     ones = value if isinstance(value, (list, tuple)) else (value,)
     return all(isinstance(one, (str, os.PathLike)) for one in ones) and any("s3:" in str(one) for one in ones)
 
 
 def _takes_path(kind: Any) -> bool:
-    """Whether a parameter of this type may be a path."""
+    """True if a parameter of this type may be a path."""
     if kind is Path or get_origin(kind) is os.PathLike or kind is os.PathLike:
         return True
     return any(map(_takes_path, get_args(kind)))
 
 
 def _with_progress(function: F) -> F:
-    """The function, which draws its progress and gives its warnings where its caller has not said what becomes of them."""
+    """Make a function draw its progress and give its warnings, unless the caller's `run` reports elsewhere."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -181,7 +181,7 @@ def _with_progress(function: F) -> F:
 
 
 def progress_drawer() -> Any:
-    """What draws progress where the caller of a function has not said: a context that is called with reports."""
+    """The drawer of progress for callers without a report of their own: a context that is called with reports."""
     return load_named(f"{TERMINAL}:default_drawer")()
 
 

@@ -45,7 +45,7 @@ _ENCODER_FILES = (
 
 
 def read_word_vectors(artifact: Artifact) -> "WordVectors":
-    """The table of an open words artifact, or of an index over words, with its n-grams where it has them.
+    """The table of an open words artifact, or of an index over words, with n-grams where the artifact has n-grams.
 
     Raises:
         ArtifactError: a file of it is missing or of another schema.
@@ -156,7 +156,7 @@ def word_splitter(
 
 
 def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
-    """What computes the hidden states of an encoder: NumPy where it can, else torch."""
+    """The model for the hidden states of an encoder: in NumPy where that is possible, else in torch."""
     from wordpipe.encoders import ArrayStates
     from wordpipe.model import NumpyModel, read_arrays
 
@@ -173,7 +173,7 @@ def _tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":
 
 
 def _token_weights(files: Mapping[str, bytes]) -> npt.NDArray[np.float32] | None:
-    """What each token id weighs in a weighted mean, (V,); None where the model has no such weights."""
+    """The weight of each token id in a weighted mean, (V,); None where the model has no weights of tokens."""
     if WEIGHTS_FILE not in files:
         return None
     from safetensors.numpy import load

@@ -13,7 +13,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,11 +24,97 @@ from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact
 from wordpipe.errors import WordpipeError
 from wordpipe.runtime import cpu_count
 from wordpipe.stages.registry import COMMANDS, load_named
-from wordpipe.stages.sizes import SIZES, Size, size_of_artifact, size_of_files, size_of_manifest
 from wordpipe.storage import cache_folder
 
 if TYPE_CHECKING:
+    from wordpipe.corpus import Sources
     from wordpipe.settings import Settings
+
+_COMPRESSED = 3.3  # bytes out of one of .gz, .bz2, .xz, .zst
+_ENDING = re.compile(r"\.(\w+?)(\.(?:gz|bz2|xz|zst))?$")
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of sources or of an artifact, known or foretold; 0 for what an artifact of this kind does not have."""
+
+    form: str = ""  # the format of sources; the kind of an encoder: static, transformer, words
+    files: float = 0.0
+    bytes: float = 0.0  # of sources, or of text
+    documents: float = 0.0
+    sentences: float = 0.0
+    words: float = 0.0  # running words
+    distinct: float = 0.0
+    tokens: float = 0.0
+    vocab: float = 0.0
+    rows: float = 0.0  # that have a vector
+    dim: float = 0.0
+    parameters: float = 0.0
+    layers: float = 0.0
+    disk: float = 0.0
+
+
+def size_of_sources(sources: "Sources | Path") -> Size:
+    """The size of sources of text, or of one file or folder of another program."""
+    if isinstance(sources, Path):
+        files = [sources] if sources.is_file() else [one for one in sources.glob("*") if one.is_file()]
+        return Size(bytes=sum(one.stat().st_size for one in files), files=len(files))
+    return size_of_files([(source.name, source.bytes) for source in sources])
+
+
+def size_of_artifact(path: Path) -> Size:
+    """The size of an artifact.
+
+    Raises:
+        ArtifactError: there is none, or it is damaged.
+    """
+    with Artifact(path, verify=False) as artifact:
+        return size_of_manifest(artifact.manifest)
+
+
+def size_of_manifest(manifest: Manifest) -> Size:
+    """The size of an artifact, as far as its manifest knows."""
+    counts, facts = manifest.counts, manifest.facts
+    disk = float(sum(entry.bytes for entry in manifest.outputs))
+    return replace(SIZES[manifest.kind](counts, facts), disk=disk)
+
+
+SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
+    "corpus": lambda n, _: Size(
+        bytes=n.get("bytes_kept", 0), documents=n.get("documents_kept", 0), sentences=n.get("sentences", 0),
+        words=n.get("bytes_kept", 0) / 6.3, tokens=n.get("bytes_kept", 0) / 3.9,
+    ),
+    "tokens": lambda n, facts: Size(
+        words=n.get("words", 0), distinct=n.get("distinct_words", 0), tokens=n.get("tokens", 0),
+        sentences=n.get("sentences", 0), vocab=float(facts.get("vocab_size", 0)), bytes=n.get("words", 0) * 6.3,
+    ),
+    "words": lambda n, facts: Size(form="words", rows=n.get("distinct_kept", 0), dim=float(facts.get("dim", 0))),
+    "model": lambda n, facts: Size(
+        form="static" if facts.get("encoder") == "static" else "transformer", dim=float(facts.get("dim", 0)),
+        parameters=n.get("parameters", 0), layers=float(facts.get("n_layers", 0)),
+    ),
+    "sentences": lambda n, facts: Size(rows=n.get("sentences", 0), dim=float(facts.get("dim", 0))),
+    "index": lambda n, facts: Size(rows=n.get("vectors", 0), dim=float(facts.get("dim", 0))),
+    "clusters": lambda n, _: Size(rows=n.get("texts", 0)),
+    "predictions": lambda n, _: Size(rows=n.get("texts", 0)),
+}  # fmt: skip
+
+
+def size_of_files(files: Sequence[tuple[str, float]]) -> Size:
+    """The size of named sources; the format is that of most bytes."""
+    from wordpipe.corpus import ENDINGS
+
+    by_form: dict[str, float] = {}
+    for name, size in files:
+        ending = _ENDING.search(name.lower())
+        reader = ENDINGS.get(f".{ending[1]}") if ending else None
+        form = reader.name if reader is not None and reader.read else "txt"
+        form = "python" if name.startswith("python:") else form
+        unpacked = size * (_COMPRESSED if ending and ending[2] else 1.0)
+        by_form[form] = by_form.get(form, 0.0) + unpacked
+    form = max(by_form, key=lambda one: by_form[one], default="txt")
+    return Size(form=form, files=len(files), bytes=sum(by_form.values()))
+
 
 Basis = Literal["earlier runs", "probed", "rule of thumb"]
 
@@ -46,7 +132,7 @@ _FAR, _FAR_SPREAD = 8.0, 2.2  # earlier runs of so many times more or less work,
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the making of an artifact takes, roughly."""
+    """Time, memory and disk for making an artifact, roughly."""
 
     seconds: tuple[float, float]  # from, to
     memory_bytes: int  # at its peak
@@ -61,7 +147,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Rule:
-    """What the rule of thumb says of one stage."""
+    """The rule of thumb for one stage."""
 
     key: str  # what is comparable: "train mlm/tiny"
     seconds: float
@@ -82,7 +168,7 @@ class Estimator:
         self.sizes[name] = Size()
 
     def estimate(self, name: str, settings: "Settings", inputs: Sequence[Size], output: Path) -> Estimate:
-        """What it takes to make a stage from inputs of these sizes, and keep the size of what comes out.
+        """Estimate the making of a stage from inputs of these sizes, and keep the size of the result.
 
         Args:
             name: of the stage.
@@ -155,7 +241,7 @@ def remember(settings: "Settings", inputs: Sequence[InputEntry], artifacts: Sequ
 
 
 def _rule(settings: "Settings", inputs: Sequence[Size]) -> Rule:
-    """What an artifact takes by the rule of its command, which is a line of the registry."""
+    """Time, memory and disk for an artifact by the rule of its command, which the registry names."""
     rule: Callable[[Any, Sequence[Size]], Rule] = load_named(COMMANDS[settings.command].estimate)
     return rule(settings, inputs)
 
@@ -236,7 +322,7 @@ def transformer_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def headed_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """A head on a model that is given: the texts of the corpus, and a step for every so many of them."""
+    """A head on a given model: the texts of the corpus, and a step for every batch of texts."""
     given, begun = inputs[0], next((one for one in inputs[1:] if one.form == "transformer"), Size())
     if vectors := next((one for one in inputs[1:] if one.form in ("words", "static")), None):
         return _headed_words(settings, given, vectors)
@@ -328,7 +414,7 @@ def _is_arithmetic(command: str) -> bool:
 
 
 def _ratios(rule: Rule, made: Manifest) -> dict[str, float]:
-    """What an artifact took and came to, divided by what the rule says."""
+    """Time, memory, disk and sizes of an artifact, divided by the figures of the rule."""
     size = size_of_manifest(made)
     found = {
         "seconds": (made.seconds, rule.seconds), "memory": (made.peak_memory_bytes, rule.memory),
@@ -433,7 +519,7 @@ def _plausible(value: Any) -> float:
 
 
 def _machine_speed() -> tuple[float, float]:
-    """How much slower than the machine of the rules one core is: in Python on text, in NumPy on numbers.
+    """The slowness of one core against the machine of the rules: in Python on text, in NumPy on numbers.
 
     By processor time: what else the machine does just now says nothing about tomorrow.
     """

@@ -50,7 +50,7 @@ class SentArtifact:
         return cls(artifact.place, artifact.kind, artifact.digest)
 
     def open(self, stack: ExitStack) -> Artifact:
-        """Open it; the stack closes it.
+        """Open the artifact; the stack closes it again.
 
         Raises:
             ArtifactError: another one stands there by now, or none.
@@ -64,7 +64,7 @@ class SentArtifact:
 
 @contextmanager
 def reading(job: Job, entry_of: Callable[[Path], InputEntry], path: Path) -> Iterator[None]:
-    """Record what another program has made as an input; the block reads it.
+    """Record a file or folder of another program as an input, which the block reads.
 
     What is gone after that was whole: who trains for hours may remove it meanwhile.
 

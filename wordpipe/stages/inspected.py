@@ -102,11 +102,11 @@ class Inspected:
 
     @property
     def writes_targets(self) -> bool:
-        """Whether it is an encoder-decoder."""
+        """True if the model is an encoder-decoder."""
         return self.model.config.architecture == "encoder-decoder"
 
     def separators(self, ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
-        """Which of some ids begin, part or end texts."""
+        """A mark for each id: True if its token begins, parts or ends texts."""
         special = self.model.config.special_ids
         found: npt.NDArray[np.bool_] = np.isin(
             ids, [number for role in _ENDS if (number := special.get(role)) is not None]
@@ -186,7 +186,7 @@ class _Piece:
 
     @property
     def special(self) -> bool:
-        """Whether it stands for no text."""
+        """True if the piece stands for no text."""
         return self.part < 0
 
     @property
@@ -198,7 +198,7 @@ class _Piece:
         return None if self.special or begin >= end else (begin, end)
 
     def shown(self, tokenizer: "Tokenizer") -> str:
-        """What it stands for; of a part of a character, and of a special token, its own name."""
+        """The text of the piece; of a part of a character, and of a special token, its own name."""
         if (place := self.solid) is not None:
             return self.text[slice(*place)]
         name = str(tokenizer.id_to_token(self.id) or self.id)
@@ -237,7 +237,7 @@ def _words(pieces: Sequence[_Piece], shown: Sequence[str]) -> tuple[list[int], l
 
 
 def see_its_vectors(path: PathLike) -> str:
-    """What shows the health of an encoder of texts."""
+    """The command that shows the health of an encoder of texts."""
     return f"wordpipe embed {path} CORPUS -o SENTENCES, and wordpipe doctor SENTENCES looks at its vectors"
 
 
@@ -301,7 +301,7 @@ def inspected_of(artifact: Artifact, language_model: OpenModel | None = None) ->
 
 
 def is_transformer(artifact: Artifact) -> bool:
-    """Whether a model is one, and not sums of vectors of words."""
+    """True if a model is a transformer, and not a sum of word vectors."""
     from wordpipe.heads import is_static_head
 
     if _CONFIG not in artifact.names():

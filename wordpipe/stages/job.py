@@ -70,7 +70,7 @@ _SPARE = 4  # what the removal of a folder with one below it opens at once
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run a stage, whatever the stage."""
+    """Options for running any stage."""
 
     report: Report = automatic  # called with the progress of the work; runtime.quiet says nothing
     fresh: bool = False  # start over, even where a stopped run of the same recipe could be continued
@@ -168,7 +168,7 @@ class Job:
 
     @cached_property
     def engine_options(self) -> "EngineOptions":
-        """What makes the shards. Raises ConfigError: what was asked for does not go together."""
+        """The engine that makes the shards. Raises ConfigError: options that do not go together."""
         from wordpipe.engines import EngineOptions
 
         threads = getattr(self.settings, "threads", 0) if self.run.engine == "local" else 0
@@ -179,7 +179,7 @@ class Job:
     def make_shards(
         self, work: "ShardWork", numbers: Sequence[int], total: int, cache: ResumeCache, opened: Any = None
     ) -> None:
-        """Make shards by the engine that was asked for, which is started for the first of them.
+        """Make shards by the chosen engine, which is started for the first shard.
 
         Args:
             work: what is done with them.
@@ -230,7 +230,7 @@ class Job:
 
     @property
     def recipe(self) -> str:
-        """Hash of what is asked for. Complete once all inputs are known."""
+        """The hash of command, settings and inputs. Complete once all inputs are known."""
         return recipe_of(self.kind, self.settings.recipe_body(), self.inputs)
 
     @property
@@ -240,13 +240,13 @@ class Job:
 
     @cached_property
     def limit(self) -> TimeLimit | None:
-        """The time that a training may take, if it has such a setting and that is given."""
+        """The time that a training may take, if `minutes` is given."""
         minutes = getattr(self.settings, "minutes", None)
         return None if minutes is None else TimeLimit(60 * minutes, self._begun)
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a checkpoint says of how it came about, by which `finish` ends the work."""
+        """The command, settings and inputs that a checkpoint keeps, by which `finish` ends the work."""
         paths = self.settings.artifact_fields()
         dumped = self.settings.model_dump(mode="json", include=self.settings.model_fields_set)
         beside = self.output.parent
@@ -272,7 +272,7 @@ class Job:
         return artifact
 
     def keep_open(self, artifact: Artifact) -> Artifact:
-        """Close an artifact with the job, without recording it."""
+        """Close an artifact with the job, without an entry in the manifest."""
         return self._stack.enter_context(artifact)
 
     def previous_artifact(self, instead: str) -> Artifact | None:

@@ -116,7 +116,7 @@ class OpenModel:
 
     @property
     def writes_targets(self) -> bool:
-        """Whether it is an encoder-decoder."""
+        """True if the model is an encoder-decoder."""
         return self.model.config.architecture == "encoder-decoder"
 
     @property
@@ -153,7 +153,7 @@ class OpenModel:
         return self.tokenizer if self.target_tokenizer is None else self.target_tokenizer
 
     def encode_target(self, text: str) -> list[int]:
-        """The same of a target text."""
+        """The ids of a target text."""
         return _ids(self.writing_tokenizer, text)
 
     def move_to(self, device: "Device") -> None:
@@ -225,7 +225,7 @@ def model_of(artifact: Artifact) -> OpenModel:
 
 
 def prefixes_of(artifact: Artifact) -> dict[str, Any]:
-    """What stood before the sources in the training of a model: the fields `prefix…` of `OpenModel`."""
+    """The prefixes of sources in the training of a model: the fields `prefix…` of `OpenModel`."""
     settings, found = artifact.manifest.settings, artifact.manifest.facts.get("prefixes")
     texts = {name: settings.get(name) for name in ("prefix", "prefix_field")}
     said: dict[str, Any] = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
@@ -234,7 +234,7 @@ def prefixes_of(artifact: Artifact) -> dict[str, Any]:
 
 
 def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
-    """The model, its tokenizer, and role → special token as its files name them."""
+    """The model, its tokenizer, and role → special token, named as in its files."""
     from wordpipe.model import load_hf
 
     files = BundledFiles(artifact)
@@ -246,7 +246,7 @@ def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str
 def read_folder(
     folder: Path, *, allow_missing_head: bool = False, seed: int = 0
 ) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
-    """The same of a folder of transformers; the last two arguments are those of `load_hf`."""
+    """Model, tokenizer and special tokens of a folder of transformers; the last two arguments are those of `load_hf`."""
     from wordpipe.model import load_hf
 
     names = [file.name for file in folder.iterdir()]

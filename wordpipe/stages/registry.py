@@ -34,7 +34,7 @@ class Argument:
     many: bool = False
 
     def load_entry(self) -> "Callable[[str], InputEntry]":
-        """The function that says what a manifest records of such a file."""
+        """The function that makes a file's entry in a manifest."""
         function: Callable[[str], InputEntry] = load_named(self.entry)
         return function
 
@@ -394,15 +394,15 @@ _OTHERS: tuple[Command, ...] = (
     Command(name="serve", summary="Answer queries over HTTP: a page and an API.",
             function="wordpipe.web.server:serve", terminal="wordpipe.cli.serve:serve", needs_mb=1_170),
     Command(name="generate", summary="Continue a text, or write the target of a source text.",
-            function="wordpipe.stages.text.generate:generate", terminal="wordpipe.cli.generate:generate", needs_mb=940),
+            function="wordpipe.stages.text.generate:generate", terminal="wordpipe.cli.infer:generate", needs_mb=940),
     Command(name="fill", summary="Guess the missing words of a text.",
-            function="wordpipe.stages.text.fill:fill", terminal="wordpipe.cli.generate:fill", needs_mb=880),
+            function="wordpipe.stages.text.fill:fill", terminal="wordpipe.cli.infer:fill", needs_mb=880),
     Maker(
         name="predict",
         makes="predictions",
         summary="Label texts, or find names in them, with a trained head.",
         section="Use them",
-        terminal="wordpipe.cli.predict:predict",
+        terminal="wordpipe.cli.infer:predict",
         arguments=(_HEADED, _CORPUS),
         function="wordpipe.stages.text.predict_corpus:predict_corpus",
         settings="wordpipe.heads.settings:PredictSettings",
@@ -429,18 +429,18 @@ _OTHERS: tuple[Command, ...] = (
     Command(name="evaluate seq2seq",
             summary="Evaluate encoder-decoders by the target texts that they write, beside baselines.",
             function="wordpipe.stages.evaluate.seq2seq:evaluate_seq2seq",
-            terminal="wordpipe.cli.evaluate_texts:seq2seq", needs_mb=1_360),
+            terminal="wordpipe.cli.evaluate:seq2seq", needs_mb=1_360),
     Command(name="evaluate predictions", summary="Evaluate classifiers and taggers on labelled texts, beside baselines.",
             function="wordpipe.stages.evaluate.predictions:evaluate_predictions",
-            terminal="wordpipe.cli.evaluate_texts:predictions", needs_mb=1_700),
+            terminal="wordpipe.cli.evaluate:predictions", needs_mb=1_700),
     Command(name="evaluate sts", summary="Evaluate encoders of texts on pairs of sentences that people have scored.",
             function="wordpipe.stages.evaluate.sts:evaluate_sts",
-            terminal="wordpipe.cli.evaluate_texts:sts", needs_mb=640),
+            terminal="wordpipe.cli.evaluate:sts", needs_mb=640),
     Command(name="evaluate search", summary="Evaluate an index by your own questions, in every way it can be asked.",
             function="wordpipe.stages.evaluate.search:evaluate_search", terminal="wordpipe.cli.evaluate:search"),
     Command(name="evaluate retrieval", summary="Evaluate how well encoders find the documents that people judged relevant.",
             function="wordpipe.stages.evaluate.retrieval:evaluate_retrieval",
-            terminal="wordpipe.cli.evaluate_texts:retrieval", needs_mb=830),
+            terminal="wordpipe.cli.evaluate:retrieval", needs_mb=830),
     Command(name="show", summary="Say what an artifact is, how it was made and what it holds.",
             function="wordpipe.stages.look.show:show", terminal="wordpipe.cli.show:show", needs_mb=460),
     Command(name="verify", summary="Check that artifacts are whole and unchanged.",
@@ -488,7 +488,7 @@ GROUPS = {
 
 
 def public_names() -> dict[str, tuple[str, str]]:
-    """What Python is offered of the commands, function and settings of each: name → module and the name there."""
+    """Functions and settings that Python is offered: name → module and the name there."""
     named = {command.python: command.function for command in TABLE.values() if command.function}
     named |= {command.settings.partition(":")[2]: command.settings for command in COMMANDS.values()}
     return {name: (module, own) for name, where in named.items() for module, _, own in [where.partition(":")]}

@@ -1,16 +1,32 @@
-"""The sources of text that stages read: their list, their fingerprints, their entries in manifests."""
+"""The sources of text that stages read: their list, their fingerprints, their entries in manifests; arguments that are URLs.
 
+An artifact at a URL stays a URL, which whatever opens artifacts understands; its copy is fetched here, where progress can be
+shown. Anything else (texts, files of other programs, folders) becomes the path of a copy, whose files are named by their URLs.
+"""
+
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from glob import glob
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from wordpipe.artifacts import MANIFEST, HashCache, InputEntry, hash_bytes, is_artifact, why_unfinished
+from wordpipe.artifacts import (
+    MANIFEST,
+    HashCache,
+    InputEntry,
+    fetch_artifact,
+    fetch_objects,
+    hash_bytes,
+    is_artifact,
+    why_unfinished,
+)
 from wordpipe.corpus import Source, Sources, fingerprint
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
+from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.stages.job import PathLike
+from wordpipe.storage import as_path, url_of
 
 _OURS = re.compile(  # names of files that no other program writes
     r"(corpus|tokens|words|outputs|ngrams|sentences|index|predictions)-\d{5}\.parquet|(steps|counts|sources)\.parquet"
@@ -63,7 +79,7 @@ def named_or_rows(sources: SourceLike) -> tuple[list[str], Any]:
 
 
 def shown_names(sources: SourceLike) -> list[str]:
-    """What the user called the sources; "memory" where they have no names."""
+    """The names of the sources as the user gave them; "memory" for sources without names."""
     if isinstance(sources, str) or hasattr(sources, "__fspath__"):
         return [str(sources)]
     named = isinstance(sources, (list, tuple)) and not any(isinstance(source, Mapping) for source in sources)
@@ -98,7 +114,7 @@ def refuse_source_as_output(output: Path, names: Iterable[str]) -> None:
 
 
 def refuse_headless(folder: Path) -> None:
-    """Refuse a folder with files that only an artifact has, and no manifest: nobody could say whether they are whole.
+    """Refuse a folder with files of an artifact and no manifest, without which these files cannot be checked.
 
     Raises:
         ArtifactError: names such a file, and how to go on.
@@ -145,3 +161,60 @@ def listed_entries(entries: list[dict[str, str | int]]) -> list[InputEntry]:
 def joint_hash(files: Iterable[tuple[str, str]]) -> str:
     """One hash of the names and hashes of many files."""
     return hash_bytes("\n".join(f"{name}\t{digest}" for name, digest in files).encode())
+
+
+PLACES = ("output", "config", "folder")
+"""Arguments that name where something is written, or what must be on this machine: nothing is fetched for them."""
+
+
+def fetched(value: Any, report: Report = quiet) -> Any:
+    """An argument, or a list of them, with what is at URLs fetched; what is no URL comes back as it is.
+
+    Args:
+        value: a path, a URL, a list or a tuple of them, or anything else. A URL where nothing is stays as it is: what wants
+            it says so, as of a path of this machine.
+        report: hears how much has been fetched.
+
+    Raises:
+        InputError, ArtifactError: it changes, is damaged, or has a name that no file can have.
+        StorageError: the store refused, or cannot be reached.
+    """
+    if isinstance(value, (list, tuple)) and not isinstance(value, str):
+        return type(value)(fetched(one, report) for one in value) if names_url(value) else value
+    url = url_of(value)
+    if url is None:
+        return value
+
+    def on_bytes(done: int, total: int) -> None:
+        report(Progress("fetching", done / 1e6, total / 1e6, "MB"))
+
+    if is_artifact(as_path(value)):
+        fetch_artifact(url, on_bytes)
+    elif (found := fetch_objects(url, on_bytes)) is not None:
+        return found if isinstance(value, str) else Path(found)
+    return str(as_path(value)) if isinstance(value, str) else as_path(value)
+
+
+def names_url(value: Any) -> bool:
+    """True if an argument is a URL, or a list with one."""
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return any(isinstance(one, (str, os.PathLike)) and url_of(one) is not None for one in value)
+    return isinstance(value, (str, os.PathLike)) and url_of(value) is not None
+
+
+def prepared(name: str, value: Any, run: Any = None) -> Any:
+    """An argument of a function as the function takes it, if it names a URL.
+
+    Args:
+        name: of the argument.
+        value: as it was given.
+        run: the run options of the call, if it has some.
+
+    Raises:
+        WordpipeError: as from `fetched`.
+    """
+    if not names_url(value):
+        return value
+    if name in PLACES:
+        return as_path(value)
+    return fetched(value, quiet if run is None else run.report)

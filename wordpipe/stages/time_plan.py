@@ -14,9 +14,8 @@ from wordpipe.artifacts import is_artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.model import PRESETS
 from wordpipe.stages.calls import public
-from wordpipe.stages.estimate import Estimate, Estimator
+from wordpipe.stages.estimate import Estimate, Estimator, Size, size_of_artifact, size_of_files
 from wordpipe.stages.registry import COMMANDS
-from wordpipe.stages.sizes import Size, size_of_artifact, size_of_files
 
 _SPAN = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d+(?:\.\d+)?)s)?")
 _ENOUGH_STEPS = (
@@ -35,7 +34,7 @@ _MEASURED = {"preset": "mini", "tokens": 2_998_272, "loss": 4.07, "frequencies":
 
 @public()
 def plan(time: str | float, text: Any = None, *, command: str = "train mlm", device: str = "auto") -> dict[str, Any]:
-    """Which preset to train in a time, and what comes of each, on this machine.
+    """The preset to train in a time, and what comes of each preset, on this machine.
 
     Args:
         time: such as "30m", "1h30m" or "90s"; a number means minutes.
@@ -130,7 +129,7 @@ def _size_of(text: Any) -> Size:
 
 
 def _row(settings_class: Any, preset: Any, size: Size, seconds: float, device: str, *, stored: bool) -> dict[str, Any]:
-    """What comes of a preset in the time."""
+    """The training of a preset in the time: steps, tokens, memory, disk."""
     shape = PRESETS[preset]
     where = "cpu" if stored else device
     positions = shape.batch_size * shape.max_len

@@ -51,7 +51,7 @@ class Replaced(Exception):  # noqa: N818  (it is an answer, and goes no further 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """What a store says of an object.
+    """The facts that a store tells about an object.
 
     Attributes:
         key: its name in the bucket.
@@ -67,7 +67,7 @@ class StoredObject:
 
 
 class Bucket:
-    """A bucket; `open_bucket` opens it."""
+    """An open bucket, made by `open_bucket`."""
 
     def __init__(self, name: str, store: Any, endpoint: str) -> None:
         self.name = name
@@ -94,7 +94,7 @@ class Bucket:
         return data, described  # type: ignore[return-value]
 
     def look(self, key: str) -> StoredObject | None:
-        """What an object is; None where there is none. Raises StorageError: as from `read`."""
+        """The facts about an object; None where the object does not exist. Raises StorageError: as from `read`."""
         try:
             return self._tried(key, lambda: _described(self._obstore.head(self._store, key)))
         except FileNotFoundError:
@@ -223,7 +223,7 @@ _SETTINGS = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_
 
 
 def _is_the_librarys(error: BaseException) -> bool:
-    """Whether it is none of ours, nor a stop signal: a panic of Rust is no Exception; a bad value is a ValueError."""
+    """True if an error is none of ours, nor a stop signal: a panic of Rust is no Exception; a bad value is a ValueError."""
     if type(error).__name__ == "PanicException":
         return True
     return isinstance(error, Exception) and not isinstance(error, (WordpipeError, MemoryError))
@@ -282,7 +282,7 @@ def _forbidden(where: Url, got: str | None) -> StorageError:
 
 
 def has_keys() -> bool:
-    """Whether the environment has keys to sign requests with."""
+    """True if the environment has keys to sign requests with."""
     return bool(os.environ.get("AWS_ACCESS_KEY_ID") and os.environ.get("AWS_SECRET_ACCESS_KEY"))
 
 

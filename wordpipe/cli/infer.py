@@ -1,0 +1,557 @@
+"""`wordpipe generate`, `fill` and `predict`: what models write and say of texts, as text, lines, or JSON."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
+from wordpipe.cli.options import chosen_settings, settings_options
+from wordpipe.cli.output import counted, emphasised, escaped, human_count, one_line, safe_text, say
+from wordpipe.cli.query import given_lines, is_prompt, print_unanswered, together
+from wordpipe.cli.stage import make, stage_command
+from wordpipe.errors import ConfigError, InputError
+from wordpipe.model.settings import FillSettings, GenerateSettings
+from wordpipe.runtime import torch_threads
+from wordpipe.settings import Settings
+from wordpipe.stages import COMMANDS
+from wordpipe.storage import url_of
+
+if TYPE_CHECKING:
+    from wordpipe.errors import InputError
+    from wordpipe.heads import Answered, Classified, Prediction, Tagged
+    from wordpipe.stages import DenoisingFiller, Filled, Filler, FoundAnswer, OpenModel, Predictor, Writing, Written
+
+_GENERATE_HELP = """Continue a text with a causal model, or write the target of a source text with an encoder-decoder.
+
+A causal model (wordpipe train clm) goes on where PROMPT ends, or, where it learned from pairs, with the text that belongs to
+PROMPT; a single text is shown while it is made. An encoder-decoder (wordpipe train seq2seq) reads PROMPT whole and writes
+another text: a translation, a title, an answer. Folders of transformers serve for both. All PROMPT words are one prompt.
+Without PROMPT, prompts are read from --prompts or stdin, one per line; on a terminal there is a prompt. An encoder-decoder,
+and in a pipe a causal model of pairs, answers each line by one line, a blank line by an empty one; several targets of a line
+(--n-best, --samples) are lines of its number, rank, score and text, parted by tabs. Special tokens never come, but the one
+that ends a text. Exit code 3 when there was nothing to do."""
+
+
+def _generate(
+    model: Path, prompt: tuple[str, ...], prompts: Path | None, as_json: bool, verify: bool, quiet: bool, verbose: bool,
+    **given: Any,
+) -> None:  # fmt: skip
+    from wordpipe.stages import open_model
+
+    settings = GenerateSettings.make(chosen_settings(GenerateSettings, given))
+    opened = open_model(model, verify=verify)
+    for note in () if quiet else opened.notes:
+        say(f"{model.name}: {note}")
+    if opened.writes_targets:
+        _write_targets(opened, prompt, prompts, settings, as_json=as_json, quiet=quiet, verbose=verbose)
+    else:
+        _continue(opened, prompt, prompts, settings, as_json=as_json, quiet=quiet, verbose=verbose)
+
+
+def _continue(
+    opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
+    *, as_json: bool, quiet: bool, verbose: bool,
+) -> None:  # fmt: skip
+    """Texts that go on, by a decoder, one prompt after the other; in a pipe a line for a line, where it learned from pairs."""
+    from wordpipe.stages import Writing
+
+    opened.need("decoder")
+    if opened.answers and not as_json and not sys.stdout.isatty():
+        _answer_lines(opened, prompt, prompts, settings, quiet=quiet, verbose=verbose)
+        return
+    number = 0
+    for line in given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet):
+        if not (prompt or line.strip()):
+            if as_json:
+                print_unanswered(as_json=True, prompt=line, text="")
+            continue
+        number += 1
+        writing = Writing(opened, line, settings)
+        if as_json:
+            _print_json(writing)
+        else:
+            if number > 1:
+                click.echo()
+            (_print_live if settings.samples == 1 else _print_samples)(writing)
+        if not quiet:
+            for note in writing.notes:
+                say(note)
+        if verbose:
+            _say_rate(writing.tokens, writing.seconds)
+    if not number:
+        raise _no_text()
+
+
+def _no_text() -> "InputError":
+    from wordpipe.errors import InputError
+
+    return InputError("there is no text in the prompts", hint="give some words")
+
+
+def _answer_lines(
+    opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
+    *, quiet: bool, verbose: bool,
+) -> None:  # fmt: skip
+    """The second texts of pairs, by a decoder that learned from pairs: lines as those of an encoder-decoder."""
+    from wordpipe.stages import Writing, answer_notes
+
+    number = answered = shortened = cut = outgrown = tokens = 0
+    seconds = 0.0
+    for line in given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet):
+        number += 1
+        found = [(0.0, "")]
+        if line.strip():
+            writing = Writing(opened, line, settings)
+            found = [(one.logprob, one.text) for one in writing.results()]
+            answered, tokens, seconds = answered + 1, tokens + writing.tokens, seconds + writing.seconds
+            shortened, cut, outgrown = shortened + (writing.cut > 0), cut + writing.cut, outgrown + writing.outgrown
+        _print_lines(number, found, several=settings.samples > 1)
+    for note in () if quiet else answer_notes(opened.max_len, number, shortened, cut, outgrown, number - answered):
+        say(note)
+    if verbose:
+        _say_rate(tokens, seconds)
+    if not answered:
+        raise _no_text()
+
+
+def _say_rate(tokens: int, seconds: float) -> None:
+    rate = human_count(tokens / max(seconds, 1e-9))
+    say(f"{counted(tokens, 'tokens')} in {seconds:.2f} s, {rate} tokens/s")
+
+
+def _write_targets(
+    opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
+    *, as_json: bool, quiet: bool, verbose: bool,
+) -> None:  # fmt: skip
+    """Target texts, by an encoder-decoder: as many lines together as have come, at most a window."""
+    from wordpipe.stages import WINDOW, TargetWriter
+
+    writer = TargetWriter(opened, settings)
+    for note in () if quiet else writer.notes:
+        say(note)
+    lines = given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet)
+    for some in together(lines, prompt, prompts, WINDOW):
+        first = writer.sources + 1
+        _print_targets(writer.write(some), first, settings, as_json=as_json)
+    for note in () if quiet else writer.losses:
+        say(note)
+    if verbose:
+        seconds = max(writer.seconds, 1e-9)
+        rates = (f"{human_count(count / seconds)} {what}/s" for count, what in
+                 ((writer.sources, "sentences"), (writer.tokens, "tokens")))  # fmt: skip
+        say(f"{counted(writer.sources, 'sentences')} in {writer.seconds:.2f} s, {', '.join(rates)}")
+    if writer.empty == writer.sources:
+        raise _no_text()
+
+
+def _print_targets(found: "list[Written]", first: int, settings: GenerateSettings, *, as_json: bool) -> None:
+    """One line for each source; of several targets one each, parted by tabs: number of the source, rank, score, text."""
+    for number, written in enumerate(found, start=first):
+        if as_json:
+            for rank, target in enumerate(written.targets, start=1):
+                about = {"source": written.source, **asdict(target), "rank": rank, "cut": written.cut}
+                click.echo(json.dumps(about, ensure_ascii=False))
+        else:
+            lines = [(target.score, target.text) for target in written.targets]
+            _print_lines(number, lines, several=max(settings.n_best, settings.samples) > 1)
+
+
+def _print_lines(number: int, found: list[tuple[float, str]], *, several: bool) -> None:
+    """The one text of a source as a line; or several with their scores, a line each."""
+    if not several:
+        click.echo(safe_text(" ".join((found[0][1] if found else "").splitlines())))
+        return
+    for rank, (score, text) in enumerate(found, start=1):
+        click.echo(f"{number}\t{rank}\t{score:.4f}\t{escaped(text)}")
+
+
+def _print_live(writing: "Writing") -> None:
+    """The prompt, and the text as it comes."""
+    click.echo(emphasised(safe_text(writing.prompt)), nl=writing.answers)
+    for _, text in writing.texts:
+        click.echo(safe_text(text), nl=False)
+    click.echo()
+
+
+def _print_samples(writing: "Writing") -> None:
+    for number, made in enumerate(writing.results(), start=1):
+        click.echo(("\n" if number > 1 else "") + emphasised(f"# {number}"))
+        click.echo(emphasised(safe_text(made.prompt)) + ("\n" if writing.answers else "") + safe_text(made.text))
+
+
+def _print_json(writing: "Writing") -> None:
+    for made in writing.results():
+        click.echo(json.dumps(asdict(made), ensure_ascii=False))
+
+
+def _params(argument: str, settings: type[Settings]) -> list[click.Parameter]:
+    """A model and texts, given or from a file; the settings."""
+    return [
+        click.Argument(["model"], metavar="MODEL", type=click.Path(path_type=Path)),
+        click.Argument([argument], nargs=-1),
+        *settings_options(settings),
+        click.Option(
+            [f"--{argument}s"], type=click.Path(path_type=Path), metavar="FILE",
+            help=f"Read {argument}s from a file, one per line.",
+        ),
+    ]  # fmt: skip
+
+
+_verbose = Option(["-v", "--verbose"], is_flag=True, section=COMMON, expert=True, help="Say how fast it was.")
+
+generate = ExampleCommand(
+    "generate",
+    params=[*_params("prompt", GenerateSettings), _verbose],
+    callback=_generate,
+    help=_GENERATE_HELP,
+    example='wordpipe generate run/model "The bees of the valley"\n'
+    'wordpipe generate run/model "Honey is" --samples 3 --temperature 0.7 --seed 5 --json\n'
+    "wordpipe generate run/translator --prompts german.txt > english.txt",
+    json="Print one JSON object per text.",
+    quiet="Print nothing but the texts and errors.",
+    verify="artifact's",
+)
+
+
+_FILL_HELP = """Guess the missing words of a text with a masked model, or with a denoised encoder-decoder.
+
+All TEXT words are one text; [MASK] (or what the model's tokenizer has for it) stands for what is missing. Without TEXT,
+texts are read from --texts or stdin, one per line; on a terminal there is a prompt. A masked model (wordpipe train mlm) knows
+one token for a mask, and predicts several masks together, each without knowing the others. In a pipe, there is one line per
+candidate, parted by tabs: probability, token, text; of several masks, the mask's number first. An encoder-decoder (wordpipe
+train denoising) writes as many tokens as it takes for all masks at once; in a pipe each candidate is its score and the text.
+A line that is blank, or has nothing to fill, has one line for its answer: an empty one, or with --json an object with its text
+alone. Folders of transformers serve for both. Exit code 3 when nothing was filled."""
+
+
+def _fill(
+    model: Path, text: tuple[str, ...], texts: Path | None, as_json: bool, verify: bool, quiet: bool, **given: Any
+) -> None:
+    from wordpipe.errors import InputError
+    from wordpipe.stages import filler_of, open_model
+
+    settings = FillSettings.make(chosen_settings(FillSettings, given))
+    opened = open_model(model, verify=verify)
+    filler = filler_of(opened, settings)
+    for note in () if quiet else opened.notes:
+        say(f"{model.name}: {note}")
+    n_filled = 0
+    for line in given_lines(text, texts, what="text", option="--texts", quiet=quiet):
+        try:
+            filled = filler.fill(line)
+        except InputError as error:
+            if text:
+                raise
+            if line.strip():
+                say(f"skipped: {error.message}")  # one bad line ends no batch
+            if not is_prompt(text, texts):
+                print_unanswered(as_json=as_json, text=line)
+            continue
+        n_filled += 1
+        if filled.cut and not quiet:
+            say(
+                f"the text is longer than the model's {filler.max_len:,} positions: {filled.cut:,} of its tokens were cut"
+            )
+        if filled.fillings and len(filled.fillings) < settings.top_k and not quiet:
+            say(
+                f"{counted(len(filled.fillings), 'candidates')} of {settings.top_k:,}: no search found more different texts"
+            )
+        _print_filled(filled, filler, as_json=as_json)
+    if not n_filled:
+        raise InputError("nothing was filled", hint=f"write {filler.mask} for what is missing")
+
+
+def _print_filled(filled: "Filled", filler: "Filler | DenoisingFiller", *, as_json: bool) -> None:
+    candidates = [one for mask in filled.masks for one in mask]
+    if as_json:
+        for values in (*map(asdict, filled.fillings), *map(asdict, candidates)):
+            click.echo(json.dumps({"text": filled.text, **values}, ensure_ascii=False))
+    elif sys.stdout.isatty():
+        _print_table(filled, filler)
+    else:
+        for filling in filled.fillings:
+            click.echo(f"{filling.score:.4f}\t{escaped(one_line(filling.filled))}")
+        for candidate in candidates:
+            number = [str(candidate.mask)] if len(filled.masks) > 1 else []
+            shown = escaped(one_line(candidate.filled))
+            click.echo("\t".join([*number, f"{candidate.probability:.4f}", escaped(candidate.token), shown]))
+
+
+def _print_table(filled: "Filled", filler: "Filler | DenoisingFiller") -> None:
+    """The filled text, and below it the candidates, mask by mask; of an encoder-decoder the texts."""
+    click.echo(emphasised(safe_text(filled.filled)))
+    for filling in filled.fillings:
+        click.echo(safe_text(f"  {filling.score:8.4f}  {' … '.join(filling.spans) or filling.filled}"))
+    for number, mask in enumerate(filled.masks, start=1):
+        if len(filled.masks) > 1:
+            click.echo(f"{filler.mask} {number}")
+        for one in mask:
+            click.echo(safe_text(f"  {one.probability:7.2%}  {one.token}"))
+
+
+fill = ExampleCommand(
+    "fill",
+    params=_params("text", FillSettings),
+    callback=_fill,
+    help=_FILL_HELP,
+    example='wordpipe fill run/model "the bees fly to the [MASK]"\n'
+    'wordpipe fill run/model "honey is [MASK] and [MASK]" --top-k 3 --json',
+    json="Print one JSON object per candidate.",
+    quiet="Print nothing but the candidates and errors.",
+    verify="artifact's",
+)
+
+
+_PREDICT_HELP = """Label texts, find the names in them, or find answers in them, with a trained classifier, tagger or reader.
+
+With -o, what is named after MODEL is a corpus, or any source of text, and the result an artifact with a row for each record.
+
+All TEXT words are one text. Without TEXT, texts are read from --texts or stdin, one per line; on a terminal there is a
+prompt. A model that learned from pairs reads two texts of a line, parted by a tab. Of a classifier a line is its label and
+the probability, of several labels each with its own; of a score the number; of a tagger each span is a line: the number of
+the text, where the span begins and ends in characters, its label, its probability and its text, parted by tabs. A blank
+line counts, and has an empty line for its answer, of spans none; with --json an object of its own.
+
+A reader takes a question and its passage, parted by a tab, and a line is the number, where the answer begins and ends in
+characters of the passage (-1: it has none), its probability and the answer. With --index the question is searched for in an
+index and the ten best texts are read, with --passages all of a corpus or a source: a line is the rank, the probability, the
+answer, its source and the passage. Exit code 3 when no passage has an answer.
+
+Probabilities are those of the temperature that was chosen on held-out texts. Folders of transformers serve, too."""
+
+_AT_ONCE = 1_024  # texts that are computed together
+_SHOWN = 5  # labels on a terminal
+_AROUND = 60  # characters of a passage on either side of an answer, on a terminal
+_OWN = ("model", "corpus", "as_json", "quiet", "verify")  # parameters that say more here than those of any stage
+_COMMAND = COMMANDS["predict"]
+
+
+def _predict(**given: Any) -> None:
+    """With -o, or a stage of a --config, the making of an artifact; else answers to texts."""
+    if given["output"] is not None or given["config"]:
+        if given["texts"] is not None:
+            raise ConfigError("-o takes a corpus or sources of text, not --texts", hint="name the file after MODEL")
+        make(_COMMAND, given)
+        return
+    if given["fresh"] or given["set"]:
+        raise ConfigError("--fresh and --set are of an artifact that is made: give -o OUTPUT")
+    if given["model"] is None:
+        raise click.MissingParameter(
+            ctx=click.get_current_context(), param=click.get_current_context().command.params[0]
+        )
+    if len(given["corpus"]) == 1 and _is_there(given["corpus"][0]):  # who types its name means what it holds
+        hint = (
+            f"-o OUTPUT makes predictions of what it holds; --texts {given['corpus'][0]} reads a text from every line"
+        )
+        raise ConfigError("this is a file or a folder, not a text", where=given["corpus"][0], hint=hint)
+    taken = ("texts", "device", "as_json", "verify", "quiet", "index", "passages", "k")
+    with torch_threads(given["threads"] or 0):
+        _answer(Path(given["model"]), given["corpus"], **{name: given[name] for name in taken})
+
+
+def _is_there(name: str) -> bool:
+    return os.path.lexists(name) or url_of(name) is not None
+
+
+def _answer(
+    model: Path, text: tuple[str, ...], *, texts: Path | None, device: Any, as_json: bool, verify: bool, quiet: bool,
+    index: Path | None, passages: tuple[str, ...], k: int,
+) -> None:  # fmt: skip
+    from wordpipe.stages import open_predictor
+
+    opened = open_predictor(model, device=device or "auto", verify=verify)
+    for note in () if quiet else opened.notes:
+        say(f"{model.name}: {note}")
+    if index is not None or passages:
+        questions = given_lines(text, texts, what="question", option="--texts", quiet=quiet)
+        more: dict[str, Any] = {"as_json": as_json, "verify": verify, "quiet": quiet}
+        _print_answers(opened, questions, index=index, passages=passages, k=k, **more)
+        return
+    number = answered = shortened = without = 0
+    lines = given_lines(text, texts, what="text", option="--texts", quiet=quiet)
+    for some in together(lines, text, texts, _AT_ONCE):
+        asked = [_asked(line, opened) if text or line.strip() else None for line in some]
+        numbers = [at for at, one in enumerate(asked, number + 1) if one is not None]
+        found = opened.predict([one for one in asked if one is not None], numbers)
+        for one in asked:
+            number += 1
+            if one is None:
+                if as_json or not opened.tags_words:
+                    print_unanswered(as_json=as_json, text="")
+                continue
+            said = next(found)
+            answered, shortened = answered + 1, shortened + (said.cut > 0)
+            without += opened.tags_words and not said.spans  # type: ignore[union-attr]
+            _print(number, one, said, opened, as_json=as_json)
+    if not answered:
+        raise InputError("there is no text in the lines", hint="give some words")
+    if without and not (quiet or as_json):
+        say(f"no span in {without:,} of {counted(answered, 'texts')}" if answered > 1 else "no span in this text")
+    if shortened and not quiet:
+        say(f"{counted(shortened, 'texts')} of {answered:,} are longer than the model reads: their ends were left out")
+
+
+def _asked(line: str, opened: "Predictor") -> "str | tuple[str, str]":
+    """A line as a text, or as two."""
+    first, tab, second = line.partition("\t")
+    if opened.finds_answers and tab:  # the question comes first, for a passage may have tabs
+        first, second = second, first
+    return (first, second) if opened.pairs and tab else line
+
+
+def _print_answers(
+    opened: "Predictor", questions: Iterable[str], *, index: Path | None, passages: tuple[str, ...], k: int, as_json: bool,
+    verify: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Ask an index, or passages, and print the best answers of each question.
+
+    Raises:
+        InputError: no question has an answer.
+    """
+    from wordpipe.stages import best_answers, open_passages
+
+    asked = without = cut = 0
+    with open_passages(index=index, passages=passages or None, read=10, verify=verify) as texts:
+        for question in questions:
+            asked += 1
+            found = best_answers(opened, question, texts, k) if question.strip() else []
+            if not found and (as_json or not sys.stdout.isatty()):
+                print_unanswered(as_json=as_json, question=question)
+            without += not found
+            cut += bool(found) and found[0].said.cut > 0
+            for one in found:
+                _print_found(question, one, first=one.rank == 1, as_json=as_json)
+    if cut and not quiet:
+        say(f"{counted(cut, 'questions')} of {asked:,} are longer than the model reads: their ends were left out")
+    if asked and without == asked:
+        hint = "ask in other words, or name more passages" if asked == 1 else "name other passages"
+        raise InputError("no passage has an answer, as the model says", got=counted(asked, "questions"), hint=hint)
+    if without and not quiet:
+        say(f"{counted(without, 'questions')} of {asked:,} have no answer, as the model says")
+
+
+def _print_found(question: str, found: "FoundAnswer", *, first: bool, as_json: bool) -> None:
+    place = f"{found.source}:{found.line}"
+    if as_json:
+        about = {"title": found.title, "source": found.source, "line": found.line, "id": found.id, "text": found.text}
+        known = {name: value for name, value in about.items() if value is not None}
+        click.echo(
+            json.dumps(
+                {"question": question, "rank": found.rank, **_answer_values(found.said), **known}, ensure_ascii=False
+            )
+        )
+    elif not sys.stdout.isatty():
+        said = f"{found.rank}\t{found.said.probability:.4f}\t{escaped(one_line(found.said.answer))}"
+        click.echo(f"{said}\t{escaped(place)}\t{escaped(one_line(found.text))}")
+    else:
+        if first:
+            click.echo(safe_text(one_line(question)))
+        click.echo(safe_text(f"  {found.said.probability:7.2%}  {one_line(found.said.answer)}"))
+        click.echo(safe_text(f"           {_around(found)}  ({place})"))
+
+
+def _around(found: "FoundAnswer") -> str:
+    """The passage on either side of an answer."""
+    start, end = max(0, found.said.start - _AROUND), found.said.end + _AROUND
+    before, after = "… " * (start > 0), " …" * (end < len(found.text))
+    return before + one_line(found.text[start:end]).strip() + after
+
+
+def _print_answer(number: int, question: str, found: "Answered") -> None:
+    """The answer of one passage."""
+    if sys.stdout.isatty():
+        click.echo(safe_text(one_line(question)))
+        click.echo(safe_text(f"  {found.probability:7.2%}  {one_line(found.answer) or '(no answer)'}"))
+        return
+    said = escaped(one_line(found.answer))
+    click.echo(f"{number}\t{found.start}\t{found.end}\t{found.probability:.4f}\t{said}")
+
+
+def _answer_values(found: "Answered") -> dict[str, Any]:
+    """An answer as an object of JSON; where there is none at all, it has no score."""
+    values = {name: round(value, 6) if isinstance(value, float) else value for name, value in asdict(found).items()}
+    return {name: value for name, value in values.items() if name != "score" or abs(value) < float("inf")}
+
+
+def _print(number: int, text: Any, found: "Prediction", opened: "Predictor", *, as_json: bool) -> None:
+    shown = text if isinstance(text, str) else " | ".join(text)
+    if as_json and opened.finds_answers:
+        click.echo(json.dumps({"question": text[1], "text": text[0], **_answer_values(found)}, ensure_ascii=False))  # type: ignore[arg-type]
+    elif opened.finds_answers:
+        _print_answer(number, text[1], found)  # type: ignore[arg-type]
+    elif as_json:
+        click.echo(json.dumps({"text": text, **_values(found, opened)}, ensure_ascii=False))
+    elif opened.tags_words:
+        _print_spans(number, shown, found)  # type: ignore[arg-type]
+    else:
+        _print_labels(shown, found, opened)  # type: ignore[arg-type]
+
+
+def _values(found: "Prediction", opened: "Predictor") -> dict[str, Any]:
+    values = {name: value for name, value in asdict(found).items() if value is not None}
+    if "probabilities" in values:
+        known = dict(zip(opened.labels, values["probabilities"], strict=False))
+        values["probabilities"] = {name: round(value, 6) for name, value in known.items()}
+    return values
+
+
+def _print_labels(text: str, found: "Classified", opened: "Predictor") -> None:
+    if found.score is not None:
+        click.echo(f"{found.score:.4f}")
+        return
+    known = dict(zip(opened.labels, found.probabilities, strict=True))
+    if not sys.stdout.isatty():
+        click.echo("\t".join(f"{escaped(name)}\t{known[name]:.4f}" for name in found.labels))
+        return
+    click.echo(safe_text(one_line(text)))
+    ranked = sorted(known, key=lambda name: -known[name])
+    for name in ranked[:_SHOWN]:
+        click.echo(safe_text(f"  {known[name]:7.2%}  {name}{'  ←' if name in found.labels else ''}"))
+
+
+def _print_spans(number: int, text: str, found: "Tagged") -> None:
+    if sys.stdout.isatty():
+        click.echo(safe_text(one_line(text)))
+        for span in found.spans:
+            click.echo(safe_text(f"  {span.probability:7.2%}  {span.label}  {one_line(span.text)}"))
+        return
+    for span in found.spans:
+        place = f"{number}\t{span.start}\t{span.end}"
+        click.echo(f"{place}\t{escaped(span.label)}\t{span.probability:.4f}\t{escaped(one_line(span.text))}")
+
+
+predict = ExampleCommand(
+    "predict",
+    params=[
+        click.Argument(["model"], metavar="MODEL", required=False),
+        click.Argument(["corpus"], nargs=-1, metavar="[TEXT|CORPUS]..."),
+        *(option for option in stage_command(_COMMAND).params if option.name not in _OWN),
+        Option(["--texts"], type=PATH, metavar="FILE", help="Read texts from a file, one per line."),
+        Option(
+            ["--index"],
+            type=PATH,
+            metavar="INDEX",
+            help="Of a reader: search an index over texts for the question, and read the best ten.",
+        ),
+        Option(
+            ["--passages"],
+            multiple=True,
+            metavar="CORPUS|SOURCE",
+            help="Of a reader: read all documents of a corpus, or of files; may be given several times.",
+        ),
+        Option(["-k"], type=click.IntRange(1, 1000), default=5, help="Of a reader: answers per question."),
+    ],
+    callback=_predict,
+    help=_PREDICT_HELP,
+    example='wordpipe predict run/topics "How far is the moon?"\nwordpipe predict run/names --json < posts.txt\n'
+    'wordpipe predict run/reader "Who built the mill?" --index run/index\n' + _COMMAND.example,
+    json="Print one JSON object per text; with -o one for all.",
+    quiet="Print nothing but the predictions and errors.",
+    verify="artifacts'",
+)
