@@ -168,6 +168,7 @@ def measure_modes(
     by_chance = replace(cut, dense=ChanceVectors(n, dim), vectors_of_rests=chance_vectors(len(rests), dim, _RESTS))
     drawn_QD = chance_vectors(len(words), dim, _QUERIES) * queries_QD.any(axis=1, keepdims=True)
     control = by_chance.mixed(words, drawn_QD, by_chance.near(drawn_QD, CANDIDATES), worded, 10)
+    # what each mode found, measured by the rows that the queries look for
     found = {
         "dense": near,
         "hybrid": [result.hits for result in results],
