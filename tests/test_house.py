@@ -273,6 +273,7 @@ LARGE_FILES = {
     "wordpipe/stages/evaluate/seq2seq.py": "texts that a model writes: their loss, measures and baselines, and a file of them",
     "wordpipe/tokens/kernels/unigram_train.py": "a unigram model, trained: the first pieces, their fitting and pruning",
     "wordpipe/training/settings.py": "the settings of all trainings of language models, put together from parts",
+    "wordpipe/stages/infer/generate.py": "texts that a model writes: a prompt continued, target texts of source texts",
     "wordpipe/stages/search/query.py": "an opened index that answers: modes, feedback, what is not known, why a hit was found",
     "wordpipe/words/formats.py": "word vectors in the formats of other programs, read and written",
 }

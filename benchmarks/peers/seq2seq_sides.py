@@ -221,8 +221,8 @@ def _seconds(shapes: list[tuple[int, int, int, int]], dtype: torch.dtype) -> flo
 def write_ours(task: Task) -> Found:
     """Target texts by us: `wordpipe generate` without its command line."""
     from wordpipe.model.settings import GenerateSettings
+    from wordpipe.stages.infer.generate import TargetWriter
     from wordpipe.stages.models import open_model
-    from wordpipe.stages.text.targets import TargetWriter
 
     given = {"beams": task["beams"], "length_penalty": task["length_penalty"], "threads": task["threads"]}
     writer = TargetWriter(open_model(task["model"]), GenerateSettings.make({**given, "device": "cpu"}))

@@ -312,7 +312,7 @@ def test_not_enough_memory(fails, monkeypatch):
     def greedy(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("wordpipe.stages.text.vocabularies.train_tokenizer", greedy)
+    monkeypatch.setattr("wordpipe.stages.corpus.tokenize.train_tokenizer", greedy)
     fails(6, "tokenize", "run/corpus", "-o", "run/tokens", words=("out of memory", "lower"))
 
 

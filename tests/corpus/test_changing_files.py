@@ -14,7 +14,7 @@ import pytest
 import wordpipe
 from wordpipe.corpus import expand
 from wordpipe.errors import StorageError
-from wordpipe.stages.text import ingest
+from wordpipe.stages.corpus import ingest
 
 TEXT = b"The sea is deep.\n\nThe moon is far.\n" * 20
 

@@ -6,6 +6,8 @@ import shutil
 import pytest
 
 import wordpipe
+import wordpipe.stages.convert
+import wordpipe.stages.corpus.tokenize
 from wordpipe.errors import InputError, StorageError
 from wordpipe.stages import file_entry, inputs, model_entry, vectors_entry
 
@@ -65,14 +67,14 @@ def test_what_stays_or_is_removed_afterwards_is_recorded(tmp_path):
 def test_an_import_of_a_file_that_changes_makes_nothing(tmp_path, monkeypatch):
     file = tmp_path / "vectors.txt"
     file.write_text("".join(f"word{number} 1 {number}\n" for number in range(9)))
-    opened = wordpipe.stages.convert.import_words._open
+    opened = wordpipe.stages.convert._open
 
     def open_and_write(*arguments):
         found = opened(*arguments)
         append(file)
         return found
 
-    monkeypatch.setattr("wordpipe.stages.convert.import_words._open", open_and_write)
+    monkeypatch.setattr("wordpipe.stages.convert._open", open_and_write)
     with pytest.raises(StorageError, match="has changed while it was read"):
         wordpipe.import_words(file, output=tmp_path / "words")
     assert [one.name for one in tmp_path.iterdir() if one.name != ".words.lock"] == ["vectors.txt"]
@@ -80,14 +82,14 @@ def test_an_import_of_a_file_that_changes_makes_nothing(tmp_path, monkeypatch):
 
 def test_a_tokenizer_that_changes_makes_nothing(built, tmp_path, monkeypatch):
     shutil.copy(built / "tokens" / "tokenizer.json", tmp_path / "tokenizer.json")
-    read = wordpipe.stages.text.vocabularies.read_tokenizer
+    read = wordpipe.stages.corpus.tokenize.read_tokenizer
 
     def read_and_write(path):
         found = read(path)
         append(tmp_path / "tokenizer.json")
         return found
 
-    monkeypatch.setattr("wordpipe.stages.text.vocabularies.read_tokenizer", read_and_write)
+    monkeypatch.setattr("wordpipe.stages.corpus.tokenize.read_tokenizer", read_and_write)
     with pytest.raises(StorageError, match="has changed while it was read"):
         wordpipe.tokenize(built / "corpus", output=tmp_path / "tokens", tokenizer=tmp_path / "tokenizer.json")
     assert not (tmp_path / "tokens").exists()

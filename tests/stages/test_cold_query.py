@@ -16,7 +16,7 @@ from wordpipe.words import WordVectors
 ASKED = "salt water in the sea"
 SLOW = [
     "torch", "numba", "scipy", "transformers", "duckdb", "gensim", "bm25s", "pyarrow.compute", "pyarrow.dataset",
-    "wordpipe.search.build", "wordpipe.search.pseudo_queries", "wordpipe.stages.search.index", "wordpipe.stages.search.embed",
+    "wordpipe.search.build", "wordpipe.search.pseudo_queries", "wordpipe.stages.search.index", "wordpipe.stages.encode.embed",
     "wordpipe.stages.job", "wordpipe.stages.search.index_lexical", "wordpipe.training", "wordpipe.words.vectors",
 ]  # fmt: skip
 """What a query does without; each costs 50 ms or more, or drags in what does."""

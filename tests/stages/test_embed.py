@@ -21,8 +21,8 @@ from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import Progress, Stopped
 from wordpipe.stages import open_encoder
-from wordpipe.stages.search import embed as stage
-from wordpipe.stages.search import embed_shards
+from wordpipe.stages.encode import embed as stage
+from wordpipe.stages.encode import embed_shards
 
 SAID = ["the bread", "bees and water", "a bridge of stone", "the boat is late"]
 

@@ -13,7 +13,7 @@ from wordpipe.encoders import WordEncoder, static_files, word_tokenizer
 from wordpipe.engines import options
 from wordpipe.model.settings import FillSettings
 from wordpipe.stages import open_job
-from wordpipe.stages.search import embed_shards
+from wordpipe.stages.encode import embed_shards
 
 WORDS = ["bread", "water", "bridge", "boat", "bees", "stone", "the", "a", "of", "and", "sea", "light", "salt"]
 

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from tokenizers import Tokenizer
 
+import wordpipe.stages.convert as stage
 from tests.support.made_vectors import made_sentences, made_words
 from tests.support.tokenizer_files import tiktoken_ids
 from tests.tokens.test_writing import PROBES, ids_of, trained
@@ -18,7 +19,6 @@ from wordpipe.cli.export import FORMATS
 from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.settings import Settings
 from wordpipe.stages import open_job
-from wordpipe.stages.convert import export as stage
 from wordpipe.tokens import read_tokenizer
 from wordpipe.tokens import write as writing
 

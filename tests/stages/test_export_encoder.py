@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from safetensors.numpy import save
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+import wordpipe.stages.convert as stage
 from tests.support.made_vectors import made_words
 from tests.support.model_artifacts import ROLES, model_files
 from wordpipe.artifacts import WEIGHTS_FILE, Artifact
@@ -18,7 +19,6 @@ from wordpipe.errors import ArtifactError, ConfigError, StorageError
 from wordpipe.model import Style
 from wordpipe.settings import Settings
 from wordpipe.stages import bundled_encoder, encoder_files, open_job
-from wordpipe.stages.convert import export as stage
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TEXTS = ["the bees fly home", "home", "  a bee and the hive.  ", "the the unseen the", "fly " * 30]

@@ -11,7 +11,7 @@ from wordpipe.artifacts import ResumeCache
 from wordpipe.corpus import Ingest, expand, in_pieces, source_parts
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError
-from wordpipe.stages.text import ingest, ingest_shards
+from wordpipe.stages.corpus import ingest, ingest_shards
 
 
 def contents(cache, names):

@@ -12,7 +12,7 @@ import pytest
 import wordpipe
 from wordpipe.corpus import ingest as reading
 from wordpipe.errors import ConfigError
-from wordpipe.stages.text import ingest as stage
+from wordpipe.stages.corpus import ingest as stage
 
 TEXTS = [
     "Tides rise. Boats wait.",

@@ -13,7 +13,7 @@ from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import Progress
 from wordpipe.settings import Settings
 from wordpipe.stages import open_job
-from wordpipe.stages.look import map as stage
+from wordpipe.stages.examine import map as stage
 from wordpipe.words import WordVectors
 
 N, DIM = 120, 8

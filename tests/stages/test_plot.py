@@ -6,7 +6,7 @@ import math
 import pyarrow as pa
 import pytest
 
-import wordpipe.stages.look.plot as stage
+import wordpipe.stages.examine.plot as stage
 from tests.support.training_logs import made_log
 from wordpipe import plot
 from wordpipe.artifacts import STEPS, Checkpoints
@@ -99,7 +99,7 @@ def test_a_damaged_or_vanished_state(tmp_path, monkeypatch):
     with pytest.raises(ArtifactError, match=r"damaged.*changed"):
         plot(tmp_path / "model")
     log.unlink()
-    monkeypatch.setattr("wordpipe.stages.look.plot._TRIES", 1)
+    monkeypatch.setattr("wordpipe.stages.examine.plot._TRIES", 1)
     with pytest.raises(InputError, match="no checkpoint with a loss yet"):
         plot(tmp_path / "model")
 

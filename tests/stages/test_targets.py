@@ -109,7 +109,7 @@ def test_a_text_gets_the_same_target_whatever_stands_beside_it(models, settings,
     whole = writer(models["bart"], **settings).write([*SOURCES, *SOURCES[::-1]])
     alike(whole[:6], whole[:5:-1])
     alike(whole[:6], [writer(models["bart"], **settings).write([text])[0] for text in SOURCES])
-    monkeypatch.setattr("wordpipe.stages.text.targets._POSITIONS", 100)
+    monkeypatch.setattr("wordpipe.stages.infer.generate._POSITIONS", 100)
     alike(whole, writer(models["bart"], **settings).write([*SOURCES, *SOURCES[::-1]]))
 
 
@@ -135,14 +135,14 @@ def test_batches_are_bounded_and_every_source_is_in_one(models):
     assert sum(size for size, _ in sizes) == 200
     assert len(sizes) == 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wordpipe.stages.text.targets._POSITIONS", 1_000)
+        patch.setattr("wordpipe.stages.infer.generate._POSITIONS", 1_000)
         sizes.clear()
         made.write(["honey " * (1 + number % 30) for number in range(200)])
     assert sum(size for size, _ in sizes) == 200
     assert len(sizes) > 5
     assert max(positions for _, positions in sizes) <= 1_000
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wordpipe.stages.text.targets._LOGITS", 448 * 3 * 7)
+        patch.setattr("wordpipe.stages.infer.generate._LOGITS", 448 * 3 * 7)
         sizes.clear()
         made.write(SOURCES * 4)
     assert {size for size, _ in sizes} == {7, 3}

@@ -14,7 +14,7 @@ import wordpipe
 from tests.support.small_shards import SMALL
 from wordpipe.artifacts import tables
 from wordpipe.errors import BudgetError, ConfigError, InputError
-from wordpipe.stages.text import token_shards
+from wordpipe.stages.corpus import token_shards
 from wordpipe.tokens import WordSplitter, run_splitter
 
 SETTINGS = {"vocab_size": 600}
@@ -167,7 +167,7 @@ def test_too_small_a_sample_is_named(corpus, tmp_path):
 
 
 def test_a_warning_is_said_once(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("wordpipe.stages.text.vocabularies.training_bytes", lambda chosen, size, number: number)
+    monkeypatch.setattr("wordpipe.stages.corpus.tokenize.training_bytes", lambda chosen, size, number: number)
     said = []
     run = wordpipe.RunOptions(report=lambda progress: said.append(progress.note) if progress.note else None)
     wordpipe.tokenize(corpus, output=tmp_path / "t", memory="1KB", run=run, **SETTINGS)
@@ -212,7 +212,7 @@ def test_a_sample_trains_on_some_documents_and_encodes_all(corpus, tmp_path):
 
 
 def test_little_memory_leaves_out_the_rarest_and_says_so(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("wordpipe.stages.text.vocabularies.training_bytes", lambda chosen, size, number: number)
+    monkeypatch.setattr("wordpipe.stages.corpus.tokenize.training_bytes", lambda chosen, size, number: number)
     made = wordpipe.tokenize(corpus, output=tmp_path / "t", memory="1KB", **SETTINGS)
     assert made.counts["distinct_pretokens_left_out"] > 0
     assert len(rows_of(tmp_path / "t", "counts")) <= 1000

@@ -14,7 +14,7 @@ import wordpipe
 from tests.support.object_stores import KEY_ID, KEYS, SECRET, TOKEN, Answer, environment, keys_in, make_public
 from wordpipe.artifacts import Artifact, manifest_at
 from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError
-from wordpipe.stages.text import ingest as ingest_stage
+from wordpipe.stages.corpus import ingest as ingest_stage
 from wordpipe.storage import as_path, open_bucket
 
 STAGES = ("corpus", "tokens", "words", "sentences", "index")

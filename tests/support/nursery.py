@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LOADED = (
     "torch", "torch._dynamo",  # torch's optimisers import it when first used, which takes a second
     "faiss", "pyarrow.parquet", "wordpipe.cli.stage", "wordpipe.model.numpy_model",
-    "wordpipe.encoders.transformer_encoder", "wordpipe.stages.search.embed", "wordpipe.stages.search.index",
-    "wordpipe.stages.search.index_lexical", "wordpipe.stages.text.ingest", "wordpipe.stages.text.tokenize",
+    "wordpipe.encoders.transformer_encoder", "wordpipe.stages.encode.embed", "wordpipe.stages.search.index",
+    "wordpipe.stages.search.index_lexical", "wordpipe.stages.corpus.ingest", "wordpipe.stages.corpus.tokenize",
     "wordpipe.stages.train.pretrain", "wordpipe.stages.train.word2vec",
     "wordpipe.training.learner", "wordpipe.words.training", "tests.support.first_kernel",
 )  # fmt: skip

@@ -3,8 +3,9 @@
 import json
 
 import wordpipe
-from wordpipe.stages.search import embed_shards, index_shards
-from wordpipe.stages.text import token_shards
+from wordpipe.stages.corpus import token_shards
+from wordpipe.stages.encode import embed_shards
+from wordpipe.stages.search import index_shards
 
 SMALL = 8_000
 """Bytes of a shard."""

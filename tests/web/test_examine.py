@@ -94,7 +94,7 @@ def test_what_takes_long_is_not_waited_for_and_goes_on(serving, built, monkeypat
         assert goes_on.wait(30)
         return {"kind": "words", "metrics": {}, "findings": []}
 
-    monkeypatch.setattr(examine, "examine", slow)
+    monkeypatch.setattr(examine, "doctor_of", slow)
     monkeypatch.setattr(endpoint, "PATIENCE_S", 0.05)
     client = serving(built / "words")
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_a_server_that_ends_ends_what_takes_long(built, monkeypatch):
             run.report(None)
             reports.append(1)
 
-    monkeypatch.setattr(examine, "examine", endless)
+    monkeypatch.setattr(examine, "doctor_of", endless)
     monkeypatch.setattr(endpoint, "PATIENCE_S", 0.05)
     with wordpipe.serve(built / "words", port=0) as server:
         with pytest.raises(HTTPError):

@@ -55,9 +55,9 @@ export: its folder is a Hugging Face folder as it is.
 @FORCE
 def export(artifact: Path, to: str, output: Path, force: bool, as_json: bool, quiet: bool) -> None:
     """Write vectors, an encoder or a tokenizer in the format of another program."""
-    from wordpipe.stages.convert import export as stage
+    from wordpipe.stages import export as stage
 
-    written = stage.export(artifact, to, output, replace=force)
+    written = stage(artifact, to, output, replace=force)
     if as_json:
         click.echo(json.dumps(written, ensure_ascii=False))
     elif not quiet:

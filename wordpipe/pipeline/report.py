@@ -1,19 +1,82 @@
-"""`wordpipe report`: the folder of a pipeline → one page that says what it holds, how it was made and how good it is."""
+"""`wordpipe report`: the folder of a pipeline → one page that says what it holds, how it was made and how good it is.
 
+The folder is read first: its artifacts in the order in which they were made from each other, logs, kept evaluations. What is
+damaged, of another program or of a newer version is named with what is wrong, and the rest is reported all the same.
+"""
+
+import json
 import os
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from wordpipe import __version__
-from wordpipe.artifacts import atomic_file, check_output
-from wordpipe.errors import ConfigError, WordpipeError
+from wordpipe.artifacts import (
+    KINDS,
+    Artifact,
+    Manifest,
+    atomic_file,
+    check_output,
+    is_artifact,
+    is_broken_artifact,
+    parse_json_object,
+    read_regular_file,
+)
+from wordpipe.errors import ConfigError, InputError, WordpipeError
 from wordpipe.pages import ReportedArtifact, ReportedPipeline, draw_report
 from wordpipe.pipeline.config import CONFIG
 from wordpipe.pipeline.run import Pipeline, StageStatus
-from wordpipe.runtime import Progress
-from wordpipe.stages import FoundArtifact, PathLike, RunOptions, look_into, public, storage_errors
+from wordpipe.runtime import Progress, Report
+from wordpipe.settings import Settings
+from wordpipe.stages import COMMANDS, PathLike, RunOptions, logged_runs, public, storage_errors
 from wordpipe.storage import url_of
+
+_MOST = 500  # artifacts, and files of evaluations; more is no pipeline
+_DEPTH = 3  # folders below the one that is named
+_LARGEST_EVALUATION, _LARGEST_MANIFEST = 4 << 20, 64 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class FoundArtifact:
+    """One artifact of a folder, or what should be one.
+
+    Attributes:
+        name: its path below the folder.
+        path: where it is.
+        manifest: as JSON has it; empty: it could not be read.
+        damage: what is wrong with it; empty: nothing.
+        chosen: the settings that are not what they are by default.
+        logs: runs of its training, as `plot` has them; two where a new one has begun.
+        stale: why it should be made again, as far as the artifacts themselves say.
+        sources: those of its inputs that lie elsewhere.
+        made_from: names of those that are in the folder.
+    """
+
+    name: str
+    path: Path
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    damage: str = ""
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    logs: tuple[Mapping[str, Any], ...] = ()
+    stale: tuple[str, ...] = ()
+    sources: tuple[Mapping[str, Any], ...] = ()
+    made_from: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FoundPipeline:
+    """A folder of artifacts.
+
+    Attributes:
+        artifacts: each after those that it was made from.
+        evaluations: file name → what `evaluate --json` wrote there.
+        notes: what could not be read.
+    """
+
+    artifacts: tuple[FoundArtifact, ...]
+    evaluations: Mapping[str, Mapping[str, Any]]
+    notes: tuple[str, ...]
 
 
 @public(name="report")
@@ -113,3 +176,155 @@ def _reported(one: FoundArtifact, status: StageStatus | None) -> ReportedArtifac
         state = "kept" if status.kept else "fresh" if status.fresh else "stale"
         return replace(reported, state=state, reasons=status.kept or status.reasons)
     return replace(reported, state="stale" if one.stale else "unknown", reasons=one.stale)
+
+
+def look_into(folder: Path, run: RunOptions) -> FoundPipeline:
+    """Read what is in a folder.
+
+    Args:
+        folder: of a pipeline, or one artifact.
+        run: with `verify`, every file of every artifact is compared with its hash.
+
+    Raises:
+        InputError: there is no such folder, or nothing of ours in it.
+        StorageError: it cannot be read.
+    """
+    if not folder.is_dir():
+        raise InputError("no such folder", where=folder, hint="name the folder that holds a pipeline's artifacts")
+    with storage_errors(folder):
+        places = [folder] if is_artifact(folder) else [*_places(folder, _DEPTH)][: _MOST + 1]
+    if not places:
+        hint = "wordpipe run makes a pipeline's artifacts; its folder is workdir in wordpipe.toml"
+        raise InputError("no artifact is in this folder", where=folder, hint=hint)
+    notes = [f"more than {_MOST} artifacts: the others are left out"] if len(places) > _MOST else []
+    found = [_read(place, _name_of(place, folder), run) for place in places[:_MOST]]
+    evaluations, unread = _evaluations(folder)
+    return FoundPipeline(tuple(_in_order(_connected(found))), evaluations, (*notes, *unread))
+
+
+def _name_of(place: Path, folder: Path) -> str:
+    return folder.absolute().name if place == folder else place.relative_to(folder).as_posix()
+
+
+def _places(folder: Path, depth: int) -> Iterator[Path]:
+    """Artifacts, and what will be one (its training goes on, or was stopped), by name."""
+    inner: list[Path] = []
+    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+        if not entry.is_dir():
+            continue
+        place = folder / entry.name
+        if entry.name.startswith("."):
+            unfinished = folder / entry.name.removesuffix(".partial")[1:]
+            if entry.name.endswith(".partial") and (place / "LATEST.json").is_file() and not is_artifact(unfinished):
+                yield unfinished
+        elif is_artifact(place) or is_broken_artifact(place):
+            yield place
+        elif not entry.is_symlink():
+            inner.append(place)
+    if depth > 1:
+        for place in inner:
+            try:
+                yield from _places(place, depth - 1)
+            except PermissionError:
+                continue
+
+
+def _read(place: Path, name: str, run: RunOptions) -> FoundArtifact:
+    """One artifact; of a damaged one its manifest where that can be read."""
+    if is_broken_artifact(place):
+        return FoundArtifact(name, place, damage="its manifest is gone, or not one of wordpipe")
+    if not is_artifact(place):
+        one = FoundArtifact(name, place, damage="not finished: its training goes on, or was stopped")
+        return replace(one, logs=tuple(_logs(place, run.report)))
+    damage = ""
+    try:
+        with Artifact(place, verify=run.verify) as artifact:
+            manifest = artifact.manifest
+            has_log = "steps.parquet" in artifact.names()
+    except WordpipeError as error:
+        damage, has_log = _without_place(error), False
+        try:
+            data = read_regular_file(place / "manifest.json", _LARGEST_MANIFEST)
+            manifest = Manifest.from_bytes(data, where=str(place))
+        except (WordpipeError, OSError, ValueError):
+            return FoundArtifact(name, place, damage=damage)
+    except (OSError, ValueError) as error:
+        return FoundArtifact(name, place, damage=f"cannot be read: {error}")
+    body = manifest.model_dump(mode="json")
+    logs = tuple(_logs(place, run.report)) if has_log else ()
+    return FoundArtifact(name, place, body, damage, _chosen(manifest.command, manifest.settings), logs)
+
+
+def _without_place(error: WordpipeError) -> str:
+    """What is wrong; of the place only its last part, as the page says which artifact it is."""
+    where = f"{Path(error.where).name}: " if error.where else ""
+    return where + type(error)(error.what, got=error.got, expected=error.expected).message
+
+
+def _logs(place: Path, report: Report) -> Iterator[Mapping[str, Any]]:
+    """The runs that are logged; none where there is no log that can be read."""
+    try:
+        yield from [one for one in logged_runs(place, place.name, verify=False) if one["log"]]
+    except (WordpipeError, OSError, ValueError, KeyError, TypeError):
+        return
+
+
+def _chosen(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that differ from the defaults of their command; all of a command that this version does not have."""
+    known = COMMANDS.get(command)
+    cls: type[Settings] | None = known.load_settings() if known else None
+    fields = cls.model_fields if cls else {}
+    defaults = {name: json.loads(json.dumps(one.default, default=str)) for name, one in fields.items()}
+    return {name: value for name, value in settings.items() if name not in defaults or defaults[name] != value}
+
+
+def _connected(found: list[FoundArtifact]) -> list[FoundArtifact]:
+    """The same, each with what it was made from, and whether that has changed since."""
+    by_place = {os.path.realpath(one.path): one for one in found if one.manifest}
+    by_digest = {one.manifest["digest"]: one for one in found if one.manifest}
+    connected = []
+    for one in found:
+        made_from, sources, stale = [], [], []
+        for entry in one.manifest.get("inputs", ()):
+            path = entry["path"] or ""
+            there = by_place.get(os.path.realpath(one.path.absolute().parent / path)) if path else None
+            there = by_digest.get(entry["digest"], there) if there is None else there
+            if there is None or there.name == one.name or entry["kind"] in ("source", "file"):
+                sources.append(entry)
+                continue
+            made_from.append(there.name)
+            if there.manifest["digest"] != entry["digest"]:
+                stale.append(f"{there.name} has changed since")
+        connected.append(
+            replace(one, made_from=tuple(dict.fromkeys(made_from)), sources=tuple(sources), stale=tuple(stale))
+        )
+    return connected
+
+
+def _in_order(found: list[FoundArtifact]) -> Iterator[FoundArtifact]:
+    """Each after its inputs, corpora first as far as there is such an order; what was made from a stale one is stale too."""
+    kinds = {kind: place for place, kind in enumerate(KINDS)}
+    by_kind = sorted(found, key=lambda one: kinds.get(one.manifest.get("kind", ""), len(kinds)))
+    waiting, done = {one.name: one for one in by_kind}, dict[str, FoundArtifact]()
+    while waiting:
+        ready = [one for one in waiting.values() if not any(name in waiting for name in one.made_from)]
+        one = ready[0] if ready else next(iter(waiting.values()))  # manifests that were forged may form a circle
+        del waiting[one.name]
+        before = [f"{name} is stale" for name in one.made_from if name in done and done[name].stale]
+        done[one.name] = replace(one, stale=(*one.stale, *before))
+        yield done[one.name]
+
+
+def _evaluations(folder: Path) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+    """What `evaluate --json` wrote into files of this folder; and what is wrong with others that look so."""
+    found: dict[str, Mapping[str, Any]] = {}
+    notes = []
+    for path in sorted(folder.glob("*.json"))[:_MOST]:
+        try:
+            body = parse_json_object(read_regular_file(path, _LARGEST_EVALUATION, what="an evaluation"), path)
+        except (WordpipeError, OSError) as error:
+            notes.append(f"{path.name} is left out: {error.what if isinstance(error, WordpipeError) else error}")
+            continue
+        if isinstance(body.get("metrics"), dict) and isinstance(body.get("evaluated"), str):
+            found[path.name] = body
+    return found, notes

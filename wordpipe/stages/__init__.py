@@ -6,10 +6,9 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.stages.calls import Keyword, documented, keywords_of, public
-    from wordpipe.stages.convert.copy import copy
-    from wordpipe.stages.convert.export import export
-    from wordpipe.stages.convert.export_encoder import encoder_files
-    from wordpipe.stages.convert.import_words import vectors_entry
+    from wordpipe.stages.convert import export, vectors_entry
+    from wordpipe.stages.copy_artifact import copy
+    from wordpipe.stages.encode.groups import duplicates
     from wordpipe.stages.encoders import bundled_encoder, open_encoder, read_word_vectors
     from wordpipe.stages.estimate import (
         Estimate,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
         best_transform,
         diagnose,
         doctor,
-        examine,
+        doctor_of,
         rate,
         unit_sample,
     )
@@ -37,32 +36,28 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.sts import evaluate_sts, read_scored_pairs, read_sts_sets
     from wordpipe.stages.evaluate.tokenizer import evaluate_tokenizer
     from wordpipe.stages.evaluate.words import evaluate_words
+    from wordpipe.stages.examine.attention import AttendedText, attend_in, attention
+    from wordpipe.stages.examine.diff import diff
+    from wordpipe.stages.examine.map import map_of, map_words
+    from wordpipe.stages.examine.plot import logged_runs, plot, run_figures
+    from wordpipe.stages.examine.show import parameters, segment, show, verify
+    from wordpipe.stages.export_encoder import encoder_files
+    from wordpipe.stages.infer.answers import FoundAnswer, ask, best_answers, open_passages
+    from wordpipe.stages.infer.fill import DenoisingFiller, Filled, Filler, fill, filler_of
+    from wordpipe.stages.infer.generate import WINDOW, Target, TargetWriter, Writing, Written, answer_notes, generate
+    from wordpipe.stages.infer.predict import Predictor, open_predictor, predict, predictor_of
     from wordpipe.stages.inputs import file_entry, model_entry
     from wordpipe.stages.inspected import Inspected, inspected_of, is_transformer
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
-    from wordpipe.stages.look.attention import AttendedText, attend_in, attention
-    from wordpipe.stages.look.diff import diff
-    from wordpipe.stages.look.folder import FoundArtifact, look_into
-    from wordpipe.stages.look.map import map_of, map_words
-    from wordpipe.stages.look.params import parameters
-    from wordpipe.stages.look.plot import plot, run_figures
-    from wordpipe.stages.look.show import segment, show, verify
     from wordpipe.stages.models import OpenModel, model_of, open_model
     from wordpipe.stages.registry import COMMANDS, GROUPS, TABLE, Argument, Maker, load_named, public_names
-    from wordpipe.stages.search.duplicates import duplicates
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.index_update import IndexVectors, bundled_keys
     from wordpipe.stages.search.open_index import OpenArtifact, OpenIndex, QueryResult
-    from wordpipe.stages.search.open_words import OpenWords
-    from wordpipe.stages.search.opened import OpenClusters, OpenEncoder, OpenSentences, OpenTable
+    from wordpipe.stages.search.opened import OpenClusters, OpenEncoder, OpenSentences, OpenTable, OpenWords
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
     from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, choose_modes, open_artifact, query
     from wordpipe.stages.sources import entries_of, fetched, names_url, prepared
-    from wordpipe.stages.text.answers import FoundAnswer, ask, best_answers, open_passages
-    from wordpipe.stages.text.fill import DenoisingFiller, Filled, Filler, fill, filler_of
-    from wordpipe.stages.text.generate import Writing, answer_notes, generate
-    from wordpipe.stages.text.predict import Predictor, open_predictor, predict, predictor_of
-    from wordpipe.stages.text.targets import WINDOW, Target, TargetWriter, Written
     from wordpipe.stages.time_plan import plan
     from wordpipe.stages.train.finish import finish
     from wordpipe.stages.train.word2vec import TrainingRun

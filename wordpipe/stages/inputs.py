@@ -159,7 +159,7 @@ def corpus_to_evaluate(data: SourceLike, run: RunOptions) -> Iterator[tuple[Arti
 
 def _ingest(sources: SourceLike, folder: Path, run: RunOptions) -> Made:
     """Make a corpus in a folder that is soon gone."""
-    from wordpipe.stages.text.ingest import ingest
+    from wordpipe.stages.corpus.ingest import ingest
 
     return ingest(sources, output=folder / "corpus", run=RunOptions(report=run.report))
 

@@ -26,10 +26,10 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.metrics import words_of_tokens
+from wordpipe.stages.infer.generate import source_ids
 from wordpipe.stages.job import PathLike
 from wordpipe.stages.models import OpenModel, model_of, open_model
 from wordpipe.stages.sources import refuse_headless
-from wordpipe.stages.text.targets import source_ids
 from wordpipe.tokens import library_errors, open_tokenizer, read_tokenizer
 
 if TYPE_CHECKING:

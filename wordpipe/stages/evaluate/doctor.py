@@ -149,7 +149,7 @@ def doctor(
         return _examine_vectors(opened, str(artifact), sample, run)
 
 
-def examine(artifact: Artifact, *, sample: int, run: RunOptions) -> dict[str, Any]:
+def doctor_of(artifact: Artifact, *, sample: int, run: RunOptions) -> dict[str, Any]:
     """Examine an open artifact as `doctor` does, with its figures; and, for vectors too, the `findings` of `findings_of`.
 
     Raises:

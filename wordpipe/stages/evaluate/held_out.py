@@ -35,12 +35,12 @@ from wordpipe.stages.evaluate.inputs import held_out_split
 from wordpipe.stages.evaluate.language_model import known_of
 from wordpipe.stages.evaluate.pairs import read_pairs
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
+from wordpipe.stages.infer.generate import source_ids
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.inspected import Inspected, see_its_vectors
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.models import DENOISING, OpenModel
 from wordpipe.stages.sources import SourceLike
-from wordpipe.stages.text.targets import source_ids
 from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
 from wordpipe.stages.train.labelled import Labelled, Record, require_columns, share_held_out
 from wordpipe.stages.train.reader_task import ReaderTask

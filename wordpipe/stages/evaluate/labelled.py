@@ -28,12 +28,12 @@ from wordpipe.artifacts import (
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.heads.settings import ClassifierSettings
 from wordpipe.runtime import Progress
+from wordpipe.stages.corpus.ingest import ingest
 from wordpipe.stages.evaluate.settings import PredictionsEvaluationSettings
+from wordpipe.stages.infer.predict import asked
 from wordpipe.stages.inputs import whole_records
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.sources import SourceLike, named_or_rows
-from wordpipe.stages.text.ingest import ingest
-from wordpipe.stages.text.predict_corpus import asked
 from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
 from wordpipe.storage import as_path
 

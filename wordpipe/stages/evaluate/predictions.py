@@ -37,10 +37,9 @@ from wordpipe.stages.evaluate.labelled import (
 )
 from wordpipe.stages.evaluate.prediction_figures import MAIN, Figures, System, parts_of, remarks_on
 from wordpipe.stages.evaluate.settings import PredictionsEvaluationSettings
+from wordpipe.stages.infer.predict import answer_of, open_predictor
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import SourceLike, as_list, shown_names
-from wordpipe.stages.text.predict import open_predictor
-from wordpipe.stages.text.predict_corpus import answer_of
 
 
 @public(PredictionsEvaluationSettings)

@@ -66,10 +66,10 @@ from wordpipe.stages.evaluate.pairs import (
     with_field_of_training,
 )
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
+from wordpipe.stages.infer.generate import TargetWriter, Written, source_ids
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
 from wordpipe.stages.sources import SourceLike, as_list, refuse_source_as_output, shown_names
-from wordpipe.stages.text.targets import TargetWriter, Written, source_ids
 from wordpipe.training import PairTargets
 from wordpipe.wording import counted, short_name
 

@@ -48,13 +48,14 @@ from wordpipe.stages.search.open_index import (
     QueryResult,
     document_numbers,
 )
-from wordpipe.stages.search.open_words import OpenWordIndex, OpenWords
 from wordpipe.stages.search.opened import (
     Floats,
     OpenClusters,
     OpenEncoder,
     OpenSentences,
     OpenTable,
+    OpenWordIndex,
+    OpenWords,
     encode_texts,
 )
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.pages import GRID, INSTALL_UMAP, WordMap, has_umap
 from wordpipe.runtime import Progress
-from wordpipe.stages import AttendedText, RunOptions, attend_in, examine, map_of
+from wordpipe.stages import AttendedText, RunOptions, attend_in, doctor_of, map_of
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param, words_param
 from wordpipe.web.endpoints.models import second_param
 from wordpipe.web.openapi import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe
@@ -87,7 +87,7 @@ class Doctor(Endpoint):
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
         """What `wordpipe doctor` finds on a sample."""
         command = f"wordpipe doctor {shlex.quote(str(at.served.path))}"
-        found = examine(at.opened.artifact, sample=_SAMPLE, run=_bounded(at, command))
+        found = doctor_of(at.opened.artifact, sample=_SAMPLE, run=_bounded(at, command))
         about = {"sample": _SAMPLE, "command": command}
         return [about | {name: found[name] for name in ("kind", "metrics", "findings")} for _ in items]
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from wordpipe.artifacts import Artifact, read_batches, read_schema
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.stages.calls import public
+from wordpipe.stages.infer.predict import Predictor, open_predictor
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions
 from wordpipe.stages.sources import SourceLike
-from wordpipe.stages.text.predict import Predictor, open_predictor
 
 if TYPE_CHECKING:
     from wordpipe.heads import Answered

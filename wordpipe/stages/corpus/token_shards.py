@@ -16,10 +16,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts import Artifact, ResumeCache, Shard, read_shard, shards_of, tokens_schema
+from wordpipe.artifacts import (
+    TOKENIZER,
+    TOKENIZER_B,
+    Artifact,
+    ResumeCache,
+    Shard,
+    read_shard,
+    shards_of,
+    tokens_schema,
+)
 from wordpipe.engines import OnUnits
 from wordpipe.stages.inputs import SentArtifact
-from wordpipe.stages.text.vocabularies import Side, cutter_of
 from wordpipe.tokens import (
     FIGURES,
     FIGURES_OF_PAIRS,
@@ -31,10 +39,13 @@ from wordpipe.tokens import (
     WordNumbers,
     WordSplitter,
     count_batch,
+    cut_pretokens,
     cut_words,
+    empty_tokenizer,
     in_order,
     open_tokenizer,
     run_splitter,
+    scheme_of,
 )
 from wordpipe.tokens.settings import TokenizeSettings
 
@@ -81,6 +92,52 @@ class OpenShards:
     artifact: Artifact
     shards: list[Shard]
     cache: ResumeCache
+
+
+@dataclass(frozen=True)
+class Side:
+    """Texts that have a tokenizer of their own.
+
+    Attributes:
+        columns: of the corpus.
+        is_second: they are the second texts of pairs alone.
+    """
+
+    columns: tuple[str, ...]
+    is_second: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """Behind names of what is theirs."""
+        return "_b" if self.is_second else ""
+
+    @property
+    def of_them(self) -> str:
+        """What a message about them begins with."""
+        return "second texts: " if self.is_second else ""
+
+    @property
+    def pretokens(self) -> str:
+        """The name of their counts while these are made."""
+        return f"pretokens{self.suffix}"
+
+    @property
+    def counts(self) -> str:
+        """The table of their counts in the artifact."""
+        return f"counts{self.suffix}"
+
+    @property
+    def tokenizer(self) -> str:
+        """The file of their tokenizer in the artifact."""
+        return TOKENIZER_B if self.is_second else TOKENIZER
+
+
+def cutter_of(chosen: TokenizeSettings) -> RowCutter:
+    """What cuts rows into pre-tokens as the tokenizer will."""
+    tokenizer = empty_tokenizer(chosen)
+    scheme = scheme_of(tokenizer)
+    assert scheme is not None, f"{chosen.pretokenizer} is not recognised"
+    return cut_pretokens(tokenizer, scheme)
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def _said(model: Inspected, text: str, second: str | None, rows: dict[str, Token
 def _written(model: Inspected, text: str) -> str:
     """The target that an encoder-decoder writes."""
     from wordpipe.model.settings import GenerateSettings
-    from wordpipe.stages.text.targets import TargetWriter
+    from wordpipe.stages.infer.generate import TargetWriter
 
     assert model.opened is not None
     (written,) = TargetWriter(model.opened, GenerateSettings.make({"device": model.model.embedding.device.type})).write(
@@ -208,7 +208,7 @@ def _prediction(model: Inspected, text: str, second: str | None, row: TokenRow) 
     assert isinstance(headed, HeadedModel)
     if headed.head_config.kind == "span":
         return _answer(headed, row)
-    from wordpipe.stages.text.predict import open_predictor
+    from wordpipe.stages.infer.predict import open_predictor
 
     opened = open_predictor(model.path, device="cpu", verify=False)
     (found,) = opened.predict([text if second is None else (text, second)])

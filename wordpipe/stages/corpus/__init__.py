@@ -1,0 +1,1 @@
+"""Text into corpora, and corpora into tokens."""

@@ -1,0 +1,1 @@
+"""Texts as vectors, and groups of texts by their vectors."""

@@ -1,0 +1,1 @@
+"""Artifacts examined: shown, compared, drawn."""

@@ -1,0 +1,1 @@
+"""Trained models asked: masks filled, texts continued and written, labels, answers."""

@@ -1,1 +1,0 @@
-"""Looking into artifacts: show, verify, plot, diff, map."""

@@ -1,1 +1,0 @@
-"""Text in and out: a project to start from, corpora, tokens, generated text."""
