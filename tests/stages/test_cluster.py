@@ -183,7 +183,7 @@ def test_the_members_of_a_cluster_are_listed_the_nearest_first(sentences, tmp_pa
         assert sum(len(list(opened.members(cluster))) for cluster in range(3)) == len(of)
         assert list(opened.members(-1)) == []  # all texts have a vector
         for wrong in (3, -2):
-            with pytest.raises(ConfigError, match="no such cluster"):
+            with pytest.raises(ConfigError, match="the cluster does not exist"):
                 opened.members(wrong)
     lines = cli("show", tmp_path / "c", "--cluster", 1).out.splitlines()
     assert [line.split("\t") for line in lines] == [

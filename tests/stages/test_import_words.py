@@ -103,7 +103,7 @@ def test_bad_files_leave_nothing(tmp_path, cli, imported):
         ("bad.txt", 3, "bad.txt, line 2"),
         ("short.gz", 3, "ends early"),
         ("model.kv", 3, "wv.save_word2vec_format("),
-        ("none.txt", 3, "no such file"),
+        ("none.txt", 3, "the file does not exist"),
         (".", 3, "no vectors.npy"),
         ("words", 4, "artifact already"),
     ):
@@ -199,7 +199,7 @@ def test_a_pipeline_imports_what_changed(tmp_path):
     config.write_text(config.read_text().replace('"v.txt"]', '"v.txt"]\nlimit = 2'))
     assert made() == ["words", "index"]
     (tmp_path / "v.txt").unlink()
-    with pytest.raises(InputError, match=r"\[stage.words\] v.txt: no such file"):
+    with pytest.raises(InputError, match=r"\[stage.words\] v.txt: the file does not exist"):
         Pipeline(config).states()
 
 

@@ -417,7 +417,7 @@ def test_a_least_score_or_vectors_alone_keep_their_scale(rare, asked):
         ),
         (
             {"where": "line = 1", "mode": "lexical"},
-            "rows, and the words stand in none of them",
+            "rows, and the words stand in none of these rows",
             "--mode dense",
         ),
     ],

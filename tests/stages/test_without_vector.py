@@ -95,7 +95,7 @@ def test_embed_and_index_say_how_many_there_are(tmp_path):
     assert [note for note in said if note.startswith("3 of 63 documents (4.8%) have no vector")]
     assert not made.warnings
     wordpipe.index(tmp_path / "s", output=tmp_path / "i", run=run)
-    assert "3 of 63 texts have no vector: words, ids and conditions find them" in said
+    assert "3 of 63 texts have no vector and are found by words, ids and conditions" in said
 
 
 def test_where_all_have_one_nothing_is_listed(tmp_path):
@@ -155,7 +155,7 @@ def test_no_vector_finds_them(made):
         assert index.query("w1", mode="dense", where="id like 'neo%'") == []
         assert len(index.query("w1", k=9, mode="dense", where="id like 'neo%' or id in ('r1', 'r2')")) == 2
         asked = QueryOptions(mode="dense", where="id like 'neo%'")
-        assert "7 of 150 rows, and none of these has a vector" in str(index.nothing_found(asked, "w1"))
+        assert "7 of 150 rows, and none of these rows has a vector" in str(index.nothing_found(asked, "w1"))
 
 
 def test_they_are_nobodys_duplicates(made):

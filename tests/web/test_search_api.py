@@ -87,7 +87,7 @@ def test_passages_mark_the_words_of_the_query(client):
         ("/search", {"q": "a", "index": "words", "where": "count > 3"}, 400, "works with an index over texts"),
         ("/similar", {}, 400, "name one row"),
         ("/similar", {"row": 1, "id": "r-1"}, 400, "name one row"),
-        ("/similar", {"row": 4_000}, 400, "no such row"),
+        ("/similar", {"row": 4_000}, 400, "the row does not exist"),
         ("/similar", {"id": "r-400"}, 400, "no record has this id"),
         ("/similar", {"id": "r-4", "index": "index"}, 400, "the records had no ids"),
         ("/neighbours", {"word": "watre"}, 404, "water"),

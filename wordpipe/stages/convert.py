@@ -100,6 +100,7 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
                 from wordpipe.stages.corpus.tokenize import given_tokenizers
 
                 given_tokenizers(job, chosen.tokenizer, pairs=False)
+            # filtered while they are read
             found = _open(job, path, chosen, stack)
             words = WordFilter(found, limit=chosen.limit, skip_bad_bytes=chosen.bad_bytes == "skip", name=path.name)
             with job.table("words", words_schema(found.dim)) as writer:
@@ -122,7 +123,7 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
 
 
 def vectors_entry(path: PathLike) -> InputEntry:
-    """What a manifest says of a file of word vectors, or of a folder of arrays: name, size and content hash.
+    """Return the manifest's entry of a file of word vectors, or of a folder of arrays: name, size and content hash.
 
     Raises:
         InputError: nothing there, or a folder without the files.
@@ -132,7 +133,9 @@ def vectors_entry(path: PathLike) -> InputEntry:
     if is_artifact(path):
         raise ArtifactError("this is an artifact already", where=path, hint="use it as it is")
     if not path.exists():
-        raise InputError("no such file", where=path, hint="name a file of word vectors, or a folder with vectors.npy")
+        raise InputError(
+            "the file does not exist", where=path, hint="name a file of word vectors, or a folder with vectors.npy"
+        )
     files = folder_files(path) if path.is_dir() else [path]
     if not all(one.is_file() for one in files):
         raise InputError("not a file that can be read twice", where=path, hint="write it to a file first")

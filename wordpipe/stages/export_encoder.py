@@ -46,7 +46,7 @@ _OWN = {
 
 @dataclass(frozen=True)
 class EncoderFiles:
-    """An encoder as its artifact has it.
+    """The files and facts of an artifact's encoder.
 
     Attributes:
         kind: transformer or static.
@@ -75,25 +75,26 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
     Raises:
         ConfigError: there is none, or its words are tokens or phrases.
     """
-    prefix, facts = "" if artifact.kind == "model" else ENCODER, artifact.manifest.facts
+    # What the artifact says of its encoder.
+    prefix = "" if artifact.kind == "model" else ENCODER
     names = {name.removeprefix(prefix) for name in artifact.names(prefix)}
     if artifact.kind == "model":
         about: dict[str, Any] = {
-            "kind": artifact.fact("encoder", str, "transformer"),
-            "dim": artifact.fact("dim", int, least=1),
-            "max_len": facts.get("max_len"),
-        }
-        about["pooling"] = artifact.fact("pooling", str, "mean")
+            "kind": artifact.fact("encoder", str, "transformer"), "dim": artifact.fact("dim", int, least=1),
+            "max_len": artifact.manifest.facts.get("max_len"), "pooling": artifact.fact("pooling", str, "mean"),
+        }  # fmt: skip
     elif ENCODER_FILE in names:
         about = load_facts(artifact.read(ENCODER + ENCODER_FILE))
     else:
         raise ConfigError(
             "an index over words has no encoder of texts", where=artifact.path, hint="embed a corpus first"
         )
+    # A later version may know other kinds.
     if about["kind"] not in ("words", *_OWN):
         raise ArtifactError(
             "unknown kind of encoder", where=artifact.path, got=about["kind"][:60], expected=" or ".join(_OWN)
         )
+    # The transform of its space.
     transform = Transform.none(about["dim"])
     if TRANSFORM_FILE in names:
         where = str(artifact.path / prefix / TRANSFORM_FILE)
@@ -102,6 +103,7 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
     if about["kind"] == "words":
         table, notes = _static_table(artifact, about)
         return EncoderFiles("static", table, dim, about["pooling"], None, None, transform, notes)
+    # Its own files, and the weights of tokens.
     files = {name: artifact.read(prefix + name) for name in _OWN[about["kind"]] if name in names}
     weighted = about["pooling"] == "weighted" and WEIGHTS_FILE in names
     with artifact.damage_of(prefix + WEIGHTS_FILE):
@@ -144,15 +146,18 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
     Raises:
         ConfigError: transformers has no class for the model, or sentence-transformers no module for its pooling.
     """
+    # Files of transformers, without the tensors of a head.
     tokens: list[str] = []
     own = dict(encoder.files)
     if encoder.kind == "transformer":
         # AutoModel has no place for the head's tensors, and warns of each
         own[WEIGHTS] = without_tensors(own[WEIGHTS], is_of_head(*_class_and_shape(encoder, where)))
-        tokens = _tokens(own[TOKENIZER], 0 if encoder.weights is None else len(encoder.weights))
+        if encoder.weights is not None:
+            tokens = _tokens(own[TOKENIZER], len(encoder.weights))
         # a decoder's is left, for going on from the last token; but positions are counted from the first column
         settings = {**parse_json_object(own[TOKENIZER_CONFIG], TOKENIZER_CONFIG), "padding_side": "right"}
         own[TOKENIZER_CONFIG] = f"{json.dumps(settings, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
+    # Modules of sentence-transformers.
     return {
         **own,
         **sentence_transformers_files(
@@ -196,7 +201,5 @@ def _tokens(tokenizer_json: bytes, count: int) -> list[str]:
     """The tokens of the first `count` ids; ids that pad the table have names of their own."""
     from wordpipe.tokens import open_tokenizer
 
-    if not count:
-        return []
     tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER)
     return [tokenizer.id_to_token(number) or f"[unused{number}]" for number in range(count)]

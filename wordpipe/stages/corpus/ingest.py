@@ -113,19 +113,22 @@ def ingest(
     with open_job("corpus", output, chosen, run) as job:
         job.libraries = LIBRARIES
         job.threads = 1
+        # Find the sources. A stream is hashed while it is read, as it cannot be read twice.
         if chosen.parallel and rows is not None:
             hint = 'give pairs as {"text": …, "text_b": …} with text_b="text_b"'
             raise ConfigError("parallel reads two files of lines", got="records", hint=hint)
         found = (
             expand(names, read_as=chosen.format, parallel=chosen.parallel) if rows is None else from_memory(rows, name)
         )
-        streams = [source for source in found if source.is_read_once]  # they are hashed while they are read
+        streams = [source for source in found if source.is_read_once]
         prints = fingerprints([source for source in found if not source.is_read_once])
+        # The bytes to read are known where nothing is a stream.
         whole, total = found, 0 if streams else found.bytes
 
         def report_look(done: int) -> None:
             job.report("finding pieces", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB")
 
+        # Cut large files of lines into pieces, and see what the corpus at the output knows of these sources.
         found = in_pieces(whole, chosen, PART_BYTES, report_look)
         digests = dict.fromkeys((source.name for source in found), "")
         digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
@@ -134,13 +137,14 @@ def ingest(
         previous = _open_previous(job, chosen, found, digests, names) if chosen.update and not job.run.fresh else None
 
         def report(done: int) -> None:
-            """Bytes read of all on disk, as far as anyone knows how many there are."""
+            """Bytes read, of the total where it is known."""
             speed = done / 1e6 / max(job.clock.seconds, 1e-9)
             job.report("reading", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB", **{"MB/s": f"{speed:.1f}"})
 
+        # Read them, apart or in order. What each source gave is written down for the next update.
         with job.table("sources", SOURCES, single=True, log=True) as log:
-            given: list[dict[str, Any]] = []  # what each source gave, for the next update
-            numbered = iter(found)  # which give it one after the other
+            given: list[dict[str, Any]] = []
+            numbered = iter(found)  # which are read one after the other
 
             def write_given() -> None:
                 log.write(pa.RecordBatch.from_pylist(given, schema=SOURCES))
@@ -151,9 +155,11 @@ def ingest(
                 given.append({"source": source.name, "digest": digest, "rows": source.rows, "told": source.ledger})
                 if len(given) == _SOURCES_AT_ONCE:
                     write_given()
+                # a stream that gives less than before loses rows
                 if previous is not None and not digests[source.name]:
                     warn_of_fewer(job, source, previous.rows_of[source.name])
 
+            # Several processes read parts; where these cannot be put together, and else, one reads all.
             parts, summaries = source_parts(found, PART_BYTES), list[SourceSummary]()
             if previous is None and _can_part(job, parts, chosen):
                 job.inputs = listed_entries(prints)
@@ -162,8 +168,10 @@ def ingest(
                     add_source(summary)
             if not summaries:
                 reader = Ingest(found, chosen, on_bytes=report, on_source=add_source, previous=previous)
-                _read_in_order(job, reader, parts)
+                written = write_parts(reader.parts(parts), lambda number: ScratchFiles(job.scratch / f"rows-{number}"))
+                _adopt(job, reader, written)
             write_given()
+        # The hash of a stream is known now.
         job.inputs = entries_of(whole) if streams else listed_entries(prints)
         _record(job, reader, found, chosen, is_update=previous is not None)
     return job.made
@@ -241,7 +249,7 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
 
 
 def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bool:
-    """Whether other processes read the sources: files, and enough of them."""
+    """True if several processes can read the sources: files, and more than one part; a note says why not."""
     asked_for, options = job.run.workers not in (None, 1), job.engine_options
     if options.engine == "local" and options.threads == 1:
         return False
@@ -256,14 +264,8 @@ def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bo
     return True
 
 
-def _read_in_order(job: Job, reader: Ingest, parts: list[list[Source]]) -> None:
-    """One reading of all sources."""
-    written = write_parts(reader.parts(parts), lambda stretch: ScratchFiles(job.scratch / f"rows-{stretch}"))
-    _adopt(job, reader, written)
-
-
 def _adopt(job: Job, reader: Ingest, parts: Iterable[Part]) -> None:
-    """Make what was written of each part files of the artifact, in the columns that all have in the end."""
+    """Make the files of each part files of the artifact, in the columns of the whole corpus."""
     adopt_parts(
         parts, job.writer, reader.schema, reader.converted, lambda: job.scratch,
         lambda done: job.report("writing", done, None, "sentences"), again=reader.all_train,
@@ -273,7 +275,7 @@ def _adopt(job: Job, reader: Ingest, parts: Iterable[Part]) -> None:
 def _read_apart(
     job: Job, found: Sources, parts: list[list[Source]], chosen: IngestSettings
 ) -> tuple[Ingest, list[SourceSummary]]:
-    """Each part by itself, wherever the engine likes.
+    """Read each part by itself, in the processes of the engine.
 
     Args:
         job: its inputs are known.
@@ -282,40 +284,45 @@ def _read_apart(
         chosen: how they are read.
 
     Returns:
-        What knows all that was read, and what each source gave; nothing where only one reading knows what to do.
+        The reader with all counts, and what each source gave: an empty list where the sources have to be read in order.
     """
     summaries: list[SourceSummary] = []
     reader = Ingest(found, chosen, on_source=summaries.append)
     way = f"{job.recipe} {library_versions(*LIBRARIES)} {__version__} {PART_BYTES} bytes"
     cache = ResumeCache(job.partial, way)
     work = IngestShards(tuple(map(tuple, parts)), working_folder(), chosen, cache.path.absolute(), cache.recipe)
+    # Read the parts. Several may fail: the error of the first in order is raised.
     try:
         names = _make(job, work, cache, range(len(parts)))
     except InputError:
         _raise_first(work, cache)
         raise
+    # Read parts again without the texts that earlier sources have.
     if known := _known_before(cache, names):
         names |= _make(job, replace(work, known=known), cache, known)
     figures = [cache.made_figures(names[number]) for number in range(len(parts))]
-    if _has_double_ids(cache, names.values()):
+    # Ids and fields depend on all sources: some need one reading in order.
+    ids = RecordIds()
+    if any(ids.claim(*claimed) is not None for name in names.values() for claimed in ids_in(cache, name)):
         job.note("ids of records come twice: all sources are read in one process")
         return reader, []
     for sources, one in zip(parts, figures, strict=True):
         notes = one["notes"]
         for source, given, lines in zip(sources, one["sources"], one["lines"], strict=True):
-            source.seen.lines = lines
+            source.seen.lines = lines  # notes name pieces by the lines of their file
             summary = SourceSummary(given["name"], given["rows"], given["ledger"])
             if not reader.take_over(summary, notes):
                 job.note("there are more fields than columns: all sources are read in one process")
                 return reader, []
             notes = ()
+    # Put the parts together.
     reader.conclude()
     _adopt(job, reader, [part_of(cache, one) for one in figures if one["stretches"]])
     return reader, summaries
 
 
 def _make(job: Job, work: IngestShards, cache: ResumeCache, numbers: Iterable[int]) -> dict[int, str]:
-    """Make the shards that no stopped run has finished; the names of their figures."""
+    """Make the shards that no stopped run has finished; return the names of the figures of all."""
     names = {number: work.name_of(number) for number in numbers}
     job.make_missing(work, names, cache, "read", files_of)
     for name in names.values():
@@ -324,7 +331,7 @@ def _make(job: Job, work: IngestShards, cache: ResumeCache, numbers: Iterable[in
 
 
 def _raise_first(work: IngestShards, cache: ResumeCache) -> None:
-    """Read the shards that were not read yet until one fails: several may, and the first in order is to be told of."""
+    """Read the parts that were not read yet, in order, until one fails."""
     for number in range(len(work.parts)):
         if cache.figures(work.name_of(number)) is None:
             work.make(number, cache, lambda done: None)
@@ -349,11 +356,6 @@ def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str
     return found
 
 
-def _has_double_ids(cache: ResumeCache, names: Iterable[str]) -> bool:
-    ids = RecordIds()
-    return any(ids.claim(*claimed) is not None for name in names for claimed in ids_in(cache, name))
-
-
 def check_dropped(
     job: Job, summaries: Iterable[SourceSummary], found: Sequence[Source], names: Sequence[str], *, allowed: bool
 ) -> None:
@@ -367,7 +369,7 @@ def check_dropped(
         allowed: sources that still exist may leave the corpus.
 
     Raises:
-        ConfigError: one still exists: who names the texts of today alone would lose all others.
+        ConfigError: a source still exists; an update with the new texts alone would lose all others.
     """
     now = {source.name for source in found}
     digests = {summary.name: summary.digest.partition(" ")[0] for summary in summaries if summary.name not in now}
@@ -411,9 +413,9 @@ def _many(names: Sequence[str]) -> str:
 
 
 def _fate(name: str, digest: str, job: Job, names: Sequence[str], here: set[str]) -> Literal["living", "gone", "named"]:
-    """What became of a source: it is there still, or not, or it is named, in another way.
+    """Return whether a source that the update does not name still exists, is gone, or is named by another path.
 
-    Of standard input and of what a program had nobody can say; objects of a bucket are believed to be there.
+    Standard input and records of a program count as gone; objects of a bucket count as there.
     """
     if name.startswith("python:"):
         try:
@@ -421,8 +423,10 @@ def _fate(name: str, digest: str, job: Job, names: Sequence[str], here: set[str]
         except InputError:
             return "gone"
         return "living"
-    if name == "-" or name.startswith("s3://"):  # what lies below a folder that is named was looked for there
-        return "gone" if name == "-" or any(_is_below(name, one) for one in names) else "living"
+    if name == "-" or name.startswith("s3://"):  # objects below a URL that is named were looked for there
+        urls = [url for one in names if (url := url_of(Path(one))) is not None]
+        is_gone = name == "-" or any(name.startswith(f"{str(url).rstrip('/')}/") for url in urls)
+        return "gone" if is_gone else "living"
     there = [one for one in _places(name, job, names) if one[0].is_file()]
     for path, is_sure in there:
         if os.path.realpath(path) not in here and (is_sure or HashCache().hash_file(path) == digest):
@@ -430,13 +434,8 @@ def _fate(name: str, digest: str, job: Job, names: Sequence[str], here: set[str]
     return "named" if there else "gone"
 
 
-def _is_below(name: str, one: str) -> bool:
-    url = url_of(Path(one))
-    return url is not None and name.startswith(f"{str(url).rstrip('/')}/")
-
-
 def _places(name: str, job: Job, names: Sequence[str]) -> Iterator[tuple[Path, bool]]:
-    """Where a source may lie, whose name is the end of its path; and whether what lies there is it for sure."""
+    """Yield the paths where a source may lie, whose name is the end of its path; True if no other file can be there."""
     folder, depth = working_folder(), len(Path(name).parts)
     yield folder / name, True
     for one in names:

@@ -183,7 +183,7 @@ def adopt_parts(
 
 
 class _NotedDigests(Digests):
-    """Digests that remember, in order, what was added: by what each document is looked for, and the digest of its text."""
+    """Digests that remember, in order, the two of each document: its key, and the digest of its text."""
 
     def __init__(self, known: Sequence[bytes]) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class _NotedDigests(Digests):
 
 
 class _NotedIds(RecordIds):
-    """Ids that remember, in order, which record claimed them."""
+    """Ids that remember, in order, the source and the line of each record."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -286,6 +286,7 @@ class IngestShards:
 
     def _sift(self, number: int, cache: ResumeCache, known: Sequence[bytes], first: Mapping[str, Any]) -> None:
         """Make a shard of plain texts once more, without some: from its rows, and with their share of what was counted."""
+        # What was counted of each source, and where its rows end.
         name, given = self.name_of(number), first["sources"]
         ledgers, ends = [Ledger.of_json(one["ledger"]) for one in given], np.cumsum([one["rows"] for one in given])
         double = pa.array([key.hex() for key in known])
@@ -294,6 +295,7 @@ class IngestShards:
             done = 0
             for schema, stretch in part_of(cache, first):
                 for batch in stretch.batches():
+                    # Of each source, count the rows that go as duplicates.
                     is_double = pc.is_in(batch["doc_id"], value_set=double).to_numpy(zero_copy_only=False)
                     left_out = np.flatnonzero(is_double)
                     of_source = np.searchsorted(ends, done + left_out, side="right")
@@ -304,6 +306,7 @@ class IngestShards:
                         rows = batch.filter(pa.array(~is_double))
                         yield 0, pa.RecordBatch.from_arrays(rows.columns, schema=schema)
 
+        # Write the rows that stay, and what was counted of them.
         with ExitStack() as stack:
             parts = write_parts(kept(), lambda stretch: stack.enter_context(CachedFiles(cache, f"{name}-{stretch}-")))
         _write_keys(cache, name, [], [])
@@ -354,17 +357,16 @@ def _write_keys(cache: ResumeCache, name: str, added: Sequence[bytes], claimed: 
 
 
 def _noted(parts: Sequence[Sequence[tuple[pa.Schema, CachedFiles]]]) -> list[list[object]]:
-    """The stretches of parts, as figures have them."""
+    """Return the stretches of parts as figures of the cache: schema as hex, names of files."""
     return [[schema.serialize().to_pybytes().hex(), files.names] for part in parts for schema, files in part]
 
 
 def _is_plain(figures: Mapping[str, Any]) -> bool:
-    """Whether the rows of a shard say all that was counted of their documents: texts without fields, no sentence cut."""
-    for one in figures["sources"]:
-        ledger = Ledger.of_json(one["ledger"])
-        if ledger.fields_seen or ledger.kinds or ledger.own_kinds or ledger["pairs"] or ledger["sentences_split"]:
-            return False
-    return True
+    """True if all counts of a shard follow from its rows: texts without fields, no sentence cut."""
+    return not any(
+        one.fields_seen or one.kinds or one.own_kinds or one["pairs"] or one["sentences_split"]
+        for one in (Ledger.of_json(source["ledger"]) for source in figures["sources"])
+    )
 
 
 def _leave_out(ledger: Ledger, rows: pa.RecordBatch) -> None:
@@ -381,7 +383,7 @@ def _leave_out(ledger: Ledger, rows: pa.RecordBatch) -> None:
 
 
 def keys_in(cache: ResumeCache, name: str) -> Iterator[tuple[bytes, bytes]]:
-    """By what each document of a shard is looked for, and the digest of its text, in order."""
+    """Yield the key of each document of a shard and the digest of its text, in order."""
     for batch in read_file(cache.path / f"{name}-keys.parquet"):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 

@@ -113,7 +113,7 @@ class Side:
 
     @property
     def of_them(self) -> str:
-        """What a message about them begins with."""
+        """The beginning of a message about these texts."""
         return "second texts: " if self.is_second else ""
 
     @property
@@ -133,7 +133,7 @@ class Side:
 
 
 def cutter_of(chosen: TokenizeSettings) -> RowCutter:
-    """What cuts rows into pre-tokens as the tokenizer will."""
+    """Return a function that cuts rows into pre-tokens as the tokenizer will."""
     tokenizer = empty_tokenizer(chosen)
     scheme = scheme_of(tokenizer)
     assert scheme is not None, f"{chosen.pretokenizer} is not recognised"
@@ -142,7 +142,7 @@ def cutter_of(chosen: TokenizeSettings) -> RowCutter:
 
 @dataclass(frozen=True)
 class _Counting:
-    """What counting needs in a process: where rows come from, what cuts them, and how many threads count."""
+    """The state of a process that counts: the source of rows, the cutters, the number of threads."""
 
     source: OpenShards
     words: RowCutter
@@ -178,7 +178,7 @@ class CountShards:
 
     @property
     def kinds(self) -> list[str]:
-        """What is counted, each in tables of its own."""
+        """The names of the counts, each with tables of its own."""
         return [*(side.pretokens for side, _ in self.ways), "words"]
 
     def size_of(self, number: int) -> int:

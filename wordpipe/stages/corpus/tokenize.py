@@ -85,7 +85,7 @@ _FIRST, _SECOND = Side(("text",)), Side(("text_b",), is_second=True)
 
 @dataclass
 class _Counted:
-    """What was counted.
+    """The counts of a corpus.
 
     Attributes:
         runs: "words", or the name of a side's pre-tokens → what opens each run of counts.
@@ -124,7 +124,7 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
         texts = ("text", "text_b") if "text_b" in read_schema(source, "corpus").names else ("text",)
         given = given_tokenizers(job, chosen.tokenizer, pairs=len(texts) > 1)
         counts = None if chosen.counts is None else job.open_input(chosen.counts, ["tokens"])
-        # All inputs are known now, and so is the recipe.
+        # All inputs are known now, and so is the recipe of the cache.
         libraries = f"{library_versions(*job.libraries)}{' pairs' * (len(texts) - 1)}"
         cache = ResumeCache(job.partial, f"{job.recipe} {libraries} {SHARD_BYTES} bytes")
         sides = sides_of(chosen, texts, given, counts)
@@ -132,11 +132,12 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
             side: resolved(job, source, chosen, side) if counts is None else with_counts_of(counts, chosen, side)
             for side in sides
         }  # fmt: skip
-        # Count, train, list the words, encode.
+        # Count pre-tokens and words.
         shards = CorpusShards.of(source, cache)
         to_cut = tuple(ways.items()) if counts is None else ()
         counted = _count_shards(job, cache, CountShards(shards, texts, to_cut, chosen.sample, chosen.memory_bytes // 2))
         job.counts |= counted.figures
+        # Train a tokenizer for each side that has none.
         tokenizers = list(given)
         for side, way in ways.items():
             pretokens = (
@@ -145,9 +146,15 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
                 else counted_before(counts, side)
             )
             tokenizers.append(trained_tokenizer(job, cache, way, side, pretokens))
-        _list_words(job, cache, counted, tokenizers[0], chosen)
+        # List the words, as the first tokenizer cuts them, and encode all texts.
+        listed = cache.figures(WORDS) or _write_words(job, cache, counted, tokenizers[0], chosen)
+        cache.adopt(WORDS, job.writer)
+        job.counts |= listed["counts"]
+        for text in listed["warnings"]:
+            job.warn(text)
         texts_of = tuple(tokenizer.to_str() for tokenizer in tokenizers)
         _encode_shards(job, cache, EncodeShards(shards, texts, texts_of, chosen.keep_case))
+        # What readers of the artifact need to know.
         job.facts |= {
             "vocab_size": tokenizers[0].get_vocab_size(),
             "algorithm": type(tokenizers[0].model).__name__,
@@ -159,30 +166,17 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
 
 
 def _reported(job: Job, phase: str, parts: Iterator[StringCounts], before: int, total: int) -> Iterator[StringCounts]:
-    """The parts of what was counted; each is reported once it has been worked on."""
+    """Yield the parts of the counts; each is reported after its use."""
     job.report(phase, before, total, "parts")
     for done, part in enumerate(parts, start=before + 1):
         yield part
         job.report(phase, done, total, "parts")
 
 
-def _list_words(
-    job: Job, cache: ResumeCache, counted: _Counted, tokenizer: Tokenizer, chosen: TokenizeSettings
-) -> None:
-    """Make words of the runs that were counted, and write the list of them, unless a stopped run has done it."""
-    done = cache.figures(WORDS)
-    if done is None:
-        done = _write_words(job, cache, counted, tokenizer, chosen)
-    cache.adopt(WORDS, job.writer)
-    job.counts |= done["counts"]
-    for text in done["warnings"]:
-        job.warn(text)
-
-
 def _write_words(
     job: Job, cache: ResumeCache, counted: _Counted, tokenizer: Tokenizer, chosen: TokenizeSettings
 ) -> dict[str, Any]:
-    """Write the list of words into the cache; gives what a later run of the job has to know."""
+    """Make words of the runs of letters, list them in the cache; return counts and warnings for a later run of the job."""
     reported = partial(_reported, job, "listing the words", total=2 * PARTS)
     split = WordSplitter(run_splitter(tokenizer), keep_case=chosen.keep_case)
     runs: list[Path] = []
@@ -193,6 +187,7 @@ def _write_words(
         with runs[-1].open("wb") as file:
             yield file
 
+    # Fold the runs into words, in bounded memory, and keep the most frequent.
     table = SpillingTable(chosen.memory_bytes // 4, new_run)
     fold_counts(reported(sum_runs(counted.runs["words"]), 0), split, table=table)
     table.spill()
@@ -200,6 +195,7 @@ def _write_words(
         reported(sum_runs([partial(path.open, "rb") for path in runs]), PARTS),
         lambda size, number: size + _WORD_BYTES * number <= chosen.memory_bytes // 2,
     )
+    # Write the list.
     counts, warnings = about_left_out(kept, "words", "get no number")
     figures: dict[str, Any] = {"counts": counts, "warnings": warnings}
     with cache.table(WORDS, VOCABULARY, figures) as words:
@@ -394,7 +390,7 @@ def trained_tokenizer(
 def _train(
     job: Job, cache: ResumeCache, chosen: TokenizeSettings, side: Side, pretokens: Iterator[StringCounts]
 ) -> dict[str, Any]:
-    """Train on as many of the pre-tokens as the memory allows; gives what a later run of the job has to know."""
+    """Train on as many of the pre-tokens as the memory allows; return counts and warnings for a later run of the job."""
     kept = keep_most_frequent(
         pretokens, lambda size, number: training_bytes(chosen, size, number) <= chosen.memory_bytes
     )
@@ -429,7 +425,7 @@ def _refuse_nothing(kept: MostFrequent, chosen: TokenizeSettings) -> NoReturn:
 
 
 def about_left_out(kept: MostFrequent, what: str, fate: str) -> tuple[dict[str, int], list[str]]:
-    """How many strings there are, and a warning where some did not fit in the memory."""
+    """Return the number of strings, in all and distinct, and a warning where some did not fit in the memory."""
     counts = {
         what: int(kept.strings.counts.sum()) + kept.left_out_total,
         f"distinct_{what}": len(kept.strings) + kept.left_out,

@@ -114,8 +114,9 @@ def embed(
     with open_job("sentences", output, chosen, run) as job:
         job.libraries = LIBRARIES
         job.threads = job.engine_options.threads
+        # Inputs: the encoder and the corpus.
         origin = job.open_input(encoder, ["model", "words"])
-        # the threads of static encoders and of words have a shard each
+        # Each thread of a static encoder, or of words, has a shard of its own.
         own = 1 if origin.kind == "words" or origin.manifest.facts.get("encoder") == "static" else job.threads
         raw = open_encoder(origin, chosen.model_copy(update={"threads": own}))
         components = chosen.components if chosen.transform == "remove-components" else 0
@@ -124,20 +125,24 @@ def embed(
         job.note_first_texts(texts)
         source = _Source(job, texts, UnitCutter(chosen, raw))
         job.device = getattr(raw, "device", "cpu")
+        # What has a vector already, in the artifact at the output, is not encoded again.
         made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}
         previous = _open_previous(job, made_by, chosen) if chosen.update and not job.run.fresh else None
         cutter = ShardCutter(raw, job.device, row_count(texts, "corpus"))
         plan, previous = _compare(source, previous, cutter)
+        # Encode the rest, in shards that a killed run finds again.
         after = "" if previous is None else f" after {previous.artifact.digest}"
         way = f"{job.device} {own} threads {library_versions(*job.libraries)}{after} {cutter.least} units"
         cache, opened = ResumeCache(job.partial, f"{job.recipe} {way}"), Opened(raw, texts)
         on_device = chosen.model_copy(update={"device": job.device})
         shards = EmbedShards.of(origin, opened, cache, on_device, cutter, plan.encode, source.cutter.windows)
         encoded = _encode(job, cache, shards, opened)
+        # Fit the transform on all vectors, and write these, transformed, beside their texts.
         vectors = _UnitVectors.of(job, plan, encoded, previous)
         transform, fit = _fit(job, vectors, raw, chosen)
         _write(source, vectors, transform)
         _warn(job, origin, chosen)
+        # What readers of the artifact need: the encoder, the transform.
         bundle_encoder(job, raw.with_transform(transform), origin)
         job.bitwise = job.device == "cpu" and not plan.reused
         job.facts = {
@@ -165,7 +170,7 @@ class _Source:
         return 0 if options.engine == "local" and options.threads == 1 else _AHEAD
 
     def units(self, *, whole: bool = False) -> Iterator[tuple[slice, UnitBatch]]:
-        """All units in order, each batch with its place among them.
+        """Yield the place of each batch among all units, and the batch.
 
         `whole` reads all columns of the corpus, not only those that units are cut by.
         """
@@ -208,6 +213,7 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
     artifact = job.previous_artifact("all texts are embedded")
     if artifact is None:
         return None
+    # The vectors are of use if the same encoder, settings and device made them.
     made, facts = artifact.manifest, artifact.manifest.facts
     before = made.settings
     found = {**before, "encoder": facts.get("encoder"), "device": made.device}
@@ -216,6 +222,7 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
     if other := [name for name, value in wanted.items() if value != found.get(name)]:
         job.note(f"{job.target} was made otherwise ({', '.join(other)}): all is embedded again")
         return None
+    # The keys of its texts, as they were embedded.
     keys, done, rows = [no_keys()], 0, row_count(artifact, "sentences")
     for batch in read_batches(artifact, "sentences", ["title", "text"]):
         text = batch.column("text")
@@ -224,6 +231,7 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
         keys.append(text_keys(text))
         done += len(batch)
         job.report("reading what is there", done, rows, "texts")
+    # Its transform, and how far the texts have changed since that was fitted.
     fit = artifact.fact("fit", dict, {"texts": rows, "changed": 0})
     kind: Any = artifact.fact("transform", str)
     with artifact.damage_of(ENCODER + TRANSFORM_FILE):
@@ -239,13 +247,18 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
 
 
 def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -> tuple[VectorPlan, _Previous | None]:
-    """Which texts are encoded, and what is taken from the previous artifact, if anything still is; shards are cut, too."""
+    """Plan which texts are encoded and which vectors are taken over, and cut the corpus into shards.
+
+    Returns:
+        The plan, and the previous artifact; None where nothing is taken over.
+    """
     job, keys, done, total = source.job, [no_keys()], 0, row_count(source.artifact, "corpus")
     for _, units in ahead(source.units(), source.waiting):
         keys.append(text_keys(units.embedded))
         cutter.add(len(units.rows), len(units))
         done += len(units.rows)
         job.report("comparing", done, total, "sentences")
+    # Plan; a previous transform that cannot be kept makes the previous vectors useless.
     keys_U2 = np.concatenate(keys)
     plan = plan_vectors(no_keys() if previous is None else previous.keys, keys_U2)
     if previous is not None:
@@ -253,6 +266,7 @@ def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -
         if not previous.keeps_transform and previous.transform.kind != "none":
             job.note("the previous transform cannot be kept, nor undone: all texts are embedded again")
             previous, plan = None, plan_vectors(no_keys(), keys_U2)
+    # Say what was found.
     job.counts |= {"units": len(keys_U2), "texts_embedded": plan.to_encode, "texts_repeated": plan.repeated}
     if previous is not None:
         job.counts |= {"units_reused": plan.reused, "units_gone": plan.gone}
@@ -402,6 +416,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     def made() -> Iterator[tuple[pa.RecordBatch, NDArray[np.float64], int]]:
         """Rows, the sum of their vectors, and how many rows of the corpus they come from."""
         for at, units in source.units(whole=True):
+            # each unit has its own text and vector, and all else of its first row of the corpus
             vectors_UK, empty_U = vectors.take(at, transform)
             without.append(at.start + np.flatnonzero(empty_U))
             own = {
@@ -410,18 +425,17 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
                 "vector": vector_column(vectors_UK),
             }
             arrays = [own[name] if name in own else units.column(name) for name in schema.names]
-            yield (
-                pa.RecordBatch.from_arrays(arrays, schema=schema),
-                vectors_UK.sum(axis=0, dtype=np.float64),
-                len(units.rows),
-            )
+            rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            yield rows, vectors_UK.sum(axis=0, dtype=np.float64), len(units.rows)
 
+    # Write the rows.
     with job.table("sentences", schema) as table:
         for rows, sum_of_rows_K, n_read in ahead(made(), source.waiting):
             table.write(rows)
             sum_K += sum_of_rows_K
             done += n_read
             job.report("writing", done, total, "sentences")
+    # Count them, and list those without a vector.
     without_M = np.concatenate(without)
     with_vector = table.rows - len(without_M)
     if not with_vector:

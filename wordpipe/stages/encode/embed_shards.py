@@ -31,10 +31,10 @@ _MOST_SHARDS = 4096
 
 
 class ShardCutter:
-    """Where shards begin, found while the units of a corpus are read for the first time.
+    """The bounds of shards, found while the units of a corpus are read for the first time.
 
     Args:
-        encoder: of this kind are they.
+        encoder: the encoder, whose kind decides how many units a shard has.
         device: where it computes.
         n_rows: rows of the corpus, of which there are as many units at most.
 
@@ -87,7 +87,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class Opened:
-    """What encoding needs in a process: the encoder and the corpus."""
+    """The encoder and the corpus, open in a process."""
 
     encoder: TextEncoder
     corpus: Artifact
@@ -95,7 +95,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class _State:
-    """What a thread, or threads together, work with."""
+    """The state of a thread that encodes, or of several together."""
 
     encoder: TextEncoder
     rows: _Rows
@@ -205,7 +205,7 @@ class EmbedShards:
 
 
 def _watch(on_units: OnUnits, done: int, of_chunk: int, share: float) -> None:
-    """What an encoder calls while it is at work on a chunk, after the texts before it were done."""
+    """Report the texts that are done: those of earlier chunks, and a share of the chunk that is being encoded."""
     on_units(done + int(share * of_chunk))
 
 
@@ -215,7 +215,7 @@ def vectors_name(number: int) -> str:
 
 
 def figures_of(batch: EncodedBatch) -> dict[str, int]:
-    """What is counted of every file of vectors."""
+    """Return the counts of a batch of vectors."""
     return {
         "texts": len(batch.vectors),
         "without_vector": int(batch.empty.sum()),

@@ -109,6 +109,7 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
     keep_freed_memory()
     with open_job("clusters", output, chosen, run) as job, faiss_threads(chosen.threads) as job.threads:
         job.libraries = ("faiss-cpu", "numpy", "pyarrow", "PyStemmer")
+        # Input: the vectors of the rows that have one.
         source = job.open_input(sentences, ["sentences"])
         total, dim = row_count(source, "sentences"), int(source.manifest.facts["dim"])
         with_vector = rows_with_vector(source)
@@ -119,20 +120,23 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
                 got=f"k = {chosen.k:,}", expected=f"at most {rows:,}",
                 hint="give a smaller -k, or auto",
             )  # fmt: skip
+        # Find the centres in a sample.
         sample_SD = _sample(job, _vectors(source, with_vector), rows, dim, chosen)
         k = chosen.k if isinstance(chosen.k, int) else _chosen_k(job, sample_SD, chosen.seed)
         job.report("k-means")
         sample_SD = sample_SD[: max(_ROWS_EVALUATED, _SAMPLE_PER_CLUSTER * k)]
         centres_KD = spherical_centres(sample_SD, k, chosen.seed)
         job.facts = {"dim": dim, "asked": chosen.k, "sample": len(sample_SD)}
+        # Assign every row, and number the clusters by size: those without rows go.
         centre_M, cosine_M = _assign(job, _vectors(source, with_vector), centres_KD, rows)
         centres_KD, centre_M = _by_size(centres_KD, centre_M)
         if len(centres_KD) < k:
             job.warn(f"{k:,} clusters were asked for, and {len(centres_KD):,} have any text: others would be the same")
-        evaluated_SD = sample_SD[:_ROWS_EVALUATED]
+        # Measure them.
         if len(centres_KD) > 1:
-            job.metrics["silhouette"] = round(simplified_silhouette(evaluated_SD, centres_KD), 4)
+            job.metrics["silhouette"] = round(simplified_silhouette(sample_SD[:_ROWS_EVALUATED], centres_KD), 4)
         job.metrics["mean_cosine"] = round(float(cosine_M.mean(dtype=np.float64)), 4)
+        # Write both tables, in which rows without a vector are in no cluster.
         centre_N, cosine_N = np.full(total, -1, np.int64), np.full(total, np.nan, np.float32)
         with_vector = np.arange(total) if with_vector is None else with_vector
         centre_N[with_vector], cosine_N[with_vector] = centre_M, cosine_M
@@ -186,7 +190,7 @@ def _chosen_k(job: Job, sample_SD: Floats, seed: int) -> int:
 
 
 def _assign(job: Job, blocks: Iterable[Floats], centres_KD: Floats, rows: int) -> tuple[Ints, Floats]:
-    """(N,) the nearest centre of each vector, and (N,) the cosine with it."""
+    """Return the nearest centre of each vector, (N,), and the cosine of the two, (N,)."""
     centre_N, cosine_N = np.empty(rows, np.int64), np.empty(rows, np.float32)
     first = 0
     for block_BD in blocks:
@@ -198,7 +202,7 @@ def _assign(job: Job, blocks: Iterable[Floats], centres_KD: Floats, rows: int) -
 
 
 def _by_size(centres_KD: Floats, centre_N: Ints) -> tuple[Floats, Ints]:
-    """Clusters that have any row, the largest first, and each row's place among them."""
+    """Return the clusters that have any row, the largest first, and the new number of each row's cluster."""
     sizes_K = np.bincount(centre_N, minlength=len(centres_KD))
     order = np.argsort(-sizes_K, kind="stable")[: np.count_nonzero(sizes_K)]
     place_K = np.full(len(centres_KD), -1, np.int64)
@@ -209,19 +213,23 @@ def _by_size(centres_KD: Floats, centre_N: Ints) -> tuple[Floats, Ints]:
 def _write_clusters(
     job: Job, source: Artifact, centres_KD: Floats, centre_N: Ints, cosine_N: Floats, chosen: ClusterSettings
 ) -> None:
+    # The size of each cluster, its words, and where its rows begin among all, ordered by cluster, the nearest to the centre
+    # first, equals as they come; rows in no cluster stand before.
     sizes_K = np.bincount(centre_N[centre_N >= 0], minlength=len(centres_KD))
     labels = _labels(job, source, centre_N, len(centres_KD), chosen)
-    # by cluster, the nearest first, equals in the order of rows; before them those of none
     order_N = np.lexsort((-cosine_N, centre_N))[len(centre_N) - sizes_K.sum() :]
     starts_K = np.concatenate([[0], np.cumsum(sizes_K)[:-1]])
+    # Write the table, some clusters at a time.
     schema = clusters_schema(centres_KD.shape[1])
     with job.table("clusters", schema) as table:
         for first in range(0, len(centres_KD), _CLUSTERS_AT_ONCE):
             at = range(first, min(first + _CLUSTERS_AT_ONCE, len(centres_KD)))
+            # The texts nearest to each centre; the same text may come again, and is shown once.
             nearest = [
                 order_N[starts_K[k] : starts_K[k] + min(sizes_K[k], _LOOKED_AT * chosen.central)].tolist() for k in at
             ]
             central = _different(source, nearest, chosen.central)
+            # A row for each cluster.
             columns = {
                 "cluster": pa.array(at, pa.int32()),
                 "size": pa.array(sizes_K[first : at.stop], pa.int64()),
@@ -326,6 +334,7 @@ def duplicates(
         raise ConfigError("not a cosine", where="threshold", got=threshold, expected="-1 to 1")
     run = run or RunOptions()
     with Artifact(artifact, ["index", "sentences"], verify=run.verify) as opened:
+        # The vectors, as unit vectors, of the rows that have one.
         rows, batches = row_count(opened, opened.kind), read_batches(opened, opened.kind, ["vector"])
         with_vector = rows_with_vector(opened)
         compared = rows if with_vector is None else len(with_vector)
@@ -334,6 +343,7 @@ def duplicates(
         def report(done: int) -> None:
             run.report(Progress("comparing", done, compared, "rows"))
 
+        # Link rows that are alike, and put linked rows into groups.
         if compared <= EXACT_UP_TO:
             links = all_links(np.concatenate(list(blocks)), threshold, report)
         elif opened.kind == "index":
@@ -347,23 +357,18 @@ def duplicates(
         groups, pairs = groups_of(links, compared)
         if with_vector is not None:
             groups = [with_vector[group] for group in groups]
+        # Read the rows of the largest groups.
         wanted = np.unique(np.concatenate(groups[:n])).tolist() if groups[:n] else []
         schema = read_schema(opened, opened.kind)
         columns = [name for name in schema.names if name not in ("id", "row")]
         row_of = dict(zip(wanted, RowReader(opened, opened.kind, columns).fetch(wanted), strict=True))
+    # All groups are counted, the largest are shown.
+    shown = [[_row(row_of, int(group[0]), row, row_shower(schema)) for row in group.tolist()] for group in groups[:n]]
     return {
-        "path": str(artifact),
-        "threshold": threshold,
-        "rows": rows,
-        "pairs": pairs,
-        "groups": len(groups),
-        "rows_in_groups": sum(map(len, groups)),
-        "largest": max(map(len, groups), default=0),
-        "exact": compared <= EXACT_UP_TO,
-        "shown": [
-            [_row(row_of, int(group[0]), row, row_shower(schema)) for row in group.tolist()] for group in groups[:n]
-        ],
-    }
+        "path": str(artifact), "threshold": threshold, "rows": rows, "pairs": pairs, "groups": len(groups),
+        "rows_in_groups": sum(map(len, groups)), "largest": max(map(len, groups), default=0),
+        "exact": compared <= EXACT_UP_TO, "shown": shown,
+    }  # fmt: skip
 
 
 def _row(

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import atomic_file, check_output
+from wordpipe.artifacts import atomic_file
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import HeadLooks, join_words
 from wordpipe.pages import AttentionView, ShownStack, ShownTokens, draw_attention
 from wordpipe.runtime import Progress, Report
 from wordpipe.stages.calls import printable, public
+from wordpipe.stages.examine.map import check_page
 from wordpipe.stages.inspected import Inspected, TokenRow, inspect_model
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import SourceLike
@@ -78,8 +79,8 @@ def attention(
         raise ConfigError("importance is the rise of a loss, and needs text", where="data", hint="--data CORPUS")
     target = None if output is None else Path(output)
     if target is not None:
-        _check(target)
-        check_output(target, replace=replace)
+        check_page(target, "page", replace=replace)
+    # The text as the model reads it, and what it says of it.
     with storage_errors(target):
         opened = inspect_model(model, verify=run.verify)
         notes = list(opened.notes)
@@ -87,9 +88,11 @@ def attention(
         given = printable(text), None if second is None else printable(second)
         rows, written = _read(opened, *given, notes)
         said = _said(opened, *given, rows, written)
+        # The weights of attention in this text, the names of heads, the figures.
         attended = _attend(opened, rows)
         view, loss, over = _view(opened, rows, attended, text, second, said, data, sample, run, importance=importance)
         found = _numbers(opened, view, rows, loss, over, notes)
+        # Notes for the user, and the page.
         for note in notes:
             run.report(Progress("note", note=note))
         if target is not None:
@@ -98,17 +101,6 @@ def attention(
                 file.write(page)
             found |= {"path": str(target), "bytes": len(page)}
     return found
-
-
-def _check(output: Path) -> None:
-    if output.is_dir() or str(output) == "-":
-        raise ConfigError("a page is a file", where="output", got=output, hint="name a file with -o, such as page.html")
-    if output.is_file():
-        with output.open("rb") as file:
-            begin = file.read(15)
-        if begin.lower() not in (b"<!doctype html>", b""):
-            hint = "name another file with -o"
-            raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -163,11 +155,13 @@ def _read(model: Inspected, text: str, second: str | None, notes: list[str]) -> 
     else:
         rows, written = {"source": model.read_source(text)}, second if second is not None else _written(model, text)
         rows["target"] = model.read_target(written)
+    # Say what was cut; a page has room for so many weights.
     cut = sum(row.cut for row in rows.values())
     if cut:
         notes.append(
             f"the text is longer than the {model.max_len:,} tokens that the model reads: {cut:,} were left out"
         )
+    # heads × layers × the squares of lengths, over all stacks
     config = model.model.config
     sizes = [len(row.ids) for row in rows.values()]
     cells = config.n_heads * (
@@ -182,7 +176,7 @@ def _read(model: Inspected, text: str, second: str | None, notes: list[str]) -> 
 
 
 def _said(model: Inspected, text: str, second: str | None, rows: dict[str, TokenRow], written: str) -> str:
-    """What the model makes of a text, in words; nothing of a language model."""
+    """Return the answer of a model to a text, in words; "" for a language model."""
     if model.writes_targets:
         return f"{'writes' if second is None else 'reads'}: {written}" if written.strip() else "writes nothing"
     return "" if model.opened is not None else _prediction(model, text, second, rows["text"])
@@ -201,7 +195,7 @@ def _written(model: Inspected, text: str) -> str:
 
 
 def _prediction(model: Inspected, text: str, second: str | None, row: TokenRow) -> str:
-    """What a model with a head says of the text, in words."""
+    """Return the prediction of a model with a head, in words."""
     from wordpipe.model import HeadedModel
 
     headed = model.model
@@ -254,7 +248,8 @@ def _view(
     model: Inspected, rows: dict[str, TokenRow], attended: "Attended", text: str, second: str | None, said: str,
     data: SourceLike | None, sample: int, run: RunOptions, *, importance: bool,
 ) -> tuple[AttentionView, dict[str, Any] | None, str]:  # fmt: skip
-    """What the page shows; the loss that importance is measured by; and what heads were named over."""
+    """Return the content of the page, the loss that importance is measured by, and what texts heads are named by."""
+    # Name the heads, over this text or over others; and with importance, switch each off.
     loss, rises, over = None, {}, "over this text"
     if data is None:
         looked = _Looked(model)
@@ -264,6 +259,7 @@ def _view(
         from wordpipe.stages.evaluate.held_out import held_out
 
         with held_out(model, data, sample, run) as text_sample:
+            # heads are named by what they look at in all sequences
             looked = _Looked(model)
             for number, one in enumerate(text_sample.sequences):
                 run.report(Progress("looking at heads", number, len(text_sample.sequences), "sequences"))
@@ -273,12 +269,14 @@ def _view(
                 before = text_sample.loss()
                 rises = _head_rises(model.model, text_sample, before, run.report)
                 loss = {"of": text_sample.what, "targets": text_sample.n_targets, "before": round(before, _DIGITS)}
+    # The stacks of attention, and the tokens.
     shares = looked.shares()
     stacks = []
     for name, maps in attended.maps.items():
         sides = _SIDES[name] if "target" in rows else ("text", "text")
         stacks.append(ShownStack(name, *sides, maps.weights, maps.norms, shares[name], rises.get(name)))
     tokens = {name: ShownTokens(row.shown, row.words, row.word_names) for name, row in rows.items()}
+    # What stands above them.
     config = model.model.config
     layers = f"{config.n_layers} + {config.n_decoder_layers}" if config.n_decoder_layers else str(config.n_layers)
     cut = sum(row.cut for row in rows.values())
@@ -322,7 +320,7 @@ class _Looked:
 
 
 def _head_rises(model: "Transformer", sample: "HeldOut", before: float, report: Report) -> dict[str, Floats]:
-    """How much the loss rises when a head is switched off, kind of attention → (L, H).
+    """Return the rise of the loss when a head is switched off: kind of attention → (L, H).
 
     A part whose work another one does too is worth little, and with both gone the loss may rise far.
 

@@ -81,6 +81,7 @@ def diff(
             CountedWords.from_batches(read_batches(table, "words", ["word", "count"], expected=VOCABULARY))
             for table in (first, second)
         )
+        # of shared words the commonest, and those that were named
         rows_a, rows_b = vocabulary_intersection(table_a, table_b)
         shared = len(rows_a)
         asked = {word: -1 if (row := table_a.words.row_of(word)) is None else row for word in only}
@@ -90,6 +91,7 @@ def diff(
             unit_rows(stacked_vectors(read_batches(table, "words", ["vector"]))[0][rows])[0]
             for table, rows in ((first, rows_a), (second, rows_b))
         )
+    # words whose vectors are zero have no direction to compare
     directed = unit_a.any(axis=1) & unit_b.any(axis=1)
     rows_a, rows_b, unit_a, unit_b = rows_a[directed], rows_b[directed], unit_a[directed], unit_b[directed]
     if len(rows_a) < 2:
@@ -104,31 +106,24 @@ def diff(
     k = min(k, len(rows_a) - 1)
     counts_a, counts_b = table_a.counts[rows_a], table_b.counts[rows_b]
     shifts = semantic_shifts(unit_a, unit_b, effective_counts(counts_a, counts_b), k=k, report=report)
+    # which of them are shown: those named, or the first that are no chance
     order = np.argsort(-shifts.surprise, kind="stable")
     spelled: list[str] = table_a.words.array.take(rows_a).to_pylist()
     if asked:
         order = order[np.isin(rows_a[order], [*asked.values()])]
     else:
         order = order[:n][shifts.surprise[order[:n]] >= _LEAST_SURPRISE]
+    # and the words of one table only
     only_in_a, gone = vocabulary_difference(table_a, table_b, n)
     only_in_b, new = vocabulary_difference(table_b, table_a, n)
     return {
-        "compared": len(spelled),
-        "alignment_cosine": float(1 - shifts.distances.mean()),
-        "neighbours_kept": float(shifts.kept.mean()),
-        "k": k,
-        "shared": shared,
-        "only_in_a": only_in_a,
-        "only_in_b": only_in_b,
-        "new": new,
-        "gone": gone,
-        "words": [
+        "compared": len(spelled), "alignment_cosine": float(1 - shifts.distances.mean()),
+        "neighbours_kept": float(shifts.kept.mean()), "k": k, "shared": shared, "only_in_a": only_in_a,
+        "only_in_b": only_in_b, "new": new, "gone": gone,
+        "words": [  # a row for each word that is shown
             {
-                "word": spelled[row],
-                "count_a": int(counts_a[row]),
-                "count_b": int(counts_b[row]),
-                "moved": float(shifts.distances[row]),
-                "kept": float(shifts.kept[row]),
+                "word": spelled[row], "count_a": int(counts_a[row]), "count_b": int(counts_b[row]),
+                "moved": float(shifts.distances[row]), "kept": float(shifts.kept[row]),
                 "surprise": float(shifts.surprise[row]),
                 "neighbours_a": [spelled[near] for near in shifts.neighbours_a[row]],
                 "neighbours_b": [spelled[near] for near in shifts.neighbours_b[row]],
@@ -136,11 +131,11 @@ def diff(
             for row in order
         ],
         "unknown": {word: _about(word, table_a, table_b, spelled) for word, row in asked.items() if row not in rows_a},
-    }
+    }  # fmt: skip
 
 
 def _about(word: str, a: CountedWords, b: CountedWords, spelled: list[str]) -> dict[str, Any]:
-    """Which table has a word that is not compared; where none has it, the words that are spelled most like it."""
+    """Return which table has a word that is not compared, and words that are spelled like a word of neither table."""
     there = [name for name, table in (("a", a), ("b", b)) if word in table.words]
     return {
         "only_in": there[0] if len(there) == 1 else None,

@@ -70,9 +70,15 @@ def map_words(
         50
     """
     run, output = run or RunOptions(), Path(output)
-    _check(output, n_words, only, near, groups)
-    check_output(output, replace=replace)
+    check_page(output, "map", replace=replace)
+    if only is not None and near is not None:
+        raise ConfigError("give either only or near, not both")
+    if n_words is not None and not _LEAST_WORDS <= n_words <= _MOST_WORDS:
+        raise ConfigError("out of bounds", where="words", got=n_words, expected=f"{_LEAST_WORDS} to {_MOST_WORDS}")
+    if not 1 <= groups <= COLOURS:
+        raise ConfigError("out of bounds", where="groups", got=groups, expected=f"1 to {COLOURS}")
     layout = _pick_layout(layout, run)
+    # Choose the words.
     left_out: Counter[str] = Counter()
     with storage_errors(output):
         with Artifact(words, ["words"], verify=run.verify) as artifact:
@@ -81,6 +87,7 @@ def map_words(
         rows = _choose(table, n_words, only, near, left_out)
         if reasons := ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in (+left_out).items()):
             run.report(Progress("map", note=f"words left out: {reasons}"))
+        # Lay them out, and write the page.
         shown = _laid_out(table, rows, str(words), near, layout, groups, run)
         page = word_map_page(shown)
         with atomic_file(output) as file:
@@ -128,24 +135,24 @@ def _laid_out(
     )
 
 
-def _check(output: Path, n_words: int | None, only: PathLike | None, near: str | None, groups: int) -> None:
+def check_page(output: Path, what: str, *, replace: bool) -> None:
+    """Refuse an output that a page cannot replace. Raises ConfigError: a folder, standard output, a file that is no page."""
     if output.is_dir() or str(output) == "-":
-        raise ConfigError("a map is a file", where="output", got=output, hint="name a file with -o, such as map.html")
-    if output.is_file() and _begin(output).lower() not in (b"<!doctype html>", b""):
-        hint = "name another file with -o"
-        raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
-    if only is not None and near is not None:
-        raise ConfigError("give either only or near, not both")
-    if n_words is not None and not _LEAST_WORDS <= n_words <= _MOST_WORDS:
-        raise ConfigError("out of bounds", where="words", got=n_words, expected=f"{_LEAST_WORDS} to {_MOST_WORDS}")
-    if not 1 <= groups <= COLOURS:
-        raise ConfigError("out of bounds", where="groups", got=groups, expected=f"1 to {COLOURS}")
+        hint = f"name a file with -o, such as {what}.html"
+        raise ConfigError(f"a {what} is a file", where="output", got=output, hint=hint)
+    if output.is_file():
+        with output.open("rb") as file:
+            begin = file.read(15)
+        if begin.lower() not in (b"<!doctype html>", b""):
+            hint = "name another file with -o"
+            raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
+    check_output(output, replace=replace)
 
 
 def _pick_layout(layout: str, run: RunOptions) -> str:
-    """Which layout `auto` is here."""
+    """Return the layout that is drawn, which `auto` leaves to the libraries that are installed."""
     if layout not in _LAYOUTS:
-        raise ConfigError("no such layout", where="layout", got=layout, expected=", ".join(_LAYOUTS))
+        raise ConfigError("unknown layout", where="layout", got=layout, expected=", ".join(_LAYOUTS))
     if layout == "umap" and not has_umap():
         raise ConfigError("UMAP is not installed", where="layout", got=layout, hint=INSTALL_UMAP)
     if layout != "auto" or has_umap():
@@ -163,11 +170,6 @@ def _first(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBa
             return
 
 
-def _begin(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(15)
-
-
 def _choose(
     table: WordVectors, n_words: int | None, only: PathLike | None, near: str | None, left_out: Counter[str]
 ) -> npt.NDArray[np.int64]:
@@ -176,7 +178,7 @@ def _choose(
         found = table.neighbours([near], k=(n_words or _WORDS_NEAR) - 1)
         if not found:
             hint = "name another word"
-            raise InputError(f"the vector of {near!r} has no direction, so nothing is near it", hint=hint)
+            raise InputError(f"the vector of {near!r} is zero: no word is near", hint=hint)
         rows = np.sort(np.array([table.find(near), *(one.row for one in found)], dtype=np.int64))
     elif only is not None:
         rows = _listed(table, Path(only), n_words or _MOST_WORDS, left_out)

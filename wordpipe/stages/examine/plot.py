@@ -56,15 +56,16 @@ def plot(
     """
     run = run or RunOptions()
     path = None if output is None else Path(output)
-    if path is not None and (path.suffix.lower() not in (".png", ".svg") or path.is_dir()):
-        raise ConfigError("the picture's name says what it is", where="output", got=path, expected=".png or .svg")
     if path is not None:
+        if path.suffix.lower() not in (".png", ".svg") or path.is_dir():
+            raise ConfigError("the picture's name says what it is", where="output", got=path, expected=".png or .svg")
         check_output(path, replace=replace)
-    if path is not None and find_spec("matplotlib") is None:
-        hint = 'pip install "matplotlib>=3.10"'
-        raise ConfigError("matplotlib, which draws the picture, is not installed", hint=hint)
+        if find_spec("matplotlib") is None:
+            hint = 'pip install "matplotlib>=3.10"'
+            raise ConfigError("matplotlib, which draws the picture, is not installed", hint=hint)
     if axis not in _AXES:
-        raise ConfigError("no such axis", where="axis", got=axis, expected=", ".join(_AXES))
+        raise ConfigError("unknown axis", where="axis", got=axis, expected=", ".join(_AXES))
+    # Read the logs of all runs; where names are the same, paths tell them apart.
     picture = None
     with storage_errors(path):
         paths = [Path(one) for one in as_list(trained)]
@@ -76,6 +77,7 @@ def plot(
             if not any(row["loss"] is not None for row in one["log"]):
                 hint = "wait for its first report; word2vec by gensim gives no honest loss"
                 raise InputError("this training reported no loss", where=one["name"], hint=hint)
+        # Draw the curves.
         if path is not None:
             run.report(Progress("drawing"))
             picture = draw_curves(runs, axis=axis, log_axis=log, start=start, form=path.suffix.lower()[1:])
@@ -92,17 +94,19 @@ def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]
         if found := unfinished_run(stopped[-1].state, name):
             yield found
         return
-    if there or not partial.is_dir():  # an artifact that is missing says so best itself
+    # The run that made the artifact; where neither is there, opening the artifact says so.
+    if there or not partial.is_dir():
         with Artifact(path, ["model", "words"], verify=verify) as artifact:
             if "steps.parquet" not in artifact.names():
                 hint = "imported words have none: train some"
-                raise ArtifactError("there is no log of a training in it", where=path, hint=hint)
+                raise ArtifactError("the artifact has no log of a training", where=path, hint=hint)
             rows = [row for batch in read_batches(artifact, "steps", _COLUMNS) for row in batch.to_pylist()]
             if not rows:
                 raise ArtifactError("the log of the training is empty", where=path / "steps.parquet")
             known = artifact.manifest.facts.get("unigram_entropy") is not None
             entropy = artifact.fact("unigram_entropy", float) if known else None
             yield run_figures(name, artifact.kind, rows, entropy, finished=True)
+    # The run that is not finished.
     if partial.is_dir():
         stopped = stopped_runs(partial)
         if found := unfinished_run(stopped[-1].state if stopped else partial, f"{name}, new run" if there else name):
@@ -115,7 +119,7 @@ def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]
 def run_figures(
     name: str, kind: str, rows: list[dict[str, Any]], entropy: float | None, *, finished: bool
 ) -> dict[str, Any]:
-    """How far a run came, with the rows of its log."""
+    """Return the figures of a run: steps, tokens, seconds and last losses, with the rows of its log."""
     losses = [(row["split"], float(row["loss"])) for row in rows if row["loss"] is not None]
     last = {split: loss for split, loss in losses if math.isfinite(loss)}
     end = rows[-1]

@@ -47,7 +47,7 @@ _BLOCK = re.compile(r"(?<=\.)\d+(?=\.)")
 
 @public()
 def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, Any]:
-    """Look into an artifact: its manifest, its main table's columns, and the first rows of it as a query shows them.
+    """Show what an artifact holds: its manifest, the columns of its main table, and the first rows, as a query shows rows.
 
     Args:
         path: an artifact.
@@ -69,14 +69,11 @@ def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, An
     """
     if params:
         return parameters(path)
+    # A training that was stopped, or goes on, has no manifest yet.
     if url_of(path) is None and not is_artifact(Path(path)) and (stopped := stopped_runs(Path(path))):
-        return {
-            "path": str(path),
-            "manifest": None,
-            "columns": {},
-            "rows": [],
-            "stopped": _where_it_stands(stopped[-1]),
-        }
+        stands = _where_it_stands(stopped[-1])
+        return {"path": str(path), "manifest": None, "columns": {}, "rows": [], "stopped": stands}
+    # The columns of the main table, and its first rows.
     with Artifact(path, verify=False) as artifact:
         found: list[dict[str, Any]] = []
         columns: dict[str, str] = {}
@@ -84,23 +81,22 @@ def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, An
         if has_table:
             with suppress(ArtifactError):  # of a damaged one the manifest can be seen all the same
                 schema = read_schema(artifact, artifact.kind)
-                columns = {name: type_name(schema.field(one)) for name, one in _columns(artifact, schema).items()}
+                stored = visible_columns(schema)
+                if artifact.kind == "predictions":  # they have no fields of the user's: each column by its own name
+                    stored = {name: name for name in schema.names}
+                columns = {name: type_name(schema.field(one)) for name, one in stored.items()}
         if rows and has_table:
             shown = dict if artifact.kind == "predictions" else row_shower(read_schema(artifact, artifact.kind))
             for batch in read_batches(artifact, artifact.kind):
                 found += [_shortened(shown(row)) for row in batch.slice(0, rows - len(found)).to_pylist()]
                 if len(found) >= rows:
                     break
-        return {
-            "path": str(path),
-            "manifest": artifact.manifest.model_dump(mode="json"),
-            "columns": columns,
-            "rows": found,
-        }
+        manifest = artifact.manifest.model_dump(mode="json")
+        return {"path": str(path), "manifest": manifest, "columns": columns, "rows": found}
 
 
 def _where_it_stands(run: StoppedRun) -> dict[str, Any]:
-    """What is known of a training that is not finished."""
+    """Return the state of a training that is not finished: its last checkpoint, and the figures that were logged."""
     from wordpipe.stages.examine.plot import unfinished_run
 
     known = unfinished_run(run.state, run.output.name) or {}
@@ -109,11 +105,6 @@ def _where_it_stands(run: StoppedRun) -> dict[str, Any]:
         "output": str(run.output), "command": run.command, "at": run.step, "of": run.steps, "stands_at": run.stands_at,
         "folder": str(run.state), **figures,
     }  # fmt: skip
-
-
-def _columns(artifact: Artifact, schema: Any) -> dict[str, str]:
-    """Name by which a column is shown → the column; predictions have no fields of the user's, so each by its own."""
-    return {name: name for name in schema.names} if artifact.kind == "predictions" else visible_columns(schema)
 
 
 def _shortened(row: dict[str, Any]) -> dict[str, Any]:
@@ -232,7 +223,7 @@ def _changed_inputs(artifact: Artifact) -> list[str]:
 
 
 def parameters(path: PathLike) -> dict[str, Any]:
-    """The parts of a model; no weights are read, only what the file says of them.
+    """Return the parts of a model; of the weights only names, shapes and types are read.
 
     Args:
         path: a model artifact, or a folder of transformers.
@@ -268,6 +259,7 @@ def _parameters(
         with open_file(name) as file:
             return parse_json_object(file.read(), name)
 
+    # The names, shapes and types of all weights, which may lie in several files.
     files = [WEIGHTS]
     if WEIGHTS not in names and _INDEX in names:
         places = read_json(_INDEX).get("weight_map")
@@ -278,6 +270,7 @@ def _parameters(
     for name in files:
         with open_file(name) as file:
             weights |= read_header(file, f"{where}/{name}")
+    # The weights of each part; those of several blocks with one shape are one entry.
     architecture, class_name, part_of = parts_of(list(weights), read_json(CONFIG) if CONFIG in names else None)
     rows: dict[tuple[str, str, StoredWeight], list[str]] = {}
     for name, weight in weights.items():

@@ -89,12 +89,10 @@ def ask(
 def open_passages(
     *, index: PathLike | None, passages: SourceLike | None, read: int, verify: bool
 ) -> Iterator[Passages]:
-    """What gives the passages for a question. Raises: see `ask`."""
+    """Open an index, or passages; yield a function that gives the passages for a question. Raises: see `ask`."""
     if (index is None) == (passages is None):
         raise ConfigError(
-            "a question is asked of an index, or of passages",
-            got="both" if index else "neither",
-            expected="one of them",
+            "a question needs an index or passages", got="both" if index else "neither", expected="index or passages"
         )
     if index is not None:
         from wordpipe.stages.search.query import open_artifact

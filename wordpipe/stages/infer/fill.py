@@ -52,7 +52,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Filling:
-    """What an encoder-decoder writes for all masks of a text.
+    """One text that an encoder-decoder writes for all masks of a text.
 
     Attributes:
         rank: from 1, the best.
@@ -155,7 +155,7 @@ class Filler:
 
 
 class DenoisingFiller:
-    """An encoder-decoder that was trained to restore texts, and fills them.
+    """An encoder-decoder that was trained to restore texts, used to fill masks.
 
     Args:
         opened: the model; its tokenizer has T5's sentinels (<extra_id_0>, …), or a mask.
@@ -172,6 +172,7 @@ class DenoisingFiller:
     """
 
     def __init__(self, opened: OpenModel, settings: FillSettings) -> None:
+        # The model must have learned to restore texts, and its tokenizer needs a token for what is missing.
         self._opened, self._model, self.max_len = opened, opened.pair_model, opened.max_len
         tokenizer = opened.tokenizer
         self._sentinels = _sentinels_of(opened)
@@ -189,6 +190,7 @@ class DenoisingFiller:
             )
         opened.move_to(settings.device)
         self._settings = settings
+        # The mask as it may be written in a text, and the tokens that the model knows for it.
         own = tokenizer.id_to_token(opened.special["mask"]) if "mask" in opened.special else None
         self.mask = str(own or _USUAL_MASK)
         names = {str(tokenizer.id_to_token(number)): number for number in self._sentinels}
@@ -206,7 +208,7 @@ class DenoisingFiller:
             DivergedError: the model's logits are not finite.
         """
         text = printable(text)
-        parts = self._parts(text)
+        parts = self._written.split(text)  # between the masks
         if len(parts) == 1:
             raise _nothing_to_fill(text, self.mask)
         names = self._names(len(parts) - 1)
@@ -225,7 +227,7 @@ class DenoisingFiller:
         return Filled(text, best[0].filled, [], cut, best)
 
     def _different(self, found: list[Hypothesis], parts: list[str], gaps: set[int]) -> list[Filling]:
-        """What was found without what was found before; and without what fills nothing, unless there is nothing else."""
+        """Return the texts found, each once; those that fill nothing only if there are no others."""
         fillings: dict[str, Filling] = {}
         for one in found:
             spans = [one.ids] if not self._sentinels else _spans(one.ids, self._sentinels[: len(parts) - 1], gaps)
@@ -236,12 +238,8 @@ class DenoisingFiller:
         bare = "".join("".join(parts).split())
         return [one for text, one in fillings.items() if "".join(text.split()) != bare] or list(fillings.values())
 
-    def _parts(self, text: str) -> list[str]:
-        """The text between its masks."""
-        return self._written.split(text)
-
     def _names(self, n_masks: int) -> list[str]:
-        """The n-th mask of a text is the n-th sentinel."""
+        """Return the token of each mask: the n-th mask of a text is the n-th sentinel."""
         if not self._sentinels:
             return [self.mask] * n_masks
         if n_masks > len(self._sentinels):
@@ -272,7 +270,7 @@ class DenoisingFiller:
 
 
 def filler_of(opened: OpenModel, settings: FillSettings) -> "Filler | DenoisingFiller":
-    """What fills texts with this model."""
+    """Return the object that fills texts with this model."""
     return DenoisingFiller(opened, settings) if opened.writes_targets else Filler(opened, settings)
 
 
@@ -285,7 +283,7 @@ def _sentinels_of(opened: OpenModel) -> tuple[int, ...]:
 
 
 def _spans(ids: Sequence[int], wanted: Sequence[int], sentinels: set[int]) -> list[Sequence[int]]:
-    """What stands behind each of the wanted sentinels, up to the next of any; nothing where it is not there.
+    """Return the ids behind each of the wanted sentinels, up to the next sentinel; none where the sentinel is missing.
 
     >>> _spans([90, 5, 6, 91, 92, 7], [90, 91, 92, 93], {90, 91, 92, 93})
     [[5, 6], [], [7], []]
@@ -303,7 +301,7 @@ def _nothing_to_fill(text: str, mask: str) -> InputError:
 
 
 def _read_part(opened: OpenModel, ids: list[int], gaps: set[int]) -> tuple[list[int], int]:
-    """The part that the model has room for, with all masks in it, and how many ids are not in it.
+    """Return the part of a text that the model has room for, with all masks, and the number of ids left out.
 
     Raises:
         InputError: the masks are too far apart.

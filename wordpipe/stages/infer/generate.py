@@ -123,7 +123,7 @@ class Writing:
 
     @property
     def outgrown(self) -> bool:
-        """Whether an answer was stopped because the model has no more positions."""
+        """True if an answer was stopped because the model has no more positions."""
         return self._generation.outgrown
 
     @property
@@ -163,7 +163,7 @@ class Writing:
         return tokens
 
     def _text_of(self, token: NewToken) -> str:
-        """The text that a sample gains by its new token; stops the sample where this ends it."""
+        """Return the text that a sample gains by its new token; stop the sample where the token or text ends the sample."""
         self._logprobs[token.sample].append(token.logprob)
         if token.token_id == self._stop_id:
             self._stopped[token.sample] = "eos"
@@ -342,6 +342,7 @@ class TargetWriter:
     """
 
     def __init__(self, opened: OpenModel, settings: GenerateSettings) -> None:
+        # What may be written, and what ends a text.
         self._model, self._opened = opened.pair_model, opened
         self._settings = settings.of_pairs()
         if "eos" not in opened.special:
@@ -349,6 +350,7 @@ class TargetWriter:
         self._stop_id = opened.special["eos"]
         opened.move_to(settings.device)
         self._allowed_V = _target_tokens(opened)
+        # What stands around each source: prefix and frame, which must leave room.
         self.max_len = opened.max_len
         self.prefix = printable(opened.prefix if settings.prefix is None else settings.prefix)
         self._before, self._after = _frame(opened)
@@ -358,6 +360,7 @@ class TargetWriter:
                 "the prefix leaves no room for a text", where="prefix", got=f"{self._n_prefix} tokens",
                 expected=f"fewer than the model's {self.max_len} positions",
             )  # fmt: skip
+        # What the user should know of model and settings.
         self.notes: list[str] = []
         if opened.made_by == DENOISING:
             self.notes.append(
@@ -369,6 +372,7 @@ class TargetWriter:
                 "the model has embeddings for what it writes and no tokenizer for it: its tokens are taken to be those of the "
                 "sources"
             )
+        # Limits, and prefixes that the model was trained with.
         if (asked := settings.max_tokens or 0) > self.max_len:
             self.notes.append(f"max_tokens is {asked:,}, and the model has {self.max_len:,} positions: so many at most")
         if opened.prefix_field and settings.prefix is None:
@@ -465,7 +469,7 @@ class TargetWriter:
             yield batch
 
     def _search(self, batch: list[_Source]) -> list[list[Hypothesis]]:
-        """What is found for each source of a batch."""
+        """Return the hypotheses for each source of a batch."""
         import torch
 
         settings, device = self._settings, self._allowed_V.device

@@ -96,18 +96,18 @@ class Predictor:
 
     @property
     def tags_words(self) -> bool:
-        """Whether it is a tagger."""
+        """True if the model is a tagger."""
         return self.task == "tagger"
 
     @property
     def finds_answers(self) -> bool:
-        """Whether it is a reader: of pairs the first text is the passage, the second the question."""
+        """True if the model is a reader: of pairs the first text is the passage, the second the question."""
         return self.task == "reader"
 
     def predict(
         self, texts: Iterable[str | tuple[str, str]], numbers: Iterable[int] | None = None
     ) -> "Iterator[Prediction]":
-        """What is said of each text or pair, in their order; about a thousand are read ahead.
+        """Yield the prediction for each text or pair, in their order; about a thousand are read ahead.
 
         Args:
             texts: texts, or pairs of them.
@@ -206,6 +206,7 @@ def _predictor(
     """A predictor by what its manifest says: temperature, thresholds, how much is read; nothing of a foreign folder."""
     from wordpipe.heads import Classifier, Reader, Tagger
 
+    # The model, on its device.
     model, kind = loaded.model, loaded.model.head_config.kind
     if (n_ids := number_of_ids(tokenizer)) > model.config.vocab_size:
         raise ArtifactError(
@@ -214,6 +215,7 @@ def _predictor(
         )  # fmt: skip
     model.requires_grad_(False)
     model.to(pick_device(device))
+    # What its artifact says of predictions.
     max_len, temperature = _number(facts, "read_tokens", model.config.max_len), _number(facts, "temperature", 1.0)
     same: dict[str, Any] = {"max_len": int(max_len), "temperature": float(temperature)}
     thresholds = facts["thresholds"] if isinstance(facts.get("thresholds"), list) else None
@@ -225,6 +227,7 @@ def _predictor(
         predictor = Tagger(model, tokenizer, **same)
     else:
         predictor = Classifier(model, tokenizer, thresholds=thresholds, **same)
+    # Whether it reads pairs: a foreign folder does not say, and may read both.
     pairs = facts.get("pairs") is True if facts else None if kind == "sequence" else False
     pairs = kind == "span" or pairs
     head = model.head_config
@@ -237,7 +240,7 @@ def _task_of(kind: str, problem: str) -> str:
 
 
 def _reading(facts: dict[str, Any]) -> "Reading":
-    """How a reader reads passages, as it learned it; the usual way, where nobody says."""
+    """Return how a reader reads passages: as in its training; by defaults where the facts do not say."""
     from wordpipe.heads import Reading
 
     given = facts["reading"] if isinstance(facts.get("reading"), dict) else {}
@@ -246,7 +249,7 @@ def _reading(facts: dict[str, Any]) -> "Reading":
 
 
 def _static_predictor(folder: Path, artifact: Artifact, files: BundledFiles, device: "Device") -> Predictor:
-    """The same of word vectors, without torch."""
+    """Return the predictor of a model over word vectors, without torch."""
     import pyarrow as pa
 
     from wordpipe.heads import StaticClassifier, StaticTagger, UnitRows, read_static_config, read_static_head
@@ -256,23 +259,21 @@ def _static_predictor(folder: Path, artifact: Artifact, files: BundledFiles, dev
         raise ConfigError(
             "a model of word vectors computes on the CPU", where="device", got=device, expected="auto or cpu"
         )
+    # The words and their weights.
     with files.damage("the model cannot be read"):
         config, about = read_static_config(files["config.json"])
         units = UnitRows(pa.concat_arrays([batch["word"] for batch in read_batches(artifact, "words", ["word"])]))
         head = read_static_head(config, units, files["model.safetensors"], word_splitter(files, about, folder))
+    # What its artifact says of predictions.
     facts = artifact.manifest.facts
     most = int(_number(facts, "read_tokens", 0)) or None
     thresholds, temperature = facts.get("thresholds"), float(_number(facts, "temperature", 1.0))
-    model = (
-        StaticTagger(head, max_words=most, temperature=temperature)
-        if config.kind == "token"
-        else StaticClassifier(
-            head,
-            max_words=most,
-            temperature=temperature,
-            thresholds=thresholds if isinstance(thresholds, list) else None,
-        )
-    )
+    model: StaticTagger | StaticClassifier
+    if config.kind == "token":
+        model = StaticTagger(head, max_words=most, temperature=temperature)
+    else:
+        known = thresholds if isinstance(thresholds, list) else None
+        model = StaticClassifier(head, max_words=most, temperature=temperature, thresholds=known)
     task = _task_of(config.kind, config.problem)
     return Predictor(str(folder), model, config.labels, config.pairs, (), task, config.problem)
 
@@ -284,7 +285,7 @@ def _number(facts: dict[str, Any], name: str, usual: float) -> float:
 
 @public()
 def predict(model: PathLike | Predictor, text: str, second: str | None = None, *, verify: bool = True) -> "Prediction":
-    """What a model with a head says of a text, or of a pair of texts.
+    """Predict the labels, tags or answer of a text, or of a pair of texts, by a model with a head.
 
     Many texts go through `open_predictor(PATH).predict(texts)`.
 
@@ -313,7 +314,7 @@ def predict(model: PathLike | Predictor, text: str, second: str | None = None, *
 def predict_corpus(
     model: PathLike, corpus: SourceLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any
 ) -> Made:
-    """What a model with a head says of every record of a corpus: an artifact with a row for each, in the corpus's order.
+    """Predict the labels, tags or answer of every record of a corpus: an artifact with a row for each, in the corpus's order.
 
     A record is read whole, however many sentences it has. Where the corpus says what its records are (`ingest --label-field`,
     `--tags-field`, `--spans-field`), that stands beside: gold_label, gold_tags, gold_spans.
@@ -360,6 +361,7 @@ def _open(job: Job, model: PathLike, settings: PredictSettings) -> Predictor:
 
 
 def _write(job: Job, opened: Predictor, source: Artifact) -> None:
+    # What is read of each record.
     there = read_schema(source, "corpus")
     pairs = reads_pairs(opened, there.names, source.path)
     if not pairs:
@@ -373,6 +375,7 @@ def _write(job: Job, opened: Predictor, source: Artifact) -> None:
             yield asked(record, pairs=pairs)
             job.report("predicting", done, total, "sentences")
 
+    # Write what the model says beside each record, and count what was cut.
     rows, counts = list[dict[str, Any]](), {"texts": 0, "labelled": 0, "texts_cut": 0}
     cut = f"{'words' if opened.task == 'tagger' else 'tokens'}_cut"
     counts[cut] = 0
@@ -383,6 +386,7 @@ def _write(job: Job, opened: Predictor, source: Artifact) -> None:
             counts["texts_cut"] += found.cut > 0
             counts[cut] += found.cut
             counts["labelled"] += any(record.get(name) is not None for name in GOLD)
+            # the record, what the corpus says it is, what the model says
             rows.append(record | {new: record.get(name) for name, new in GOLD.items()}
                         | answer_of(opened.task, found, record["text"]))  # fmt: skip
             if len(rows) == _ROWS:
@@ -403,7 +407,7 @@ def _write(job: Job, opened: Predictor, source: Artifact) -> None:
 
 
 def reads_pairs(opened: Predictor, columns: Sequence[str], where: Path) -> bool:
-    """Whether a model is asked with both texts of a corpus. Raises InputError: it wants second texts, and there are none."""
+    """True if a model reads both texts of a corpus. Raises InputError: the model wants second texts, and there are none."""
     if opened.pairs and "text_b" not in columns:
         raise InputError(
             "the model learned from pairs, and the corpus has no second texts", where=where, got=", ".join(columns),
@@ -413,13 +417,13 @@ def reads_pairs(opened: Predictor, columns: Sequence[str], where: Path) -> bool:
 
 
 def asked(record: dict[str, Any], *, pairs: bool) -> str | tuple[str, str]:
-    """What a model is asked of a record: its text, or both, as in training without white space around them."""
+    """Return the text of a record that a model reads, or both texts, without white space around them, as in training."""
     text = record["text"].strip()
     return (text, (record["text_b"] or "").strip()) if pairs else text
 
 
 def answer_of(task: str, found: Any, text: str) -> dict[str, Any]:
-    """What a model says of a record, as columns; places in characters of the record's whole text."""
+    """Return a prediction as columns; places are in characters of the record's whole text."""
     answer, before = _ANSWERS[task](found), len(text) - len(text.lstrip())
     for place in [*answer.get("spans", ()), *([answer] if answer.get("start", -1) >= 0 else [])]:
         place["start"], place["end"] = place["start"] + before, place["end"] + before

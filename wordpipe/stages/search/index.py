@@ -79,24 +79,22 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         job.libraries = (*LIBRARIES, "PyStemmer")
         if job.engine_options.engine == "local":
             chosen = chosen.model_copy(update={"threads": job.engine_options.threads})
+        # Inputs: the vectors, and the index at the output.
         source = job.open_input(vectors, ["sentences", "words"])
         updating = chosen.update and not job.run.fresh
         table = IndexVectors(source)
         previous = previous_index(job, source, table, chosen) if updating else None
+        # Change that index, or build a new one.
         built = _updated(job, table, previous, chosen) if previous and previous.in_place else None
         in_place = built is not None
         _note_whole(job, chosen, table.count, in_place=in_place)
+        parts = IndexParts(job, source, table.with_vector)
         built = built or build_index(
-            table.blocks,
-            table.count,
-            table.dim,
-            chosen,
-            job.run.report,
-            bytes_after_build(source),
-            IndexParts(job, source, table.with_vector),
+            table.blocks, table.count, table.dim, chosen, job.run.report, bytes_after_build(source), parts
         )
         for line in _curve_lines(built):
             job.note(line)
+        # Write it, its rows, and what queries and the next update need.
         with job.writer.create(INDEX_FILE) as file:
             write_index(built.index, file)
         built = replace(built, index=None)  # what follows needs the memory
@@ -105,13 +103,16 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
         if built.held is not None:
             np.save(held := io.BytesIO(), built.held, allow_pickle=False)
             job.write(HELD_OUT, held.getvalue())
-        for name in [*_encoder_files(source), *source.names(ROWS_WITHOUT_VECTOR)]:
+        # the encoder of the sentences, or the tokenizer that cuts words, and their n-grams
+        encoder = (ENCODER,) if source.kind == "sentences" else (TOKENIZER, "ngrams-")
+        for name in [name for one in (*encoder, ROWS_WITHOUT_VECTOR) for name in source.names(one)]:
             job.write(name, source.read(name))
         job.facts = _facts(source, built)
         built_for = previous.artifact.fact("built_for", int, table.count) if in_place and previous else table.count
         job.facts |= {"built_for": built_for, "changed_since_built": previous.changed if in_place and previous else 0}
-        parts = (previous.artifact, previous.old_rows) if previous else (None, None)
-        if lexical := bundle_lexical(job, source, chosen, *parts):
+        # Of texts the words are indexed too, and it is measured what finds more.
+        before = (previous.artifact, previous.old_rows) if previous else (None, None)
+        if lexical := bundle_lexical(job, source, chosen, *before):
             job.facts |= {"lexical": lexical, "language": _language_said(lexical, chosen.language)}
             if previous is None:  # which would have handed its own on
                 job.note(f"language of the words: {job.facts['language']}")
@@ -148,20 +149,13 @@ def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: I
     return None
 
 
-def _encoder_files(source: Artifact) -> list[str]:
-    """What a query needs: the encoder of the sentences, or the tokenizer that cuts words, and their n-grams."""
-    if source.kind == "sentences":
-        return source.names(ENCODER)
-    return [*source.names(TOKENIZER), *source.names("ngrams-")]
-
-
 def _record(job: Job, built: Built, table: IndexVectors, previous: PreviousIndex | None, *, in_place: bool) -> None:
     rows = table.count
     job.threads, job.bitwise = built.threads, built.bitwise and not in_place
     job.counts = {"vectors": rows, **(previous.counts if previous else {})}
     if without := table.rows - rows:
         job.counts["without_vector"] = without
-        job.note(f"{without:,} of {table.rows:,} texts have no vector: words, ids and conditions find them")
+        job.note(f"{without:,} of {table.rows:,} texts have no vector and are found by words, ids and conditions")
     job.metrics = {"recall_at_10": round(built.chosen.recall_at_10, 4)}
     job.facts["recall_met"] = built.recall_met
     job.rates = {
@@ -197,7 +191,7 @@ def _query_rates(by_vectors: float, lexical: dict[str, Any] | None) -> dict[str,
 
 
 def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
-    """What language the words of an index are in, and whether it was recognised; `lexical` is what its facts have."""
+    """Return the language of an index's words, and whether it was recognised; `lexical` is what its facts have."""
     language, stems = str(lexical.get("language", "none")), lexical.get("stems", True)
     if language == "none":
         return "none recognised, words stay as they are (--language names one)" if asked == "auto" else "none"
@@ -206,28 +200,32 @@ def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
     how = "endings are cut off" if stems else "endings are kept"
     if (found := lexical.get("endings")) is None:
         return f"{language} (recognised), {how}"
-    figures = f"nDCG@10 {found['stems']:.3f} without them, {found['words']:.3f} with them"
+    figures = f"nDCG@10 {found['stems']:.3f} without endings, {found['words']:.3f} with endings"
     doubt = "" if found["kept"] or found["interval"][1] < 0 else ", no clear difference"
     return f"{language} (recognised), {how} ({figures}{doubt})"
 
 
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
     """Say which mode auto is, where it was measured; `lexical` is what `bundle_lexical` gave."""
+    # Where nothing was measured, say why.
     if (measured := lexical.get("measured")) is None:
         if lexical.get("alike"):
             job.note(f"--mode auto answers by words and vectors together; which finds better: {TOO_ALIKE}")
         return
+    # The mode, and what each mode found.
     found = measured["ndcg_at_10"]
     share = vector_share(float(lexical["agreement"]), _USUAL_WORDS)
     both = f"words and vectors together (of a question of {_USUAL_WORDS} words vectors bring {share:.0%})"
     words = "words alone, asked twice (feedback)" if lexical.get("feedback") else "words alone"
     modes = {"hybrid": both, "lexical": words, "dense": "vectors alone"}
+    # The figures. Queries that are like the pairs of a training flatter its vectors.
     proof = (
-        "; that of vectors proves nothing, as they learned from such pairs" if measured["learned_from_pairs"] else ""
+        "; the last proves nothing: vectors learned from pairs of this kind" if measured["learned_from_pairs"] else ""
     )
     asked = f"{measured['queries']} {QUERIES_MEASURED[measured['by']]}"
     figures = f"{found['lexical']:.3f} by words, {found['hybrid']:.3f} by both, {found['dense']:.3f} by vectors{proof}"
     job.note(f"--mode auto answers by {modes[lexical['mode']]}. Asked with {asked}, nDCG@10 is {figures}")
+    # What vectors bring to words that are asked twice.
     if "lexical_twice" in found:
         twice, chance = found["lexical_twice"], found["random_vectors"]
         gain = found["hybrid"] - twice
@@ -253,7 +251,7 @@ def _curve_lines(built: Built) -> Iterator[str]:
 
 
 def _worth_showing(built: Built) -> list[Measurement]:
-    """What finds more than all that is faster, and what was chosen; what finds most first."""
+    """Return the chosen width, and each that finds more than all faster ones; the one that finds most first."""
     most, kept = -1.0, []
     for point in sorted(built.curve, key=lambda point: (-point.queries_per_s, -point.recall_at_10)):
         if point.recall_at_10 > most or point is built.chosen:

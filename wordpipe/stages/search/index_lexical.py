@@ -108,7 +108,7 @@ def bundle_lexical(
 
 
 def reads_titles(source: Artifact) -> bool:
-    """Whether the rows of sentences, or of an index over them, were embedded with their titles: these words count too."""
+    """True if the rows of sentences, or of their index, were embedded with titles: the words of titles count too."""
     settings = source.manifest.settings
     if source.kind == "index":
         settings = load_facts(source.read(ENCODER + ENCODER_FILE))["settings"]
@@ -145,7 +145,7 @@ def _built(source: Artifact, settings: LexicalSettings, report: Report) -> tuple
 
 
 def _endings(source: Artifact, lexical: LexicalIndex, report: Report) -> tuple[dict[str, Any] | None, LexicalIndex]:
-    """Whether words with their endings find more than their stems, on the same queries; of many rows, a sample is asked.
+    """Compare words with their endings and their stems on the same queries: which find more; of many rows on a sample.
 
     Returns:
         kept, whether they find more beyond chance; by, queries (as in `measured_by`); rows; nDCG@10 with endings (`words`) and
@@ -172,14 +172,14 @@ def _endings(source: Artifact, lexical: LexicalIndex, report: Report) -> tuple[d
 
 
 def _compared_rows(source: Artifact) -> int:
-    """How many rows are enough to compare endings on: fewer where texts are long, by the first of them."""
+    """Return the number of rows that endings are compared on: fewer where the first texts are long."""
     first = next(iter(read_batches(source, source.kind, ["text"])), None)
     chars = 0 if first is None else sum(map(len, first.column("text").to_pylist())) // max(len(first), 1)
     return max(_LEAST_ROWS, min(_ENDINGS_ROWS, _ENDINGS_CHARS // max(chars, 1)))
 
 
 def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report) -> Iterator[str]:
-    """What is found by its words: the text as it was embedded, its title before it where that was read too."""
+    """Yield the text of each row as it was embedded, with its title before it where titles were read too."""
     titled, total = reads_titles(source), row_count(source, source.kind)
     first = 0
     for batch in read_batches(source, source.kind, ["title", "text"] if titled else ["text"]):
@@ -194,7 +194,7 @@ def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, rep
 
 
 def _with_title(title: str | None, text: str) -> str:
-    """What was embedded."""
+    """Return the text that was embedded."""
     return f"{title}\n{text}" if title else text
 
 
@@ -204,7 +204,7 @@ def _some(column: pa.Array, rows: Sequence[int]) -> list[str]:
 
 
 def measure_some(source: Artifact, at_most: int, report: Report, transform: Transform | None = None) -> dict[str, Any]:
-    """What vectors and words find in a sentences artifact, or a sample of it, as an index of these rows would measure it.
+    """Measure what vectors and words find in a sentences artifact, or in a sample of the rows, as an index measures it all.
 
     Args:
         source: a sentences artifact, or an index over one, that carries its encoder.
@@ -316,7 +316,7 @@ def _measured(
     report: Report,
     transform: Transform | None = None,
 ) -> dict[str, Any]:
-    """How far vectors and words agree, and the mode that finds best.
+    """Measure how far vectors and words agree, and which mode finds best.
 
     Args:
         rows: the rows.
@@ -331,11 +331,13 @@ def _measured(
         `measured_by`; alike, True where nothing was measured as too few titles and texts are unlike all others;
         seconds_beside_vectors, of a query in this mode, where that was timed.
     """
+    # Queries, and how their texts are encoded.
     drawn, cuts = _pseudo_queries(rows)
     texts_of = [] if cuts is None else [cuts.texts]
     texts_of += [] if drawn is None else [drawn.texts, drawn.rests]
     total, done = sum(map(len, texts_of)), 0
 
+    # The transform that is tried goes over all vectors.
     def encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         nonlocal done
         before, done = done, done + len(texts)
@@ -346,10 +348,12 @@ def _measured(
         ).vectors
         return found_QD if transform is None else transform.apply(found_QD)[0]
 
+    # What vectors and words find, each alone and together.
     dense = rows.dense
     if transform is not None:
         dense = VectorTable(transform.apply(dense.vectors(np.arange(len(lexical))))[0])
     agreement, found = measure(drawn, cuts, encode, dense, lexical)
+    # The mode that is chosen, and how long a query then takes.
     trained = learned_from_pairs(encoder)
     mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
     again = mode == "lexical" and found is not None and drawn is not None and pays_twice(found, len(drawn.texts))
@@ -367,7 +371,7 @@ def _measured(
 def _seconds_beside_vectors(
     encoder: TextEncoder, lexical: LexicalIndex, queries: Sequence[str], mode: SearchMode, *, again: bool
 ) -> float:
-    """How long a query takes in a mode, asked again or not, but for the search by vectors and the fetching of rows."""
+    """Return the seconds of a query in a mode, without the search by vectors and the fetching of rows."""
     begun = time.perf_counter()
     if mode != "lexical":
         encoder.encode(queries)
@@ -399,13 +403,13 @@ def best_mode(ndcg_at_10: Mapping[str, float] | None, *, trained: bool) -> Searc
 
 
 def pays_twice(ndcg_at_10: Mapping[str, float], queries: int) -> bool:
-    """Whether words that are asked twice find more than words alone beyond noise."""
+    """True if words that are asked twice find more than words alone, beyond noise."""
     noise: float = _NOISE * (MAX_QUERIES / queries) ** 0.5
     return bool(ndcg_at_10["lexical_twice"] > ndcg_at_10["lexical"] + noise)
 
 
 def measured_by(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, float] | None) -> dict[str, Any] | None:
-    """How it was measured: by what, on how many queries, and the nDCG@10 of each mode and control (see `measure_modes`)."""
+    """Return the kind and the number of queries, and the nDCG@10 of each mode and control (see `measure_modes`)."""
     if drawn is None or ndcg_at_10 is None:
         return None
     rounded = {name: round(value, 4) for name, value in ndcg_at_10.items()}

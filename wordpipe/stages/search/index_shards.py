@@ -52,7 +52,7 @@ _LISTS, _QUERY_ROWS, _QUERIES = "lists.faiss", "query-rows.npy", "queries.npy"
 
 @dataclass(frozen=True)
 class _State:
-    """What encoding needs in a process or thread."""
+    """The state of a process or thread that encodes."""
 
     source: Artifact
     shards: list[Shard]

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from wordpipe.artifacts import (
     ENCODER,
@@ -79,14 +78,11 @@ class IndexVectors:
         keys = [np.zeros(0, dtype=np.uint64)]
         for named, block in read_vectors(self._source, self._source.kind, self._key_columns):
             assert named is not None
-            keys.append(row_keys([_filled(named.column(name).chunk(0)) for name in self._key_columns], block))
+            # a column without nulls as it is: `fill_null` imports pyarrow.compute, which takes 0.17 s
+            columns = [named.column(name).chunk(0) for name in self._key_columns]
+            keys.append(row_keys([one.fill_null("") if one.null_count else one for one in columns], block))
             yield block
         self._keys = np.concatenate(keys)
-
-
-def _filled(column: pa.Array) -> pa.Array:
-    """The column without nulls; where there are none, pyarrow.compute is not imported, which takes 0.17 s."""
-    return column.fill_null("") if column.null_count else column
 
 
 def _key_columns(source: Artifact) -> list[str]:
@@ -140,7 +136,7 @@ def bundled_keys(index: Artifact) -> npt.NDArray[np.uint64]:
 
 
 def lineage_of(source: Artifact) -> dict[str, str]:
-    """What vectors come from, by digest: the vectors themselves and every file of their encoder.
+    """Return the origin of vectors, by digest: the vectors themselves and every file of their encoder.
 
     Two artifacts of the same encoder, tokenizer, pooling and transform differ in `vectors` alone.
     """
@@ -213,7 +209,10 @@ def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | N
 
 
 def _if_changeable(job: Job, found: PreviousIndex, n: int, settings: IndexSettings) -> PreviousIndex:
-    """Whether the index can be changed in place, for n vectors; says why not, but of a flat one, which is as soon built."""
+    """Decide whether the index can be changed in place, for n vectors; a note says why not, but of a flat index.
+
+    A flat index is built anew as fast.
+    """
     before, counts = found.artifact, found.counts
     changed = before.fact("changed_since_built", int, 0, least=0) + counts["added"] + counts["removed"]
     built_for = before.fact("built_for", int, n, least=0)

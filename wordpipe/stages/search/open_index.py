@@ -47,14 +47,14 @@ _TO_AN_INDEX = {
 
 
 def _check_number(k: Any) -> None:
-    """Raises ConfigError: no number of hits."""
+    """Raises ConfigError: the number of hits is below 1, or is no number."""
     if not hasattr(k, "__index__") or k < 1:
-        raise ConfigError("no such number of hits", where="k", got=repr(k), expected="1 or more")
+        raise ConfigError("the number of hits is below 1, or no number", where="k", got=repr(k), expected="1 or more")
 
 
 @dataclass(frozen=True)
 class QueryResult:
-    """What one query found."""
+    """The hits of one query."""
 
     query: str  # the query
     # the best first: rank, score, row (its number), and what the row holds: text or word, source, line, …; id (the user's,
@@ -93,7 +93,7 @@ class OpenArtifact:
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """The place of the artifact."""
         return self.artifact.path
 
     @property
@@ -106,7 +106,7 @@ class OpenArtifact:
         return f"<closed {named}>" if self.artifact.is_closed else f"<open {named}: {self._about()}>"
 
     def _about(self) -> str:
-        """What there is, in a few words."""
+        """A few words about the content."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -144,7 +144,7 @@ class OpenArtifact:
         return self._answers([text], k, chosen)[0].hits if text.strip() else self._unasked(k, chosen)
 
     def _unasked(self, k: int, options: QueryOptions) -> list[dict[str, Any]]:
-        """What a blank query finds."""
+        """Return the hits of a blank query: none."""
         del k, options
         return []
 
@@ -217,18 +217,25 @@ class OpenArtifact:
         Raises:
             ConfigError: there is no such table or column.
         """
+        # The table: the main one, or the one that is named.
         name = table or ("steps" if self.kind == "model" else self.kind)
         tables = sorted(
             {re.sub(r"(-\d{5})?\.parquet$", "", one) for one in self.artifact.names() if one.endswith(".parquet")}
         )
         if name not in tables:
-            raise ConfigError("no such table", where=self.path, got=name, expected=", ".join(tables))
+            raise ConfigError(
+                "the artifact has no table of this name", where=self.path, got=name, expected=", ".join(tables)
+            )
+        # The columns that are wanted.
         schema = read_schema(self.artifact, name)
         if columns is not None:
             if unknown := [column for column in columns if column not in schema.names]:
                 expected = ", ".join(schema.names)
-                raise ConfigError("no such column", where=self.path, got=unknown[0], expected=expected)
+                raise ConfigError(
+                    "the table has no column of this name", where=self.path, got=unknown[0], expected=expected
+                )
             schema = pa.schema([schema.field(column) for column in columns])
+        # Batches, as they are read.
         rows = (
             batch.select(schema.names).replace_schema_metadata(None)
             for batch in read_batches(self.artifact, name, columns)
@@ -236,7 +243,7 @@ class OpenArtifact:
         return pa.RecordBatchReader.from_batches(schema, rows)
 
     def passages(self, query: str) -> "PassageFinder":
-        """What of a text answers a query, to be shown: its best passage, and the query's words in it."""
+        """Return a finder of passages: the best passage of a text for a query, and the places of the query's words."""
         from wordpipe.search import Analyser
         from wordpipe.stages.search.passages import PassageFinder
 
@@ -248,12 +255,12 @@ class OpenArtifact:
         return InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
 
     def check(self, options: QueryOptions) -> None:
-        """Refuse what cannot be searched, before any query comes. Raises ConfigError, ArtifactError: names it."""
+        """Refuse options that the artifact cannot search by, before any query comes. Raises ConfigError, ArtifactError."""
         raise self._no_answers()
 
 
 class OpenIndex(OpenArtifact):
-    """An index artifact: its vectors, its rows and the conditions on them."""
+    """An index artifact: vectors, rows, and conditions on rows."""
 
     def __len__(self) -> int:
         return row_count(self.artifact, "index")
@@ -331,16 +338,18 @@ class OpenIndex(OpenArtifact):
             ConfigError: the condition cannot be read.
         """
         if not 0 <= row < len(self):
-            raise InputError("no such row", where=self.path, got=f"{row:,}", expected=f"0 to {len(self) - 1:,}")
+            raise InputError(
+                "the row does not exist", where=self.path, got=f"{row:,}", expected=f"0 to {len(self) - 1:,}"
+            )
         vector_1D = self._stored.read(np.array([row]))
         if not vector_1D.any():
-            what, hint = "the row has no vector, so nothing is near it", "search by its words"
+            what, hint = "the row has no vector: no row is near", "search by its words"
             raise InputError(what, where=self.path, got=f"row {row:,}", hint=hint)
         (found,) = self.vector_index(self.allowed(options)).search(vector_1D, k + 1)
         return self.rows_of([found.where(found.rows != row).first(k).at_least(options.min_score)])[0]
 
     def row_of(self, record_id: str) -> int:
-        """The first row whose record has this id, of those that records came with. Raises InputError: none has it."""
+        """Return the first row whose record came with this id. Raises InputError: no record has the id."""
         import pyarrow.compute as pc  # 0.17 s, which a query on the command line does without
 
         schema = read_schema(self.artifact, "index")
@@ -360,7 +369,7 @@ class OpenIndex(OpenArtifact):
 
     @cached_property
     def _columns(self) -> pa.Schema:
-        """Of the rows behind the vectors, without these."""
+        """The columns of the rows, without the vectors."""
         return pa.schema([field for field in read_schema(self.artifact, "index") if field.name != "vector"])
 
     @cached_property

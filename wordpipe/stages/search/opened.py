@@ -63,7 +63,7 @@ class OpenClusters(OpenArtifact):
         """
         if not -1 <= cluster < len(self):
             expected = f"0 to {len(self) - 1:,}, or -1 for texts without a vector"
-            raise ConfigError("no such cluster", where=self.path, got=f"{cluster:,}", expected=expected)
+            raise ConfigError("the cluster does not exist", where=self.path, got=f"{cluster:,}", expected=expected)
         order_N, starts_K = self._order
         return self._rows(order_N[starts_K[cluster + 1] : starts_K[cluster + 2]][:n].tolist())
 
@@ -94,7 +94,7 @@ class OpenEncoder(OpenArtifact):
 
     @cached_property
     def encoder(self) -> TextEncoder:
-        """What encodes texts. Raises ArtifactError: it cannot be read."""
+        """The encoder of texts. Raises ArtifactError: the encoder cannot be read."""
         from wordpipe.stages.encoders import open_encoder
 
         return open_encoder(self.artifact, EmbedSettings())
@@ -130,7 +130,7 @@ class OpenSentences(OpenEncoder):
         return f"{len(self):,} rows, {super()._about()}"
 
 
-class WordLookup(OpenArtifact):
+class OpenWords(OpenEncoder):
     """A words artifact: `words["bee"]` is a vector, (dim,) float32, as it was trained; `in`, `len` and iteration are of words.
 
     A word is found in its lower-case form too, and, where words were trained with n-grams, by its letters.
@@ -154,7 +154,7 @@ class WordLookup(OpenArtifact):
         return isinstance(word, str) and self.table.vector_of(word) is not None
 
     def __getitem__(self, word: str) -> Floats:
-        """The vector of a word. Raises UnknownWordError, a KeyError: it has none; names words spelled like it."""
+        """Return the vector of a word. Raises UnknownWordError, a KeyError, with words of like spelling: it has no vector."""
         if (vector := self.table.vector_of(word)) is None:
             raise self.table.unknown(word)
         return np.array(vector)
@@ -172,16 +172,21 @@ class WordLookup(OpenArtifact):
         """Numbers of a vector."""
         return int(self.artifact.manifest.facts["dim"])
 
-    def encode(self, texts: Iterable[str]) -> Floats:
-        """Unit vectors of texts, (n, dim) float32: means of the vectors of words, as of `embed`; see `encode_texts`."""
-        return encode_texts(self.encoder, texts)
+    def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
+        """The k best hits for each expression. Raises ConfigError: one cannot be read."""
+        questions = [self.table.understand(printable(text)) for text in texts]
+        hits = []
+        for near in self.table.nearest(questions, k):
+            kept = [one for one in near if options.min_score is None or np.float32(one.score) >= options.min_score]
+            hits.append([
+                {"rank": rank, "score": one.score, "row": one.row, "word": one.word, "count": int(self.table.counts[one.row])}
+                for rank, one in enumerate(kept, start=1)
+            ])  # fmt: skip
+        return _results(texts, questions, hits)
 
-    @cached_property
-    def encoder(self) -> TextEncoder:
-        """What encodes texts. Raises ArtifactError: it cannot be read."""
-        from wordpipe.stages.encoders import open_encoder
-
-        return open_encoder(self.artifact, EmbedSettings())
+    def check(self, options: QueryOptions) -> None:
+        """Refuse what words do not have, before any query comes."""
+        _refuse(options, "min_score")
 
     def _about(self) -> str:
         return f"{row_count(self.artifact, 'words'):,} words, {self.dim} dimensions"
@@ -229,26 +234,6 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
         done += len(chunk)
 
 
-class OpenWords(WordLookup):
-    """A words artifact."""
-
-    def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
-        """The k best hits for each expression. Raises ConfigError: one cannot be read."""
-        questions = [self.table.understand(printable(text)) for text in texts]
-        hits = []
-        for near in self.table.nearest(questions, k):
-            kept = [one for one in near if options.min_score is None or np.float32(one.score) >= options.min_score]
-            hits.append([
-                {"rank": rank, "score": one.score, "row": one.row, "word": one.word, "count": int(self.table.counts[one.row])}
-                for rank, one in enumerate(kept, start=1)
-            ])  # fmt: skip
-        return _results(texts, questions, hits)
-
-    def check(self, options: QueryOptions) -> None:
-        """Refuse what words do not have, before any query comes."""
-        _refuse(options, "min_score")
-
-
 class OpenWordIndex(OpenIndex):
     """An index over words: an expression is looked up, and the words in it are not found."""
 
@@ -280,7 +265,7 @@ class OpenWordIndex(OpenIndex):
 def _results(
     texts: Sequence[str], questions: "Sequence[WordQuery]", found: Sequence[Sequence[dict[str, Any]]]
 ) -> list[QueryResult]:
-    """A hit has no count where that is 0, which means that nobody counted: the words were imported."""
+    """Return the results; a hit has no count where words were imported and never counted."""
     kept = [[{name: one for name, one in hit.items() if name != "count" or one} for hit in hits] for hits in found]
     return [
         QueryResult(printable(text), hits, dict(question.unknown), [*question.guessed])

@@ -30,7 +30,7 @@ class Passage:
 
 
 class PassageFinder:
-    """What of a text answers one query.
+    """A finder of the passage of a text that answers a query.
 
     Args:
         query: the query.
@@ -55,7 +55,7 @@ class PassageFinder:
         return best_passage(text, self._places(text, strongest), self._all_weights(strongest), room)
 
     def marks(self, text: str) -> tuple[tuple[int, int], ...]:
-        """Where the query's words stand in all of a text."""
+        """Return the places of the query's words in all of a text."""
         return _joined([(start, stop) for start, stop, stem in self._analyser.places(text) if stem in self._weights])
 
     def _places(self, text: str, strongest: Mapping[str, float] | None) -> list[Place]:
@@ -111,7 +111,7 @@ def _heaviest(places: Sequence[Place], weights: Mapping[str, float], room: int) 
 
 
 def _start(text: str, first: int, last: int, room: int) -> int:
-    """Where the passage begins: with the text, or the sentence, or else a word some way before what was found."""
+    """Return the start of a passage: of the text, of the sentence, or of a word some way before the words found."""
     if last <= room:
         return 0
     earliest = max(0, last - room)
@@ -126,7 +126,7 @@ def _start(text: str, first: int, last: int, room: int) -> int:
 
 
 def _stop(text: str, start: int, least: int, room: int) -> int:
-    """Where it ends: with the text, or the last word that has room."""
+    """Return the end of a passage: of the text, or of the last word that has room."""
     end = start + room
     if end >= len(text):
         return len(text)

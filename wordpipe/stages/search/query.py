@@ -93,7 +93,7 @@ def open_artifact(
 def open_artifact(
     path: str | os.PathLike[str], kind: Kind | tuple[Kind, ...] | None = None, *, verify: bool = True
 ) -> OpenArtifact:
-    """Open an artifact: to query it, encode texts, look words up, read its rows. Use it as a context, or close it.
+    """Open an artifact to query, to encode texts, to look words up, to read rows. Use it as a context, or close the artifact.
 
     All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
     `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts. Clusters
@@ -129,7 +129,7 @@ def open_artifact(
 def query(
     index: str | os.PathLike[str], text: str, k: int = 10, *, verify: bool = True, **options: Unpack[QueryKeywords]
 ) -> list[dict[str, Any]]:
-    """Ask an index, or a table of words, one question: open it, search, close it.
+    """Ask an index, or a table of words, one question: open the artifact, search, close the artifact.
 
     For many questions `open` it once: what is read of an index stays in memory until it is closed.
 
@@ -161,7 +161,7 @@ def query(
 
 @dataclass(frozen=True, slots=True)
 class ChosenMode:
-    """How one query is searched for."""
+    """The mode in which one query is searched for."""
 
     mode: SearchMode
     # its words that have no vector but stand in the texts: what made it another mode than it would have been
@@ -244,7 +244,7 @@ class OpenTextIndex(OpenIndex):
     def found(
         self, texts: Sequence[str], k: int, options: QueryOptions, known: EncodedBatch | None = None
     ) -> tuple[list[ChosenMode], list[Result], EncodedBatch | None]:
-        """How each query was searched for, and its k best rows, not fetched; and the queries encoded, where that was needed.
+        """Return the mode of each query, its k best rows, not fetched, and the queries encoded, where that was needed.
 
         Args:
             texts: the queries, none blank.
@@ -281,7 +281,7 @@ class OpenTextIndex(OpenIndex):
         return chosen, results, batch
 
     def passages(self, query: str) -> "PassageFinder":
-        """What of a text answers a query, by the index's stems; rare words count for more where the words were searched."""
+        """Return a finder of passages by the index's stems; rare words count for more where the words were searched."""
         from wordpipe.search import Analyser
         from wordpipe.stages.search.passages import PassageFinder
 
@@ -298,12 +298,14 @@ class OpenTextIndex(OpenIndex):
 
     def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
         """The error that says that no query found anything, and why where that is known."""
+        # An id was asked for.
         if asked and options.where is None and "record_id" in self._columns.names:
             condition = "id = '" + asked.replace("'", "''") + "'"
             with suppress(ConfigError):  # numbers as ids
                 if self._rows_where(condition).any():
-                    hint = f'it is the id of a record: --where "{condition}" shows it'
+                    hint = f'a record has this id: --where "{condition}" shows the record'
                     return InputError("nothing was found", hint=hint)
+        # With a condition, say of how many rows it is true.
         what, mode, allowed = "nothing was found", self._mode(options), self.allowed(options)
         if allowed is not None:
             what += f": the condition is true of {allowed.sum():,} of {len(allowed):,} rows"
@@ -312,10 +314,11 @@ class OpenTextIndex(OpenIndex):
                     return InputError(what, got=options.where, hint=known)
                 hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
                 return InputError(what, got=options.where, hint=hint)
+        # Say what else was missing: a vector, or the words.
         if allowed is not None and options.min_score is None:
             has_vector = self.with_vector is None or allowed[self.with_vector].any()
-            by_vectors = "the query has no vector" if has_vector else "none of these has a vector"
-            what += f", and {by_vectors if mode == 'dense' else 'the words stand in none of them'}"
+            by_vectors = "the query has no vector" if has_vector else "none of these rows has a vector"
+            what += f", and {by_vectors if mode == 'dense' else 'the words stand in none of these rows'}"
         if allowed is not None and mode != "dense":
             or_so = "by vectors, with --mode dense, or " if mode == "lexical" else ""
             return InputError(what, got=options.where, hint=f"ask {or_so}with other words or another condition")
@@ -345,7 +348,7 @@ class OpenTextIndex(OpenIndex):
         return "; ".join(listed)
 
     def _mode(self, options: QueryOptions) -> SearchMode:
-        """How queries are searched for, if their words all have vectors."""
+        """Return the mode of queries whose words all have vectors."""
         if options.mode != "auto":
             return options.mode
         best: SearchMode = "hybrid" if options.is_hybrid else self._of("lexical").get("mode", "dense")
@@ -362,7 +365,7 @@ class OpenTextIndex(OpenIndex):
         )
 
     def _feedback(self, mode: SearchMode, options: QueryOptions) -> int:
-        """With how many first hits a query of this mode is asked again."""
+        """Return the number of first hits by which a query of this mode is searched for a second time."""
         if mode != "lexical":
             return FEEDBACK if options.feedback is None else options.feedback
         if options.mode == "auto" and self._mode(options) == "lexical":
@@ -381,6 +384,7 @@ class OpenTextIndex(OpenIndex):
         `terms`, of which feedback has added what `answers` says. In hybrid mode each has a `share`: the two add up to the
         score.
         """
+        # What the query is made of: vectors of its words, terms.
         parts = self.encoder.parts(query) if hits and result.dense else None
         weight = 1.0 if result.weight is None else result.weight
         own = self.lexical.read(query) if result.lexical else None
@@ -389,6 +393,7 @@ class OpenTextIndex(OpenIndex):
             for name, found, share in (("dense", result.dense, weight), ("lexical", result.lexical, 1 - weight)):
                 if found is None or not (at := np.flatnonzero(found.rows == hit["row"])).size:
                     continue
+                # the parts of this score: terms of BM25, or pairs of words of a cosine
                 if name == "lexical":
                     assert own is not None
                     terms = self.lexical.explain(result.terms or own, hit["row"], own if result.terms else None)
@@ -407,13 +412,13 @@ class OpenTextIndex(OpenIndex):
             hit["explain"] = explained
 
     def _encoded_text(self, row: dict[str, Any]) -> str:
-        """What the encoder read of a row."""
+        """Return the text of a row that the encoder read."""
         settings = self._encoder_facts["settings"]
         titled = settings.get("with_title", False) and settings.get("unit", "sentence") != "sentence"
         return f"{row['title']}\n{row['text']}" if titled and row.get("title") else str(row["text"])
 
     def _unknown(self, batch: EncodedBatch, chosen: Sequence[ChosenMode]) -> list[dict[str, list[str]]]:
-        """Every text's unknown words, the first few that stand nowhere with words spelled like them."""
+        """Return every text's unknown words; the first few that stand in no text come with words of like spelling."""
         suggest: Callable[[str], list[str]] = getattr(self.encoder, "suggest", lambda _: [])
         standing = {word for choice in chosen for word in choice.by_words}
         if any(choice.mode != "dense" for choice in chosen):  # found by words, if not by vectors
