@@ -115,7 +115,7 @@ def test_what_was_cut_and_what_did_not_end_is_said(asked, tmp_path):
     found = asked("Honey", "--temperature", 50, "--samples", 40, "--max-tokens", 2)
     assert "targets have as many tokens as were allowed, and the model had not ended" in found.err
     assert asked("Honey", "--temperature", 50, "--samples", 40, "-q").err == ""
-    assert "the model has 48 positions: so many at most" in asked("Honey", "--max-tokens", 99).err
+    assert "the model has 48 positions: no target is longer" in asked("Honey", "--max-tokens", 99).err
     assert "1 sentence in " in asked("Honey", "-v").err
     assert "sentences/s" in asked("Honey", "-v").err
 

@@ -106,7 +106,7 @@ def test_vectors_of_another_device_are_not_taken_over(built, tmp_path, texts, mo
     embedded(built / "words", tmp_path)
     monkeypatch.setattr(WordEncoder, "device", "cuda", raising=False)
     counts, updated, notes = embedded(built / "words", tmp_path)
-    assert "s was made otherwise (device): all is embedded again" in notes
+    assert "s was made with other settings (device): all is embedded again" in notes
     assert (counts["texts_embedded"], updated.device) == (len(texts), "cuda")
     assert "units_reused" not in counts
 
@@ -138,7 +138,7 @@ def test_an_artifact_that_does_not_say_which_encoder_made_it_lends_nothing(built
             job.write(name, made.read(name))
         job.facts |= {name: fact for name, fact in made.manifest.facts.items() if name != "encoder"}
     counts, _, notes = embedded(built / "words", tmp_path, "o")
-    assert "o was made otherwise (encoder, " in notes
+    assert "o was made with other settings (encoder, " in notes
     assert counts["texts_embedded"] == len(texts)
 
 
@@ -150,4 +150,4 @@ def test_an_encoder_described_otherwise_is_another_encoder(built, tmp_path, text
             job.write(name, made.read(name))
         job.facts |= {**made.manifest.facts, "encoder": {"name": "of another maker"}}
     _, _, notes = embedded(built / "words", tmp_path, "o")
-    assert "o was made otherwise (encoder, " in notes
+    assert "o was made with other settings (encoder, " in notes

@@ -282,7 +282,7 @@ def test_tags_that_are_not_one_a_word_are_named(base, tmp_path):
 
 
 def test_models_without_a_head_and_heads_without_a_model(built, coloured, tmp_path):
-    with pytest.raises(ArtifactError, match="labels nothing"):
+    with pytest.raises(ArtifactError, match="the model has no head"):
         wordpipe.open_predictor(built / "model")
     with pytest.raises(ArtifactError):
         wordpipe.open_model(coloured[0])

@@ -106,7 +106,7 @@ def test_the_weights_may_be_in_several_files(tmp_path):
     again = parameters(folder)
     assert (by_part(again), again["parameters"]) == (by_part(whole), whole["parameters"])
     (folder / "model-2.safetensors").unlink()
-    with pytest.raises(ArtifactError, match="no weights of a model there") as error:
+    with pytest.raises(ArtifactError, match="the model has no file of weights") as error:
         parameters(folder)
     assert error.value.expected == "model-2.safetensors"
 

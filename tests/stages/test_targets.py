@@ -183,7 +183,7 @@ def test_limits_follow_the_source(models):
 
 def test_more_tokens_than_positions_are_said(models):
     made = writer(models["vaswani"], max_tokens=500)
-    assert made.notes == ["max_tokens is 500, and the model has 48 positions: so many at most"]
+    assert made.notes == ["max_tokens is 500, and the model has 48 positions: no target is longer"]
     assert made.write(["Honey"])[0].targets[0].tokens <= 48
     assert writer(models["vaswani"]).notes == []
 

@@ -164,11 +164,11 @@ def test_another_size_is_trained_from_the_counts_of_both_sides(corpus, tokens, t
     wordpipe.tokenize(corpus.parent / "text", output=tmp_path / "one", vocab_size=310, counts=tokens)
     assert (tmp_path / "one" / "tokenizer.json").read_bytes() == both(tmp_path / "a")[0]
     assert not (tmp_path / "one" / "tokenizer_b.json").exists()
-    with pytest.raises(ConfigError, match="the counts were made with another setting") as caught:
+    with pytest.raises(ConfigError, match="the counts were made with another value of this setting") as caught:
         wordpipe.tokenize(corpus, output=tmp_path / "c", counts=tokens, vocabulary="joint")
     assert (caught.value.where, caught.value.got) == ("vocabulary", "joint")
     wordpipe.tokenize(corpus, output=tmp_path / "joint", vocab_size=310)
-    with pytest.raises(ConfigError, match="the counts were made with another setting"):
+    with pytest.raises(ConfigError, match="the counts were made with another value of this setting"):
         wordpipe.tokenize(corpus, output=tmp_path / "c", counts=tmp_path / "joint", vocabulary="separate")
 
 

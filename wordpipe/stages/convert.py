@@ -288,7 +288,9 @@ def _export_tokenizer(path: PathLike, form: str, output: Path, *, replace: bool)
             made = ExportedTokenizer({name: artifact.read(name) for name in _TOKENIZER_FILES}, made.tokens)
         second = TOKENIZER_B if artifact.kind == "tokens" else TARGET + TOKENIZER
         if second in artifact.names():
-            made.notes.append(f"it is that of the first texts; that of the second ones is {artifact.path / second}")
+            made.notes.append(
+                f"this is the tokenizer of the first texts; the tokenizer of the second texts is {artifact.path / second}"
+            )
         if form in TOKENIZER_FOLDERS:
             _folder(output, {name: [content] for name, content in made.files.items()})
         else:

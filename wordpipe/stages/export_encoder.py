@@ -123,7 +123,7 @@ def _static_table(artifact: Artifact, about: Mapping[str, Any]) -> tuple[dict[st
     identity = about["identity"]
     if identity.get("unit") == "token" or len(table.phrases):
         what = "tokens" if identity.get("unit") == "token" else "phrases"
-        hint = "wordpipe train static TOKENS makes an encoder of its own"
+        hint = "wordpipe train static TOKENS trains an encoder that can be exported"
         raise ConfigError(f"word vectors of {what} cannot be exported", where=artifact.path, hint=hint)
     words = list(table.words)
     notes = ["words of scripts without spaces, which wordpipe cuts, are unknown"] if identity.get("tokenizer") else []

@@ -227,7 +227,7 @@ def _open_previous(
         job.note(f"{reason}: all sources are read")
         return None
     if sum(summary.rows for summary in summaries) != row_count(artifact, "corpus"):
-        job.note("the corpus does not have the rows that it says it has: all sources are read")
+        job.note("the corpus has another number of rows than its sources gave: all sources are read")
         return None
     rows = read_batches(artifact, "corpus", expected=CORPUS)
     schema = read_schema(artifact, "corpus")
@@ -244,7 +244,7 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
     if artifact.manifest.wordpipe != __version__:
         return f"the corpus was made by wordpipe {artifact.manifest.wordpipe}"
     if artifact.manifest.facts.get("held_out") == NOTHING:
-        return "of the corpus nothing was held out, as it had few documents"
+        return "the corpus has no held-out documents, as it had few"
     return None
 
 

@@ -335,7 +335,7 @@ def with_counts_of(artifact: Artifact, chosen: TokenizeSettings, side: Side) -> 
 
 def _other_counts(name: str, got: object, made: object, artifact: Artifact) -> ConfigError:
     return ConfigError(
-        "the counts were made with another setting",
+        "the counts were made with another value of this setting",
         where=name,
         got=got,
         expected=f"{made}, as in {artifact.path}",

@@ -220,7 +220,7 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
     wanted = {"encoder": made_by, "device": job.device}
     wanted |= {name: value for name, value in settings.recipe().items() if name not in _NOT_OF_VECTORS}
     if other := [name for name, value in wanted.items() if value != found.get(name)]:
-        job.note(f"{job.target} was made otherwise ({', '.join(other)}): all is embedded again")
+        job.note(f"{job.target} was made with other settings ({', '.join(other)}): all is embedded again")
         return None
     # The keys of its texts, as they were embedded.
     keys, done, rows = [no_keys()], 0, row_count(artifact, "sentences")
@@ -461,5 +461,5 @@ def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:
     if cosine > MAX_MEAN_COSINE:
         job.warn(
             f"texts look alike to the encoder: the mean cosine of two is {cosine:.2f}; usual of short texts in one form, and "
-            f"the order of answers need not suffer; whether it does says: wordpipe doctor {shlex.quote(str(job.target))}"
+            f"the order of answers need not suffer. This command measures it: wordpipe doctor {shlex.quote(str(job.target))}"
         )

@@ -131,7 +131,9 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
         centre_M, cosine_M = _assign(job, _vectors(source, with_vector), centres_KD, rows)
         centres_KD, centre_M = _by_size(centres_KD, centre_M)
         if len(centres_KD) < k:
-            job.warn(f"{k:,} clusters were asked for, and {len(centres_KD):,} have any text: others would be the same")
+            job.warn(
+                f"{k:,} clusters were asked for, and {len(centres_KD):,} have any text: there are too few different texts"
+            )
         # Measure them.
         if len(centres_KD) > 1:
             job.metrics["silhouette"] = round(simplified_silhouette(sample_SD[:_ROWS_EVALUATED], centres_KD), 4)
@@ -352,7 +354,7 @@ def duplicates(
             raise InputError(
                 "too many rows to compare all pairs", where=opened.path, got=f"{compared:,}",
                 expected=f"at most {EXACT_UP_TO:,} without an index",
-                hint=f"wordpipe index {opened.path} -o INDEX, then ask that",
+                hint=f"wordpipe index {opened.path} -o INDEX, then wordpipe duplicates INDEX",
             )  # fmt: skip
         groups, pairs = groups_of(links, compared)
         if with_vector is not None:

@@ -58,7 +58,9 @@ def plot(
     path = None if output is None else Path(output)
     if path is not None:
         if path.suffix.lower() not in (".png", ".svg") or path.is_dir():
-            raise ConfigError("the picture's name says what it is", where="output", got=path, expected=".png or .svg")
+            raise ConfigError(
+                "a picture needs a name that ends in .png or .svg", where="output", got=path, expected=".png or .svg"
+            )
         check_output(path, replace=replace)
         if find_spec("matplotlib") is None:
             hint = 'pip install "matplotlib>=3.10"'
@@ -75,7 +77,7 @@ def plot(
         runs = [one for at, name in zip(paths, names, strict=True) for one in logged_runs(at, name, run.verify)]
         for one in runs:
             if not any(row["loss"] is not None for row in one["log"]):
-                hint = "wait for its first report; word2vec by gensim gives no honest loss"
+                hint = "wait for its first report; a training of word2vec by gensim reports no loss"
                 raise InputError("this training reported no loss", where=one["name"], hint=hint)
         # Draw the curves.
         if path is not None:

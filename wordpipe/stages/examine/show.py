@@ -265,7 +265,7 @@ def _parameters(
         places = read_json(_INDEX).get("weight_map")
         files = sorted({str(file) for file in places.values()}) if isinstance(places, dict) else []
     if missing := [file for file in files or [WEIGHTS] if file not in names]:
-        raise ArtifactError("no weights of a model there", where=where, expected=missing[0])
+        raise ArtifactError("the model has no file of weights", where=where, expected=missing[0])
     weights: dict[str, StoredWeight] = {}
     for name in files:
         with open_file(name) as file:

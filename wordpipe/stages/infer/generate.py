@@ -369,12 +369,14 @@ class TargetWriter:
             )
         if self._model.config.decoder_vocab_size and opened.target_tokenizer is None:
             self.notes.append(
-                "the model has embeddings for what it writes and no tokenizer for it: its tokens are taken to be those of the "
-                "sources"
+                "the model has a vocabulary of its own for targets, and no tokenizer for it: the tokenizer of "
+                "the sources decodes the targets"
             )
         # Limits, and prefixes that the model was trained with.
         if (asked := settings.max_tokens or 0) > self.max_len:
-            self.notes.append(f"max_tokens is {asked:,}, and the model has {self.max_len:,} positions: so many at most")
+            self.notes.append(
+                f"max_tokens is {asked:,}, and the model has {self.max_len:,} positions: no target is longer"
+            )
         if opened.prefix_field and settings.prefix is None:
             known = ", ".join(f'"{text}"' for text in opened.prefixes[:_PREFIXES_SHOWN])
             left = opened.n_prefixes - _PREFIXES_SHOWN

@@ -194,7 +194,7 @@ def _refuse_headless_model(values: dict[str, Any], folder: Path) -> None:
 
     if not is_headed(values):
         raise ArtifactError(
-            "the model labels nothing", where=folder, got=values.get("architectures"),
+            "the model has no head: it gives no labels, tags or answers", where=folder, got=values.get("architectures"),
             expected="a model of train classifier, train tagger or train reader",
             hint=f"wordpipe train classifier LABELLED --init {folder} -o OUTPUT",
         )  # fmt: skip

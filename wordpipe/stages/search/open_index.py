@@ -188,7 +188,13 @@ class OpenArtifact:
 
     def _no_answers(self) -> ArtifactError:
         hint = f"make an index: {_TO_AN_INDEX[self.kind]}" if self.kind in _TO_AN_INDEX else None
-        return ArtifactError("it cannot be asked", where=self.path, got=self.kind, expected="index or words", hint=hint)
+        return ArtifactError(
+            "this kind of artifact answers no queries",
+            where=self.path,
+            got=self.kind,
+            expected="index or words",
+            hint=hint,
+        )
 
     @property
     def dim(self) -> int:
@@ -201,8 +207,14 @@ class OpenArtifact:
 
     def _no_encoder(self) -> ArtifactError:
         expected = "model, words, sentences or an index over sentences"
-        hint = "train one: wordpipe train static"
-        return ArtifactError("it has no encoder of texts", where=self.path, got=self.kind, expected=expected, hint=hint)
+        hint = "train an encoder: wordpipe train static"
+        return ArtifactError(
+            "this kind of artifact has no encoder of texts",
+            where=self.path,
+            got=self.kind,
+            expected=expected,
+            hint=hint,
+        )
 
     def batches(self, columns: Sequence[str] | None = None, *, table: str = "") -> pa.RecordBatchReader:
         """The rows of a table as a stream of Arrow batches, a few thousand at a time, for as long as the artifact is open.
