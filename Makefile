@@ -10,6 +10,8 @@ BIN    := .venv/bin
 READY  := .venv/.ready
 .PHONY: setup demo test test-all faults docs check stub clean
 .DEFAULT_GOAL := setup
+# rewriting the asserts of all tests takes a process 16 seconds: it is done once
+unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(READY)
 

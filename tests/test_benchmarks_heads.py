@@ -102,6 +102,7 @@ def test_both_sides_learn_what_a_word_says(kind, folder, tmp_path, cli):
     assert low <= apart["difference"]["mean"] <= high
 
 
+@pytest.mark.landing
 def test_layers_have_the_same_rates_on_both_sides(folder):
     import transformers
 

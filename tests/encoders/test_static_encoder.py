@@ -87,6 +87,7 @@ def test_other_libraries_cut_text_as_we_do(text: str) -> None:
         assert [word for word, _ in cut] == WordSplitter()(text)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("keep_case", [False, True])
 def test_sentence_transformers_gives_the_same(tmp_path: Path, keep_case: bool) -> None:
     module = pytest.importorskip("sentence_transformers.sentence_transformer.modules.static_embedding")

@@ -9,11 +9,6 @@ from hypothesis import strategies as st
 
 from wordpipe.heads import Gazetteer, TfidfModel, best_sentence, chunks_of, commonest
 
-pytest.importorskip("sklearn")
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.multiclass import OneVsRestClassifier
-
 WORDS = [f"{one}{other}" for one in ("ba", "ke", "mi", "so") for other in ("la", "ne", "ti", "do", "ru")]
 
 
@@ -28,12 +23,17 @@ def texts_of(n, seed, labels):
 
 
 def theirs(texts, others):
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     vectoriser = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     return vectoriser.fit_transform(texts), vectoriser.transform(others), vectoriser
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("labels", [["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d", "e"]])
 def test_logistic_regression_is_that_of_scikit_learn(labels):
+    from sklearn.linear_model import LogisticRegression
+
     (texts, wanted), (others, _) = texts_of(150, 1, labels), texts_of(80, 2, labels)
     ours = TfidfModel.fit([(text,) for text in texts], wanted, "single")
     known, unknown, vectoriser = theirs(texts, others)
@@ -48,7 +48,11 @@ def test_logistic_regression_is_that_of_scikit_learn(labels):
     assert np.abs(ours.weights[columns].T - model.coef_).max() < 1e-2
 
 
+@pytest.mark.landing
 def test_several_labels_are_a_regression_each():
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+
     texts, wanted = texts_of(120, 3, ["a", "b", "c"])
     sets = [{label} | ({"c"} if number % 3 else set()) for number, label in enumerate(wanted)]
     ours = TfidfModel.fit([(text,) for text in texts], sets, "several")
@@ -59,7 +63,10 @@ def test_several_labels_are_a_regression_each():
     assert found == [tuple(np.array(list("abc"))[row == 1].tolist()) for row in model.predict(unknown)]
 
 
+@pytest.mark.landing
 def test_scores_are_those_of_a_ridge():
+    from sklearn.linear_model import Ridge
+
     texts, wanted = texts_of(120, 4, ["1.5", "2.5", "9.0"])
     numbers = [float(one) for one in wanted]
     ours = TfidfModel.fit([(text,) for text in texts], numbers, "score").predict([(text,) for text in texts[:30]])

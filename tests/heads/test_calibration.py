@@ -5,8 +5,6 @@ import pytest
 
 from wordpipe.heads import calibration_error, choose_temperature, choose_thresholds, log_loss, probabilities_of
 
-sklearn_metrics = pytest.importorskip("sklearn.metrics")
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("true", [0.4, 1.0, 2.5])
@@ -42,7 +40,9 @@ def test_few_texts_that_are_right_are_no_reason_to_be_certain():
     assert many < found / 2
 
 
+@pytest.mark.landing
 def test_log_loss_equals_that_of_scikit_learn():
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     random = np.random.default_rng(3)
     logits, labels = random.normal(0, 3, (200, 5)), random.integers(0, 5, 200)
     known = probabilities_of(logits, 1.3, "single")
@@ -64,6 +64,7 @@ def test_large_logits_stay_finite():
 
 @pytest.mark.slow
 def test_thresholds_have_the_best_f1_of_all():
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     random = np.random.default_rng(4)
     for _ in range(6):
         labels = random.integers(0, 2, (40, 2))

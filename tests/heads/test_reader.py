@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
@@ -123,9 +122,13 @@ def test_the_best_answers_are_those_of_a_twin_that_lists_all(n, max_len, max_ans
     assert (never.answer, never.start, never.probability) == ("", -1, never.no_answer)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", ["modern", "classic"])
 def test_answers_equal_those_of_transformers_and_all_spans(tmp_path, style):
     """A folder of theirs, asked window by window: scores of their model, all answers listed."""
+
+    import transformers
+
     model = start_headed(new_model(small_config("encoder", style), 3), HeadConfig("span"), 3).eval()
     with torch.no_grad():
         model.classifier.weight.mul_(40)

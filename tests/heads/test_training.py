@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import transformers
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 
 from tests.support.models import small_config
@@ -42,6 +41,8 @@ def examples(folder, targets, width, seed=1, tokens=False):
 
 
 def peer_of(model, folder):
+    import transformers
+
     folder.mkdir()
     save_headed(model, lambda name, data: (folder / name).write_bytes(data))
     name = headed_class(model.language_config, model.head_config.kind)
@@ -57,6 +58,7 @@ def padded(rows):
     return torch.from_numpy(ids), torch.arange(T) < torch.from_numpy(rows.lengths)[:, None]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", ["modern", "classic"])
 @pytest.mark.parametrize("problem", ["single_label", "multi_label", "regression"])
 def test_losses_of_texts_equal_transformers(tmp_path, style, problem):
@@ -80,6 +82,7 @@ def test_losses_of_texts_equal_transformers(tmp_path, style, problem):
     assert float(parts.detach() / batch.n_targets) == pytest.approx(float(theirs.detach()), rel=1e-5)
 
 
+@pytest.mark.landing
 def test_losses_of_tags_equal_transformers(tmp_path):
     random = np.random.default_rng(3)
     targets = [random.integers(0, 3, random.integers(1, 4)).tolist() for _ in range(7)]
@@ -96,6 +99,7 @@ def test_losses_of_tags_equal_transformers(tmp_path):
     assert float(ours.detach()) == pytest.approx(float(theirs.detach()), rel=1e-5)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", ["modern", "classic"])
 def test_losses_and_scores_of_answers_equal_transformers(tmp_path, style):
     """Text by text: where a batch is padded, transformers counts the padding among the places of an answer."""

@@ -16,11 +16,12 @@ from wordpipe.metrics import (
     right_given_there,
 )
 
-sklearn_metrics = pytest.importorskip("sklearn.metrics")
 LABELS = ["a", "b", "c", "d"]
 
 
+@pytest.mark.landing
 def test_single_labels():
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     random = np.random.default_rng(1)
     for n in (1, 7, 200):
         found, wanted = (random.choice(LABELS[:3], n).tolist() for _ in range(2))
@@ -40,7 +41,9 @@ def test_single_labels():
         ).all()
 
 
+@pytest.mark.landing
 def test_several_labels():
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     random = np.random.default_rng(2)
     found, wanted = (random.integers(0, 2, (50, 4)) for _ in range(2))
     sets = [[[LABELS[place] for place in np.flatnonzero(row)] for row in rows] for rows in (found, wanted)]
@@ -58,7 +61,9 @@ def test_of_nothing():
     assert macro_f1_of(np.zeros(6)) == 0.0
 
 
+@pytest.mark.landing
 def test_sums_over_texts_are_the_figures_of_all():
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     random = np.random.default_rng(3)
     found, wanted = ([[label] for label in random.choice(LABELS[:3], 90)] for _ in range(2))
     rows = label_statistics(found, wanted, LABELS)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from tests.support.models import KINDS, files_of, kind_config, pair_config, shaken, small_config
 from wordpipe.errors import ConfigError
@@ -75,8 +74,11 @@ THEIRS = {
 }
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", THEIRS)
 def test_weights_are_those_of_eager_transformers(name, tmp_path):
+    import transformers
+
     architecture, style, changes = THEIRS[name]
     model = shaken(new_model(small_config(architecture, style, **changes), 5))
     theirs = transformers.AutoModel.from_pretrained(folder_of(model, tmp_path), attn_implementation="eager").eval()
@@ -90,8 +92,11 @@ def test_weights_are_those_of_eager_transformers(name, tmp_path):
     assert maps.weights.std() > 0.01
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", ["t5", "bart", "vaswani"])
 def test_all_three_kinds_of_an_encoder_decoder_are_theirs(style, tmp_path):
+    import transformers
+
     model = shaken(new_encoder_decoder(pair_config(style), 5))
     path = folder_of(model, tmp_path)
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(path, attn_implementation="eager").eval()

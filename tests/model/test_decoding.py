@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM
 
 from tests.support.models import files_of, pair_config, shaken
 from wordpipe.errors import DivergedError
@@ -47,6 +46,8 @@ def sources(n=7, seed=3):
 
 
 def theirs_of(model, folder):
+    from transformers import AutoModelForSeq2SeqLM
+
     for name, data in files_of(model).items():
         (folder / name).write_bytes(data)
     return AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
@@ -65,6 +66,7 @@ def their_targets(theirs, ids_BS, mask_BS, **settings):
     return texts, None if settings.get("num_beams", 1) == 1 else found.sequences_scores.tolist()
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize(("beams", "alpha"), [(2, 1.0), (4, 0.0), (5, 0.6), (3, 2.0), (3, -0.5)])
 def test_beams_equal_those_of_transformers(style, beams, alpha, tmp_path):
@@ -80,6 +82,7 @@ def test_beams_equal_those_of_transformers(style, beams, alpha, tmp_path):
     assert [one.score for one in got] == pytest.approx(scores, abs=1e-4)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("beams", [1, 4])
 def test_what_every_target_begins_with_is_certain(beams, tmp_path):
     """As in the folders of public BART models, whose `config.json` names it."""
@@ -108,6 +111,7 @@ def test_what_every_target_begins_with_is_certain(beams, tmp_path):
     assert [one[0].score for one in free] != pytest.approx([one[0].score for one in found], abs=1e-3)
 
 
+@pytest.mark.landing
 def test_decoding_moves_to_a_file_of_its_own(tmp_path):
     """transformers 5 writes what decoding needs there and not into `config.json`."""
     theirs = theirs_of(model_of("bart"), tmp_path)
@@ -126,6 +130,7 @@ def test_among_these_searches_some_end(style):
     assert {one.finished for of_source in found for one in of_source} >= {True}
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", STYLES)
 def test_lengths_and_repeats_equal_those_of_transformers(style, tmp_path):
     model, (ids_BS, mask_BS) = model_of(style), sources()
@@ -138,6 +143,7 @@ def test_lengths_and_repeats_equal_those_of_transformers(style, tmp_path):
     assert [one.ids for (one,) in found] == want
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", STYLES)
 def test_greedy_targets_equal_those_of_transformers(style, tmp_path):
     model, (ids_BS, mask_BS) = model_of(style), sources()

@@ -5,9 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-import transformers
 from safetensors.torch import save
-from transformers import AutoModelForSeq2SeqLM
 
 from tests.support.models import edited, files_of, pair_config, shaken, weights_of
 from wordpipe.errors import ArtifactError, ConfigError
@@ -93,8 +91,11 @@ def load_from(path):
     return load_hf(lambda file: (path / file).read_bytes())
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("name", "style", "changes"), ALL)
 def test_transformers_loads_our_folder_and_we_load_theirs(name, style, changes, tmp_path):
+    from transformers import AutoModelForSeq2SeqLM
+
     model = model_of(style, **changes)
     assert transformers_class(model.config) == name
     for file, data in files_of(model).items():
@@ -109,8 +110,11 @@ def test_transformers_loads_our_folder_and_we_load_theirs(name, style, changes, 
     assert_equal_logits(again.model, theirs)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", sorted(THEIRS))
 def test_we_load_their_folder(name, tmp_path):
+    import transformers
+
     kind, values = THEIRS[name]
     torch.manual_seed(13)
     theirs = getattr(transformers, kind)(getattr(transformers, kind).config_class(**values))

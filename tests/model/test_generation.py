@@ -6,14 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from transformers import (
-    AutoModelForCausalLM,
-    NoRepeatNGramLogitsProcessor,
-    RepetitionPenaltyLogitsProcessor,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
 
 from tests.support.models import KINDS, kind_config, small_config
 from wordpipe.errors import ConfigError, DivergedError
@@ -45,35 +37,51 @@ def random_ids(seed: int, n_rows: int = 6, length: int = 30, n_tokens: int = 40)
     return torch.randint(n_tokens, (n_rows, length), generator=torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.landing
 @given(SEEDS, st.floats(0.3, 3.0))
 def test_repeats_are_penalised_as_transformers_does(seed, penalty):
+    from transformers import RepetitionPenaltyLogitsProcessor
+
     logits, ids = random_logits(seed), random_ids(seed)
     want = RepetitionPenaltyLogitsProcessor(penalty)(ids, logits.clone())
     torch.testing.assert_close(penalise_repeats(logits, ids, penalty), want)
 
 
+@pytest.mark.landing
 @given(SEEDS, st.integers(1, 5), st.integers(1, 40))
 def test_ngrams_are_forbidden_as_transformers_does(seed, size, length):
+    from transformers import NoRepeatNGramLogitsProcessor
+
     logits, ids = random_logits(seed, n_tokens=9), random_ids(seed, length=length, n_tokens=4)
     want = NoRepeatNGramLogitsProcessor(size)(ids, logits.clone())
     torch.testing.assert_close(forbid_repeated_ngrams(logits, ids, size), want, rtol=0, atol=0)
 
 
+@pytest.mark.landing
 @given(SEEDS, st.integers(1, 60))
 def test_the_k_most_probable_are_kept_as_transformers_does(seed, k):
+    from transformers import TopKLogitsWarper
+
     logits = random_logits(seed).round()  # ties
     torch.testing.assert_close(keep_top_k(logits, k), TopKLogitsWarper(k)(None, logits.clone()), rtol=0, atol=0)
 
 
+@pytest.mark.landing
 @given(SEEDS, st.floats(0.01, 0.99))
 def test_the_nucleus_is_the_one_of_transformers(seed, p):
+    from transformers import TopPLogitsWarper
+
     logits = random_logits(seed)
     torch.testing.assert_close(keep_top_p(logits, p), TopPLogitsWarper(p)(None, logits.clone()), rtol=0, atol=0)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("spread", [0.1, 3.0])
 def test_the_nucleus_of_a_large_vocabulary(spread):
     """Of nearly equal tokens most are needed, of unequal ones few."""
+
+    from transformers import TopPLogitsWarper
+
     logits = random_logits(7, n_tokens=6000) * spread
     kept = keep_top_p(logits, 0.9)
     torch.testing.assert_close(kept, TopPLogitsWarper(0.9)(None, logits.clone()), rtol=0, atol=0)
@@ -85,9 +93,19 @@ def test_tokens_that_equal_the_last_of_the_nucleus_are_kept():
     assert kept.isfinite().tolist() == [[True, False, True, True, True]]
 
 
+@pytest.mark.landing
 @given(SEEDS, st.floats(0.05, 5.0), st.integers(0, 20), st.floats(0.05, 1.0), st.floats(0.5, 2.0), st.integers(0, 3))
 def test_the_whole_chain_is_the_one_of_transformers(seed, temperature, top_k, top_p, penalty, ngram):
     """The token drawn is the one that a walk along the sums of their probabilities reaches."""
+
+    from transformers import (
+        NoRepeatNGramLogitsProcessor,
+        RepetitionPenaltyLogitsProcessor,
+        TemperatureLogitsWarper,
+        TopKLogitsWarper,
+        TopPLogitsWarper,
+    )
+
     settings = GenerateSettings(
         temperature=temperature, top_k=top_k, top_p=top_p, repetition_penalty=penalty, no_repeat_ngram=ngram
     )
@@ -250,10 +268,13 @@ def test_greedy_text_is_what_reading_everything_again_gives(name):
     assert made.n_cut == 0
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("style", "changes"), [("modern", {}), ("modern", {"n_kv_heads": 2, "tied": False}), ("classic", {})]
 )
 def test_greedy_is_what_transformers_generates(style, changes, tmp_path):
+    from transformers import AutoModelForCausalLM
+
     model = lively(small_config("decoder", style, **changes))
     save_hf(model, model.config, lambda name, data: (tmp_path / name).write_bytes(data) and None)
     theirs = AutoModelForCausalLM.from_pretrained(tmp_path).eval()

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from tests.support.models import small_config
 from wordpipe.errors import ArtifactError, ConfigError
@@ -78,9 +77,12 @@ def real(scores, mask):
     return scores if scores.ndim == 2 else scores[mask]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kind", HEADS)
 @pytest.mark.parametrize("body", [body for body in BODIES if body != "own"])
 def test_scores_equal_those_of_transformers_in_both_directions(tmp_path, body, kind):
+    import transformers
+
     model, (ids, mask, _) = headed(body, kind), batch(3)
     name = headed_class(model.language_config, kind)
     peer = getattr(transformers, name).from_pretrained(write(model, tmp_path / "ours")).eval()
@@ -119,7 +121,10 @@ def test_packed_texts_have_the_scores_of_padded_ones(body, kind, multiple):
             place += 1
 
 
+@pytest.mark.landing
 def test_segments_of_pairs_count_as_in_transformers(tmp_path):
+    import transformers
+
     model, (ids, mask, texts) = headed("bert", "sequence"), batch(7)
     segments = (torch.arange(12)[None] >= 4).long().expand(4, -1) * mask
     peer = transformers.BertForSequenceClassification.from_pretrained(write(model, tmp_path)).eval()
@@ -133,8 +138,11 @@ def test_segments_of_pairs_count_as_in_transformers(tmp_path):
         assert not torch.allclose(model.scores(ids, mask), wanted, atol=1e-3)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_pooling_of_modernbert(tmp_path, pooling):
+    import transformers
+
     base = new_model(small_config("encoder"), 1)
     model = start_headed(base, HeadConfig("sequence", ("a", "b"), pooling=pooling), 1).eval()
     ids, mask, _ = batch(9)
@@ -144,8 +152,11 @@ def test_pooling_of_modernbert(tmp_path, pooling):
     assert read(tmp_path).model.head_config.pooling == pooling
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("problem", ["single_label", "multi_label", "regression"])
 def test_what_the_labels_mean_is_kept(tmp_path, problem):
+    import transformers
+
     labels = ("score",) if problem == "regression" else ("ä", "<b>")
     model = start_headed(new_model(small_config("encoder"), 1), HeadConfig("sequence", labels, problem), 1)
     found = read(write(model, tmp_path)).model.head_config
@@ -185,7 +196,10 @@ def test_a_head_starts_from_another_heads_body():
     assert other.classifier.weight.shape == (3, 32)
 
 
+@pytest.mark.landing
 def test_folders_without_labels_mean_what_transformers_means(tmp_path):
+    import transformers
+
     config = transformers.BertConfig(
         vocab_size=96, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48,
         max_position_embeddings=24,

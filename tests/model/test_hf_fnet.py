@@ -5,7 +5,6 @@ Its FNet has no mask: a text that is filled up is another text there. So the bat
 
 import pytest
 import torch
-import transformers
 
 from tests.model.test_hf_oracle import THEIR_SIZES, batch, folder_of, load_from
 from tests.support.models import files_of, shaken, small_config
@@ -42,8 +41,11 @@ def assert_equal_outputs(ours, theirs):
         assert logits.std() > 0.05  # of numbers that are all near 0, any two are close
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("changes", SHAPES)
 def test_transformers_loads_our_folder(changes, tmp_path):
+    import transformers
+
     model = ours_of(changes)
     assert transformers_class(model.config) == "FNetForMaskedLM"
     auto = transformers.AutoModelForMaskedLM
@@ -65,8 +67,11 @@ def test_our_folder_comes_back_bit_by_bit(changes):
     assert files_of(loaded.model) == files
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", sorted(THEIRS))
 def test_we_load_their_folder(name, tmp_path):
+    import transformers
+
     torch.manual_seed(13)
     config = transformers.FNetConfig(**SIZES | THEIRS[name])
     theirs = shaken(transformers.FNetForMaskedLM(config))
@@ -78,7 +83,10 @@ def test_we_load_their_folder(name, tmp_path):
     assert_equal_outputs(loaded.model, theirs)
 
 
+@pytest.mark.landing
 def test_two_texts_and_what_transformers_says_of_them(tmp_path):
+    import transformers
+
     model = ours_of({"pair_head": True})
     assert transformers_class(model.config) == "FNetForPreTraining"
     theirs, report = transformers.FNetForPreTraining.from_pretrained(

@@ -9,7 +9,6 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 from safetensors.torch import load as load_torch
 from safetensors.torch import save
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForSequenceClassification
 
 from tests.support.models import edited, files_of, shaken, small_config, weights_of, with_weights
 from wordpipe.errors import ArtifactError
@@ -42,7 +41,10 @@ def same_logits(a, b):
     return torch.equal(a(IDS_BT), b(IDS_BT))
 
 
+@pytest.mark.landing
 def test_weights_in_several_files(tmp_path):
+    from transformers import AutoModelForCausalLM
+
     model = small_model()
     theirs = AutoModelForCausalLM.from_pretrained(written(files_of(model), tmp_path))
     theirs.save_pretrained(tmp_path / "sharded", max_shard_size="20KB")
@@ -108,9 +110,13 @@ BASES = {
 }
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", BASES)
 def test_a_folder_without_the_output_head(name, tmp_path):
     """As `AutoModel` saves it: names without a prefix, and no head."""
+
+    from transformers import AutoModel
+
     named, changes = BASES[name]
     model = small_model(*name.split(), **changes)
     theirs = AutoModel.from_pretrained(written(files_of(model), tmp_path))
@@ -130,7 +136,10 @@ def test_a_folder_without_the_output_head(name, tmp_path):
     assert not same_logits(loaded.model, other.model)
 
 
+@pytest.mark.landing
 def test_a_tied_decoder_without_its_prefix_is_whole(tmp_path):
+    from transformers import AutoModel
+
     model = small_model()
     AutoModel.from_pretrained(written(files_of(model), tmp_path)).save_pretrained(tmp_path / "bare")
     loaded = load(folder_files(tmp_path / "bare"))
@@ -138,7 +147,10 @@ def test_a_tied_decoder_without_its_prefix_is_whole(tmp_path):
     assert same_logits(loaded.model, model)
 
 
+@pytest.mark.landing
 def test_a_model_trained_on_for_a_task_leaves_that_head_behind(tmp_path):
+    from transformers import BertForSequenceClassification
+
     model = small_model("encoder", "classic")
     BertForSequenceClassification.from_pretrained(written(files_of(model), tmp_path)).save_pretrained(tmp_path / "task")
     loaded = load(folder_files(tmp_path / "task"), allow_missing_head=True)
@@ -290,10 +302,13 @@ def test_nothing_to_leave_out_changes_no_tensor():
     assert without_tensors(data, lambda _: False) == data
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("architecture", "style"), [("encoder", "modern"), ("encoder", "classic"), ("decoder", "modern")]
 )
 def test_the_head_is_what_transformers_base_class_has_no_place_for(architecture, style):
+    from transformers import AutoConfig, AutoModel
+
     files = files_of(small_model(architecture, style))
     family, config = config_from_hf(json.loads(files["config.json"]))
     cut = weights_of({"model.safetensors": without_tensors(files["model.safetensors"], is_of_head(family, config))})

@@ -5,8 +5,6 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-import transformers
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from tests.support.models import files_of, shaken, small_config
 from wordpipe.errors import ConfigError
@@ -141,8 +139,11 @@ def ours_of(architecture, style, changes):
     return shaken(new_model(small_config(architecture, style, **changes), 5))
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("name", "architecture", "style", "changes"), ALL)
 def test_transformers_loads_our_folder(name, architecture, style, changes, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
     model = ours_of(architecture, style, changes)
     assert transformers_class(model.config) == name
     auto = AutoModelForMaskedLM if architecture == "encoder" else AutoModelForCausalLM
@@ -154,9 +155,13 @@ def test_transformers_loads_our_folder(name, architecture, style, changes, tmp_p
     assert_equal_outputs(model, theirs.eval())
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", sorted(SHAPES))
 def test_the_bare_auto_model_gives_our_hidden_states(name, tmp_path):
     """And takes a model without any special token: some classes have default ids far above a small vocabulary."""
+
+    from transformers import AutoModel
+
     architecture, style, changes = SHAPES[name][0]
     no_ids = dict.fromkeys(("pad_id", "bos_id", "eos_id", "cls_id", "sep_id", "mask_id"))
     model = ours_of(architecture, style, changes | no_ids)
@@ -168,12 +173,15 @@ def test_the_bare_auto_model_gives_our_hidden_states(name, tmp_path):
 
 
 def their_model(name):
+    import transformers
+
     kind, values = THEIRS[name]
     model = getattr(transformers, kind)
     torch.manual_seed(13)
     return shaken(model(model.config_class(**values)))
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", sorted(THEIRS))
 def test_we_load_their_folder(name, tmp_path):
     theirs = their_model(name)
@@ -185,6 +193,7 @@ def test_we_load_their_folder(name, tmp_path):
     assert_equal_outputs(loaded.model, theirs)
 
 
+@pytest.mark.landing
 def test_the_second_segment_is_theirs(tmp_path):
     theirs = their_model("bert")
     theirs.save_pretrained(tmp_path)
@@ -231,9 +240,13 @@ PARTS = {
 }
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("seed", range(24))
 def test_a_mixture_that_is_said_to_have_a_class_has_it(seed, tmp_path):
     """Some of a known shape's parts are exchanged; most mixtures have no class, and none may claim one wrongly."""
+
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
     random = Random(seed)
     architecture, style, changes = random.choice([shape for shapes in SHAPES.values() for shape in shapes])
     names = random.sample(sorted(PARTS), random.randint(1, 3))
@@ -254,8 +267,12 @@ def test_a_mixture_that_is_said_to_have_a_class_has_it(seed, tmp_path):
     assert_equal_outputs(model, theirs.eval())
 
 
+@pytest.mark.landing
 def test_a_folder_that_went_through_transformers_is_still_ours(tmp_path):
     """Sinusoidal positions: their table is learned, and the note in the config survives their hands."""
+
+    from transformers import AutoModelForMaskedLM
+
     model = ours_of("encoder", "classic", {"positions": "sinusoidal"})
     theirs = AutoModelForMaskedLM.from_pretrained(folder_of(model, tmp_path / "ours"))
     theirs.save_pretrained(tmp_path / "theirs")
@@ -271,7 +288,10 @@ def test_a_folder_that_went_through_transformers_is_still_ours(tmp_path):
     assert_equal_outputs(trained.model, theirs.eval())
 
 
+@pytest.mark.landing
 def test_what_transformers_has_no_class_for_is_refused_there(tmp_path):
+    from transformers import AutoConfig
+
     model = ours_of("encoder", "modern", {"positions": "alibi"})
     with pytest.raises(ValueError, match="wordpipe"):
         AutoConfig.from_pretrained(folder_of(model, tmp_path))

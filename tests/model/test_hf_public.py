@@ -4,7 +4,6 @@ import json
 
 import pytest
 import torch
-import transformers
 from safetensors.torch import save
 
 from tests.support.models import shaken
@@ -71,6 +70,9 @@ CONFIGS = {
 
 def published(name, rename=lambda key: key, kind=None):
     """Their model with this config, and the files of its folder."""
+
+    import transformers
+
     config = CONFIGS[name]
     model = getattr(transformers, kind or config["architectures"][0])
     torch.manual_seed(17)
@@ -86,6 +88,7 @@ def assert_equal_logits(ours, theirs):
     torch.testing.assert_close(ours(ids_BT), theirs(input_ids=ids_BT).logits, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name != "EuroBERT-210m"])
 def test_the_folder_loads(name):
     theirs, files = published(name)
@@ -94,6 +97,7 @@ def test_the_folder_loads(name):
     assert_equal_logits(loaded.model, theirs)
 
 
+@pytest.mark.landing
 def test_code_that_a_folder_brings_is_not_run():
     theirs, files = published("SmolLM2-135M")
     config = json.loads(files["config.json"]) | {"auto_map": {"AutoModel": "modeling_own.OwnModel"}}
@@ -102,6 +106,7 @@ def test_code_that_a_folder_brings_is_not_run():
     assert_equal_logits(loaded.model, theirs)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("version", [{}, {"transformers_version": "5.23.0", "torch_dtype": "float32"}])
 def test_a_class_that_is_no_longer_read_is_refused_with_those_that_are(version):
     _, files = published("EuroBERT-210m")
@@ -114,6 +119,7 @@ def test_a_class_that_is_no_longer_read_is_refused_with_those_that_are(version):
         load_hf((files | {"config.json": json.dumps(config).encode()}).__getitem__)
 
 
+@pytest.mark.landing
 def test_what_the_keys_mean():
     local = load_hf(published("ModernBERT-base")[1].__getitem__).config
     assert local.windows == (0, 4, 4, 0)
@@ -131,6 +137,7 @@ def test_what_the_keys_mean():
     assert (gpt2.ffn_dim, gpt2.max_len, gpt2.positions, gpt2.feedforward) == (128, 24, "learned", "gelu_tanh")
 
 
+@pytest.mark.landing
 def test_old_bert_with_gamma_and_beta_a_pooler_and_the_next_sentence():
     """Google's folder, converted from TensorFlow: `BertForPreTraining` with the names of 2018."""
 
@@ -147,6 +154,7 @@ def test_old_bert_with_gamma_and_beta_a_pooler_and_the_next_sentence():
         torch.testing.assert_close(loaded.model(ids_BT), want, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.landing
 def test_gpt2_without_a_prefix_and_with_its_causal_mask():
     """OpenAI's folder: names of `GPT2Model`, and the mask that old releases kept as a weight."""
     theirs, files = published("gpt2")
@@ -159,6 +167,7 @@ def test_gpt2_without_a_prefix_and_with_its_causal_mask():
     assert_equal_logits(loaded.model, theirs)
 
 
+@pytest.mark.landing
 def test_buffers_of_old_releases_are_passed_over():
     theirs, files = published("bert-base-uncased")
     weights = {k: w.clone() for k, w in theirs.state_dict().items() if "decoder" not in k}

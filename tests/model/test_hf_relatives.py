@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import transformers
 
 from tests.model.test_hf_oracle import THEIR_SIZES, batch, folder_of, load_from
 from tests.support.models import files_of, shaken, small_config
@@ -31,8 +30,11 @@ def segments():
     return (torch.arange(20) > 8).long().expand(4, 20)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", sorted(PAIRS))
 def test_transformers_says_of_two_texts_what_we_say(name, tmp_path):
+    import transformers
+
     changes, said = PAIRS[name]
     model = shaken(new_model(small_config("encoder", "classic", pair_head=True, **changes), 5))
     assert transformers_class(model.config) == name
@@ -60,8 +62,11 @@ def test_a_decoder_knows_no_two_texts():
         small_config("encoder", "modern", pair_head=True)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("changes", ELECTRA_SHAPES)
 def test_transformers_finds_the_replaced_tokens_that_we_find(changes, tmp_path):
+    import transformers
+
     model = shaken(new_model(small_config("encoder", "classic", **ELECTRA | changes), 5))
     assert transformers_class(model.config) == "ElectraForPreTraining"
     theirs, report = transformers.ElectraForPreTraining.from_pretrained(
@@ -77,7 +82,10 @@ def test_transformers_finds_the_replaced_tokens_that_we_find(changes, tmp_path):
     assert files_of(load_hf(files_of(model).__getitem__).model) == files_of(model)
 
 
+@pytest.mark.landing
 def test_we_load_their_electra(tmp_path):
+    import transformers
+
     torch.manual_seed(13)
     config = transformers.ElectraConfig(**THEIR_SIZES | {"embedding_size": 12, "layer_norm_eps": 1e-4})
     theirs = shaken(transformers.ElectraForPreTraining(config))
@@ -106,6 +114,7 @@ def test_generator_and_discriminator_read_by_the_same_embeddings():
         torch.testing.assert_close(dict(whole.discriminator.named_parameters())[name], weight, atol=0, rtol=0)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kind", ["sequence", "token", "span"])
 @pytest.mark.parametrize(
     ("name", "changes"),
@@ -118,6 +127,9 @@ def test_generator_and_discriminator_read_by_the_same_embeddings():
 )
 def test_heads_of_relatives(name, changes, kind, tmp_path):
     """Where transformers has the class, its scores are ours; else the folder is our own, and comes back."""
+
+    import transformers
+
     model = shaken(new_model(small_config("encoder", "classic", **changes), 5))
     head = HeadConfig(kind, () if kind == "span" else ("a", "b", "c"))
     headed = shaken(start_headed(model, head, 7))

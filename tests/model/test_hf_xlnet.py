@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import transformers
 from torch.nn import functional as F
 
 from tests.model.test_hf_oracle import assert_equal_outputs, batch, folder_of, load_from
@@ -69,8 +68,11 @@ def assert_equal_streams(ours, theirs):
     assert got.std() > 0.05
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("changes", SHAPES)
 def test_transformers_loads_our_folder(changes, tmp_path):
+    import transformers
+
     model = ours_of(changes)
     assert transformers_class(model.config) == "XLNetLMHeadModel"
     auto = transformers.AutoModelForCausalLM  # where transformers has it, though both sides are seen
@@ -84,8 +86,11 @@ def test_transformers_loads_our_folder(changes, tmp_path):
     assert files_of(loaded.model) == files_of(model)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", THEIRS)
 def test_we_load_their_folder(name, tmp_path):
+    import transformers
+
     torch.manual_seed(13)
     theirs = shaken(transformers.XLNetLMHeadModel(transformers.XLNetConfig(**SIZES | THEIRS[name])))
     with torch.no_grad():
@@ -101,7 +106,10 @@ def test_we_load_their_folder(name, tmp_path):
     assert_equal_streams(loaded.model, theirs)
 
 
+@pytest.mark.landing
 def test_their_model_without_a_head_is_read_with_a_fresh_one(tmp_path):
+    import transformers
+
     theirs = transformers.XLNetModel(transformers.XLNetConfig(**SIZES)).eval()
     theirs.save_pretrained(tmp_path)
     loaded = load_hf(lambda file: (tmp_path / file).read_bytes(), allow_missing_head=True)
@@ -130,8 +138,11 @@ def test_what_it_cannot_be_is_named(changes, named):
     assert files_of(load_hf(files_of(model).__getitem__).model) == files_of(model)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kind", HEADS)
 def test_heads_load_on_both_sides(kind, tmp_path):
+    import transformers
+
     model = ours_of({})
     assert headed_class(model.config, kind) == f"XLNet{HEADS[kind]}"
     headed = shaken(start_headed(model, HeadConfig(kind, () if kind == "span" else ("a", "b", "c")), 7))

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from transformers.models.t5.modeling_t5 import T5Attention
 
 from wordpipe.model import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets
 
@@ -34,8 +33,11 @@ def test_positions_beyond_the_prepared_ones_are_added():
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("causal", [False, True])
 def test_buckets_are_those_of_t5(causal):
+    from transformers.models.t5.modeling_t5 import T5Attention
+
     distance_TS = torch.arange(300) - torch.arange(300)[:, None]
     want = T5Attention._relative_position_bucket(distance_TS, not causal, num_buckets=N_BUCKETS, max_distance=128)
     assert torch.equal(t5_buckets(distance_TS, causal=causal), want)

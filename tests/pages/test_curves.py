@@ -2,6 +2,7 @@
 
 import math
 import re
+from importlib.util import find_spec
 from io import BytesIO
 
 import numpy as np
@@ -10,14 +11,18 @@ import pytest
 from tests.support.training_logs import made_log
 from wordpipe.pages import draw_curves
 
-pytest.importorskip("matplotlib")
-Image = pytest.importorskip("PIL.Image")  # matplotlib writes its PNGs by it
+pytestmark = [
+    pytest.mark.landing,
+    pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed"),
+]
 
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728")  # matplotlib's own, in their order
 
 
 def pixels(png):
     """Width, height and the RGB values of a PNG in which nothing says when it was made."""
+    from PIL import Image  # matplotlib writes its PNGs by it
+
     image = Image.open(BytesIO(png))
     assert set(image.info) <= {"dpi", "Software"}
     return *image.size, np.asarray(image.convert("RGB"))

@@ -95,6 +95,7 @@ def texts(n: int, seed: int, words: int = 40) -> list[str]:
     ]
 
 
+@pytest.mark.landing
 def test_it_is_that_of_scikit_learn():
     text = pytest.importorskip("sklearn.feature_extraction.text")
     known, asked = texts(60, 1), [*texts(20, 2, words=80), "", "unheard of"]

@@ -55,6 +55,7 @@ def test_tokens_are_those_of_the_tokenizer_alone(built):
     assert counts.tolist() == words["count"].to_pylist()
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("objective", ["mlm", "clm"])
 def test_transformers_loads_the_model_folder_with_the_same_logits(built, tmp_path, objective):
     import torch
@@ -77,6 +78,7 @@ def test_transformers_loads_the_model_folder_with_the_same_logits(built, tmp_pat
     assert torch.allclose(expected[mask], found[mask], atol=1e-4)
 
 
+@pytest.mark.landing
 def test_gensim_reads_the_exported_vectors(built, tmp_path):
     pytest.importorskip("gensim")
     from gensim.models import KeyedVectors

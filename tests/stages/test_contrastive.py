@@ -72,6 +72,7 @@ def facts(folder):
         return artifact.manifest.facts
 
 
+@pytest.mark.landing
 def test_a_transformer_gives_the_same_vectors_in_sentence_transformers(transformer):
     from sentence_transformers import SentenceTransformer
 
@@ -96,6 +97,7 @@ def test_a_transformer_gives_the_same_vectors_in_sentence_transformers(transform
     np.testing.assert_allclose(theirs, ours, atol=1e-4)
 
 
+@pytest.mark.landing
 def test_a_static_encoder_gives_the_same_vectors_in_sentence_transformers(static):
     from sentence_transformers import SentenceTransformer
 

@@ -7,7 +7,6 @@ import tempfile
 import pytest
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM
 
 import wordpipe
 from tests.support.model_artifacts import made_model, small_corpus
@@ -59,6 +58,9 @@ def texts_of(corpus, split):
 
 def by_transformers(folder, documents):
     """-Σ log p of every token and every end of a document, blocks of T inputs; the number of first guesses, of targets."""
+
+    from transformers import AutoModelForCausalLM
+
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     ids = []
@@ -80,6 +82,7 @@ def by_transformers(folder, documents):
     return nats, first, targets
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", ["decoder", "classic", "pieces_decoder"])
 def test_a_causal_model_is_evaluated_as_transformers_computes_it(evaluated, root, name):
     found = evaluated(root / name, root / "corpus")

@@ -19,8 +19,6 @@ from tests.stages.test_predictions import (  # noqa: F401  (fixtures)
 )
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 
-sklearn_metrics = pytest.importorskip("sklearn.metrics")
-
 
 def evaluated(models, data=None, **settings):
     return wordpipe.evaluate_predictions(models, data, run=SAID, **{"draws": 100} | settings)
@@ -37,7 +35,9 @@ def single_rows(n, seed, labels="abc"):
 # ---- figures
 
 
+@pytest.mark.landing
 def test_single_labels_are_measured_as_by_scikit_learn(tmp_path):
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     rows = single_rows(200, 1)
     path = stored(tmp_path, "classifier", rows, "label", labels=[*"abc"])
     found = evaluated(path)
@@ -67,7 +67,9 @@ def test_single_labels_are_measured_as_by_scikit_learn(tmp_path):
     assert found["systems"][0]["intervals"] != evaluated(path, seed=2)["systems"][0]["intervals"]
 
 
+@pytest.mark.landing
 def test_labels_that_are_only_given_count_in_the_macro_mean_as_in_scikit_learn(tmp_path):
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     rows = [{"labels": [said], "probabilities": [1.0], "gold_label": gold} for said, gold in ("aa", "ca", "bb")]
     (one, *_) = evaluated(stored(tmp_path, "classifier", rows, "label"))["systems"]
     expected = sklearn_metrics.f1_score(["a", "a", "b"], ["a", "c", "b"], average="macro", zero_division=0)
@@ -83,7 +85,9 @@ def test_the_macro_mean_of_many_labels_is_not_drawn_but_the_same(tmp_path, monke
     assert "macro_f1" not in part["intervals"]
 
 
+@pytest.mark.landing
 def test_several_labels_are_measured_as_by_scikit_learn(tmp_path):
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     draw = np.random.default_rng(3)
     said, gold = draw.integers(0, 2, (80, 3)), draw.integers(0, 2, (80, 3))
     names = np.array([*"abc"])
@@ -106,7 +110,9 @@ def test_several_labels_are_measured_as_by_scikit_learn(tmp_path):
     )
 
 
+@pytest.mark.landing
 def test_scores_have_correlations_and_an_error(tmp_path):
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     from scipy.stats import pearsonr, spearmanr
 
     draw = np.random.default_rng(4)

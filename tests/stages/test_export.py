@@ -202,6 +202,7 @@ def test_the_projector_gets_a_line_per_row(sentences, tmp_path):
     ]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("form", ["word2vec-text", "word2vec-binary"])
 def test_word2vec_has_the_rows_number_for_a_word(form, sentences, tmp_path):
     gensim = pytest.importorskip("gensim.models")

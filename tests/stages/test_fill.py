@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tests.support.model_artifacts import artifact_of, folder_of, pair_files, tokenizer_file
 from wordpipe import fill, open_model
@@ -40,6 +39,9 @@ def models(tokenizers, tmp_path_factory):
 
 def theirs(path, text, sentinels, most, beams=5):
     """The targets of transformers, best first, as ids."""
+
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
     tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModelForSeq2SeqLM.from_pretrained(path).eval()
     wrong = [[number] for number in [*range(6), *range(400 + sentinels, 448)]]
     found = model.generate(
@@ -50,6 +52,7 @@ def theirs(path, text, sentinels, most, beams=5):
     return tokenizer, found.sequences[:, 1:].tolist(), found.sequences_scores.tolist()
 
 
+@pytest.mark.landing
 def test_bart_writes_the_whole_text(models):
     """As transformers does for the same letters."""
     text = "The bees[MASK] to the flowers."
@@ -65,6 +68,7 @@ def test_bart_writes_the_whole_text(models):
     assert not any(one.spans for one in filled.fillings)
 
 
+@pytest.mark.landing
 def test_t5_writes_what_stands_between_its_sentinels(models):
     """The same search as transformers', whose text has no space before a sentinel: it belongs to what is missing."""
     tokenizer, rows, scores = theirs(models["t5"], "The<extra_id_0> fly to<extra_id_1>.", 3, 34, beams=40)

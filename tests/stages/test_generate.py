@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
 
 from tests.support.model_artifacts import artifact_of, folder_of, model_files, tokenizer_file
 from wordpipe import fill, generate, open_model
@@ -40,9 +39,13 @@ def continued(path, prompt=PROMPT, **settings):
     return generate(path, prompt, **QUICK | {"max_tokens": 20} | settings)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", ["decoder bpe", "gpt2"])
 def test_greedy_text_is_that_of_transformers(models, name):
     """With their tokenizer: their template puts <s> before the prompt and no </s> behind it, as ours."""
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(models[name])
     theirs = AutoModelForCausalLM.from_pretrained(models[name]).eval()
     asked = tokenizer(PROMPT, return_tensors="pt")
@@ -118,9 +121,13 @@ def test_bytes_that_are_no_text_are_replaced_and_special_tokens_in_a_prompt_are_
     assert opened.special["eos"] in opened.encode("a</s>b")
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", ["encoder bpe", "encoder wordpiece"])
 def test_candidates_are_those_of_transformers(models, name):
     """Their pipeline shares the probability among all rows of the table, ours among the tokens of text."""
+
+    from transformers import AutoTokenizer, pipeline
+
     tokenizer = AutoTokenizer.from_pretrained(models[name])
     theirs = pipeline("fill-mask", model=str(models[name]), tokenizer=tokenizer, device="cpu", top_k=448)
     text = "The bees[MASK] to the field."
@@ -184,7 +191,10 @@ def test_a_model_of_the_other_kind_is_refused_with_the_command_for_it(models):
     assert "wordpipe generate" in error.value.hint
 
 
+@pytest.mark.landing
 def test_what_cannot_be_used_is_refused(models, tokenizers, tmp_path):
+    from transformers import AutoTokenizer
+
     with pytest.raises(InputError, match="nothing to fill") as error:
         fill(models["encoder bpe"], "no mask")
     assert "[MASK]" in error.value.hint

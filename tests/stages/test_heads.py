@@ -6,7 +6,6 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 import torch
-import transformers
 from click.testing import CliRunner
 from safetensors.torch import load_file
 
@@ -92,7 +91,10 @@ def test_a_classifier_learns_and_says_what_it_knows(coloured):
     assert sum(found.probabilities) == pytest.approx(1)
 
 
+@pytest.mark.landing
 def test_transformers_loads_the_folder_and_says_the_same(coloured):
+    import transformers
+
     folder, _ = coloured
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -108,7 +110,10 @@ def test_transformers_loads_the_folder_and_says_the_same(coloured):
     )
 
 
+@pytest.mark.landing
 def test_a_folder_of_transformers_is_asked_as_it_is(coloured, tmp_path):
+    import transformers
+
     folder, _ = coloured
     transformers.AutoModelForSequenceClassification.from_pretrained(folder).save_pretrained(tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):

@@ -58,6 +58,7 @@ def test_an_export_comes_back_bit_for_bit(form, built, tmp_path, cli):
     assert all(("count" in hit) == (form == "numpy") for hit in theirs)
 
 
+@pytest.mark.landing
 def test_neighbours_are_gensims(tmp_path, built):
     models = pytest.importorskip("gensim.models")
 

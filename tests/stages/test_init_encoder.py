@@ -6,7 +6,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
-from transformers import BartForConditionalGeneration, BertConfig, BertForMaskedLM
 
 import wordpipe
 from tests.conftest import TINY
@@ -82,8 +81,12 @@ def test_it_reads_as_the_masked_model_does(tokens, tmp_path, settings, saved_as)
     assert about["facts"]["n_decoder_layers"] == about["facts"]["n_layers"]
 
 
+@pytest.mark.landing
 def test_parts_of_bart_give_a_folder_of_bart(tokens, tmp_path):
     """What another program made with BART's epsilon: a folder that transformers loads."""
+
+    from transformers import BartForConditionalGeneration, BertConfig, BertForMaskedLM
+
     size = Tokenizer.from_file(str(tokens / "tokenizer.json")).get_vocab_size()
     torch.manual_seed(0)
     theirs = BertForMaskedLM(

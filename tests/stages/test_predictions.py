@@ -125,6 +125,7 @@ def test_places_are_those_of_the_records_own_text(named, tmp_path):
     assert "gold_tags" not in table[0]
 
 
+@pytest.mark.landing
 def test_sources_and_folders_of_transformers_serve(coloured, tmp_path):
     import transformers
 

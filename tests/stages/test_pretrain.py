@@ -337,6 +337,7 @@ def test_what_the_text_does_not_give_is_said(tmp_path):
     assert "never falls" in said.about("the warm-up of 2")
 
 
+@pytest.mark.landing
 def test_transformers_sees_a_mask_as_training_showed_it(finished):
     """In training the space before a hidden word is hidden with it: none may be left over."""
     from transformers import AutoTokenizer

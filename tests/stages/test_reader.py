@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 import torch
-import transformers
 from click.testing import CliRunner
 
 import wordpipe
@@ -66,7 +65,10 @@ def test_a_reader_learns_and_says_where_the_answer_stands(reader):
     assert 0 < found.probability <= 1
 
 
+@pytest.mark.landing
 def test_transformers_loads_the_folder_and_its_folder_is_asked(reader, tmp_path):
+    import transformers
+
     folder, _ = reader
     model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)

@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import wordpipe
 from tests.conftest import TINY
@@ -64,6 +63,8 @@ def test_it_goes_on_from_a_first_text_with_the_second(learned):
 
 @pytest.mark.landing
 def test_transformers_frames_a_prompt_so_and_goes_on_likewise(learned):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(learned)
     model = AutoModelForCausalLM.from_pretrained(learned)
     given = tokenizer("zwei vier acht", return_tensors="pt")

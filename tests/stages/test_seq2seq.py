@@ -5,7 +5,6 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 
 import wordpipe
 from tests.conftest import TINY
@@ -33,10 +32,13 @@ def denoisers(built, tmp_path_factory):
     return folder
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("style", "kind"), [("t5", "T5ForConditionalGeneration"), ("bart", "BartForConditionalGeneration")]
 )
 def test_a_denoiser_is_a_folder_of_transformers(denoisers, style, kind):
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
     facts = manifest(denoisers / style)["facts"]
     assert (facts["transformers"], facts["architecture"]) == (kind, "encoder-decoder")
     theirs = AutoModelForSeq2SeqLM.from_pretrained(denoisers / style)
@@ -49,7 +51,10 @@ def test_a_denoiser_is_a_folder_of_transformers(denoisers, style, kind):
     assert len(tokenizer) <= theirs.config.vocab_size
 
 
+@pytest.mark.landing
 def test_sentinels_descend_from_the_end_of_the_tokenizer(denoisers, built):
+    from transformers import AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(denoisers / "t5")
     known = json.loads((built / "tokens" / "tokenizer.json").read_text())
     n_tokens = len(known["model"]["vocab"])
@@ -57,8 +62,11 @@ def test_sentinels_descend_from_the_end_of_the_tokenizer(denoisers, built):
     assert sentinels == list(range(n_tokens + 99, n_tokens - 1, -1))
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", ["t5", "bart"])
 def test_transformers_lets_a_denoiser_write_sentinels_and_no_other_special_token(denoisers, style):
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
+
     tokenizer, known = (
         AutoTokenizer.from_pretrained(denoisers / style),
         GenerationConfig.from_pretrained(denoisers / style),

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tests.support.model_artifacts import artifact_of, folder_of, model_files, pair_files, tokenizer_file
 from wordpipe import evaluate_seq2seq, generate, open_model
@@ -43,6 +42,9 @@ def texts(found):
 
 def theirs(path, sources, **settings):
     """Texts and scores of transformers: its tokenizer, its model, its search; only tokens of text may come."""
+
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
     tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModelForSeq2SeqLM.from_pretrained(path).eval()
     asked = tokenizer(sources, return_tensors="pt", padding=True)
     wrong = [[number] for number in [0, 1, 2, 3, 4, 5, *range(len(tokenizer), 448)]]
@@ -54,6 +56,7 @@ def theirs(path, sources, **settings):
     return tokenizer.batch_decode(found.sequences, skip_special_tokens=True), scores
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("beams", [1, 4])
 def test_texts_are_those_of_transformers(models, style, beams):
@@ -67,6 +70,7 @@ def test_texts_are_those_of_transformers(models, style, beams):
         assert [one.targets[0].score for one in found] == pytest.approx(scores, abs=1e-4)
 
 
+@pytest.mark.landing
 def test_the_n_best_are_those_of_transformers(models):
     settings = {"num_beams": 4, "num_return_sequences": 3, "length_penalty": 0.6}
     want, scores = theirs(models["bart"], SOURCES, **settings)

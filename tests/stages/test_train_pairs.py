@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 
 import wordpipe
 from tests.conftest import TINY
@@ -44,11 +43,14 @@ def manifest(folder):
     return json.loads((folder / "manifest.json").read_text())
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("style", "kind"),
     [("t5", "T5ForConditionalGeneration"), ("bart", "BartForConditionalGeneration"), ("vaswani", "MarianMTModel")],
 )
 def test_pairs_become_a_model_that_transformers_loads(tokens, tmp_path, style, kind):
+    from transformers import AutoModelForSeq2SeqLM
+
     made = trained(tokens, tmp_path / "model", style=style)
     assert made.counts["pairs_train"] + made.counts["pairs_valid"] == 120
     assert made.counts["pairs_valid"] > 5
@@ -61,6 +63,9 @@ def test_pairs_become_a_model_that_transformers_loads(tokens, tmp_path, style, k
 @pytest.mark.parametrize("style", ["t5", "bart", "vaswani"])
 def test_transformers_writes_by_the_folder_alone_what_ours_writes(tokens, tmp_path, style):
     """`generation_config.json` says where a target begins and ends, what never comes: greedy, with beams, and cut."""
+
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
+
     path = tmp_path / "model"
     trained(tokens, path, style=style, steps=150, lr=5e-3, label_smoothing=0.0)
     known, opened = GenerationConfig.from_pretrained(path), wordpipe.open_model(path)

@@ -5,12 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForPreTraining,
-    AutoModelForSequenceClassification,
-)
 
 import wordpipe
 from wordpipe.errors import ArtifactError, ConfigError
@@ -26,7 +20,10 @@ def bert(built, tmp_path_factory):
     return wordpipe.train_mlm(built / "tokens", output=folder, style="classic", pair="nsp", **TINY)
 
 
+@pytest.mark.landing
 def test_two_texts_are_learned_and_load_in_transformers(bert):
+    from transformers import AutoModelForPreTraining
+
     assert 0.0 <= bert.metrics["pair_accuracy"] <= 1.0
     assert bert.metrics["valid_loss"] < 9
     theirs, report = AutoModelForPreTraining.from_pretrained(bert.path, output_loading_info=True)
@@ -34,7 +31,10 @@ def test_two_texts_are_learned_and_load_in_transformers(bert):
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
 
 
+@pytest.mark.landing
 def test_a_student_of_a_bert_is_a_distilbert(bert, built, tmp_path):
+    from transformers import AutoModelForMaskedLM
+
     made = wordpipe.train_mlm(built / "tokens", output=tmp_path / "student", teacher=bert.path, **LENGTH)
     theirs, report = AutoModelForMaskedLM.from_pretrained(made.path, output_loading_info=True)
     assert type(theirs).__name__ == "DistilBertForMaskedLM"
@@ -44,7 +44,10 @@ def test_a_student_of_a_bert_is_a_distilbert(bert, built, tmp_path):
     assert len(filled.masks[0]) == 2
 
 
+@pytest.mark.landing
 def test_an_albert_has_one_layer_of_weights(built, tmp_path):
+    from transformers import AutoModelForPreTraining
+
     made = wordpipe.train_mlm(
         built / "tokens",
         output=tmp_path / "albert",
@@ -59,8 +62,11 @@ def test_an_albert_has_one_layer_of_weights(built, tmp_path):
     assert made.counts["parameters"] == sum(weight.numel() for weight in theirs.parameters())
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("style", ["classic", "modern"])
 def test_an_electra_finds_and_does_not_guess(built, tmp_path, style):
+    from transformers import AutoModelForPreTraining
+
     made = wordpipe.train_electra(built / "tokens", output=tmp_path / "electra", style=style, **TINY)
     assert {"generator_loss", "replaced_accuracy", "replaced_found"} <= made.metrics.keys()
     assert "perplexity" not in made.metrics
@@ -79,7 +85,10 @@ def xlnet(built, tmp_path_factory):
     return wordpipe.train_permutation(built / "tokens", output=folder, **TINY)
 
 
+@pytest.mark.landing
 def test_an_xlnet_loads_in_transformers_and_is_used_as_other_encoders(xlnet, built, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
     theirs, report = AutoModelForCausalLM.from_pretrained(xlnet.path, output_loading_info=True)
     assert type(theirs).__name__ == "XLNetLMHeadModel"
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
@@ -103,7 +112,10 @@ def test_an_xlnet_fills_masks(xlnet):
     assert len(wordpipe.fill(xlnet.path, "the high [MASK] of the [MASK]", top_k=3).masks) == 2
 
 
+@pytest.mark.landing
 def test_a_training_goes_on_from_an_xlnet_and_from_a_folder_of_transformers(xlnet, built, tmp_path):
+    from transformers import AutoModelForCausalLM
+
     on = wordpipe.train_permutation(built / "tokens", output=tmp_path / "on", init=xlnet.path, **LENGTH)
     assert on.counts["steps"] == 6
     theirs = AutoModelForCausalLM.from_pretrained(xlnet.path)
@@ -139,7 +151,10 @@ def test_a_decoder_with_memory_writes_beyond_its_positions(built, tmp_path):
         wordpipe.train_mlm(built / "tokens", output=tmp_path / "n", attention="relative", mem_len=8, **TINY)
 
 
+@pytest.mark.landing
 def test_the_second_head_stays_behind_where_nobody_asks(bert, built, tmp_path):
+    from transformers import AutoModelForMaskedLM
+
     made = wordpipe.train_mlm(built / "tokens", output=tmp_path / "on", init=bert.path, **LENGTH)
     assert type(AutoModelForMaskedLM.from_pretrained(made.path)).__name__ == "BertForMaskedLM"
     assert "pair_accuracy" not in made.metrics

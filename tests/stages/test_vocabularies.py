@@ -9,7 +9,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import wordpipe
 from tests.conftest import TINY
@@ -282,8 +281,11 @@ def batch(opened, texts):
     return ids_BS, ids_BS != 0
 
 
+@pytest.mark.landing
 @torch.no_grad()
 def test_transformers_loads_the_folder_with_equal_logits_and_both_tokenizers(tokens, model):
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
     opened, theirs = wordpipe.open_model(model), AutoModelForSeq2SeqLM.from_pretrained(model).eval()
     assert type(theirs).__name__ == "MarianMTModel"
     config = opened.model.config
@@ -302,8 +304,12 @@ def test_transformers_loads_the_folder_with_equal_logits_and_both_tokenizers(tok
     assert want.std() > 0.05
 
 
+@pytest.mark.landing
 def test_targets_are_decoded_by_their_own_tokenizer(model, tokens, cli):
     """As transformers writes them with the target's tokenizer; greedy, and with beams."""
+
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
     texts = [pair(i)[0] for i in range(12)]
     source, target = AutoTokenizer.from_pretrained(model), AutoTokenizer.from_pretrained(model / "target")
     theirs = AutoModelForSeq2SeqLM.from_pretrained(model).eval()
@@ -321,8 +327,11 @@ def test_targets_are_decoded_by_their_own_tokenizer(model, tokens, cli):
     assert cli("show", str(model), "--params").code == 0
 
 
+@pytest.mark.landing
 @torch.no_grad()
 def test_the_loss_of_an_evaluation_is_that_of_transformers(model, tmp_path):
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
     pairs = [pair(i) for i in range(300, 312)]
     path = tmp_path / "pairs.tsv"
     path.write_text("".join("\t".join(one) + "\n" for one in pairs))

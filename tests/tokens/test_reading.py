@@ -9,7 +9,6 @@ from inspect import signature
 import pyarrow as pa
 import pytest
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
-from transformers import BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 
 from tests.support.tokenizer_files import sentencepiece_model, tiktoken_file
 from wordpipe.errors import InputError
@@ -44,6 +43,7 @@ def test_files_of_sentencepiece_and_tiktoken_are_known_and_their_converter_is_na
     assert re.search(words, f"{caught.value.message} {caught.value.hint}")
 
 
+@pytest.mark.landing
 def test_the_converters_are_there():
     from transformers import AutoTokenizer
     from transformers.convert_slow_tokenizer import TikTokenConverter
@@ -173,8 +173,11 @@ def same(ours, theirs):
     assert ours.encode("the", "cat").type_ids == theirs("the", "cat", return_token_type_ids=True)["token_type_ids"]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_berts_vocabulary_is_read_as_transformers_reads_it(lowercase, tmp_path):
+    from transformers import BertTokenizer
+
     words = LOWER if lowercase else [*LOWER, "The", "Élan"]
     config = {"do_lower_case": lowercase, "tokenizer_class": "BertTokenizer"}
     write(tmp_path, vocab__txt="".join(f"{word}\n" for word in words), tokenizer_config__json=config)
@@ -197,14 +200,20 @@ def byte_level_files(folder, special):
     return write(folder, vocab__json=vocabulary, merges__txt=merges)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("prefix", [True, False])
 def test_robertas_files_are_read_as_transformers_reads_them(prefix, tmp_path):
+    from transformers import RobertaTokenizer
+
     byte_level_files(tmp_path, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     write(tmp_path, tokenizer_config__json={"add_prefix_space": prefix, "tokenizer_class": "RobertaTokenizer"})
     same(read_tokenizer(tmp_path), RobertaTokenizer.from_pretrained(tmp_path))
 
 
+@pytest.mark.landing
 def test_gpt2s_files_are_read_as_transformers_reads_them(tmp_path):
+    from transformers import GPT2Tokenizer
+
     byte_level_files(tmp_path, ["<|endoftext|>"])
     theirs = GPT2Tokenizer.from_pretrained(tmp_path)
     ours = read_tokenizer(tmp_path)

@@ -5,7 +5,6 @@ import json
 
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoTokenizer, BertTokenizer, GPT2Tokenizer
 
 from tests.support.tokenizer_files import tiktoken_ids
 from wordpipe.errors import ArtifactError, ConfigError, InputError
@@ -80,8 +79,11 @@ def test_a_tokenizer_json_gives_the_same_ids(algorithm, tmp_path):
     assert [ids_of(loaded, text) for text in PROBES] == [ids_of(tokenizer, text) for text in PROBES]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("algorithm", "pattern"), [("bpe", None), ("bpe", CL100K), ("wordpiece", None)])
 def test_transformers_loads_its_folder(algorithm, pattern, tmp_path):
+    from transformers import AutoTokenizer
+
     tokenizer = trained(algorithm, pattern)
     exported(tokenizer, "transformers", tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
@@ -93,7 +95,10 @@ def test_transformers_loads_its_folder(algorithm, pattern, tmp_path):
     assert [ids_of(read_tokenizer(tmp_path), text) for text in PROBES] == [ids_of(tokenizer, text) for text in PROBES]
 
 
+@pytest.mark.landing
 def test_bert_loads_vocab_txt(tmp_path):
+    from transformers import BertTokenizer
+
     tokenizer = trained("wordpiece")
     made = exported(tokenizer, "vocab-txt", tmp_path, "vocab.txt")
     assert "do_lower_case=True" in made.notes[0]
@@ -104,7 +109,10 @@ def test_bert_loads_vocab_txt(tmp_path):
             assert (found if isinstance(found, list) else found.ids) == ids_of(tokenizer, text)
 
 
+@pytest.mark.landing
 def test_gpt2_loads_vocab_json_and_merges_txt(tmp_path):
+    from transformers import GPT2Tokenizer
+
     tokenizer = trained("bpe")
     tokenizer.add_tokens([AddedToken("<new>", normalized=False)])
     made = exported(tokenizer, "vocab-merges", tmp_path)
@@ -222,11 +230,14 @@ def tokenizer_json(post_processor=None):
     return tokenizer.to_str().encode()
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("post_processor", [None, processors.ByteLevel(trim_offsets=True)])
 @pytest.mark.parametrize(
     ("causal", "first", "last", "side"), [(False, "[CLS]", "[SEP]", "right"), (True, "<s>", None, "left")]
 )
 def test_auto_tokenizer_adds_what_training_had(causal, first, last, side, post_processor, tmp_path):
+    from transformers import AutoTokenizer
+
     data = tokenizer_json(post_processor)
     tokenizer, names = framed_tokenizer(data, IDS, frame=FRAMES["decoder" if causal else "encoder"], vocab_size=60)
     for name, content in transformers_files(tokenizer, names, max_len=24, padding_side=side).items():

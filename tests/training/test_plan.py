@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import optimization as twins
 
 from tests.support.small_trainings import SPECIAL
 from wordpipe.errors import ConfigError
@@ -215,7 +214,10 @@ def test_noam_has_a_floor_and_needs_no_warmup():
     assert min(rates("noam", warmup=4, min_frac=0.25, steps=1000)) == 0.25
 
 
+@pytest.mark.landing
 def test_the_shapes_are_those_of_transformers():
+    from transformers import optimization as twins
+
     wsd = rates_of_twin(
         lambda optimiser: twins.get_wsd_schedule(
             optimiser,

@@ -12,7 +12,7 @@ import pytest
 import wordpipe
 from wordpipe.stages import Writing
 
-openai = pytest.importorskip("openai", reason="the client of OpenAI is not installed: pip install openai")
+pytestmark = pytest.mark.landing
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,12 @@ def server(built, records, heads):
 
 
 @pytest.fixture(scope="module")
-def asker(server):
+def openai():
+    return pytest.importorskip("openai", reason="the client of OpenAI is not installed: pip install openai")
+
+
+@pytest.fixture(scope="module")
+def asker(server, openai):
     with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
         yield client
 
@@ -66,13 +71,13 @@ def test_fewer_dimensions_are_the_first_at_length_one(asker):
     np.testing.assert_allclose(short.data[0].embedding, first / np.linalg.norm(first), atol=1e-6)
 
 
-def test_token_ids_are_answered_with_what_to_set(asker):
+def test_token_ids_are_answered_with_what_to_set(asker, openai):
     for ids in ([1, 2, 3], [[1, 2], [3]]):
         with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
             asker.embeddings.create(model="words", input=ids)
 
 
-def test_models_are_listed(asker):
+def test_models_are_listed(asker, openai):
     assert [one.id for one in asker.models.list()] == ["records", "words", "sentences", "model", "clm", "index"]
     assert asker.models.retrieve("clm").owned_by == "wordpipe"
     with pytest.raises(openai.NotFoundError, match="there are"):
@@ -147,12 +152,12 @@ def test_a_text_in_a_filter_stays_a_text(asker, filters):
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_no_filter_is_refused(asker, filters):
+def test_what_is_no_filter_is_refused(asker, filters, openai):
     with pytest.raises(openai.BadRequestError):
         asker.vector_stores.search("records", query="salt", filters=filters)
 
 
-def test_a_least_score_and_several_texts(asker, records):
+def test_a_least_score_and_several_texts(asker, records, openai):
     found = asker.vector_stores.search("records", query=["salt", "water"], ranking_options={"score_threshold": 0.6})
     assert [one.score for one in found.data] == [
         hit["score"] for hit in wordpipe.query(records, "salt water", min_score=0.6)
@@ -161,7 +166,7 @@ def test_a_least_score_and_several_texts(asker, records):
         asker.vector_stores.search("vs_123", query="salt")
 
 
-def test_completions_are_those_of_generate(asker, heads):
+def test_completions_are_those_of_generate(asker, heads, openai):
     found = asker.completions.create(model="clm", prompt="The sea", max_tokens=6, temperature=0, n=2, seed=3)
     expected = wordpipe.generate(heads / "clm", "The sea", max_tokens=6, temperature=0, samples=2, seed=3)
     assert [choice.text for choice in found.choices] == [one.text for one in expected]
@@ -210,7 +215,7 @@ def test_a_stream_is_in_sum_what_comes_at_once(asker, more):
     assert streamed(asker.completions.create(**asked, stream=True)) == (texts, ends, None)
 
 
-def test_a_stream_that_cannot_be_is_refused_before_it_begins(asker):
+def test_a_stream_that_cannot_be_is_refused_before_it_begins(asker, openai):
     for wrong in ({"prompt": [1, 2]}, {"max_tokens": 10**7}, {"stream_options": {"include_usage": 3}}):
         with pytest.raises(openai.BadRequestError):
             asker.completions.create(**{"model": "clm", "prompt": "a", "stream": True, **wrong})

@@ -85,6 +85,7 @@ def pairs_of(words: list[str], scores: list[float]) -> Pairs:
     return Pairs(couples, np.array(scores, dtype=np.float64))
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("unknown", ["drop", "zero"])
 def test_figures_and_coverage_are_those_of_gensim(tmp_path, unknown):
     rng = np.random.default_rng()
@@ -157,6 +158,7 @@ def read(text: str) -> Questions:
     return found
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("restrict", [0, 25, 7, 1000])
 def test_figures_are_those_of_gensim(tmp_path, restrict, monkeypatch):
     monkeypatch.setattr(analogies, "_UNKNOWN_SHOWN", 1_000)

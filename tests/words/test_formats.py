@@ -102,6 +102,7 @@ def same_bits(one: np.ndarray, other: np.ndarray) -> None:
     np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
 
 
+@pytest.mark.landing
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # gensim opens a file without a header twice and closes it once
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("form", FILES)
@@ -118,6 +119,7 @@ def test_gensim_reads_back_the_same_words_and_numbers(tmp_path: Path, form: str)
     same_bits(theirs.vectors, vectors_VD)
 
 
+@pytest.mark.landing
 def test_gensims_own_files_are_read(tmp_path: Path) -> None:
     models = pytest.importorskip("gensim.models")
 

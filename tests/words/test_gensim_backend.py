@@ -25,7 +25,10 @@ from wordpipe.words import (
 )
 from wordpipe.words.settings import Word2VecPlan
 
-pytest.importorskip("gensim", reason="gensim has no wheel for this Python")
+pytestmark = [
+    pytest.mark.landing,
+    pytest.mark.skipif(importlib.util.find_spec("gensim") is None, reason="gensim has no wheel for this Python"),
+]
 
 SOME: list[dict[str, Any]] = [{"threads": 3}, {"threads": 0}, {"threads": 3, "deterministic": True}]
 

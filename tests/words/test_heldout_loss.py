@@ -162,6 +162,7 @@ def test_cbow_windows_are_the_neighbours_and_nothing_else() -> None:
     assert drawn == possible
 
 
+@pytest.mark.landing
 def test_probabilities_match_gensim() -> None:
     models = pytest.importorskip("gensim.models")
 

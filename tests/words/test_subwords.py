@@ -59,6 +59,7 @@ def test_ngrams_are_those_of_plain_python(words: list[str], min_n: int, more: in
     assert [starts.dtype, all_parts.dtype] == [np.int64, np.int32]
 
 
+@pytest.mark.landing
 @settings(deadline=None)
 @given(st.text(alphabet="abc字é", min_size=1, max_size=12), st.integers(2, 4), st.integers(0, 3))
 def test_ngrams_are_those_of_gensim_without_the_whole_word(word: str, min_n: int, more: int) -> None:

@@ -72,6 +72,7 @@ def as_gensim(words: WordVectors) -> Any:
     return vectors
 
 
+@pytest.mark.landing
 @settings(deadline=None)
 @given(seed=st.integers(0, 10_000), data=st.data())
 def test_neighbours_are_those_of_gensim(seed: int, data: st.DataObject) -> None:
