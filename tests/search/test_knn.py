@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.support.ranking import assert_best
 from tests.support.search_vectors import exact, unit
 from wordpipe.search import VectorTable, knn, nearest
 
@@ -26,5 +27,10 @@ def test_exact_answers_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch)
     scores = queries.astype(np.float64) @ documents.T
     scores[:, [3, 9]] = -np.inf
     for number, hits in enumerate(answers):
-        expected = np.lexsort((np.arange(60), -scores[number].round(5)))[:12]
-        assert hits.rows.tolist() == ([] if number == 2 else expected.tolist())
+        if number == 2:
+            assert not len(hits)
+            continue
+        # eight products of numbers below 6: each sum of theirs is rounded by less than 8 · 36 · 2⁻²⁴
+        assert_best(hits.rows.tolist(), scores[number], 12, 8 * 36 * 2**-24)
+        twins = [row for row in hits.rows.tolist() if row in (20, 21)]
+        assert twins in ([], [20], [20, 21])  # of equal ones the first comes first
