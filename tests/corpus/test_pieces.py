@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from tests.support.variants import some_of
 from wordpipe.corpus import Ingest, decode, expand, in_pieces
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import StorageError, WordpipeError
@@ -37,7 +38,7 @@ def text(draw):
     return (b"\xef\xbb\xbf" if draw.random() < 0.3 else b"") + data
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 40))])
 def test_text_is_read_as_from_the_whole_file(tmp_path, monkeypatch, seed):
     draw = random.Random(seed)
     monkeypatch.setattr(decode, "BLOCK", draw.choice([5, 64, 1 << 20]))
@@ -75,8 +76,10 @@ def records(draw, n):
         yield record
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("given", [{}, {"id_field": "id"}, {"metadata": ("year:int",)}, {"id_field": "none"}])
+@pytest.mark.parametrize(
+    ("seed", "given"),
+    some_of(range(10), [{}, {"id_field": "id"}, {"metadata": ("year:int",)}, {"id_field": "none"}], together=1),
+)
 def test_records_are_read_as_from_the_whole_file(tmp_path, seed, given):
     draw = random.Random(seed)
     lines = [json.dumps(record) for record in records(draw, 400)]

@@ -183,10 +183,10 @@ def test_time_is_linear_in_the_length(unit):
         text = "x" + unit * (size // len(unit))
         best = float("inf")
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             for _ in split_sentences(text, "auto"):
                 pass
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     small, large = seconds(10_000), seconds(100_000)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.support.tiny_encoder import CLS, SEP, WORDS, Mixing, encoder, token_windows, tokenizer
+from tests.support.variants import some_of
 from wordpipe.encoders import ArrayStates, EncodedBatch, Moments, TransformerEncoder, load_facts
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ConfigError, DivergedError, InputError
@@ -180,8 +181,9 @@ def backends(*, style="modern", pooling="mean", changes=None, **settings):
     }
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max", "first-last", "weighted"])
-@pytest.mark.parametrize("style", ["modern", "classic"])
+@pytest.mark.parametrize(
+    ("pooling", "style"), some_of(["mean", "cls", "max", "first-last", "weighted"], ["modern", "classic"], together=1)
+)
 def test_all_backends_give_the_same_vectors(style, pooling):
     texts = [*random_texts(60, 8), "", "w3"]
     vectors = [encoder.encode(texts).vectors for encoder in backends(style=style, pooling=pooling).values()]
@@ -197,8 +199,10 @@ def test_each_backend_gives_the_same_vector_alone_and_in_any_batch(name):
     np.testing.assert_allclose(encoder.encode(texts).vectors, alone, atol=1e-5)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first-last", "weighted"])
-@pytest.mark.parametrize("kind", ["none", "centre", "remove-components", "whiten"])
+@pytest.mark.parametrize(
+    ("pooling", "kind"),
+    some_of(["mean", "first-last", "weighted"], ["none", "centre", "remove-components", "whiten"], together=1),
+)
 def test_parts_add_up_to_the_vector(pooling, kind):
     texts = random_texts(40, 10)
     for raw in backends(pooling=pooling).values():

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import save
 
 from tests.support.models import edited, files_of, pair_config, shaken, weights_of
+from tests.support.variants import some_of
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import (
     Cache,
@@ -236,8 +237,7 @@ def test_packed_pairs_equal_pairs_one_by_one(style, multiple):
         torch.testing.assert_close(row[: len(alone)], alone, atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("longest", [(15, 12), (300, 12), (15, 300)])
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(("longest", "style"), some_of([(15, 12), (300, 12), (15, 300)], STYLES, together=1))
 def test_pairs_of_about_one_length_are_taken_together_and_learn_as_if_alone(style, longest):
     """While a gradient is wanted attention pads groups of runs; what it hides must not show anywhere."""
     random, sizes = (

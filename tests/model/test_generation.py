@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from tests.support.models import KINDS, kind_config, small_config
+from tests.support.models import each_kind, kind_config, small_config
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.model import (
     Cache,
@@ -206,7 +206,6 @@ def test_settings_out_of_bounds_are_refused_by_name(values, word):
         FillSettings.make({"top_k": 0})
 
 
-DECODERS = sorted(name for name in KINDS if name.startswith("decoder"))
 PROMPT = [5, 20, 31, 7, 44]
 
 
@@ -236,7 +235,7 @@ def drawn(made):
     return samples
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", each_kind("decoder"))
 def test_a_cache_changes_no_logit(name):
     """Read in pieces of every size: a prompt at once, one by one, several at once behind others."""
     model = lively(kind_config(name), spread=0.1)

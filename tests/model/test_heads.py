@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.support.models import small_config
+from tests.support.variants import some_of
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import (
     HeadConfig,
@@ -101,9 +102,7 @@ def test_scores_equal_those_of_transformers_in_both_directions(tmp_path, body, k
     assert torch.allclose(real(scores, mask), real(theirs(peer, ids, mask), mask), atol=2e-5)
 
 
-@pytest.mark.parametrize("kind", HEADS)
-@pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("multiple", [1, 4])
+@pytest.mark.parametrize(("kind", "body", "multiple"), some_of(HEADS, BODIES, [1, 4]))
 def test_packed_texts_have_the_scores_of_padded_ones(body, kind, multiple):
     model, (ids, mask, texts) = headed(body, kind), batch(5)
     packed = pack(np.concatenate(texts), np.array([len(text) for text in texts]), multiple=multiple)

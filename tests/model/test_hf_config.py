@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from tests.support.models import KINDS, XLNET, edited, files_of, kind_config, shaken, small_config, without
+from tests.support.models import KINDS, XLNET, each_kind, edited, files_of, kind_config, shaken, small_config, without
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import FAMILIES, ModelConfig, load_hf, new_model, transformers_class, why_no_class
 
@@ -104,7 +104,7 @@ def test_transformers_refuses_a_llama_whose_heads_do_not_divide_the_width():
     assert "n_heads = 8 (the nearest, LlamaForCausalLM, has n_heads = 4)" in why_no_class(config)
 
 
-@pytest.mark.parametrize("name", sorted(KINDS))
+@pytest.mark.parametrize("name", each_kind(rest=pytest.mark.landing))
 def test_every_kind_comes_back_bit_by_bit(name):
     model = shaken(new_model(kind_config(name), 3))
     files = files_of(model)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.models import KINDS, kind_config, small_config
+from tests.support.models import each_kind, kind_config, small_config
 from wordpipe.errors import ConfigError
 from wordpipe.model import NumpyModel, new_model, read_arrays, save_hf
 
@@ -24,7 +24,7 @@ def folder(config, seed=1):
     return model, files
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", each_kind())
 def test_hidden_states_are_those_of_torch(name):
     config = kind_config(name)
     model, files = folder(config)

@@ -5,13 +5,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.support.models import KINDS, kind_config, small_config
+from tests.support.models import each_kind, kind_config, small_config
 from tests.support.slow_model import SlowModel
 from wordpipe.errors import ConfigError
 from wordpipe.model import Cache, new_model, pack
 from wordpipe.model.variants import bands, similarity
-
-DECODERS = [name for name in KINDS if name.startswith("decoder")]
 
 
 def shaken(model, seed):
@@ -32,7 +30,7 @@ def some_ids(n, seed):
     return torch.randint(7, 96, (1, n), generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", each_kind(rest=pytest.mark.landing))
 def test_the_model_equals_the_slow_twin(name):
     seed = sum(map(ord, name))
     model = shaken(new_model(kind_config(name), 1), seed)
@@ -43,7 +41,7 @@ def test_the_model_equals_the_slow_twin(name):
     np.testing.assert_allclose(logits, slow(model).logits(ids_BT[0].numpy()), atol=2e-3, rtol=2e-4)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", each_kind())
 def test_padding_is_not_seen(name):
     model = shaken(new_model(kind_config(name), 1), 5)
     ids_BT, mask_BT = some_ids(9, 3).repeat(2, 1), torch.ones(2, 9, dtype=torch.long)
@@ -56,7 +54,7 @@ def test_padding_is_not_seen(name):
     np.testing.assert_allclose(got[1, :6].numpy(), want[:6], atol=2e-4, rtol=2e-4)
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", each_kind("decoder"))
 @pytest.mark.parametrize("cuts", [(1,) * 20, (7, 1, 1, 5, 6), (20,)])
 def test_with_a_cache_the_logits_are_those_without(name, cuts):
     model = shaken(new_model(kind_config(name), 1), 6)
@@ -71,7 +69,7 @@ def test_with_a_cache_the_logits_are_those_without(name, cuts):
             model.encode(ids_BT[:, :1], cache=cache)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", each_kind())
 def test_gradients_reach_every_weight_and_padding_alone_is_finite(name):
     model = new_model(kind_config(name), 1)
     ids_BT = torch.cat((some_ids(12, 1), some_ids(12, 2)))
@@ -86,7 +84,7 @@ def test_gradients_reach_every_weight_and_padding_alone_is_finite(name):
     assert all(bool(torch.isfinite(weight.grad).all()) for weight in model.parameters() if weight.grad is not None)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", each_kind())
 def test_a_decoder_does_not_see_ahead_and_an_encoder_does(name):
     model = shaken(new_model(kind_config(name, windows=()), 1), 7)
     ids_BT = some_ids(12, 4)
@@ -206,7 +204,7 @@ def alone(model, ids: np.ndarray, lengths: np.ndarray) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("multiple", [1, 4])
-@pytest.mark.parametrize("kind", [name for name in KINDS if name.startswith("encoder")])
+@pytest.mark.parametrize("kind", each_kind("encoder"))
 def test_every_sequence_is_encoded_as_if_it_were_alone(kind, multiple):
     model = new_model(kind_config(kind), 3).eval()
     ids = ids_of(LENGTHS)

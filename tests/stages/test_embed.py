@@ -14,6 +14,7 @@ import pytest
 
 import wordpipe
 from tests.support.made_vectors import made_words
+from tests.support.variants import some_of
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, tables
 from wordpipe.encoders import EncodedBatch, encode_corpus
@@ -95,8 +96,10 @@ def test_the_transform_is_fitted_on_each_text_once(built, tmp_path, texts):
     assert np.allclose([row["vector"] for row in rows_of(tmp_path / "s")], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("unit", ["sentence", "document", "window"])
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, partial(Stopped, signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("unit", "stop"),
+    some_of(["sentence", "document", "window"], [KeyboardInterrupt, partial(Stopped, signal.SIGTERM)], together=1),
+)
 def test_what_a_stopped_run_embedded_is_not_embedded_again(built, tmp_path, texts, encoded, monkeypatch, unit, stop):
     corpus = corpus_of(tmp_path / "c", texts)
     settings = {"unit": unit, "transform": "centre", "threads": 1}  # shard after shard

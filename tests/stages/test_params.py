@@ -7,7 +7,7 @@ from safetensors.torch import load_file, save, save_file
 
 import wordpipe
 from tests.support.model_artifacts import artifact_of, folder_of
-from tests.support.models import KINDS, files_of, kind_config, pair_config, shaken
+from tests.support.models import each_kind, files_of, kind_config, pair_config, shaken
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model import new_encoder_decoder, new_model
 from wordpipe.stages import parameters
@@ -21,7 +21,7 @@ def by_part(found):
     return {part["part"]: part["parameters"] for part in found["parts"]}
 
 
-@pytest.mark.parametrize("name", sorted(KINDS))
+@pytest.mark.parametrize("name", each_kind())
 def test_every_weight_of_a_single_stack_is_in_a_part(name, tmp_path):
     model = new_model(kind_config(name), 1)
     found = parameters(folder_of(files_of(model), tmp_path))

@@ -1,11 +1,15 @@
 """Small models for tests: configurations of every kind, weights that all show, folders in memory."""
 
 import json
+from dataclasses import asdict
+from typing import Any
 from zlib import crc32
 
+import pytest
 import torch
 from safetensors.torch import load, save
 
+from tests.support.variants import covering
 from wordpipe.model import STYLES, ModelConfig, save_hf
 
 
@@ -103,6 +107,13 @@ XLNET = {"attention": "relative", "positions": "none", "embedding_norm": False, 
 def kind_config(name: str, **changes: object) -> ModelConfig:
     architecture, style, own = KINDS[name]
     return small_config(architecture, style, **(own | changes))
+
+
+def each_kind(architecture: str = "", rest: pytest.MarkDecorator = pytest.mark.slow) -> list[Any]:
+    """The kinds as parameters: a few that have every value of every field of a config, and the rest marked."""
+    names = [name for name in KINDS if name.startswith(architecture)]
+    chosen = covering([asdict(kind_config(name)).items() for name in names], 1)
+    return [pytest.param(name, marks=() if at in chosen else rest) for at, name in enumerate(names)]
 
 
 def shaken(model):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.support.small_trainings import N_TOKENS, run_to_end, settings_of, training, weights_hash
+from tests.support.variants import some_of
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, DivergedError, InputError
 from wordpipe.runtime import StopFlag, Stopped
@@ -325,8 +326,7 @@ def test_validation_is_the_same_each_time_and_touches_nothing(kind, tmp_path):
     assert all(torch.equal(value, before[name]) for name, value in run.learner.model.state_dict().items())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [2, 3, 9])
+@pytest.mark.parametrize(("kind", "n"), some_of(KINDS, [2, 3, 9], together=1))
 def test_a_tiny_corpus_is_one_short_block(kind, n, tmp_path):
     run = training(settings_of(kind, steps=2), tmp_path, n=n)
     run_to_end(run)

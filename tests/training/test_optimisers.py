@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from tests.support.models import KINDS, kind_config, small_config
+from tests.support.models import each_kind, kind_config, small_config
 from wordpipe.errors import ArtifactError
 from wordpipe.model import new_model
 from wordpipe.training import (
@@ -133,7 +133,7 @@ def test_the_norm_tells_of_a_gradient_that_is_no_number(value):
 
 
 @pytest.mark.parametrize("kind", OPTIMISERS)
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", each_kind())
 def test_every_weight_is_moved_and_only_matrices_decay(name, kind):
     model = new_model(kind_config(name), 0)
     optimiser = optimiser_of(model, kind)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.support.models import KINDS, kind_config, shaken, small_config
+from tests.support.models import each_kind, kind_config, shaken, small_config
 from tests.support.small_trainings import SPECIAL, settings_of
 from wordpipe.model import new_model
 from wordpipe.runtime import StopFlag
@@ -21,7 +21,6 @@ from wordpipe.training import (
 )
 
 CPU = torch.device("cpu")
-DECODERS = [name for name in KINDS if name.startswith("decoder")]
 PAIRS = [
     ([5, 10, 11, 6], [20, 6]),
     ([5, 6], [21, 22, 23, 6]),
@@ -68,7 +67,7 @@ def random_pairs(n, seed, longest=8):
 
 
 @pytest.mark.parametrize("multiple", [1, 8])
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", each_kind("decoder"))
 def test_the_loss_is_that_of_the_targets_alone(name, multiple, monkeypatch):
     monkeypatch.setitem(pair_targets._MULTIPLES, "cpu", multiple)
     model, pairs = shaken(new_model(kind_config(name), 0)), random_pairs(13, seed=4)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.plain_word2vec import Plain
 from tests.support.token_batches import batches, topics
+from tests.support.variants import some_of
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag
 from wordpipe.words import (
@@ -47,9 +48,9 @@ def finished(run: NativeTraining) -> NativeTraining:
     return run
 
 
-@pytest.mark.parametrize("architecture", ["skipgram", "cbow"])
-@pytest.mark.parametrize("loss", ["ns", "hs", "softmax"])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("architecture", "loss", "threads"), some_of(["skipgram", "cbow"], ["ns", "hs", "softmax"], [1, 3])
+)
 def test_words_that_keep_company_become_neighbours(tmp_path: Path, architecture: str, loss: str, threads: int) -> None:
     # threads that meet in forty rows all the time add up their steps, so that what they reach varies a little
     lr, slack = (0.1, 1.0) if threads == 1 else (0.05, 1.05)
