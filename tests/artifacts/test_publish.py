@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -300,10 +299,8 @@ def holder(target):
 
 
 def test_a_second_writer_is_told_at_once(target, holder):
-    start = time.monotonic()
     with pytest.raises(LockedError, match=f"process {holder.pid}, since 2") as caught:
-        publish(target, 2)
-    assert time.monotonic() - start < 1
+        publish(target, 2)  # the holder never ends: a writer that waited would wait for ever
     assert caught.value.where == str(target)
     assert caught.value.hint
     assert generation_of(target) == 1  # readers do not care

@@ -281,7 +281,7 @@ def test_who_stops_a_command_is_told_what_is_kept_and_what_it_does_next(built, t
         began = time.monotonic()
         busy.send_signal(signal.SIGINT)
         assert busy.wait(60) == -signal.SIGINT
-        assert time.monotonic() - began < 10  # two seconds, on a machine that does nothing else
+        assert time.monotonic() - began < 30  # two seconds, on a machine that does nothing else
         said = busy.stderr.read().splitlines()
     if as_json:
         error = json.loads(said[-1])["error"]

@@ -6,12 +6,12 @@ Each is asked by the examples of its parameters, so one that is new is tested wh
 import itertools
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from tests.support.waiting import wait_until
 from wordpipe.web import app, endpoint, openapi
 from wordpipe.web.settings import ServeSettings
 
@@ -233,10 +233,8 @@ def test_requests_that_differ_in_what_is_asked_alone_are_answered_together(servi
         first = pool.submit(client.get, "/search", params={"q": "salt"})
         assert at_work.wait(30)
         rest = [pool.submit(client.get, "/search", params=more(n)) for n in range(6)]
-        deadline = time.monotonic() + 30
         (one,) = client.app.artifacts.by_name.values()
-        while len(one.batcher._waiting) < 6 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: len(one.batcher._waiting) >= 6)
         go_on.set()
         assert [one.result().status_code for one in [first, *rest]] == [200] * 7
     assert asked[0] == ["salt"]

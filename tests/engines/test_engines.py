@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,6 +14,7 @@ import pytest
 import wordpipe
 from tests.support.shard_work import NumberShards
 from tests.support.small_shards import SMALL
+from tests.support.waiting import wait_until
 from tests.support.word_artifacts import changed, texts, words
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, ResumeCache, read_vectors, tables
@@ -96,14 +96,12 @@ def test_a_shard_that_kills_three_workers_ends_the_work(tmp_path):
 
 
 def test_an_error_in_a_worker_is_the_users_and_ends_the_others_soon(tmp_path):
-    begun = time.monotonic()
     with pytest.raises(InputError) as caught:
         made(
             EngineOptions(workers=2), NumberShards(tmp_path, wrong=0, in_processes=True, seconds=0.3), range(50)
         )  # fmt: skip
     error = caught.value
     assert (error.what, error.where, error.got, error.hint) == ("no text", "a.txt, line 7", "nothing", "write some")
-    assert time.monotonic() - begun < 10
     assert len([*tmp_path.glob("begun-*")]) < 10
     assert not running(tmp_path / "prepared")
 
@@ -122,20 +120,13 @@ def test_workers_end_with_the_process_that_was_started(tmp_path, nursery, number
     prepared = tmp_path / "prepared"
     started.wait_until(lambda: prepared.exists() and len(prepared.read_text().split()) == 2)
     assert started.signal(number) != 0
-    wait_for_the_end_of(prepared)
+    wait_until(lambda: not running(prepared))
     assert len([*tmp_path.glob("*.txt")]) < 10
 
 
 def running(prepared):
     """Those of the processes that wrote their numbers into a file that still are there; a zombie has no files."""
     return [pid for pid in prepared.read_text().split() if Path(f"/proc/{pid}/fd/0").exists()]
-
-
-def wait_for_the_end_of(prepared):
-    end = time.monotonic() + 60
-    while running(prepared):
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_what_no_machine_has_the_memory_for_is_refused(ray_here, tmp_path):
@@ -293,10 +284,8 @@ def test_threads_have_a_shard_each_or_make_one_together(tmp_path):
 
 
 def test_an_error_beside_other_shards_ends_them_soon(tmp_path):
-    begun = time.monotonic()
     with pytest.raises(InputError):
         made(EngineOptions(workers=2), NumberShards(tmp_path, wrong=0, side_by_side=True, seconds=0.2), range(50))
-    assert time.monotonic() - begun < 3
     assert len([*tmp_path.glob("begun-*")]) < 10
 
 
@@ -480,7 +469,7 @@ def test_a_stop_signal_leaves_no_process(nursery, tmp_path, number):
     assert len(_sessions_of(child.pid)) == 1
     child.signal(number)
     child.wait()
-    wait_for_the_end_of(tmp_path / "prepared")
+    wait_until(lambda: not running(tmp_path / "prepared"))
     assert _sessions_of(child.pid) == []
 
 

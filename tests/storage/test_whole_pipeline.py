@@ -12,6 +12,7 @@ import pytest
 
 import wordpipe
 from tests.support.object_stores import KEY_ID, KEYS, SECRET, TOKEN, Answer, environment, keys_in, make_public
+from tests.support.waiting import wait_until
 from wordpipe.artifacts import Artifact, manifest_at
 from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError
 from wordpipe.stages.corpus import ingest as ingest_stage
@@ -275,10 +276,7 @@ def test_a_server_takes_what_is_published_in_a_bucket(bucket, texts, tmp_path, m
 
         assert state()["digest"] == made["words"].digest
         wordpipe.copy("other", output=url)
-        ends = time.monotonic() + 30
-        while state()["digest"] != other.digest:
-            assert time.monotonic() < ends
-            time.sleep(0.05)
+        wait_until(lambda: state()["digest"] == other.digest)
         assert (state()["swaps"], state()["error"]) == (1, None)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.waiting import wait_until
 from wordpipe.errors import ConfigError
 from wordpipe.web.settings import ServeSettings
 
@@ -103,7 +104,7 @@ def test_another_host_needs_a_token_file():
 
 @pytest.fixture(scope="module")
 def small(serving, records):
-    return serving(records, max_body=2_000, max_texts=2, max_chars=50, timeout=0.5, max_waiting=4)
+    return serving(records, max_body=2_000, max_texts=2, max_chars=50, max_waiting=4)
 
 
 def test_bodies_and_texts_have_a_size(small):
@@ -140,28 +141,28 @@ def hold(client, seconds):
     return asyncio_done, thread
 
 
-def test_an_answer_that_takes_too_long_is_given_up(small):
-    done, thread = hold(small, 5)
+def test_an_answer_that_takes_too_long_is_given_up(serving, records):
+    impatient = serving(records, timeout=0.5)
+    done, thread = hold(impatient, 60)
     began = time.monotonic()
-    reply = small.get("/search", params={"q": "salt"})
+    reply = impatient.get("/search", params={"q": "salt"})
     assert (reply.status_code, reply.headers["Retry-After"]) == (503, "1")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
     done.set()
     thread.join()
-    assert small.get("/search", params={"q": "salt"}).status_code == 200
-    (served,) = small.app.artifacts.by_name.values()
+    (served,) = impatient.app.artifacts.by_name.values()
     assert served.current.users == 0
 
 
 def test_more_requests_than_may_wait_are_sent_away_at_once(small):
-    done, thread = hold(small, 5)
+    done, thread = hold(small, 60)
     replies = []
     threads = [
         threading.Thread(target=lambda: replies.append(small.get("/search", params={"q": "salt"}))) for _ in range(12)
     ]
     for one in threads:
         one.start()
-    time.sleep(0.2)
+    wait_until(lambda: len(replies) >= 12 - 4 - 1)  # four wait, one is answered
     assert small.get("/health").status_code == 200  # however many wait
     done.set()
     for one in [*threads, thread]:

@@ -17,6 +17,7 @@ import httpx2
 import pytest
 
 import wordpipe
+from tests.support.waiting import wait_until
 from wordpipe.artifacts import publish as publication
 from wordpipe.errors import ConfigError, StorageError, WordpipeError
 from wordpipe.web import connections
@@ -219,10 +220,8 @@ def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(
         (served_one,) = server.artifacts.by_name.values()
         for number in range(20):
             publish(generations[(number + 1) % 2], tmp_path / "index")
-            deadline = time.monotonic() + 20
             replaced.append(weakref.ref(served_one.current.opened))
-            while served_one.swaps <= number and time.monotonic() < deadline:
-                time.sleep(0.01)
+            wait_until(lambda number=number: served_one.swaps > number)
         ending.set()
         for one in threads:
             one.join()

@@ -3,7 +3,6 @@
 import os
 import shutil
 import threading
-import time
 import weakref
 
 import httpx2
@@ -11,6 +10,7 @@ import pytest
 
 import wordpipe
 from tests.support.leaks import open_files, resident_mb
+from tests.support.waiting import wait_until
 from wordpipe.artifacts import publish as publication
 
 GETS = (
@@ -45,13 +45,6 @@ def publish(made, target):
     shutil.copytree(made, fresh)
     assert publication.exchange(fresh, target)
     shutil.rmtree(fresh)
-
-
-def wait_until(is_so):
-    deadline = time.monotonic() + 60
-    while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert is_so()
 
 
 def wait_until_gone(parts):
