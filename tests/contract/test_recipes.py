@@ -14,7 +14,7 @@ from wordpipe.model import load_hf, new_encoder_decoder, new_model, save_hf
 from wordpipe.runtime import StopFlag
 from wordpipe.stages import COMMANDS
 from wordpipe.tokens import number_of_ids
-from wordpipe.training import assemble, make_execution
+from wordpipe.training import assemble, loss_sum, make_execution
 from wordpipe.training.recipes import NAMES, Opened, PairTexts, fresh_config, recipe_for, recipe_named, recipe_of
 
 WAYS = {  # settings of each recipe; a name may have several
@@ -78,10 +78,19 @@ def test_each_recipe_is_tried_and_has_its_command():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_few_sequences_are_learned(way, tokenizer, tmp_path):
-    run = training(way, tmp_path / "state", tokenizer, n=100, steps=150, valid_tokens=64, eval_every=150)
-    losses = [step.loss for step in steps_of(run)]
-    assert np.mean(losses[-10:]) < 0.6 * losses[0]
+def test_a_batch_is_learned_by_heart_and_every_weight_moves(way, tokenizer, tmp_path):
+    run = training(way, tmp_path / "state", tokenizer, steps=1, batch_size=4, valid_tokens=64)
+    model, targets = run.learner.model, run.learner.targets(0)
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    optimiser, losses = torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0.0), []
+    for _ in range(80):
+        optimiser.zero_grad()
+        loss = loss_sum(model, targets) / targets.n_targets
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.1 * losses[0]
+    assert [name for name, weight in model.named_parameters() if torch.equal(weight, before[name])] == []
     assert run.learner.validate().loss > 0.0
 
 

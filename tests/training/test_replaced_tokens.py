@@ -84,18 +84,6 @@ def test_the_discriminators_gradient_stops_at_the_draw():
     assert all(gradient is None for gradient in own.values())
 
 
-@pytest.mark.landing
-def test_one_batch_is_overfitted():
-    model, (_, targets) = model_of(), given()
-    optimiser = torch.optim.AdamW(model.parameters(), 3e-3)
-    for _ in range(200):
-        optimiser.zero_grad()
-        loss = loss_sum(model, targets) / targets.n_targets
-        loss.backward()
-        optimiser.step()
-    assert float(loss.detach()) < 0.1 * 50 * math.log(2)
-
-
 def test_what_is_measured_is_what_it_says():
     model = model_of().eval()
     blocks = masked_blocks(stream(2000, 5), seq_len=20, cls_id=2, sep_id=3)

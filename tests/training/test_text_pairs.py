@@ -105,22 +105,6 @@ def test_the_loss_is_the_sum_of_both_and_moves_every_weight(kind):
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in model.parameters())
 
 
-@pytest.mark.landing
-@pytest.mark.parametrize("kind", ["nsp", "sop"])
-def test_one_batch_is_overfitted(kind):
-    model = new_model(small_config("encoder", "classic", pair_head=True), 1)
-    rows, *_ = made(kind, 4)
-    objective = MaskedPairs(masked(), kind)
-    targets = objective.targets(rows, torch.Generator().manual_seed(4), 0.0)
-    optimiser = torch.optim.AdamW(model.parameters(), 3e-3)
-    for _ in range(150):
-        optimiser.zero_grad()
-        loss = loss_sum(model, targets) / targets.n_targets
-        loss.backward()
-        optimiser.step()
-    assert float(loss.detach()) < 0.1
-
-
 def test_accuracy_is_that_of_the_second_head():
     model = new_model(small_config("encoder", "classic", pair_head=True), 1).eval()
     blocks = pair_blocks(stream(4000, 1), seq_len=20, cls_id=CLS, sep_id=SEP)
