@@ -6,16 +6,11 @@ import torch
 from torch.nn import functional as F
 
 from tests.support.models import each_kind, kind_config, shaken, small_config
-from tests.support.small_trainings import SPECIAL, settings_of
 from wordpipe.model import new_model
-from wordpipe.runtime import StopFlag
 from wordpipe.training import (
     Continuations,
     PairWriter,
-    SecondTexts,
-    assemble_learner,
     loss_sum,
-    make_execution,
     open_pairs,
     pair_targets,
 )
@@ -119,22 +114,3 @@ def test_a_pair_is_left_out_where_both_together_are_too_long(tmp_path):
     just, over = ([10] * 3, [20] * 3), ([10] * 3, [20] * 4)  # 5 + 4 ids, of which 8 are read; one more
     blocks, writer = written(tmp_path, [just, over], max_len=8)
     assert (len(blocks), writer.left_out) == (1, [1, 0])
-
-
-def test_a_decoder_learns_the_second_texts_and_starts_near_chance(tmp_path):
-    pairs = [([10 + i], [40 + i, 70 - i]) for i in range(12)]
-    blocks, _ = written(tmp_path, pairs)
-    settings = settings_of("clm", steps=60, batch_size=12, lr=1e-2, report_every=1, schedule="constant")
-    objective = SecondTexts(device=CPU)
-    model = new_model(small_config("decoder", tied=False), 3)
-    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    run = assemble_learner(
-        settings, model, blocks, None, objective=objective, valid_objective=objective, execution=make_execution(settings),
-        state_dir=tmp_path / "state", run_key="key",
-    )  # fmt: skip
-    losses = [step.loss for step in run.steps(StopFlag())]
-    assert losses[0] == pytest.approx(np.log(96), rel=0.1)
-    assert losses[-1] < 0.05
-    moved = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
-    assert moved == before.keys()
-    assert SPECIAL.eos == 6
