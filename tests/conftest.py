@@ -162,6 +162,13 @@ def nursery(_nursery) -> Iterator[Nursery]:
     _nursery.kill_all()
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """An empty folder, which is the working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @dataclass
 class Result:
     """What a command left: exit code, stdout, stderr."""

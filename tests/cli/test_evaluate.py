@@ -1,17 +1,11 @@
 """`wordpipe evaluate tokenizer`: tables, JSON."""
 
 import json
-import re
 
 import pytest
 
+from tests.support.results import rows_of
 from wordpipe.metrics import Figure
-
-
-def rows_of(out: str) -> dict[str, list[str]]:
-    """The lines of a table: name → cells."""
-    lines = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines() if line.strip()]
-    return {cells[0]: cells[1:] for cells in lines}
 
 
 def test_a_table_and_its_json_say_the_same(cli, built):

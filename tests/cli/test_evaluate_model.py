@@ -1,12 +1,12 @@
 """`wordpipe evaluate model`: the table and JSON."""
 
 import json
-import re
 
 import pytest
 
 import wordpipe
 from tests.support.model_artifacts import made_model, small_corpus
+from tests.support.results import rows_of
 
 QUICK = ("--device", "cpu", "--threads", 1)
 
@@ -20,12 +20,6 @@ def root(tmp_path_factory, handbook, _own_cache):
     made_model(root / "longer", root / "tokens", "decoder", max_len=64)
     made_model(root / "encoder", root / "tokens", "encoder")
     return root
-
-
-def rows_of(out):
-    """The lines of a table: name → cells."""
-    lines = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines() if line.strip()]
-    return {cells[0]: cells[1:] for cells in lines}
 
 
 def test_a_table_and_its_json_say_the_same(cli, root):

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from tests.support.results import rows_of
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
@@ -25,12 +27,6 @@ def data(tmp_path_factory):
     (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
     (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\t0\t1\nq\t1\t1\nx\t2\t1\ngone\t2\t1\n")
     return folder
-
-
-def rows_of(out: str) -> dict[str, list[str]]:
-    """The lines of a table: name → cells."""
-    lines = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines() if line.strip()]
-    return {cells[0]: cells[1:] for cells in lines}
 
 
 def test_a_table_and_its_json_say_the_same(cli, built, data):

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.support.model_artifacts import artifact_of, folder_of, model_files, pair_files, tokenizer_file
+from tests.support.results import rows_of
 from wordpipe.metrics import Figure
 
 PAIRS = [
@@ -32,12 +33,6 @@ def files(tmp_path):
     (tmp_path / "train.de").write_text("the bees fly\nhoney is sweet\n")
     (tmp_path / "train.en").write_text("they fly\nsweet\n")
     return tmp_path
-
-
-def rows_of(out):
-    """The lines of a table: name → cells."""
-    lines = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines() if line.strip()]
-    return {cells[0]: cells[1:] for cells in lines}
 
 
 def arguments(model, files):

@@ -1,9 +1,10 @@
 """`wordpipe evaluate sts`: tables and JSON."""
 
 import json
-import re
 
 import pytest
+
+from tests.support.results import rows_of
 
 
 @pytest.fixture(scope="module")
@@ -18,12 +19,6 @@ def sets(tmp_path_factory):
             "5\tthe sea\tthe sea\n1\tthe land\tof sand\n2\tmud\twater and mud\n\tx\ty\n"
         )
     return folder
-
-
-def rows_of(out: str) -> dict[str, list[str]]:
-    """The lines of a table: name → cells."""
-    lines = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines() if line.strip()]
-    return {cells[0]: cells[1:] for cells in lines}
 
 
 def test_a_table_and_its_json_say_the_same(cli, built, sets):

@@ -1,10 +1,10 @@
 """`wordpipe evaluate words`: tables and JSON."""
 
 import json
-import re
 
 import pytest
 
+from tests.support.results import rows_of
 from wordpipe.metrics import written
 
 
@@ -16,12 +16,6 @@ def sets(tmp_path_factory):
     (folder / "asked.txt").write_text(": family\nsea water the of\nsea water the xyzzy\n: gram1\nthe of sea water\n")
     (folder / "notes.md").write_text("notes\n")
     return folder
-
-
-def rows_of(out: str) -> dict[str, list[str]]:
-    """The lines of a table: name → cells."""
-    lines = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines() if line.strip()]
-    return {cells[0]: cells[1:] for cells in lines}
 
 
 def test_a_table_and_its_json_say_the_same(cli, built, sets):

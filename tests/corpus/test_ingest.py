@@ -23,12 +23,6 @@ from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def read(*texts, **values):
     """Rows and the ingest that gave them."""
     chosen = IngestSettings.make(values)

@@ -16,12 +16,6 @@ LINES = st.lists(
 )
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def read(one, other, ledger=None, **settings):
     chosen = IngestSettings(parallel=True, **settings)
     sources = expand([one, other], parallel=True)

@@ -10,21 +10,13 @@ import torch
 import wordpipe
 from tests.conftest import TINY
 from tests.support.map_page import Page
+from tests.support.results import Said
 from wordpipe import RunOptions, doctor
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import join_words
-from wordpipe.runtime import Progress
 
 TEXT = "The bees of the valley don't sleep."
 SMALL = TINY | {"n_layers": 2, "n_heads": 2}
-
-
-class Said(list):
-    """What a stage tells the screen."""
-
-    def __call__(self, progress: Progress) -> None:
-        if progress.note is not None:
-            self.append(progress.note)
 
 
 @pytest.fixture(scope="module")

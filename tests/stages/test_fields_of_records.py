@@ -29,12 +29,6 @@ def counts_of(source, **settings):
     return wordpipe.ingest(source, output="out", **{"valid": 0.0, **settings}).counts
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def table(form, rows=ROWS):
     """The rows as a source of some kind."""
     if form == "jsonl":

@@ -10,22 +10,13 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 
 import wordpipe
-from tests.conftest import TINY
+from tests.support.results import Said
 from wordpipe import RunOptions
 from wordpipe.cli.app import app as cli
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.runtime import Progress
 
 COLOURS = ("red", "green", "blue")
 SMALL = {"device": "cpu", "dtype": "float32", "threads": 1, "epochs": 4, "lr": 2e-3, "dropout": 0.0}
-
-
-class Said(list):
-    """What a stage tells the screen."""
-
-    def __call__(self, progress: Progress) -> None:
-        if progress.note is not None:
-            self.append(progress.note)
 
 
 def rows_of(n=60, **more):
@@ -45,14 +36,6 @@ def trained(folder, rows, model, name="head", run=None, ingest=None, **settings)
     return wordpipe.train_classifier(
         folder / "corpus", output=folder / name, init=model, run=run or RunOptions(report=Said()), **SMALL | settings
     )
-
-
-@pytest.fixture(scope="module")
-def base(built, tmp_path_factory):
-    """A model to start from that can learn: of two layers."""
-    output = tmp_path_factory.mktemp("base") / "model"
-    wordpipe.train_mlm(built / "tokens", output=output, steps=3, **TINY | {"n_layers": 2})
-    return output
 
 
 @pytest.fixture(scope="module")

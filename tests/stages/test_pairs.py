@@ -46,12 +46,6 @@ def write_lines(path, lines):
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     """Pairs in several row groups, some of them held out."""

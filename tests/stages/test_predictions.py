@@ -7,7 +7,6 @@ import pytest
 from click.testing import CliRunner
 
 import wordpipe
-from tests.conftest import TINY
 from wordpipe import RunOptions
 from wordpipe.artifacts import CORPUS, PREDICTED, SPANS, TAGS, predictions_schema
 from wordpipe.cli.app import app as cli
@@ -32,13 +31,6 @@ def rows_of(n, first=0):
 def tagged_rows(n):
     return [{"text": f"They saw Rio de Janeiro {i} times", "tags": ["O", "O", "B-LOC", "I-LOC", "I-LOC", "O", "O"]}
             if i % 2 else {"text": f"Anna met {i} friends", "tags": ["B-PER", "O", "O", "O"]} for i in range(n)]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def base(built, tmp_path_factory):
-    output = tmp_path_factory.mktemp("base") / "model"
-    wordpipe.train_mlm(built / "tokens", output=output, steps=3, **TINY | {"n_layers": 2})
-    return output
 
 
 @pytest.fixture(scope="module")

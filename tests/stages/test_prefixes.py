@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 import wordpipe
 from tests.conftest import TINY
 from tests.support.forged import sealed
+from tests.support.results import manifest
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, read_batches, tables
 from wordpipe.errors import ArtifactError, ConfigError, InputError
@@ -52,10 +53,6 @@ def model(tokens):
 
 def trained(tokens, output, run=None, **settings):
     return wordpipe.train_seq2seq(tokens, output=output, run=run, **SMALL | {"prefix_field": "task"} | settings)
-
-
-def manifest(folder):
-    return json.loads((folder / "manifest.json").read_text())
 
 
 def written_pairs(tokens, monkeypatch, tmp_path, **settings):

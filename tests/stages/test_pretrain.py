@@ -15,23 +15,12 @@ from safetensors.torch import load_file
 
 import wordpipe
 from tests.conftest import TINY
+from tests.support.results import Said
 from wordpipe import RunOptions
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
-from wordpipe.runtime import Progress
 from wordpipe.training.settings import SHAPE
 
 SMALL = TINY | {"threads": 1, "dtype": "float32", "report_every": 1, "batch_size": 4, "optimiser": "muon"}
-
-
-class Said(list):
-    """What a stage tells the screen."""
-
-    def __call__(self, progress: Progress) -> None:
-        if progress.note is not None:
-            self.append(progress.note)
-
-    def about(self, words: str) -> str:
-        return next(line for line in self if words in line)
 
 
 def trained(built, output, objective="mlm", **settings):

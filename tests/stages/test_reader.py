@@ -39,14 +39,6 @@ def trained(folder, rows, model, run=QUIET, **settings):
 
 
 @pytest.fixture(scope="module")
-def base(built, tmp_path_factory):
-    """A model to start from that can learn: of two layers."""
-    output = tmp_path_factory.mktemp("base") / "model"
-    wordpipe.train_mlm(built / "tokens", output=output, steps=3, **TINY | {"n_layers": 2})
-    return output
-
-
-@pytest.fixture(scope="module")
 def reader(base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reader")
     return folder / "reader", trained(folder, rows_of(), base, epochs=15)

@@ -51,12 +51,6 @@ def corpus_of(sources, output="corpus", **settings):
     return wordpipe.ingest(sources, output=output, **{"valid": 0.0, **settings})
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
     """An index over records, made from a file."""

@@ -7,6 +7,7 @@ import pytest
 
 import wordpipe
 from tests.conftest import TINY
+from tests.support.results import manifest
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, InputError
@@ -47,10 +48,6 @@ def learned(tokens, tmp_path_factory):
 
 def settings_of(**settings):
     return GenerateSettings.make(GREEDY | settings)
-
-
-def manifest(folder):
-    return json.loads((folder / "manifest.json").read_text())
 
 
 @pytest.mark.slow

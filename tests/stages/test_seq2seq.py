@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 
 import wordpipe
 from tests.conftest import TINY
+from tests.support.results import manifest
 from wordpipe import RunOptions
 from wordpipe.errors import ArtifactError, ConfigError
 
@@ -18,10 +19,6 @@ SHAPE = ("dim", "n_layers", "n_heads", "ffn_dim", "preset")
 def denoised(built, output, **settings):
     values = {name: value for name, value in SMALL.items() if "init" not in settings or name not in SHAPE}
     return wordpipe.train_denoising(built / "tokens", output=output, **values | settings)
-
-
-def manifest(folder):
-    return json.loads((folder / "manifest.json").read_text())
 
 
 @pytest.fixture(scope="module")

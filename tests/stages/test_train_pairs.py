@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 import wordpipe
 from tests.conftest import TINY
+from tests.support.results import manifest
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import InputError
@@ -37,10 +38,6 @@ def tokens(tmp_path_factory):
 
 def trained(tokens, output, run=None, **settings):
     return wordpipe.train_seq2seq(tokens, output=output, run=run, **SMALL | settings)
-
-
-def manifest(folder):
-    return json.loads((folder / "manifest.json").read_text())
 
 
 @pytest.mark.landing

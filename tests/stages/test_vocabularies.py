@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 import wordpipe
 from tests.conftest import TINY
 from tests.support.forged import forge_file
+from tests.support.results import manifest
 from tests.support.small_shards import SMALL
 from wordpipe.artifacts import Artifact, read_batches, tables
 from wordpipe.errors import ArtifactError, ConfigError, InputError
@@ -74,10 +75,6 @@ def rows_of(path, stem=None):
 
 def both(folder):
     return [(folder / name).read_bytes() for name in ("tokenizer.json", "tokenizer_b.json")]
-
-
-def manifest(folder):
-    return json.loads((folder / "manifest.json").read_text())
 
 
 # ---- tokens

@@ -1,6 +1,5 @@
 """`train word2vec`: what its options do to the artifact, and going on from one."""
 
-import json
 from contextlib import suppress
 
 import numpy as np
@@ -8,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wordpipe
+from tests.support.results import manifest
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
 from wordpipe.runtime import Stopped
@@ -28,10 +28,6 @@ def column(path, name, stem="words"):
 
 def vectors(path, stem="words"):
     return np.stack(column(path, "vector", stem).to_numpy())
-
-
-def manifest(path):
-    return json.loads((path / "manifest.json").read_text())
 
 
 @pytest.mark.slow
