@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import wordpipe
-from tests.stages.test_pretrain import Said
+from tests.support.results import Said
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, BundledFiles
 from wordpipe.encoders import listed_words

@@ -10,7 +10,6 @@ import pytest
 import wordpipe
 from tests.stages.test_predictions import (  # noqa: F401  (fixtures)
     SAID,
-    base,
     coloured,
     named,
     rows_of,

@@ -12,7 +12,8 @@ from safetensors.numpy import load_file
 
 import wordpipe
 from tests.conftest import ROOT
-from tests.stages.test_heads import COLOURS, TAGGED, Said, corpus_of, rows_of
+from tests.stages.test_heads import COLOURS, TAGGED, corpus_of, rows_of
+from tests.support.results import Said
 from wordpipe import RunOptions
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.heads import RowsLearner
