@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))]}
-QUICK = ("README.md", "docs/tasks/trouble.md")
+QUICK = ("README.md",)
 """Pages whose blocks the default tests run."""
 
 OPTIONAL = {"onnx": "onnxscript", "openai": "openai", "pandas": "pandas", "polars": "polars"}

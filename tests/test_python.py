@@ -197,7 +197,7 @@ wordpipe.ingest("notes", output="run/corpus").path = 3  # assignment
 """
 
 
-@pytest.mark.landing
+@pytest.mark.oracle
 def test_a_type_checker_knows_right_from_wrong(tmp_path):
     write()
     (tmp_path / "mypy.ini").write_text(_MYPY)

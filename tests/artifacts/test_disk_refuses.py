@@ -41,11 +41,11 @@ def error_of(target: Path, generation: int) -> OSError | None:
     return None
 
 
-@pytest.mark.landing
 @needs_tracer
-def test_io_error_at_every_write_and_fsync(tmp_path):
-    calls = [call for call in mutating_calls() if call.name in ("write", "fsync")]
-    assert len(calls) > 10
+@pytest.mark.parametrize("step", [pytest.param(2, marks=pytest.mark.landing), pytest.param(1, marks=pytest.mark.slow)])
+def test_io_error_at_every_write_and_fsync(tmp_path, step):
+    calls = [call for call in mutating_calls() if call.name in ("write", "fsync")][::step]
+    assert len(calls) > 10 / step
 
     def try_one(number_and_call: tuple[int, Call]) -> None:
         number, call = number_and_call

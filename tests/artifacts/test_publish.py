@@ -354,7 +354,15 @@ def test_freed_although_a_forked_child_lives_on(target):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\xff", b"null", b"[]", b"[" * 5000, b"{}", b'{"pid": "x"}', b'{"pid": 1, "since": "\\u001b[2J"}']
+    "content",
+    [
+        b"[" * 5000,
+        b'{"pid": 1, "since": "\\u001b[2J"}',
+        *(
+            pytest.param(some, marks=pytest.mark.slow)
+            for some in (b"", b"\xff", b"null", b"[]", b"{}", b'{"pid": "x"}')
+        ),
+    ],
 )
 def test_a_lock_file_with_anything_in_it(target, content):
     """It is for the message only, and what it says may be shown on a terminal."""

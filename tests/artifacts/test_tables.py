@@ -96,7 +96,7 @@ def batches_of(rows: list[dict], schema: pa.Schema, cuts: list[int]) -> list[pa.
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=5, deadline=None)
 @given(data=st.data())
 def test_round_trip_whatever_the_batches(tmp_path_factory, schema, data):
     rows = data.draw(rows_of(schema))
@@ -128,7 +128,7 @@ def test_columns_of_several_pages_whatever_the_batches(tmp_path, rows_per_batch)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_the_weight_of_a_row_does_not_depend_on_the_batch(schema, data):
     rows = data.draw(rows_of(schema))

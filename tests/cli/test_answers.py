@@ -155,13 +155,19 @@ COMMANDS = [
 DUMB = [0, 5]
 """The commands that are also tried on a terminal that knows no colours: one for each way of printing."""
 
+QUICK = [0, 3]
+"""Those that are always tried, as each is a process of its own: answers and pictures."""
+
 
 @pytest.mark.parametrize(
     ("command", "without"),
     [
-        *((command, {"NO_COLOR": "1"}) for command in COMMANDS),
         *(
-            pytest.param(command, {"TERM": "dumb"}, marks=[] if number in DUMB else pytest.mark.slow)
+            pytest.param(command, {"NO_COLOR": "1"}, marks=[] if number in QUICK else pytest.mark.landing)
+            for number, command in enumerate(COMMANDS)
+        ),
+        *(
+            pytest.param(command, {"TERM": "dumb"}, marks=pytest.mark.landing if number in DUMB else pytest.mark.slow)
             for number, command in enumerate(COMMANDS)
         ),
     ],

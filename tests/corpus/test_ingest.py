@@ -351,8 +351,8 @@ def test_memory_is_flat(here, documents):
             for n in range(lines):
                 file.write(f"Line {n} has a sentence. And here is another one of it, {n * n}.\n" + "\n" * (n % 3 == 0))
 
-    write("small.txt", 8_000)
-    write("large.txt", 80_000)
+    write("small.txt", 4_000)
+    write("large.txt", 40_000)
     (_, small, few), (_, large, many) = run(here, documents, "small.txt"), run(here, documents, "large.txt")
     assert many > 9 * few
     assert large < 1.3 * small

@@ -485,7 +485,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(
-    ("form", "number"), [(form, at) for form, texts in HOSTILE.items() for at in range(len(texts))]
+    ("form", "number"),
+    [
+        pytest.param(form, at, marks=() if at % 4 == 0 else pytest.mark.slow)
+        for form, texts in HOSTILE.items()
+        for at in range(len(texts))
+    ],
 )
 def test_nothing_breaks_or_hangs_a_parser(form, number):
     begun = time.process_time()

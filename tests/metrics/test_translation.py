@@ -220,12 +220,12 @@ class TestIntervals:
     def test_a_draw_is_the_score_of_the_segments_it_took(self, systems, statistics, score):
         (good, *_), references = systems
         rows = statistics(good, references)
-        counts = np.concatenate(list(bootstrap._counts(len(rows), 50, seed=9)))
+        counts = np.concatenate(list(bootstrap._counts(len(rows), 15, seed=9)))
         expected = [
             float(score(statistics(np.repeat(good, taken).tolist(), np.repeat(references, taken).tolist()).sum(axis=0)))
             for taken in counts
         ]
-        assert score_interval(rows, score, draws=50, seed=9) == pytest.approx(
+        assert score_interval(rows, score, draws=15, seed=9) == pytest.approx(
             tuple(np.percentile(expected, [2.5, 97.5]))
         )
 

@@ -136,7 +136,7 @@ def test_it_is_said_that_attention_is_no_explanation():
 
 
 @needs_browser
-@pytest.mark.landing
+@pytest.mark.oracle
 class TestInABrowser:
     """With Chromium, playwright and axe-playwright-python, which are no dependencies."""
 

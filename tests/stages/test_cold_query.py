@@ -55,7 +55,7 @@ def indexed(model, built, folder, **settings):
 
 
 @pytest.mark.landing
-@pytest.mark.parametrize("kind", ["static", "transformer"])
+@pytest.mark.parametrize("kind", ["transformer", pytest.param("static", marks=pytest.mark.slow)])
 def test_a_cold_query_loads_nothing_slow(models, built, tmp_path, kind):
     index = indexed(models[kind], built, tmp_path)
     for mode in ("dense", "hybrid"):
@@ -74,10 +74,10 @@ def test_a_cold_query_loads_nothing_slow(models, built, tmp_path, kind):
 @pytest.mark.parametrize(
     ("kind", "transform"),
     [
-        ("static", "whiten"), ("transformer", "none"),
+        ("static", "whiten"),
         *(
             pytest.param(kind, transform, marks=pytest.mark.slow)
-            for kind, others in (("static", ("none", "centre")), ("transformer", ("whiten", "centre")))
+            for kind, others in (("static", ("none", "centre")), ("transformer", ("none", "whiten", "centre")))
             for transform in (*others, "remove-components")
         ),
     ],

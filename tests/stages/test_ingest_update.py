@@ -190,7 +190,7 @@ def test_any_change_gives_the_bytes_of_a_fresh_corpus(here, seed):
 def test_pieces_of_a_large_file_are_copied_unless_it_has_changed(here, monkeypatch, reads, seed):
     monkeypatch.setattr(stage, "PART_BYTES", 300)
     rng = random.Random(seed)
-    large = [rng.choice([*TEXTS[2:], f"{number} more."]) for number in range(80)]
+    large = [rng.choice([*TEXTS[2:], f"{number} more."]) for number in range(40)]
     for name in ("2b.txt", "3b.txt"):
         (here / "in" / name).write_text("\n".join(large))
     both(documents="line")

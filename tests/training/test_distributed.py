@@ -67,7 +67,14 @@ def undisturbed(nursery, tmp_path_factory):
 
 
 @pytest.mark.landing
-@pytest.mark.parametrize(("kind", "sizes"), [("mlm", (2, 4)), ("clm", (2,))])
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        ("mlm", (2,)),
+        pytest.param("mlm", (4,), marks=pytest.mark.slow),
+        pytest.param("clm", (2,), marks=pytest.mark.slow),
+    ],
+)
 def test_several_processes_learn_what_one_does(nursery, kind, sizes, tmp_path):
     folders = {size: tmp_path / str(size) for size in (1, *sizes)}
     for size, folder in folders.items():

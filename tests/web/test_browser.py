@@ -12,7 +12,7 @@ import pytest
 import wordpipe
 from tests.support.browsing import look_at, needs_browser, pages, violations  # noqa: F401  (fixtures)
 
-pytestmark = [needs_browser, pytest.mark.landing]
+pytestmark = needs_browser  # a program of others: oracle, but for two that landing tries
 
 HOSTILE = [
     "</script><script>window.hurt=1</script> salt",
@@ -87,6 +87,7 @@ def until(page, expression):
 HITS = "#results ol.hits > li.hit"
 
 
+@pytest.mark.landing
 def test_answers_come_as_one_types_and_the_url_says_what_was_asked(see):
     seen = see()
     page = seen.go("/")
@@ -110,6 +111,7 @@ def test_answers_come_as_one_types_and_the_url_says_what_was_asked(see):
     assert seen.errors == []
 
 
+@pytest.mark.oracle
 def test_answers_that_come_too_late_are_dropped(see):
     from playwright.sync_api import Error
 
@@ -137,6 +139,7 @@ def test_answers_that_come_too_late_are_dropped(see):
     assert "Rust" in first
 
 
+@pytest.mark.oracle
 def test_why_adds_up_to_the_score(see):
     seen = see()
     for mix in ("0", "5", "10"):
@@ -153,6 +156,7 @@ def test_why_adds_up_to_the_score(see):
     assert seen.errors == []
 
 
+@pytest.mark.oracle
 def test_filters_narrow_and_count_and_go_into_the_url(see):
     seen = see()
     page = seen.go("/?q=salt+note")
@@ -185,6 +189,7 @@ def test_filters_narrow_and_count_and_go_into_the_url(see):
     assert "nonsense" in page.get_by_role("alert").inner_text()
 
 
+@pytest.mark.oracle
 def test_the_slider_goes_from_words_to_vectors(see):
     seen = see()
     page = seen.go("/?q=bees+find+home")
@@ -199,6 +204,7 @@ def test_the_slider_goes_from_words_to_vectors(see):
     until(page, "!location.search.includes('mix=')")
 
 
+@pytest.mark.oracle
 def test_near_duplicates_are_folded(see):
     page = see().go("/?index=records&q=bees+find+home")
     page.wait_for_selector(HITS)
@@ -209,6 +215,7 @@ def test_near_duplicates_are_folded(see):
     assert hit.locator(".others li.hit").count() >= 1
 
 
+@pytest.mark.oracle
 def test_the_keyboard_alone_does_it_all(see):
     seen = see()
     page = seen.go("/?q=rust+eats+iron")
@@ -241,6 +248,7 @@ def test_the_keyboard_alone_does_it_all(see):
     assert seen.errors == []
 
 
+@pytest.mark.oracle
 def test_the_index_stays_in_the_address(see):
     page = see().go("/?index=hostile&q=salt")
     page.wait_for_selector(HITS)
@@ -263,6 +271,7 @@ def test_the_index_stays_in_the_address(see):
     assert "index=records" in page.url  # of several it is said even of the first
 
 
+@pytest.mark.oracle
 def test_right_to_left_text_keeps_its_order_where_words_are_marked(see):
     """Later letters stand further left, marked or not, with a script and without, and the lines begin on the right."""
     places = """(word) => {
@@ -291,6 +300,7 @@ def test_right_to_left_text_keeps_its_order_where_words_are_marked(see):
         assert page.locator("p.text[dir=auto]").count() == page.locator("p.text").count() > 0
 
 
+@pytest.mark.oracle
 def test_a_suggestion_replaces_the_word_that_was_typed(see):
     seen = see()
     page = seen.go("/?index=records")
@@ -307,6 +317,7 @@ def test_a_suggestion_replaces_the_word_that_was_typed(see):
     until(page, "!/saltt/i.test(decodeURIComponent(location.search))")
 
 
+@pytest.mark.oracle
 def test_nothing_is_said_of_a_word_that_is_being_typed(see):
     page = see().go("/?index=records")
     page.wait_for_selector("#filters label")
@@ -320,6 +331,7 @@ def test_nothing_is_said_of_a_word_that_is_being_typed(see):
     page.locator("p.unknown", has_text="salttxq").wait_for()
 
 
+@pytest.mark.oracle
 def test_back_goes_to_the_last_question(see):
     page = see().go("/?index=records")
     page.wait_for_selector("#filters label")
@@ -336,6 +348,7 @@ def test_back_goes_to_the_last_question(see):
     until(page, "!location.search.includes('q=')")
 
 
+@pytest.mark.oracle
 def test_filters_follow_the_generation(see, built, tmp_path):
     """A page that stands open while the index is replaced counts the fields of the new one."""
 
@@ -462,6 +475,7 @@ def test_no_view_has_a_barrier_or_is_wider_than_the_screen(see, scheme):
     assert [error for error in seen.errors if "400" not in error] == []
 
 
+@pytest.mark.landing
 def test_hostile_texts_run_nothing_and_break_no_layout(see):
     seen = see(viewport={"width": 420, "height": 900})
     for path in ("/?index=hostile&q=salt&k=20", "/?index=hostile&q=salt&k=20&mix=0", "/?index=hostile&similar=1&k=20"):
@@ -481,6 +495,7 @@ def test_hostile_texts_run_nothing_and_break_no_layout(see):
     assert seen.errors == []
 
 
+@pytest.mark.oracle
 def test_the_page_answers_without_a_script(see):
     page = see(java_script_enabled=False).go("/?q=bees+find+home")
     assert page.locator("li.hit").count() == 10
@@ -492,6 +507,7 @@ def test_the_page_answers_without_a_script(see):
     assert "f=" in page.url
 
 
+@pytest.mark.oracle
 def test_a_script_folds_what_the_server_folds(see):
     shown = []
     for scripts in (True, False):
@@ -503,6 +519,7 @@ def test_a_script_folds_what_the_server_folds(see):
     assert shown[0] == shown[1] != []
 
 
+@pytest.mark.oracle
 def test_attention_by_keys_alone(see):
     seen = see()
     page = seen.go("/?tab=model")

@@ -73,11 +73,11 @@ def parts_of(generation):
     }  # fmt: skip
 
 
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("sentences", "model", "clm", "colours")]
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("words", "sentences", "model", "clm", "colours")]
 
 
 @pytest.mark.landing
-@pytest.mark.parametrize("kind", ["index", "words", *SLOW])
+@pytest.mark.parametrize("kind", ["index", *SLOW])
 def test_a_replaced_generation_is_given_back_at_once(served_kinds, tmp_path, quick_looks, collector_off, kind):
     """Whatever it was asked, well or badly."""
     made = served_kinds(kind)
