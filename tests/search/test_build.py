@@ -9,7 +9,7 @@ import faiss
 import numpy as np
 import pytest
 
-from tests.support.search_vectors import Vectors, built, unit
+from tests.support.search_vectors import Vectors, built, exact, unit
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, DivergedError, InputError
 from wordpipe.runtime import forget_peak_memory, peak_memory_bytes
 from wordpipe.search import (
