@@ -39,6 +39,7 @@ def test_arrow_and_python_read_the_same_lines(tmp_path_factory, text, size):
     assert as_arrays == wanted
 
 
+@pytest.mark.landing
 def test_rows_are_written_in_fixed_row_groups_and_digested_whatever_the_batches(tmp_path):
     rows = benchmark("peers.rows")
     random = np.random.default_rng(0)
@@ -347,6 +348,7 @@ def test_lines_for_the_others_are_the_texts_whatever_the_blocks():
         assert list(lines_of(iter(blocks))) == [text.tolist() for text in texts if len(text)]
 
 
+@pytest.mark.landing
 def test_the_sizes_of_a_text_are_measured_stage_by_stage(tmp_path):
     sizes = benchmark("sizes")
     (tmp_path / "long.txt").write_text("A title\nThe first bee.\n\nOther title\nThe second bee.\n" * 40)

@@ -68,6 +68,7 @@ def test_kill_at_every_mutating_call_of_two_renames(tmp_path, undisturbed):
     assert set(found[1:]) == {2}
 
 
+@pytest.mark.landing
 @needs_tracer
 def test_a_job_with_more_calls_than_counted_runs_to_its_end(tmp_path, undisturbed):
     for name in ("write", "rmdir"):

@@ -169,6 +169,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("limit", [500, 1500])
 def test_file_size_limit(tmp_path, limit):
     target = tmp_path / "corpus"

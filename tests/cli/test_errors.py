@@ -129,6 +129,7 @@ def test_a_full_disk_that_names_no_file_names_the_folder(cli, tmp_path, monkeypa
     assert found.err.startswith(f"wordpipe: error: {tmp_path / 'corpus'}: no space left on device")
 
 
+@pytest.mark.landing
 def test_readers_that_go_away_end_a_query_by_sigpipe(built):
     done = shell(f"$W query {built}/words water -k 1000 | head -n 1")
     assert len(done.stdout.splitlines()) == 1
@@ -156,6 +157,7 @@ hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # many minutes that no handl
 """
 
 
+@pytest.mark.landing
 def test_a_stop_is_answered_while_native_code_runs():
     with subprocess.Popen(
         [sys.executable, "-c", BUSY], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -197,6 +199,7 @@ def test_a_stop_while_the_command_is_loaded_leaves_no_traceback(built):
             assert "Traceback" not in one.stderr.read()
 
 
+@pytest.mark.landing
 def test_the_prompt_ends_with_control_d(built):
     seen = in_terminal("query", built / "words", "-k", "1", typed="water\n")
     assert seen.code == 0

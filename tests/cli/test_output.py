@@ -118,6 +118,7 @@ with ProgressDrawer() as draw:
 """
 
 
+@pytest.mark.landing
 def test_a_bar_shows_the_time_left_after_its_second_report():
     seen = in_terminal(program=["-c", BAR])
     assert re.search(r"work.*2/9.* s left", seen.text)

@@ -53,6 +53,7 @@ def test_a_long_string_that_is_repeated_is_held_once(tmp_path, nested):
     assert ingest.counts["values_left_out.long"] == ROWS
 
 
+@pytest.mark.landing
 def test_a_text_that_is_repeated_beyond_all_reason_is_refused(tmp_path):
     write_bomb(tmp_path / "a.parquet", {"text": repeated()})
     with pytest.raises(InputError, match="looks like a decompression bomb"):

@@ -114,6 +114,7 @@ def test_a_disk_that_fails_in_a_worker_is_the_disk_of_all(tmp_path):
     assert "in prepare" in caught.value.__notes__[0]  # where it was met
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_the_process_that_was_started(tmp_path, nursery, number):
     started = nursery.start("tests.support.shard_work:run_in_processes", str(tmp_path), "0.5")

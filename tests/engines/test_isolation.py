@@ -40,6 +40,7 @@ def test_worker_processes_import_nothing_of_the_working_folder(canaries, tmp_pat
     assert ran(canaries) == []
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("how", [["-P", "-m", "wordpipe"], ["-P", "-c", "from wordpipe.cli import main; main()"]])
 def test_the_command_imports_nothing_of_it(canaries, how):
     done = subprocess.run([sys.executable, *how, "ingest", "texts.pth", "--format", "txt", "-o", "../c"],

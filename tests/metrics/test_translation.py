@@ -123,6 +123,7 @@ def slow_lcs(one, other):
 
 
 class TestRougeL:
+    @pytest.mark.landing
     @given(SEGMENTS)
     def test_ascii_is_that_of_rouge_score(self, segments):
         rouge_scorer = pytest.importorskip(

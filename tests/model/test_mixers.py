@@ -210,6 +210,7 @@ def test_an_encoders_kernel_runs_both_ways():
 # ---- hybrids
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("architecture", "changes"), [("decoder", HYBRID), ("encoder", None)])
 def test_a_hybrid_learns_a_batch_by_heart_and_comes_back_from_its_folder(architecture, changes):
     config = kind_config(ALL_MIXED) if changes is None else small_config(architecture, **changes)

@@ -132,6 +132,7 @@ def test_bytes_that_are_no_text_are_refused(config):
         Pipeline(config)
 
 
+@pytest.mark.landing
 def test_a_chain_of_very_many_stages_is_refused(config):
     stages = "\n".join(
         f'[stage.s{n}]\ncommand = "tokenize"\ninputs = ["x"]\ntokenizer = "s{n + 1}"' for n in range(3000)

@@ -254,6 +254,7 @@ def test_labels_that_the_head_does_not_know_are_counted(models, tmp_path):
     assert (found["counts"]["targets"], found["counts"]["left_out"]) == (10, 10)
 
 
+@pytest.mark.landing
 def test_the_commands_say_what_they_found(models, built, tmp_path, cli):
     page = tmp_path / "page.html"
     done = cli(

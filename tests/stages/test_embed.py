@@ -186,6 +186,7 @@ def test_killed_at_any_moment_of_an_update(built, nursery, tmp_path, seed):
 # ---- updates
 
 
+@pytest.mark.landing
 def test_an_update_embeds_what_is_new_and_gives_the_bytes_of_a_fresh_run(built, tmp_path, texts, encoded):
     for unit in ("sentence", "document"):
         corpus_of(tmp_path / "c", texts[:150])

@@ -57,6 +57,7 @@ def ending_of(path):
     return manifest_at(path).facts["finished_early"]
 
 
+@pytest.mark.landing
 def test_a_stopped_model_is_finished_and_can_go_on(stopped, cli):
     error = cli("show", stopped, "--json")
     assert json.loads(error.out)["stopped"] | {"seconds": 0} == {
@@ -304,6 +305,7 @@ def test_every_training_keeps_its_time(chain, clock, name):
         assert not manifest.bitwise
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("backend", ["native", pytest.param("gensim", marks=SLOW)])
 def test_word_vectors_keep_their_time(chain, clock, backend, monkeypatch):
     monkeypatch.setattr("wordpipe.words.training._SHOW_SECONDS", 0.0)

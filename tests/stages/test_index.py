@@ -140,6 +140,7 @@ def test_few_or_equal_vectors_are_indexed_by_every_kind(n, tmp_path):
         assert made.counts["vectors"] == n
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     "point", ["publish.file_made:kill:2", "publish.before_exchange:kill", "publish.after_exchange:kill"]
 )

@@ -132,6 +132,7 @@ def of_endings(names):
     return [{"title": name, "text": said.format(name), "n": n} for n, name in enumerate(names)]
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("at_most", "asked", "kept"), [(1000, "auto", True), (40, "auto", True), (1000, "english", False)]
 )

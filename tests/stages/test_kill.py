@@ -137,6 +137,7 @@ def test_a_damaged_checkpoint_of_words_is_named_and_not_used(command, run, built
     assert_as_undisturbed(tmp_path / "words", built)
 
 
+@pytest.mark.landing
 def test_fresh_starts_over(command, run, built, tmp_path):
     args = command("model", checkpoint_steps=1)
     run(args, WORDPIPE_FAILPOINT="checkpoint.after_pointer:kill:2")

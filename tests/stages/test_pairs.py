@@ -279,6 +279,7 @@ def test_a_sample_and_little_memory_give_both_sides(corpus, tokens, tmp_path):
     assert rows_of(made) == rows_of(tokens)
 
 
+@pytest.mark.landing
 def test_killed_runs_of_pairs_continue_to_the_same_bytes(corpus, tokens, nursery, tmp_path):
     output = tmp_path / "tokens"
     call = ("tests.support.small_shards:tokenize", str(corpus), str(output), json.dumps({"vocab_size": 400}))

@@ -37,6 +37,7 @@ def running(path, log, *, step, extra=None):
     return path
 
 
+@pytest.mark.landing
 def test_a_finished_training_is_drawn_as_it_was_logged(tmp_path):
     log = made_log("model")
     found = plot(made(tmp_path / "model", log), tmp_path / "curve.png")

@@ -193,6 +193,7 @@ def test_a_pipeline_knows_the_corpus_behind_the_tokens(tmp_path):
     assert [state.reasons for state in Pipeline(tmp_path / "p.toml").states()] == [(), (), ()]
 
 
+@pytest.mark.landing
 def test_a_training_is_extended_with_the_same_fields_alone(tmp_path):
     tokens = made(tmp_path, [record(i, ids=True) for i in range(40)])
     trained(tokens, tmp_path / "model")
@@ -210,6 +211,7 @@ def test_generate_says_which_prefixes_there_are(model):
     assert TargetWriter(opened, GenerateSettings(prefix="say")).notes == []
 
 
+@pytest.mark.landing
 def test_an_evaluation_takes_the_field_of_the_training(model, tokens, tmp_path):
     said = []
     quick = {"draws": 0, "max_tokens": 5, "beams": 1, "run": RunOptions(report=lambda one: said.append(one.note))}

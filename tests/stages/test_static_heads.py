@@ -102,6 +102,7 @@ def test_texts_of_unknown_words_and_of_none(coloured):
     assert [one.labels[0] for one in many[:6]] == [*COLOURS, *COLOURS]
 
 
+@pytest.mark.landing
 def test_several_labels_scores_and_pairs(words, tmp_path):
     several = [{"text": f"{i} is {' and '.join(some)}", "label": some} for i in range(60)
                for some in [[name for place, name in enumerate(COLOURS) if (i >> place) & 1] or ["none"]]]  # fmt: skip
@@ -158,6 +159,7 @@ def test_frozen_vectors_stay_and_get_no_rows(words, tmp_path):
     assert made.counts["parameters_trained"] < made.counts["parameters"]
 
 
+@pytest.mark.landing
 def test_few_texts_get_more_passes(words, tmp_path):
     made = trained(tmp_path, rows_of(), words, epochs=None)
     assert made.counts["steps"] >= 600

@@ -115,6 +115,7 @@ def test_label_counts_are_those_of_the_labels(tokens, tmp_path):
     assert open_pairs(tmp_path / "x", 400).label_counts(400).tolist() == want.tolist()
 
 
+@pytest.mark.landing
 def test_the_same_settings_give_the_same_bytes_and_another_seed_others(tokens, tmp_path):
     one, same, other = (
         trained(tokens, tmp_path / name, seed=seed).digest for name, seed in (("one", 1), ("same", 1), ("other", 2))
@@ -135,6 +136,7 @@ class StopAt:
             raise KeyboardInterrupt
 
 
+@pytest.mark.landing
 def test_a_run_that_broke_off_goes_on_to_the_same_bytes(tokens, tmp_path):
     values = {"steps": 6, "checkpoint_steps": 1, "average": 0.8, "dropout": 0.2}
     want = trained(tokens, tmp_path / "whole", **values).digest
@@ -146,6 +148,7 @@ def test_a_run_that_broke_off_goes_on_to_the_same_bytes(tokens, tmp_path):
     assert any("continuing a stopped run at step" in note for note in said.notes)
 
 
+@pytest.mark.landing
 def test_an_extended_training_has_the_mean_of_its_own_last_weights(tokens, tmp_path):
     values = {"average": 0.5, "style": "t5", "lr": 1e-4, "warmup": 0}
     trained(tokens, tmp_path / "model", **values)
@@ -229,6 +232,7 @@ def test_it_starts_from_a_denoised_model(tokens, tmp_path):
     assert {name: one.shape for name, one in before.items()} == {name: one.shape for name, one in after.items()}
 
 
+@pytest.mark.landing
 def test_a_given_model_reads_as_much_as_is_asked_for(tokens, tmp_path):
     """Its own length is only the most."""
     values = {name: value for name, value in SMALL.items() if name not in ("dim", "n_layers", "n_heads", "ffn_dim")}

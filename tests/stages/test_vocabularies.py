@@ -128,6 +128,7 @@ def test_ids_are_as_wide_as_the_larger_vocabulary_needs(corpus, tokens, tmp_path
     assert made.counts["tokens_train"] > 0
 
 
+@pytest.mark.landing
 def test_killed_runs_continue_to_the_same_bytes(corpus, tokens, nursery, tmp_path):
     output = tmp_path / "tokens"
     call = ("tests.support.small_shards:tokenize", str(corpus), str(output), json.dumps(SEPARATE))
@@ -352,6 +353,7 @@ def test_styles_with_one_table_are_refused(tokens, tmp_path):
         assert (caught.value.where, caught.value.expected) == ("style", "vaswani")
 
 
+@pytest.mark.landing
 def test_a_training_goes_on_from_a_model_with_the_same_two_vocabularies(corpus, tokens, model, tmp_path):
     trained(tokens, tmp_path / "next", init=model)
     before, after = (load_file(folder / "model.safetensors") for folder in (model, tmp_path / "next"))

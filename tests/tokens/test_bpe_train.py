@@ -189,6 +189,7 @@ def pretokenized(text: str, splitter: Any) -> Words:
     return Counter(piece for line in text.splitlines() for piece, _ in splitter.pre_tokenize_str(line))
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("size", [500, 4000])
 def test_real_text_as_hugging_face(size: int) -> None:
     text = "".join((SAMPLE / name).read_text() for name in ("handbook.txt", "odd.txt", "languages.jsonl"))

@@ -119,6 +119,7 @@ def test_a_signal_to_one_stops_all_after_the_same_step(nursery, told, undisturbe
     assert children[1].lines()[0] == f"resumed from {int(saved.name.removeprefix('step-'))}"
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("nth", [2, 23])
 def test_if_the_first_cannot_save_the_others_hear_of_it(nursery, nth, tmp_path):
     """At its first checkpoint, and at its last, after which there is no step any more."""
@@ -136,6 +137,7 @@ def test_what_the_first_one_says_and_where_it_fails(nursery, tmp_path):
     assert children[1].lines()[-1].endswith("the first process of this training failed; got no text to train on")
 
 
+@pytest.mark.landing
 def test_another_number_of_processes_goes_on_and_says_so(nursery, tmp_path):
     children = start(nursery, "mlm", tmp_path, *LONGER)
     children[0].wait_for_reports(3)

@@ -77,6 +77,7 @@ def test_recomputing_the_blocks_changes_nothing(kind, tmp_path):
     assert runs[True].history[0].loss > 0
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("schedule", ["constant", "cosine"])
 def test_a_finished_run_is_extended(schedule, tmp_path):
     """With a rate that does not depend on the length it is the longer run, bit by bit; else it says what it is."""

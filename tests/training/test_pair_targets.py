@@ -145,6 +145,7 @@ def test_a_training_starts_near_chance_moves_every_weight_and_learns_a_batch_by_
         assert not torch.equal(weight, before[name]), f"{name} has not moved"
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("optimiser", ["muon", "adamw"])
 def test_a_training_resumes_exactly(tmp_path, optimiser):
     blocks, _ = pairs_in(tmp_path, 60)
