@@ -125,9 +125,10 @@ def test_bodies_and_texts_have_a_size(small):
 def hold(client, seconds):
     """Keep the thread of the artifact busy."""
     (served,) = client.app.artifacts.by_name.values()
-    asyncio_done = threading.Event()
+    asyncio_done, begun = threading.Event(), threading.Event()
 
     def wait(items):
+        begun.set()
         asyncio_done.wait(seconds)
         return list(items)
 
@@ -137,7 +138,7 @@ def hold(client, seconds):
 
     thread = threading.Thread(target=lambda: asyncio.run(ask()), daemon=True)
     thread.start()
-    time.sleep(0.05)
+    assert begun.wait(60)
     return asyncio_done, thread
 
 
@@ -151,7 +152,7 @@ def test_an_answer_that_takes_too_long_is_given_up(serving, records):
     done.set()
     thread.join()
     (served,) = impatient.app.artifacts.by_name.values()
-    assert served.current.users == 0
+    wait_until(lambda: served.current.users == 0)
 
 
 def test_more_requests_than_may_wait_are_sent_away_at_once(small):
