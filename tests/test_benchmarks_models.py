@@ -34,7 +34,7 @@ def masked_batch(rows=6, length=12, n_tokens=40, seed=0):
 
 
 def test_sequences_are_those_of_our_own_training():
-    blocks = import_module("wordpipe.training.sequences")
+    blocks = import_module("wordpipe.training.token_stream")
     ids = np.random.default_rng(1).integers(7, 90, 1000).astype("<u2")
     ours = blocks.masked_blocks(ids, seq_len=16, cls_id=2, sep_id=3)
     order = np.concatenate([blocks.block_order(step, batch_size=8, n_blocks=len(ours), seed=1) for step in range(11)])

@@ -21,8 +21,8 @@ from wordpipe.heads import (
     head_trainer,
     open_examples,
 )
+from wordpipe.heads.examples import scores_of
 from wordpipe.heads.settings import ClassifierSettings, HeadSettings, ReaderSettings, TaggerSettings
-from wordpipe.heads.targets import scores_of
 from wordpipe.model import HeadConfig, HeadedModel, new_model, start_headed
 from wordpipe.training import make_execution, model_config
 from wordpipe.training.settings import MaskedSettings

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-import wordpipe.heads.static_units as static_units
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.heads import (
     ExampleWriter,
@@ -29,6 +28,7 @@ from wordpipe.heads import (
     read_static_config,
     read_static_head,
     static_head_files,
+    static_model,
     static_trainer,
     text_units,
     word_units,
@@ -265,7 +265,7 @@ def test_new_units_are_the_most_frequent_ones():
 
 
 def test_too_many_different_units_lose_those_of_one_occurrence(monkeypatch):
-    monkeypatch.setattr(static_units, "_MOST_COUNTED", 4)
+    monkeypatch.setattr(static_model, "_MOST_COUNTED", 4)
     counts = UnitCounts()
     counts.add([["a", "a", "b", "c", "d", "e"]])
     assert (counts.counts, counts.dropped) == ({"a": 2}, 4)

@@ -8,12 +8,10 @@ from tests.support.models import files_of, shaken, small_config
 from wordpipe.errors import ConfigError
 from wordpipe.model import (  # fmt: skip
     HeadConfig,
-    generator_config,
     load_headed,
     load_hf,
     new_model,
     save_headed,
-    start_electra,
     start_headed,
     transformers_class,
 )
@@ -100,18 +98,6 @@ def test_we_load_their_electra(tmp_path):
             atol=1e-4,
             rtol=1e-4,
         )
-
-
-def test_generator_and_discriminator_read_by_the_same_embeddings():
-    config = small_config("encoder", "classic", **ELECTRA)
-    whole = start_electra(new_model(config, 3), 0.25, 3)
-    assert whole.generator.embedding is whole.discriminator.embedding
-    assert (generator_config(config, 0.25).dim, generator_config(config, 0.25).embedding_dim) == (8, 32)
-    names = [name for name, _ in whole.named_parameters()]
-    assert sum(name.endswith("position_embedding") for name in names) == 1
-    alone = new_model(config, 3)
-    for name, weight in alone.named_parameters():
-        torch.testing.assert_close(dict(whole.discriminator.named_parameters())[name], weight, atol=0, rtol=0)
 
 
 @pytest.mark.landing

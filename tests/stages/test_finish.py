@@ -139,7 +139,7 @@ def test_what_cannot_be_finished_says_why(stopped, tmp_path, monkeypatch):
     # what it says of itself is damaged, or of a version that said nothing
     pointer = json.loads((partial / "LATEST.json").read_bytes())
     for about, expected in (
-        ({}, "does not say what made it"), ({"command": "train mlm"}, "is damaged"),
+        ({}, "does not name its command"), ({"command": "train mlm"}, "is damaged"),
         ({**pointer["about"], "arguments": [None]}, "in memory"), ({**pointer["about"], "arguments": []}, "another version"),
         ({**pointer["about"], "arguments": [7]}, "is damaged"), ({**pointer["about"], "command": "ingest"}, "what made it"),
     ):  # fmt: skip

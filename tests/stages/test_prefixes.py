@@ -110,7 +110,7 @@ def test_one_prefix_for_all_and_a_field_that_says_it_are_the_same(tmp_path):
 
 
 def test_both_are_refused(tokens, tmp_path):
-    with pytest.raises(ConfigError, match="prefix is the same for all, and prefix_field has one for each"):
+    with pytest.raises(ConfigError, match="prefix is one text for all sources, prefix_field a text for each"):
         trained(tokens, tmp_path / "x", prefix="a: ")
 
 

@@ -53,20 +53,19 @@ def test_the_loss_is_that_of_the_paper():
     teacher = teacher_of("classic")
     student = start_from_teacher(teacher, student_config(teacher.config, None), 1)
     targets = given(teacher)
-    inner = targets.targets
     found = loss_sum(student, targets)
     with torch.no_grad():
         states = []
         for model in (student, teacher):
-            hidden = model.encode(inner.inputs)
-            at = inner.positions[..., None].expand(-1, -1, hidden.shape[-1])
+            hidden = model.encode(targets.inputs)
+            at = targets.positions[..., None].expand(-1, -1, hidden.shape[-1])
             states.append(hidden.gather(1, at).flatten(0, 1))
         ours, theirs = (model.logits_at(state) for model, state in zip((student, teacher), states, strict=True))
         p = torch.softmax(theirs / 2, 1)
         kl = (p * (torch.log(p) - torch.log_softmax(ours / 2, 1))).sum(1) * 4
-        tokens = F.cross_entropy(ours, inner.labels.flatten(), reduction="none")
+        tokens = F.cross_entropy(ours, targets.labels.flatten(), reduction="none")
         cosine = 1 - F.cosine_similarity(*states, dim=1)
-        want = ((5 * kl + 2 * tokens + cosine) * inner.weights.flatten()).sum()
+        want = ((5 * kl + 2 * tokens + cosine) * targets.weights.flatten()).sum()
     torch.testing.assert_close(found.detach(), want, atol=1e-3, rtol=1e-4)
     found.backward()
     assert all(weight.grad is None for weight in teacher.parameters())

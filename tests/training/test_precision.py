@@ -9,7 +9,7 @@ import torch
 from tests.support.small_trainings import run_to_end, settings_of, training, weights_hash
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.runtime import StopFlag
-from wordpipe.training import LossScaler, make_execution, precision, resolve_dtype
+from wordpipe.training import LossScaler, execution, make_execution, resolve_dtype
 
 CPU, CUDA, MPS = (torch.device(name) for name in ("cpu", "cuda", "mps"))
 
@@ -143,4 +143,4 @@ def test_what_the_device_computes_is_as_repeatable_in_bfloat16(kind, tmp_path):
     again = training(settings_of(kind, **values), tmp_path / "halves")
     assert again.resumed_from == 5
     assert run_to_end(again) == want
-    assert precision.Number.__args__ == settings_of(kind).__class__.model_fields["dtype"].annotation.__args__
+    assert execution.Number.__args__ == settings_of(kind).__class__.model_fields["dtype"].annotation.__args__

@@ -29,8 +29,8 @@ from wordpipe.training.settings import CausalSettings, MaskedSettings
         ({"mixers": "ssm,waves"}, "mixers = ssm,waves: there is no 'waves', but dot, .* fourier, ssm"),
         ({"mixers": "ssm,,dot"}, "there is no ''"),
         ({"mixers": "ssm", "attention": "linear"}, "mixers and attention = linear both say what the layers are"),
-        ({"mixers": "ssm", "linformer_dim": 8}, "linformer_dim = 8 means nothing without a layer of linformer"),
-        ({"attention": "linformer", "state_dim": 8}, "state_dim = 8 means nothing without a layer of ssm"),
+        ({"mixers": "ssm", "linformer_dim": 8}, "linformer_dim = 8 has no effect without a layer of linformer"),
+        ({"attention": "linformer", "state_dim": 8}, "state_dim = 8 has no effect without a layer of ssm"),
         ({"init": "model", "mixers": "ssm"}, "mixers cannot be chosen here"),
     ],
 )

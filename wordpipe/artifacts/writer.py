@@ -46,10 +46,10 @@ class HashedFile(io.RawIOBase):
         self._hasher = blake3()
         self._fd = os.open(path, _NEW_FILE, 0o666)
 
-    def writable(self) -> bool:  # noqa: D102
+    def writable(self) -> bool:
         return True
 
-    def tell(self) -> int:  # noqa: D102
+    def tell(self) -> int:
         return self.size
 
     def write(self, data: Buffer, /) -> int:

@@ -1,12 +1,12 @@
-"""Heads: what a trained transformer, or word vectors, are taught to say of texts, and how they say it.
+"""Heads: a trained transformer, or word vectors, learn to label texts, to tag words, to find answers.
 
 Here they learn and predict; `model/heads.py` is the layer above a transformer, `stages/train/heads.py` the command.
 
-Read in this order: `settings`, `tags` (tags of words and the spans they mean), `labels` (what the records are labelled as),
-`examples` (records → ids and targets, on disk), `targets` (a batch and its loss), `learner` (what the trainer trains),
+Read in this order: `settings`, `labels` (what texts and words are labelled as, and the spans that tags mean), `examples`
+(records → ids and targets on disk → batches and their loss), `learner` (what the trainer trains),
 `calibration` (probabilities that mean something, thresholds), `predict` (texts → labels, spans), `reader` (questions and
 passages → windows → answers) and `baselines` (what does without a transformer).
-Of word vectors instead of a transformer: `static_units` (texts as bags), `static_model` (what is said of them, without torch),
+Of word vectors instead of a transformer: `static_model` (texts as bags, and what is said of them, without torch) and
 `static_learner`.
 """
 
@@ -28,12 +28,26 @@ if TYPE_CHECKING:
         IGNORED,
         Encoded,
         ExampleWriter,
+        HeadObjective,
+        HeadTargets,
         LabelledExamples,
         Rows,
         TextEncoder,
+        head_loss_sum,
         open_examples,
     )
-    from wordpipe.heads.labels import Contradictions, LabelCounts, balanced_weights, is_held_out, is_no_score
+    from wordpipe.heads.labels import (
+        Chunk,
+        Contradictions,
+        LabelCounts,
+        balanced_weights,
+        best_tags,
+        chunks_of,
+        is_held_out,
+        is_no_score,
+        tag_vocabulary,
+        words_of,
+    )
     from wordpipe.heads.learner import HeadLearner, SeenRows, head_trainer, layered_optimiser
     from wordpipe.heads.predict import Answered, Classified, Classifier, Prediction, Tagged, TaggedSpan, Tagger
     from wordpipe.heads.reader import (
@@ -58,22 +72,18 @@ if TYPE_CHECKING:
         StaticHead,
         StaticHeadConfig,
         StaticTagger,
-        is_static_head,
-        read_static_config,
-        read_static_head,
-        static_head_files,
-    )
-    from wordpipe.heads.static_units import (
         UnitCounts,
         UnitRows,
         bags_of,
         counted,
         extended,
         is_pair,
+        is_static_head,
+        read_static_config,
+        read_static_head,
+        static_head_files,
         text_units,
         word_units,
     )
-    from wordpipe.heads.tags import Chunk, best_tags, chunks_of, tag_vocabulary, words_of
-    from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum
 else:
     __getattr__, __dir__ = face(__name__, __file__)

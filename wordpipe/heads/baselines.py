@@ -1,4 +1,4 @@
-"""Baselines of heads: what says something of texts without a transformer, so that nobody takes a floor for learning.
+"""Baselines of heads: labels, tags and answers without a transformer, so that a low score is not taken for learning.
 
     majority     what most training texts are, for every text
     tfidf        TF-IDF of words and pairs of words, and a linear model: logistic regression, ridge regression for scores
@@ -27,7 +27,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from wordpipe.corpus import split_sentences
-from wordpipe.heads.tags import OUTSIDE, chunks_of
+from wordpipe.heads.labels import OUTSIDE, chunks_of
 from wordpipe.search import LexicalIndex, Tfidf
 from wordpipe.search.settings import LexicalSettings
 
@@ -43,7 +43,7 @@ _PASSAGES = 64  # whose sentences are kept, for the next question on them
 
 
 def commonest(values: Iterable[T]) -> T:
-    """What comes most often; of equally frequent ones the first by its name.
+    """Return the commonest value; of equally frequent ones the first by its name.
 
     >>> commonest(["b", "a", "b", "a"])
     'a'
@@ -91,7 +91,7 @@ class TfidfModel:
 
     @classmethod
     def fit(cls, texts: Sequence[tuple[str, ...]], wanted: Sequence[Any], outputs: Outputs) -> "TfidfModel":
-        """Learn from N texts, or pairs of them.
+        """Learn from N texts, or N pairs of texts.
 
         Args:
             texts: one or two strings each.

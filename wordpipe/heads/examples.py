@@ -1,8 +1,9 @@
-"""Labelled records as ids and targets: texts as the model's tokenizer reads them, flat files that are mapped into memory."""
+"""Labelled examples: ids and targets in files that are mapped into memory, batches of them without padding, their loss."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from wordpipe.heads.tags import words_of
-from wordpipe.training import shuffled
+from wordpipe.heads.labels import words_of
+from wordpipe.model import HeadConfig, HeadedModel, Packed, pack
+from wordpipe.training import mapped, shuffled, spans
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
+
 
 Ints = npt.NDArray[np.int32]
 
@@ -26,7 +30,7 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text, or a pair, as the model reads it.
+    """A text, or a pair, in the form that the model reads.
 
     Attributes:
         ids: special ones included, (T,), int32.
@@ -55,7 +59,7 @@ class TextEncoder:
         tokenizer.enable_truncation(max_len, strategy="longest_first")
 
     def encode(self, texts: Sequence[tuple[str, ...]], *, words: bool = False) -> list[Encoded]:
-        """Texts, or pairs of them.
+        """Encode texts, or pairs of texts.
 
         Args:
             texts: one or two strings each.
@@ -145,7 +149,7 @@ class Rows:
     device: torch.device
 
     def to(self, device: torch.device) -> "Rows":
-        """The same for a device."""
+        """Return the rows for a device."""
         return Rows(self.ids, self.lengths, self.seconds, self.targets, device)
 
 
@@ -164,7 +168,7 @@ class LabelledExamples:
         self._starts, self._width = np.cumsum(self.lengths) - self.lengths, width
         self._place_V: Ints | None = None
         self._ids, self._targets = (
-            _mapped(_file_of(path, name), kind) for name, kind in (("ids", np.int32), ("targets", np.float32))
+            mapped(_file_of(path, name), kind) for name, kind in (("ids", "<i4"), ("targets", "<f4"))
         )
 
     def __len__(self) -> int:
@@ -181,16 +185,14 @@ class LabelledExamples:
         return shuffled(np.arange(step * size, (step + 1) * size, dtype=np.int64), len(self), seed, "order")
 
     def rows(self, index_B: npt.NDArray[np.int64]) -> Rows:
-        """Some of them."""
-        places = np.concatenate(
-            [np.arange(self._starts[one], self._starts[one] + self.lengths[one]) for one in index_B]
-        )
+        """Return some examples by their number."""
+        places = spans(self._starts[index_B], self.lengths[index_B])
         targets = self._targets.reshape(-1, self._width)[index_B] if self._width else self._targets[places]
         ids = self._ids[places] if self._place_V is None else self._place_V[self._ids[places]]
         return Rows(ids, self.lengths[index_B], self.seconds[index_B], targets, torch.device("cpu"))
 
     def numbered(self, place_V: Ints) -> "LabelledExamples":
-        """The same examples with place_V[id] for each id."""
+        """Return the examples with place_V[id] for each id."""
         found = copy(self)
         found._place_V = place_V
         return found
@@ -214,7 +216,7 @@ class LabelledExamples:
 
 
 def open_examples(path: Path, width: int) -> LabelledExamples:
-    """What an `ExampleWriter` wrote."""
+    """Open the files of an `ExampleWriter`."""
     return LabelledExamples(path, width)
 
 
@@ -222,11 +224,161 @@ def _file_of(path: Path, name: str) -> Path:
     return path.with_name(f"{path.name}.{name}")
 
 
-def _mapped(path: Path, kind: Any) -> npt.NDArray[Any]:
-    return np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
+def segments_of(lengths: npt.NDArray[np.int64], seconds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the text that each id belongs to, 0 or 1, (N,), int64."""
+    places = spans(np.zeros_like(lengths), lengths)
+    segments: npt.NDArray[np.int64] = (places >= np.repeat(seconds, lengths)).astype(np.int64)
+    return segments
 
 
-def segments_of(lengths: npt.NDArray[np.int64], seconds: npt.NDArray[np.int64]) -> Tensor:
-    """Which text each id belongs to, 0 or 1, (N,), int64."""
-    places = np.concatenate([np.arange(length) for length in lengths])
-    return torch.from_numpy((places >= np.repeat(seconds, lengths)).astype(np.int64))
+@dataclass(frozen=True)
+class HeadTargets:
+    """A batch of texts with their targets.
+
+    Attributes:
+        given: the texts and their targets.
+        per_position: each position has a target, and not each text.
+        weights: of each label, (V,), float32; None: all count alike.
+    """
+
+    given: Rows
+    per_position: bool
+    weights: Tensor | None = None
+
+    def __len__(self) -> int:
+        """Texts."""
+        return len(self.given.lengths)
+
+    @property
+    def n_positions(self) -> int:
+        """Ids that are read."""
+        return len(self.given.ids)
+
+    @cached_property
+    def n_targets(self) -> Tensor:
+        """The divisor of the summed loss: texts, labelled positions, or the weights of their labels."""
+        device = self.given.device
+        if self.weights is not None:
+            return self.weights[torch.from_numpy(self.given.targets[:, 0]).long()].sum().to(device)
+        number = np.count_nonzero(self.given.targets != IGNORED) if self.per_position else len(self)
+        return torch.tensor(float(number), device=device)
+
+    def rows(self, first: int, last: int) -> "HeadTargets":
+        """Texts `first` to `last` - 1."""
+        given, ends = self.given, np.cumsum(self.given.lengths)
+        begin, end = int(ends[first - 1]) if first else 0, int(ends[min(last, len(self)) - 1])
+        targets = given.targets[begin:end] if self.per_position else given.targets[first:last]
+        part = Rows(given.ids[begin:end], given.lengths[first:last], given.seconds[first:last], targets, given.device)
+        return HeadTargets(part, self.per_position, self.weights)
+
+    def packed(self, *, segments: bool) -> "tuple[Packed, Tensor | None]":
+        """The ids, packed, and which text of a pair each belongs to, where a model has segments."""
+        given = self.given
+        multiple = 1 if given.device.type == "cpu" else 8
+        ids = pack(given.ids, given.lengths, multiple=multiple).to(given.device)
+        if not segments:
+            return ids, None
+        which = pack(segments_of(given.lengths, given.seconds), given.lengths, multiple=multiple)
+        return ids, which.ids.to(given.device)
+
+    def labels(self, packed: "Packed") -> Tensor:
+        """The targets in the order of the scores: (S, width), or of each packed position, (N,)."""
+        given = self.given
+        if not self.per_position:
+            return torch.from_numpy(given.targets[packed.order]).to(given.device)
+        multiple = 1 if given.device.type == "cpu" else 8
+        shifted = (given.targets - IGNORED).astype(np.int64)  # padding gets 0, which is no target
+        return pack(shifted, given.lengths, multiple=multiple).ids.to(given.device) + IGNORED
+
+
+@dataclass(frozen=True)
+class HeadObjective:
+    """Rows as batches.
+
+    Attributes:
+        per_position: see `HeadTargets`.
+        weights: see `HeadTargets`.
+    """
+
+    per_position: bool
+    weights: Tensor | None = None
+
+    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> HeadTargets:
+        """Nothing is drawn."""
+        del generator, progress
+        return HeadTargets(rows, self.per_position, self.weights)
+
+
+def scores_of(model: HeadedModel, targets: HeadTargets) -> tuple[Tensor, "Packed"]:
+    """The scores of a batch, float32, and how it is packed."""
+    packed, segments_N = targets.packed(segments=model.config.segments > 0)
+    return model.scores_packed(packed, segments_N).float(), packed
+
+
+def head_loss_sum(model: Any, targets: HeadTargets, label_smoothing: float = 0.0) -> Tensor:
+    """The loss summed over the targets, in nats (of a score: its squared error), float32.
+
+    Divided by `n_targets` it is that of transformers: cross-entropy, weighted by its labels' weights; binary cross-entropy,
+    the mean over labels; the squared error; cross-entropy over the positions that have a label; of an answer the mean of those
+    of its beginning and its end, over the positions of its text.
+    """
+    assert isinstance(model, HeadedModel)
+    return loss_of_scores(*scores_of(model, targets), model.head_config, targets, label_smoothing)
+
+
+def loss_of_scores(
+    scores: Tensor, packed: "Packed", head: HeadConfig, targets: HeadTargets, label_smoothing: float = 0.0
+) -> Tensor:
+    """Return the loss of scores that are there already, see `head_loss_sum` and `scores_of`."""
+    wanted = targets.labels(packed)
+    return (
+        _span(scores, wanted.long(), packed)
+        if head.kind == "span"
+        else loss_of_rows(scores, wanted, head, targets, label_smoothing)
+    )
+
+
+def loss_of_rows(
+    scores: Tensor, wanted: Tensor, head: HeadConfig, targets: HeadTargets, label_smoothing: float = 0.0
+) -> Tensor:
+    """Return the loss of scores and targets in one order, of texts or of tokens."""
+    return _LOSSES[head.kind if targets.per_position else head.problem](scores, wanted, targets, label_smoothing)
+
+
+def _single(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:
+    return F.cross_entropy(
+        scores, wanted[:, 0].long(), weight=targets.weights, reduction="sum", label_smoothing=smoothing
+    )
+
+
+def _several(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:
+    del targets, smoothing
+    return F.binary_cross_entropy_with_logits(scores, wanted, reduction="sum") / wanted.shape[1]
+
+
+def _score(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:
+    del targets, smoothing
+    return F.mse_loss(scores, wanted, reduction="sum")
+
+
+def _tokens(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:
+    del targets
+    return F.cross_entropy(scores, wanted, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing)
+
+
+def _span(scores: Tensor, wanted_S2: Tensor, packed: Packed) -> Tensor:
+    """Return the loss of answers; padding is left out, which transformers counts as a possible place."""
+    total, first = scores.new_zeros(()), 0
+    for scores_BT2, real_BT in zip(packed.runs(scores), packed.real, strict=True):
+        B, T, _ = scores_BT2.shape
+        if real_BT is not None:
+            scores_BT2 = scores_BT2.masked_fill(~real_BT[..., None], -torch.inf)
+        rows = scores_BT2.transpose(1, 2).reshape(2 * B, T)
+        total = total + F.cross_entropy(rows, wanted_S2[first : first + B].reshape(-1), reduction="sum") / 2
+        first += B
+    return total
+
+
+_LOSSES: dict[str, Callable[[Tensor, Tensor, HeadTargets, float], Tensor]] = {
+    "single_label": _single, "multi_label": _several, "regression": _score, "token": _tokens,
+}  # fmt: skip

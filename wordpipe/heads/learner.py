@@ -8,30 +8,33 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError
-from wordpipe.heads.examples import LabelledExamples
-from wordpipe.heads.targets import HeadObjective, HeadTargets, head_loss_sum, loss_of_scores, scores_of
+from wordpipe.heads.examples import (
+    HeadObjective,
+    HeadTargets,
+    LabelledExamples,
+    head_loss_sum,
+    loss_of_scores,
+    scores_of,
+)
 from wordpipe.model import HeadedModel
 from wordpipe.training import (
-    UNTIL_DONE,
-    Ending,
     Execution,
     Gradients,
     LanguageLearner,
     Measured,
     Plan,
+    Steps,
     Tensors,
     Trainer,
     World,
-    load_snapshot,
+    resumed_trainer,
     warmup_steps,
 )
 
@@ -45,39 +48,17 @@ MeasuredTexts = tuple[list[Floats], list[Floats], float]
 """Scores and targets of texts, in their order, and the mean loss."""
 
 
-class Steps(Protocol):
-    """A learner that takes steps and leaves validation to another; see `Learner` of the trainer.
+class HeadSteps(Steps, Protocol):
+    """A learner that takes steps and leaves validation to `HeadLearner`.
 
     Attributes:
-        execution: device, precision, threads.
         model: what is trained.
     """
 
-    execution: Execution
     model: Any
 
-    def gradients(self, step: int) -> Gradients:
-        """See `Learner.gradients`."""
-        ...
 
-    def take(self, step: int, gradients: Gradients, lr: float) -> torch.Tensor:
-        """See `Learner.take`."""
-        ...
-
-    def replan(self, plan: Plan) -> None:
-        """See `Learner.replan`."""
-        ...
-
-    def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """See `Learner.state`."""
-        ...
-
-    def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
-        """See `Learner.load`."""
-        ...
-
-
-L = TypeVar("L", bound=Steps)
+L = TypeVar("L", bound=HeadSteps)
 
 _BLOCK = re.compile(r"blocks\.(\d+)\.")
 _IDS_AT_ONCE = 16_384  # of held-out texts: shapes of a few thousand rows are the fastest of a CPU
@@ -85,7 +66,7 @@ _ADAM = {"betas": (0.9, 0.999), "eps": 1e-8, "fused": True}
 
 
 def height_of(name: str, n_layers: int) -> int:
-    """How far up a weight stands: embeddings 0, the blocks 1 to n_layers, what comes after them n_layers + 1."""
+    """Return the height of a weight: embeddings 0, the blocks 1 to n_layers, what comes after the blocks n_layers + 1."""
     if found := _BLOCK.match(name):
         return int(found[1]) + 1
     return 0 if "embedding" in name else n_layers + 1
@@ -151,7 +132,7 @@ class HeadLearner(Generic[L]):
 
     @property
     def model(self) -> Any:
-        """What is trained."""
+        """The model that is trained."""
         return self.learner.model
 
     @property
@@ -160,19 +141,16 @@ class HeadLearner(Generic[L]):
         return 0 < self._patience <= self._since
 
     def gradients(self, step: int) -> Gradients:
-        """See `Learner.gradients`."""
         return self.learner.gradients(step)
 
     def take(self, step: int, gradients: Gradients, lr: float) -> torch.Tensor:
-        """See `Learner.take`."""
         return self.learner.take(step, gradients, lr)
 
     def replan(self, plan: Plan) -> None:
-        """See `Learner.replan`."""
         self.learner.replan(plan)
 
     def measured(self) -> MeasuredTexts:
-        """What the weights say of the held-out texts."""
+        """Return what the weights say of the held-out texts."""
         return self._measure(self._held_out)
 
     def validate(self) -> Measured | None:
@@ -195,7 +173,6 @@ class HeadLearner(Generic[L]):
             self._weights[name].copy_(weight)
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """See `Learner.state`."""
         tensors, log = self.learner.state()
         if self._best:
             tensors = {**tensors, "best": {name: weight.cpu() for name, weight in self._best.items()}}
@@ -203,7 +180,6 @@ class HeadLearner(Generic[L]):
         return tensors, log | about
 
     def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
-        """See `Learner.load`."""
         self.learner.load(tensors, log)
         self.best, self.best_step, self._since, self._looked = (
             log[name] for name in ("best", "best_step", "since", "looked")
@@ -218,36 +194,30 @@ def measured_texts(
     """The scores and the targets of all texts, in their order, and the mean loss."""
     was_training, has_rows = model.training, model.head_config.kind != "sequence"
     model.eval()
+    # one place for each text, filled in the order of their lengths
     scores: list[Any] = [None] * len(examples)
     wanted: list[Any] = [None] * len(examples)
     loss = count = 0.0
     with execution.attention_kernels():
+        # texts of about one length together
         for index_B in examples.batches(_IDS_AT_ONCE):
             batch = HeadTargets(examples.rows(index_B).to(execution.device), per_position)
+            # scores, and the loss
             with execution.autocast():
                 found, packed = scores_of(model, batch)
                 loss += float(loss_of_scores(found, packed, model.head_config, batch))
             count += float(batch.n_targets)
             # packed by length: back to the order of the texts, without padding
-            ends = np.cumsum(batch.given.lengths)
-            rows = _by_text(found, packed, has_rows)
+            runs = [run.cpu().numpy() for run in packed.runs(found)] if has_rows else [found.cpu().numpy()]
+            rows = [row for run in runs for row in run]
+            # the targets are in the order of the batch
+            targets, lengths = batch.given.targets, batch.given.lengths
+            true = np.split(targets, np.cumsum(lengths)[:-1]) if per_position else targets
             for place, row in zip(packed.order, rows, strict=True):
-                number, length = int(index_B[place]), int(batch.given.lengths[place])
-                scores[number] = row[:length] if has_rows else row
-                wanted[number] = (
-                    batch.given.targets[ends[place] - length : ends[place]]
-                    if per_position
-                    else batch.given.targets[place]
-                )
+                scores[index_B[place]] = row[: lengths[place]] if has_rows else row
+                wanted[index_B[place]] = true[place]
     model.train(was_training)
     return scores, wanted, loss / max(1.0, count)
-
-
-def _by_text(scores: torch.Tensor, packed: Any, has_rows: bool) -> list[Floats]:
-    """The scores of each packed text, of each of its positions where there are such, with those of its padding."""
-    if not has_rows:
-        return list(scores.cpu().numpy())
-    return [row for run in packed.runs(scores) for row in run.cpu().numpy()]
 
 
 class SeenRows:
@@ -306,8 +276,8 @@ def head_plan(settings: "HeadSettings", n_examples: int, seed: int) -> Plan:
 
 def head_trainer(
     settings: "HeadSettings", model: HeadedModel, objective: HeadObjective, examples: LabelledExamples,
-    held_out: LabelledExamples, *, figures: Figures, execution: Execution, seed: int, state_dir: Path, run_key: str,
-    seen: SeenRows | None = None, ending: Ending = UNTIL_DONE,
+    held_out: LabelledExamples, *, figures: Figures, execution: Execution, seed: int, seen: SeenRows | None = None,
+    **given: Any,
 ) -> Trainer[HeadLearner[LanguageLearner]]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
@@ -320,10 +290,8 @@ def head_trainer(
         figures: see `HeadLearner`.
         execution: where to train.
         seed: of order and dropout.
-        state_dir: the folder of checkpoints; need not exist.
-        run_key: what is trained, on what.
         seen: the rows of its embeddings that the model is left with, see `SeenRows.whole`; None: all.
-        ending: when it ends.
+        given: `state_dir`, `run_key`, `ending`: see `resumed_trainer`.
     """
     plan = head_plan(settings, len(examples), seed)
     if seen is not None:
@@ -339,15 +307,4 @@ def head_trainer(
     measure = partial(measured_texts, model, execution, per_position=objective.per_position)
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     head = HeadLearner(learner, measure, weights, held_out=held_out, figures=figures, patience=settings.patience)
-    return trainer_of_head(settings, head, plan, state_dir, run_key, ending)
-
-
-def trainer_of_head(
-    settings: "HeadSettings", head: HeadLearner[L], plan: Plan, state_dir: Path, run_key: str, ending: Ending
-) -> Trainer[HeadLearner[L]]:
-    """The trainer of a head, from its last checkpoint if there is one."""
-    state = Checkpoints(state_dir, run_key, about={**ending.about})
-    return Trainer(
-        head, plan, state=state, found=state.restore(load_snapshot), checkpoint_seconds=settings.checkpoint_seconds,
-        checkpoint_steps=settings.checkpoint_steps, ending=ending.wanting(plan, plan.steps),
-    )  # fmt: skip
+    return resumed_trainer(head, plan, settings, [plan.steps], **given)

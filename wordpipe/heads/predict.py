@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.heads.calibration import Floats, Kind, probabilities_of
-from wordpipe.heads.tags import best_tags, chunks_of, words_of
+from wordpipe.heads.labels import best_tags, chunks_of, words_of
 
 if TYPE_CHECKING:  # torch comes with the first model of it: a static head does without
     from tokenizers import Tokenizer
@@ -26,7 +26,7 @@ Text = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Classified:
-    """What a classifier says of a text.
+    """The answer of a classifier to a text.
 
     Attributes:
         labels: those that it has, the most probable first; of a score none.
@@ -62,7 +62,7 @@ class TaggedSpan:
 
 @dataclass(frozen=True)
 class Tagged:
-    """What a tagger says of a text.
+    """The answer of a tagger to a text.
 
     Attributes:
         tags: one a word, as white space parts them; O where the model did not read the word.
@@ -77,7 +77,7 @@ class Tagged:
 
 @dataclass(frozen=True)
 class Answered:
-    """What a reader says of a question.
+    """The answer of a reader to a question.
 
     Attributes:
         answer: the characters of the passage; empty: it has none.
@@ -105,7 +105,7 @@ Prediction = Classified | Tagged | Answered
 def classified(
     scores_V: Floats, labels: Sequence[str], problem: str, temperature: float, thresholds: npt.NDArray[np.floating], cut: int
 ) -> Classified:  # fmt: skip
-    """What the scores of a text say.
+    """Return the labels that the scores of a text mean.
 
     Args:
         scores_V: of the head.
@@ -127,7 +127,7 @@ def classified(
 def tagged(
     text: str, scores_WV: Floats, read: npt.NDArray[np.bool_], labels: Sequence[str], temperature: float
 ) -> Tagged:
-    """What the scores of a text's words say; the sequence of tags is a legal one.
+    """Return the tags that the scores of a text's words mean; the sequence of tags is a legal one.
 
     Args:
         text: as it was given.
@@ -190,7 +190,7 @@ class HeadPredictor:
         device = self.model.embedding.device
         packed, segments = pack(np.concatenate([one.ids for one in some]), lengths).to(device), None
         if self.model.config.segments:
-            which = segments_of(lengths, np.array([one.second for one in some], np.int64)).numpy()
+            which = segments_of(lengths, np.array([one.second for one in some], np.int64))
             segments = pack(which, lengths).ids.to(device)
         with torch.inference_mode():
             scores = self.model.scores_packed(packed, segments).float().cpu()
@@ -218,7 +218,7 @@ class Classifier(HeadPredictor):
         self.thresholds = np.array(thresholds if thresholds is not None else [0.5] * len(self.labels))
 
     def predict(self, texts: Iterator[Text]) -> Iterator[Classified]:
-        """What is said of each text, in their order."""
+        """Yield the prediction for each text, in their order."""
         problem = self.model.head_config.problem
         for _, encoded, scores_V in self._scored(texts, words=False):
             yield classified(scores_V, self.labels, problem, self.temperature, self.thresholds, encoded.cut)
@@ -238,7 +238,7 @@ class Tagger(HeadPredictor):
         super().__init__(model, tokenizer, max_len, temperature)
 
     def predict(self, texts: Iterator[Text]) -> Iterator[Tagged]:
-        """What is said of each text, in their order; sequences of tags are legal ones."""
+        """Yield the tags of each text, in their order; sequences of tags are legal ones."""
         for (text, *_), encoded, scores_TV in self._scored(texts, words=True):
             read = encoded.firsts >= 0
             yield tagged(text, scores_TV[encoded.firsts[read]], read, self.labels, self.temperature)

@@ -39,7 +39,7 @@ _SAMPLES = ("a", "the", "1", ".", "x y z")  # texts of which a tokenizer has a t
 
 @dataclass(frozen=True)
 class Reading:
-    """How passages are read.
+    """The way in which passages are read.
 
     Attributes:
         max_query: tokens of a question, at most; the others are cut, and counted.
@@ -92,14 +92,14 @@ class Passage:
         return (first, last) if first <= last else None
 
     def characters_of(self, first: int, last: int) -> tuple[int, int]:
-        """The stretch of the text from a token to another, without white space around it."""
+        """Return the stretch of the text from a token to another, without white space at its ends."""
         start, end = int(self.offsets[first, 0]), int(self.offsets[last, 1])
         found = self.text[start:end]
         start += len(found) - len(found.lstrip())
         return start, max(start, end - (len(found) - len(found.rstrip())))
 
     def targets(self, tokens: tuple[int, int] | None) -> list[tuple[int, int]]:
-        """Where an answer begins and ends among the ids of each window; 0 and 0 where it is not whole there."""
+        """Return where an answer begins and ends among the ids of each window; 0 and 0 where it is not whole there."""
         found = []
         for window in self.windows:
             inside = tokens is not None and window.first <= tokens[0] and tokens[1] < window.first + window.n_tokens
@@ -170,7 +170,7 @@ class PassageEncoder:
 
 
 def _firsts(n_tokens: int, room: int, stride: int) -> range:
-    """Where windows begin: the last one reaches the end."""
+    """Return where windows begin: the last one reaches the end."""
     return range(0, max(1, n_tokens - room + stride), stride)
 
 
@@ -192,7 +192,7 @@ def _frame_of(tokenizer: "Tokenizer") -> tuple[list[int], list[int], list[int], 
 
 
 def whole_in_one(passages: Sequence[Passage], tokens: Sequence[tuple[int, int] | None]) -> npt.NDArray[np.bool_]:
-    """Whether each answer is whole in a window of its passage; of none: true."""
+    """Return whether each answer is whole in a window of its passage; True where there is no answer."""
     return np.array(
         [one is None or any(target != (0, 0) for target in passage.targets(one))
          for passage, one in zip(passages, tokens, strict=True)], bool,
@@ -267,7 +267,7 @@ def best_candidates(passage: Passage, scores: Sequence[npt.NDArray[Any]], readin
 def answered(
     passage: Passage, found: Candidates, reading: Reading, temperature: float, threshold: float | None
 ) -> Answered:
-    """What is said of a question.
+    """Return the answer to a question.
 
     Args:
         passage: with its question.
@@ -307,7 +307,7 @@ class Reader(HeadPredictor):
         self._passages = PassageEncoder(tokenizer, min(max_len, model.config.max_len), self.reading)
 
     def predict(self, texts: Iterator[Text]) -> Iterator[Answered]:
-        """What is said of each passage and question, in their order."""
+        """Yield the answer to each passage and question, in their order."""
         while some := list(islice(texts, _PASSAGES_AT_ONCE)):
             passages = self._passages.encode(some)
             scores = iter(self._scores([window.encoded for one in passages for window in one.windows]))

@@ -10,7 +10,7 @@ _STEPS, _WORD_STEPS = 200, 600
 
 
 class HeadSettings(Settings):
-    """How to teach a trained transformer, or word vectors, to say something of texts."""
+    """Training of a head on a transformer, or on word vectors."""
 
     init: Path | None = setting(
         None, "what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word "
@@ -24,7 +24,7 @@ class HeadSettings(Settings):
     )
     minutes: float | None = minutes_setting()
     lr: float | None = setting(
-        None, "peak learning rate of the head, else 5e-4, of word vectors 0.01; the layers below have shares of it", gt=0,
+        None, "peak learning rate of the head, else 5e-4, of word vectors 0.01; lower layers have shares of this rate", gt=0,
         le=1,
     )  # fmt: skip
     batch_size: int = setting(32, "texts per step", ge=1, le=65_536)
@@ -42,7 +42,7 @@ class HeadSettings(Settings):
         "weights are found and probabilities calibrated", gt=0, lt=1, section="Learning", expert=True,
     )  # fmt: skip
     layer_decay: float = setting(
-        0.8, "learning rate of a layer as a share of that of the layer above it", gt=0, le=1, expert=True
+        0.8, "learning rate of a layer as a share of that of the next layer above", gt=0, le=1, expert=True
     )
     warmup: float = setting(
         0.1, "steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on", ge=0,
@@ -82,11 +82,11 @@ class HeadSettings(Settings):
     usual_epochs: ClassVar[float] = 5
 
     def of_transformer(self, n_texts: int) -> Self:
-        """With `epochs` and `lr`, where nobody gave them, as a transformer needs them."""
+        """Return the settings with the `epochs` and `lr` that a transformer needs, where they are not given."""
         return self._with(n_texts, _STEPS, _LR)
 
     def of_words(self, n_texts: int) -> Self:
-        """The same for word vectors."""
+        """Return the settings with the `epochs` and `lr` that word vectors need, where they are not given."""
         return self._with(n_texts, _WORD_STEPS, _WORD_LR)
 
     def _with(self, n_texts: int, steps: int, lr: float) -> Self:
@@ -131,7 +131,7 @@ class ReaderSettings(HeadSettings):
 
 
 class PredictSettings(Settings):
-    """How a model with a head is asked."""
+    """The prediction by a model with a head."""
 
     command = "predict"
 

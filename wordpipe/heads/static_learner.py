@@ -6,7 +6,6 @@ step changes those of its own texts (`RowAdam`). Rows that only held-out texts h
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +14,29 @@ import torch
 from torch import Tensor, nn
 
 from wordpipe.errors import ConfigError
-from wordpipe.heads.examples import Encoded, LabelledExamples, Rows
-from wordpipe.heads.learner import Figures, Floats, HeadLearner, MeasuredTexts, head_plan, trainer_of_head
-from wordpipe.heads.static_model import REACH, StaticHeadConfig, divisors, pair_features
-from wordpipe.heads.static_units import WORD_UNITS, Split, UnitRows, bags_of, windows_of
-from wordpipe.heads.targets import HeadObjective, HeadTargets, loss_of_rows
+from wordpipe.heads.examples import Encoded, HeadObjective, HeadTargets, LabelledExamples, Rows, loss_of_rows
+from wordpipe.heads.learner import Figures, Floats, HeadLearner, MeasuredTexts, head_plan
+from wordpipe.heads.static_model import (
+    REACH,
+    WORD_UNITS,
+    Split,
+    StaticHeadConfig,
+    UnitRows,
+    bags_of,
+    divisors,
+    pair_features,
+    windows_of,
+)
 from wordpipe.model import HeadConfig, seed_of
-from wordpipe.training import UNTIL_DONE, Ending, Execution, Gradients, ModelLearner, Plan, Tensors, Trainer
+from wordpipe.training import (
+    Execution,
+    Gradients,
+    ModelLearner,
+    Plan,
+    Tensors,
+    Trainer,
+    resumed_trainer,
+)
 from wordpipe.training.contrastive import RowAdam
 
 if TYPE_CHECKING:
@@ -33,7 +48,7 @@ _BLOCK = 1 << 22  # numbers of vectors of held-out texts at a time
 
 
 class RowEncoder:
-    """Records to rows of a table, as `TextEncoder` makes ids of them.
+    """Records to rows of a table, as `TextEncoder` turns records into ids.
 
     Args:
         units: the unit of each row.
@@ -72,7 +87,7 @@ class RowEncoder:
 
 
 class StaticModel(nn.Module):
-    """What reads the sums of bags; the torch twin of `StaticHead`, without its table.
+    """A model that reads the sums of bags; the torch twin of `StaticHead`, without its table.
 
     Args:
         config: what it says.
@@ -158,7 +173,6 @@ class RowsLearner(ModelLearner[Any]):
         return dict(self._static.named_parameters()) | ({"rows": torch.from_numpy(self.rows)} if self._share else {})
 
     def gradients(self, step: int) -> Gradients:
-        """See `Learner.gradients`."""
         order_B = self._examples.order(step, batch_size=self._plan.batch_size, seed=self._plan.seed)
         targets = HeadTargets(self._examples.rows(order_B), self._objective.per_position, self._objective.weights)
         ids, lengths = self._bags_of(targets.given)
@@ -175,7 +189,6 @@ class RowsLearner(ModelLearner[Any]):
         return Gradients(loss.detach(), targets.n_targets, len(ids))
 
     def take(self, step: int, gradients: Gradients, lr: float) -> Tensor:
-        """See `Learner.take`."""
         found = super().take(step, gradients, lr)
         if self._share > 0:
             ids, lengths = self._bags
@@ -183,12 +196,10 @@ class RowsLearner(ModelLearner[Any]):
         return found
 
     def replan(self, plan: Plan) -> None:
-        """See `Learner.replan`."""
         self._plan = plan
 
     @torch.no_grad()
     def measure(self, examples: LabelledExamples) -> MeasuredTexts:
-        """See `measured_texts`."""
         was_training, per_word = self._static.training, self.static_config.kind == "token"
         self._static.eval()
         scores: list[Any] = [None] * len(examples)
@@ -215,7 +226,6 @@ class RowsLearner(ModelLearner[Any]):
         return whole_VD
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """See `Learner.state`."""
         tensors, log = super().state()
         return {
             **tensors,
@@ -223,7 +233,6 @@ class RowsLearner(ModelLearner[Any]):
         }, log
 
     def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
-        """See `Learner.load`."""
         super().load(tensors, log)
         for name, array in self._arrays().items():
             array[:] = tensors["rows"][name].numpy()
@@ -258,10 +267,9 @@ def _words(given: Rows) -> npt.NDArray[np.int64]:
 
 def static_trainer(
     settings: "HeadSettings", model: StaticModel, table_VD: Floats, used: npt.NDArray[np.bool_], objective: HeadObjective,
-    examples: LabelledExamples, held_out: LabelledExamples, *, figures: Figures, seed: int, state_dir: Path, run_key: str,
-    ending: Ending = UNTIL_DONE,
+    examples: LabelledExamples, held_out: LabelledExamples, *, figures: Figures, seed: int, **given: Any,
 ) -> Trainer[HeadLearner[RowsLearner]]:  # fmt: skip
-    """A training of a static head that is ready to run, resumed if `state_dir` holds its checkpoints; see `head_trainer`.
+    """A training of a static head that is ready to run, resumed if `state_dir` holds its checkpoints.
 
     Args:
         settings: how to train, `epochs` and `lr` resolved.
@@ -273,9 +281,7 @@ def static_trainer(
         held_out: see `HeadLearner`.
         figures: see `HeadLearner`.
         seed: of order and dropout.
-        state_dir: the folder of checkpoints; need not exist.
-        run_key: what is trained, on what.
-        ending: when it ends.
+        given: `state_dir`, `run_key`, `ending`: see `resumed_trainer`.
 
     Raises:
         ConfigError: more layers are frozen than there are.
@@ -298,7 +304,7 @@ def static_trainer(
     head = HeadLearner(
         learner, learner.measure, learner.moving, held_out=held_out, figures=figures, patience=settings.patience
     )
-    return trainer_of_head(settings, head, plan, state_dir, run_key, ending)
+    return resumed_trainer(head, plan, settings, [plan.steps], **given)
 
 
 def static_execution(threads: int) -> Execution:

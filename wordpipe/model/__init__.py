@@ -58,7 +58,6 @@ if TYPE_CHECKING:
         length_penalty,
         sample_targets,
     )
-    from wordpipe.model.electra import Electra, generator_config, start_electra
     from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer, shifted
     from wordpipe.model.fused_attention import attend, attends
     from wordpipe.model.generation import (

@@ -1,9 +1,9 @@
 """Training: from a stream of token ids to a trained model, exactly repeatable.
 
-Read in this order: `settings`, `plan` (sizes, steps, learning rates), `token_stream` (documents → one file of ids),
-`sequences` (that file → blocks in an order), `objectives` (blocks → inputs and targets), `pair_targets` (the same of pairs),
-`recipes` (what each objective is made of), `cross_entropy`, `optimisers`, `precision` (device and number format),
-`validation`, `distributed` (several processes), `checkpoint`, `trainer` (the loop) and `learner` (what it trains).
+Read in this order: `settings`, `plan` (sizes, steps, learning rates), `token_stream` (documents → one file of ids → blocks in
+an order), `objectives` (blocks → inputs and targets), `pair_targets` (the same of pairs), `recipes` (what each objective is
+made of), `cross_entropy`, `optimisers`, `execution` (device, number format, several processes), `validation`, `checkpoint`,
+`trainer` (the loop) and `learner` (what it trains).
 `contrastive` has the learners of text encoders.
 
 Everything that happens in step s is a function of (seed, s): the sequences, the masks, the dropout, the learning rate.
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
         threads_of_before,
     )
     from wordpipe.training.cross_entropy import cross_entropy_sum
-    from wordpipe.training.distributed import World, join_world
-    from wordpipe.training.learner import LanguageLearner, ModelLearner, assemble, assemble_learner
+    from wordpipe.training.execution import Execution, LossScaler, World, join_world, make_execution, resolve_dtype
+    from wordpipe.training.learner import LanguageLearner, ModelLearner, assemble, assemble_learner, resumed_trainer
     from wordpipe.training.objectives import (
         RATE_STEPS,
         AnyTargets,
@@ -70,28 +70,27 @@ if TYPE_CHECKING:
         trained_shape,
         warmup_steps,
     )
-    from wordpipe.training.precision import Execution, LossScaler, make_execution, resolve_dtype
-    from wordpipe.training.sequences import (
+    from wordpipe.training.token_stream import (
         Blocks,
         Rows,
-        block_order,
-        causal_blocks,
-        masked_blocks,
-        pair_blocks,
-        permute,
-        shuffled,
-        spread,
-    )
-    from wordpipe.training.token_stream import (
         Stream,
         WordStarts,
+        block_order,
+        causal_blocks,
+        mapped,
+        masked_blocks,
         open_ids,
         open_starts,
+        pair_blocks,
+        permute,
         row_starts,
+        shuffled,
+        spans,
+        spread,
         unigram_entropy,
         write_streams,
     )
-    from wordpipe.training.trainer import UNTIL_DONE, Ending, Gradients, Measured, Step, Trainer
+    from wordpipe.training.trainer import UNTIL_DONE, Ending, Gradients, Measured, Step, Steps, Trainer
     from wordpipe.training.validation import Scorer, Total, Validation, bits_per_byte, perplexity
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -92,7 +92,7 @@ def threads_of_before(before: int, now: int) -> int:
 
 
 def other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """What to say where a run goes on under conditions that change its last bits; None where they are the same.
+    """Return a warning if a run goes on under conditions that change its last bits, else None.
 
     Args:
         before: device, numbers, versions, threads of the run that is continued; a fact it does not have is not compared.

@@ -88,7 +88,7 @@ class _Chunked(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class _Rows:
-    """What the loss is made of: the arguments of `cross_entropy_sum`, (N, D), (V, D), (V), (N), (N)."""
+    """The arguments of `cross_entropy_sum`, (N, D), (V, D), (V), (N), (N)."""
 
     hidden: Tensor
     output: Tensor
@@ -98,12 +98,12 @@ class _Rows:
     smoothing: float
 
     def in_type(self, dtype: torch.dtype) -> "_Rows":
-        """The same with everything that goes into the products in their type."""
+        """Return a copy in which all factors of the products have the type of the products."""
         bias = None if self.bias is None else self.bias.to(dtype)
         return replace(self, hidden=self.hidden.to(dtype), output=self.output.to(dtype), bias=bias)
 
     def filled(self) -> "_Rows":
-        """The same with rows of no weight, see `model.filled`."""
+        """Return a copy that is filled up with rows of weight 0, see `model.filled`."""
         hidden = filled(self.hidden)
         labels, weights = (F.pad(one, (0, len(hidden) - len(one))) for one in (self.labels, self.weights))
         return replace(self, hidden=hidden, labels=labels, weights=weights)
@@ -165,11 +165,13 @@ class _Gradients:
 
 
 def _loss(rows: _Rows, gradients: _Gradients | None = None) -> Tensor:
+    # buffers of one chunk, used again for each
     N, V = len(rows.hidden), len(rows.output)
     wide = torch.promote_types(rows.hidden.dtype, torch.float32)
     logits_CV, other_CV = (rows.hidden.new_empty(rows.at_once, V) for _ in range(2))
     total = torch.zeros((), dtype=wide)
     for first in range(0, N, rows.at_once):
+        # logits of a chunk, its loss, its gradient
         here = slice(first, min(first + rows.at_once, N))
         labels_C1, weights_C = rows.labels[here, None], rows.weights[here].to(wide)
         z_CV, p_CV = logits_CV[: len(labels_C1)], other_CV[: len(labels_C1)]
@@ -182,9 +184,12 @@ def _loss(rows: _Rows, gradients: _Gradients | None = None) -> Tensor:
             # one number of each row; scatter_ copies all of a bfloat16 matrix, twice
             at = (torch.arange(len(labels_C1)), labels_C1[:, 0])
             gradients.add(here, p_CV.index_put_(at, p_CV[at] + (rows.smoothing - 1.0)))
+    # the even part of the smoothed targets, once for all rows
     if rows.smoothing:
         mean_D = rows.output.mean(dim=0, dtype=wide)
-        total -= rows.smoothing * _mean_logits(rows, mean_D).dot(rows.weights.to(wide))
+        means_N = rows.hidden.to(wide) @ mean_D
+        means_N = means_N if rows.bias is None else means_N + rows.bias.mean(dtype=wide)
+        total -= rows.smoothing * means_N.dot(rows.weights.to(wide))
         if gradients:
             gradients.add_even_part(mean_D)
     return total
@@ -201,8 +206,3 @@ def _surprise(z_CV: Tensor, labels_C1: Tensor, p_CV: Tensor | None, wide: torch.
         if bool((p_C >= torch.finfo(p_C.dtype).tiny).all()):
             return -p_C.to(wide).log()
     return -torch.log_softmax(z_CV.to(wide), dim=1).gather(1, labels_C1)[:, 0]
-
-
-def _mean_logits(rows: _Rows, mean_D: Tensor) -> Tensor:
-    means_N = rows.hidden.to(mean_D.dtype) @ mean_D
-    return means_N if rows.bias is None else means_N + rows.bias.mean(dtype=mean_D.dtype)

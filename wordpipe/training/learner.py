@@ -2,7 +2,7 @@
 
 import gc
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,10 @@ from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import BudgetError, ConfigError, PeerError
 from wordpipe.model import seed_of
 from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
-from wordpipe.training.distributed import World, sum_gradients
+from wordpipe.training.execution import Execution, LossScaler, World, sum_gradients
 from wordpipe.training.objectives import AnyTargets, Examples, Objective
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
 from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
-from wordpipe.training.precision import Execution, LossScaler
 from wordpipe.training.recipes.data import Held
 from wordpipe.training.recipes.table import Opened, recipe_of
 from wordpipe.training.settings import PretrainSettings
@@ -35,7 +34,7 @@ M = TypeVar("M", bound="Transformer")
 
 
 class ModelLearner(Generic[M]):
-    """What the learners of transformers have in common: weights, an optimiser of torch, and how a step is taken.
+    """A learner of a transformer: weights, an optimiser of torch, and the way in which a step is taken.
 
     On a GPU nothing here waits for the device, but for float16's one number.
 
@@ -62,7 +61,6 @@ class ModelLearner(Generic[M]):
 
     @property
     def is_done(self) -> bool:
-        """See `Learner.is_done`."""
         return False
 
     def replan(self, plan: Plan) -> None:
@@ -94,14 +92,12 @@ class ModelLearner(Generic[M]):
         return found
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """See `Learner.state`."""
         weights = {name: weight.detach().cpu() for name, weight in self._weights.items()}
         scaler = None if self.scaler is None else asdict(self.scaler)
         return {"model": weights, "optimiser": optimiser_tensors(self.model, self._optimiser)}, {"scaler": scaler}
 
     @torch.no_grad()
     def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
-        """See `Learner.load`."""
         for name, weight in self._weights.items():
             weight.copy_(tensors["model"][name])
         load_optimiser(self.model, self._optimiser, tensors["optimiser"])
@@ -181,7 +177,6 @@ class LanguageLearner(ModelLearner["Transformer"]):
         return found
 
     def replan(self, plan: Plan) -> None:
-        """See `Learner.replan`."""
         self._plan = plan
 
     @torch.no_grad()
@@ -198,7 +193,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
         return self._n_summed
 
     def targets(self, step: int) -> AnyTargets:
-        """What a step is trained on, the sequences of all processes."""
+        """Return the targets of a step, for the sequences of all processes."""
         rows = self._ahead[1] if self._ahead is not None and self._ahead[0] == step else self._rows(step)
         generator = torch.Generator(self.execution.device).manual_seed(seed_of(self._plan.seed, "masks", step))
         return self._objective.targets(rows, generator, step / self._plan.steps)
@@ -213,7 +208,6 @@ class LanguageLearner(ModelLearner["Transformer"]):
         return Measured(loss, self._validation.n_positions, more)
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """See `Learner.state`."""
         tensors, log = super().state()
         if self._summed:
             tensors = {**tensors, "mean": {name: summed.cpu() for name, summed in self._summed.items()}}
@@ -222,7 +216,6 @@ class LanguageLearner(ModelLearner["Transformer"]):
         }  # fmt: skip
 
     def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
-        """See `Learner.load`."""
         super().load(tensors, log)
         device, mean = self.execution.device, tensors.get("mean", {})
         self._summed = {name: summed.to(device, copy=True) for name, summed in mean.items()}
@@ -339,6 +332,7 @@ def assemble_learner(
     if before is not None and not settings.micro_batch:
         wanted = before.log["micro_batch"]
     plan = replace(plan, micro_batch=wanted if settings.micro_batch else even_chunks(mine, wanted))
+    # what the trainer runs
     validation = None
     if valid_blocks is not None:
         validation = Validation(
@@ -353,17 +347,31 @@ def assemble_learner(
     )  # fmt: skip
 
 
-def pair_trainer(
-    learner: L, settings: "EncoderSettings", n_pairs: int, *, state_dir: Path, run_key: str,
+def resumed_trainer(
+    learner: L, plan: Plan, settings: Any, lengths: Sequence[float | None], *, state_dir: Path, run_key: str,
     ending: Ending = UNTIL_DONE,
 ) -> Trainer[L]:  # fmt: skip
-    """A contrastive training of either encoder, resumed if `state_dir` holds its checkpoints; see `assemble`."""
-    state, plan = Checkpoints(state_dir, run_key, about={**ending.about}), pair_plan(settings, n_pairs)
+    """The trainer of one process, from its last checkpoint if there is one.
+
+    Args:
+        learner: with its first weights; trained in place.
+        plan: numbers of steps and sizes of batches.
+        settings: say how often checkpoints are written.
+        lengths: the settings that say how long to train; None where they are not given.
+        state_dir: the folder of checkpoints; need not exist.
+        run_key: what is trained, with which settings, on which data.
+        ending: when it ends.
+    """
+    state = Checkpoints(state_dir, run_key, about={**ending.about})
     return Trainer(
-        learner, plan, state=state, found=state.restore(load_snapshot),
+        learner, plan, state=state, found=state.restore(load_snapshot), ending=ending.wanting(plan, *lengths),
         checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
-        ending=ending.wanting(plan, settings.steps, settings.epochs),
     )  # fmt: skip
+
+
+def pair_trainer(learner: L, settings: "EncoderSettings", n_pairs: int, **given: Any) -> Trainer[L]:
+    """A contrastive training of either encoder; `given`: the further arguments of `resumed_trainer`."""
+    return resumed_trainer(learner, pair_plan(settings, n_pairs), settings, [settings.steps, settings.epochs], **given)
 
 
 def _refuse_uneven(settings: PretrainSettings, plan: Plan, world: World) -> None:

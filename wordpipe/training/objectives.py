@@ -21,8 +21,8 @@ positions come to 37.6. A span that the budget cuts is kept up to its last whole
 """
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wordpipe.training.cross_entropy import cross_entropy_sum
-from wordpipe.training.sequences import Rows, document_numbers
+from wordpipe.training.token_stream import Rows, document_numbers
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
@@ -65,26 +65,19 @@ class Targets:
     segments: Tensor | None = None
 
     def __len__(self) -> int:
-        """Sequences."""
         return len(self.inputs)
 
     @property
     def n_targets(self) -> Tensor:
-        """Labels that count, a scalar on the device."""
         return self.weights.sum()
 
     @property
     def n_positions(self) -> int:
-        """Positions that are read."""
         return self.inputs.numel()
 
-    def rows(self, first: int, last: int) -> "Targets":
-        """Sequences `first` to `last` - 1."""
-        return Targets(
-            self.inputs[first:last], None if self.positions is None else self.positions[first:last],
-            self.labels[first:last], self.weights[first:last],
-            None if self.segments is None else self.segments[first:last],
-        )  # fmt: skip
+    def rows(self, first: int, last: int) -> Self:
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **{name: value[first:last] for name, value in tensors.items()})
 
     def loss_sum(self, model: Any, label_smoothing: float) -> Tensor:
         """See `loss_sum`.
@@ -104,33 +97,8 @@ def guessed_loss_sum(model: Any, hidden_BKD: Tensor, targets: Targets, label_smo
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class WithTargets:
-    """Hidden tokens with something beside them, which counts as they do.
-
-    Attributes:
-        targets: as of masked language modelling.
-    """
-
-    targets: Targets
-
-    def __len__(self) -> int:
-        """Sequences."""
-        return len(self.targets)
-
-    @property
-    def n_targets(self) -> Tensor:
-        """Labels that count, a scalar on the device."""
-        return self.targets.n_targets
-
-    @property
-    def n_positions(self) -> int:
-        """Positions that are read."""
-        return self.targets.n_positions
-
-
 class AnyTargets(Protocol):
-    """What a step is trained on: `Targets`, those of pairs in `pair_targets`, those of heads in `heads`."""
+    """The targets of a step: `Targets`, those of pairs in `pair_targets`, those of heads in `heads`."""
 
     def __len__(self) -> int:
         """Sequences."""
@@ -138,7 +106,7 @@ class AnyTargets(Protocol):
 
     @property
     def n_targets(self) -> Tensor:
-        """What the summed loss is divided by, a scalar on the device."""
+        """The divisor of the summed loss, a scalar on the device."""
         ...
 
     @property
@@ -154,14 +122,12 @@ class AnyTargets(Protocol):
 class LearnedTargets(AnyTargets, Protocol):
     """Such as know their loss."""
 
-    def loss_sum(self, model: Any, label_smoothing: float) -> Tensor:
-        """See `loss_sum`."""
-        ...
+    def loss_sum(self, model: Any, label_smoothing: float) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is hidden in each sequence.
+    """The hidden tokens of each sequence.
 
     Attributes:
         positions: where, all different, (B, K), int64.
@@ -176,7 +142,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Units:
-    """What is hidden together.
+    """Tokens that are hidden together.
 
     Attributes:
         score: the higher, the earlier hidden, (B, T), float32 in [0, 1).
@@ -207,7 +173,7 @@ def choose(
         top = priority_BT.masked_fill(special_BT, -1.0).topk(n_chosen, dim=1, sorted=False)
         # a block of many short documents may have fewer ordinary tokens than n_chosen
         return Choice(top.indices, top.values >= 0.0, _uniform(torch.Size((B, n_chosen)), generator))
-    assert word_starts_BT is not None, "words are hidden whole, but nobody said where they begin"
+    assert word_starts_BT is not None, "words are hidden whole: word_starts is needed"
     word_BT = word_numbers(word_starts_BT)
     if kind == "word":
         units = word_units(priority_BT, word_BT)
@@ -289,7 +255,7 @@ def _uniform(shape: torch.Size, generator: torch.Generator) -> Tensor:
 
 
 class LanguageObjective:
-    """What a language model learns, see `Objective`.
+    """The objective of a language model, see `Objective`.
 
     Attributes:
         compiled: whether torch.compile may take its loss.
@@ -298,11 +264,11 @@ class LanguageObjective:
     compiled = True
 
     def targets(self, rows: Any, generator: torch.Generator, progress: float) -> AnyTargets:
-        """Of these rows; what is drawn depends on the generator alone."""
+        """Return the targets of some rows; all draws depend on the generator alone."""
         raise NotImplementedError
 
     def measure(self, model: Any, blocks: "Examples") -> dict[str, float]:
-        """What else a validation measures on held-out sequences, by name."""
+        """Return further figures of held-out sequences, by name."""
         del model, blocks
         return {}
 
@@ -379,10 +345,10 @@ class Masked(LanguageObjective):
 
 
 class Objective(Protocol):
-    """What is learned: inputs and targets out of rows."""
+    """An objective: it makes inputs and targets out of rows."""
 
     def targets(self, rows: Any, generator: torch.Generator, progress: float) -> AnyTargets:
-        """Of these rows; what is drawn depends on the generator alone."""
+        """Return the targets of some rows; all draws depend on the generator alone."""
         ...
 
 
@@ -408,7 +374,7 @@ class Examples(Protocol):
         ...
 
     def rows(self, index_B: npt.NDArray[np.int64]) -> Any:
-        """Some of them, as an objective takes them."""
+        """Return some sequences or pairs by their number, in the form that an objective takes."""
         ...
 
 

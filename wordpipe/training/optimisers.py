@@ -37,7 +37,7 @@ from wordpipe.model import ModelConfig
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
-from wordpipe.training.precision import resolve_dtype
+from wordpipe.training.execution import resolve_dtype
 
 _STACKS = ("encoder", "decoder", "discriminator", "generator")
 
@@ -63,6 +63,7 @@ def make_optimiser(
         beta2: AdamW's memory of squared gradients.
         momentum: Muon's memory of gradients.
     """
+    # which weights are matrices of the blocks or the head
     matrices: list[tuple[Tensor, tuple[int, ...]]] = []
     others: list[Tensor] = []
     for name, weight in model.named_parameters():
@@ -78,6 +79,7 @@ def make_optimiser(
             matrices.append((weight, _rows(name, weight, config)))
         else:
             others.append(weight)
+    # the optimiser over both kinds
     if kind == "muon":
         return Muon(matrices, others, lr=lr, weight_decay=weight_decay, momentum=momentum, betas=(beta1, beta2))
     decayed = {"params": [weight for weight, _ in matrices], "weight_decay": weight_decay}
@@ -144,12 +146,20 @@ def load_optimiser(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: 
     Raises:
         ArtifactError: it was another optimiser's, or another model's.
     """
+    # what is remembered of each weight
     by_weight: dict[str, dict[str, Tensor]] = {}
     for full_name, value in tensors.items():
         name, _, key = full_name.rpartition("/")
         by_weight.setdefault(name, {})[key] = value
+    # what this optimiser remembers of each
     weights = dict(model.named_parameters())
-    keys = {id(weight): _keys(group) for group in optimiser.param_groups for weight in group["params"]}
+    muons, adams = {"momentum"}, {"step", "exp_avg", "exp_avg_sq"}
+    keys = {
+        id(weight): muons if "momentum" in group else adams
+        for group in optimiser.param_groups
+        for weight in group["params"]
+    }
+    # refuse others
     for name, remembered in by_weight.items():
         expected = keys[id(weights[name])] if name in weights else set()
         if remembered.keys() != expected:
@@ -158,15 +168,11 @@ def load_optimiser(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: 
                 expected=", ".join(sorted(expected)) or "nothing",
                 hint="train with the optimiser and the sizes that the state was saved with, or begin anew with --fresh",
             )  # fmt: skip
+    # each weight gets its own back
     for name, remembered in by_weight.items():
         weight = weights[name]
         # a copy: the optimiser writes into it, and the given tensors may be read from elsewhere
         optimiser.state[weight] = {key: value.to(weight.device, copy=True) for key, value in remembered.items()}
-
-
-def _keys(group: Mapping[str, Any]) -> set[str]:
-    """What is remembered of the weights of a group."""
-    return {"momentum"} if "momentum" in group else {"step", "exp_avg", "exp_avg_sq"}
 
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # steepest at 0: small singular values grow 3.4 times in each round
@@ -231,12 +237,14 @@ class Muon(torch.optim.Optimizer):
             _move_together(alike, group["lr"], group["momentum"])
 
     def _move_others(self, group: dict[str, Any]) -> None:
+        # moments of weights that move for the first time
         weights = [weight for weight in group["params"] if weight.grad is not None]
         for weight in weights:
             state = self.state[weight]
             if not state:
                 state["step"] = torch.zeros((), dtype=torch.float32, device=weight.device)
                 state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(weight), torch.zeros_like(weight)
+        # one call of torch's AdamW
         beta1, beta2 = group["betas"]
         adamw(
             weights,
@@ -313,5 +321,5 @@ def _by_shape(parts: Iterable[Part]) -> Iterable[list[Part]]:
 
 
 def _product_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 where the device has units for it, else float32."""
+    """Return bfloat16 where the device has units for it, else float32."""
     return torch.bfloat16 if resolve_dtype("auto", device) is torch.bfloat16 else torch.float32

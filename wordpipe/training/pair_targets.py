@@ -11,6 +11,7 @@ equally many ids, which come in a random order. All of it is a function of the s
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,7 @@ from torch import Tensor
 from wordpipe.model import EncoderDecoder, LanguageModel, Packed, pack, pack_pairs, seed_of, shifted
 from wordpipe.training.cross_entropy import cross_entropy_sum
 from wordpipe.training.objectives import LanguageObjective
-from wordpipe.training.sequences import permute, shuffled
-from wordpipe.training.token_stream import Ids, dtype_of, mapped, starts_path
+from wordpipe.training.token_stream import Ids, dtype_of, mapped, permute, shuffled, spans, starts_path
 
 Flat = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 """Sequences one after the other: all ids, (N,), int64; ids of each sequence, (B,), int64. What `pack_pairs` takes."""
@@ -32,39 +32,43 @@ _MULTIPLES = {"cpu": 1, "mps": 16, "cuda": 16}  # to which lengths are rounded u
 
 
 @dataclass(frozen=True)
-class PairTargets:
+class LearnedPairs:
     """A batch of pairs with what is to be predicted: every label.
 
     Attributes:
-        sources: what the encoder reads.
-        labels: what the decoder writes, its end included.
-        start_id: what the decoder begins with.
+        sources: the first texts, which are read.
+        labels: the second texts, which are written, ends included.
         device: where the model is.
     """
 
     sources: Flat
     labels: Flat
-    start_id: int
     device: torch.device
 
     def __len__(self) -> int:
-        """Pairs."""
         return len(self.sources[1])
 
     @property
     def n_targets(self) -> Tensor:
-        """Labels, a scalar on the device."""
         return torch.tensor(float(len(self.labels[0])), device=self.device)
 
     @property
     def n_positions(self) -> int:
-        """Positions that are read, of both sides."""
         return len(self.sources[0]) + len(self.labels[0])
 
-    def rows(self, first: int, last: int) -> "PairTargets":
-        """Pairs `first` to `last` - 1."""
-        sources, labels = _rows(self.sources, first, last), _rows(self.labels, first, last)
-        return PairTargets(sources, labels, self.start_id, self.device)
+    def rows(self, first: int, last: int) -> Self:
+        return replace(self, sources=_rows(self.sources, first, last), labels=_rows(self.labels, first, last))
+
+
+@dataclass(frozen=True)
+class PairTargets(LearnedPairs):
+    """A batch of pairs for an encoder, which reads the sources, and a decoder, which writes the labels.
+
+    Attributes:
+        start_id: what the decoder begins with.
+    """
+
+    start_id: int
 
     def packed(self) -> tuple[Packed, Packed, Packed]:
         """Sources, what the decoder sees before each label, and labels, on the device, in one order."""
@@ -98,7 +102,7 @@ class PairRows:
     labels: Flat
 
     def to(self, device: torch.device) -> "PairRows":
-        """The same: they are packed on the CPU."""
+        """Return the pairs themselves, which are packed on the CPU."""
         del device
         return self
 
@@ -130,7 +134,7 @@ class PairBlocks:
         return 0
 
     def label_counts(self, vocab_size: int) -> npt.NDArray[np.int64]:
-        """How often each id is a label, (V,)."""
+        """Count how often each id is a label, (V,)."""
         counts_V, labels = np.zeros(vocab_size, np.int64), self.ids[1]
         for first in range(0, len(labels), _IDS_AT_ONCE):
             counts_V += np.bincount(labels[first : first + _IDS_AT_ONCE], minlength=vocab_size)
@@ -168,9 +172,7 @@ class PairBlocks:
 def _gathered(ids: Ids, starts: npt.NDArray[np.int64], index_B: npt.NDArray[np.int64]) -> Flat:
     first_B = np.asarray(starts[index_B])
     lengths_B = np.asarray(starts[index_B + 1]) - first_B
-    begins_B = np.cumsum(lengths_B) - lengths_B
-    places = np.arange(int(lengths_B.sum())) + np.repeat(first_B - begins_B, lengths_B)
-    return np.asarray(ids[places]).astype(np.int64), lengths_B
+    return np.asarray(ids[spans(first_B, lengths_B)]).astype(np.int64), lengths_B
 
 
 class Pairs(LanguageObjective):
@@ -191,46 +193,21 @@ class Pairs(LanguageObjective):
     def targets(self, rows: PairRows, generator: torch.Generator, progress: float) -> PairTargets:
         """Nothing is drawn."""
         del generator, progress
-        return PairTargets(rows.sources, rows.labels, self.start_id, self.device)
+        return PairTargets(rows.sources, rows.labels, self.device, self.start_id)
 
 
-@dataclass(frozen=True)
-class Continuations:
-    """A batch of pairs for a decoder, each one sequence: the source, and the label text after it.
-
-    Attributes:
-        sources: what is read first, in its frame; no label.
-        labels: what comes after, its end included.
-        device: where the model is.
-    """
-
-    sources: Flat
-    labels: Flat
-    device: torch.device
-
-    def __len__(self) -> int:
-        """Pairs."""
-        return len(self.sources[1])
-
-    @property
-    def n_targets(self) -> Tensor:
-        """Labels, a scalar on the device."""
-        return torch.tensor(float(len(self.labels[0])), device=self.device)
+class Continuations(LearnedPairs):
+    """A batch of pairs for a decoder, each one sequence: the source in its frame, and then the labels."""
 
     @property
     def n_positions(self) -> int:
-        """Positions that are read: the last label of a pair is not."""
-        return len(self.sources[0]) + len(self.labels[0]) - len(self)
-
-    def rows(self, first: int, last: int) -> "Continuations":
-        """Pairs `first` to `last` - 1."""
-        return Continuations(_rows(self.sources, first, last), _rows(self.labels, first, last), self.device)
+        return super().n_positions - len(self)  # the last label of a pair is not read
 
     def packed(self) -> tuple[Packed, Tensor, Tensor]:
         """The sequences, the places among their positions that predict a label (K,), and the labels (K,), on the device."""
         (source, sizes_B), (labels, more_B) = self.sources, self.labels
         lengths_B = sizes_B + more_B
-        of_source = _first_of_each(lengths_B, sizes_B)
+        of_source = spans(np.zeros_like(lengths_B), lengths_B) < np.repeat(sizes_B, lengths_B)
         whole = np.empty(len(of_source), np.int64)
         whole[of_source], whole[~of_source] = source, labels
         wanted = np.where(of_source, -1, whole)
@@ -250,13 +227,6 @@ class Continuations:
             model.features_at(hidden_KD), model.output_matrix, model.output_bias, labels_K,
             torch.ones_like(labels_K).float(), label_smoothing,
         )  # fmt: skip
-
-
-def _first_of_each(lengths: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which numbers are among the first so many of their list, of lists one after the other."""
-    place = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    first: npt.NDArray[np.bool_] = place < np.repeat(sizes, lengths)
-    return first
 
 
 class SecondTexts(LanguageObjective):
@@ -338,7 +308,7 @@ class PairWriter:
 
 
 def open_pairs(path: Path, vocab_size: int, target_vocab_size: int = 0) -> PairBlocks:
-    """What `PairWriter` wrote, memory-mapped, read-only."""
+    """Open the files of a `PairWriter`, memory-mapped, read-only."""
     dtypes = _dtypes_of(vocab_size, target_vocab_size)
     paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
     ids = (mapped(paths[0], dtypes[0]), mapped(paths[1], dtypes[1]))

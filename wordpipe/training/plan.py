@@ -193,7 +193,7 @@ class Plan:
     scheduled: int = 0
 
     def lasting(self, steps: int) -> "Plan":
-        """The same for another number of steps."""
+        """Return the plan for another number of steps."""
         every = max(1, math.ceil(steps / self.evaluations)) if self.evaluations else self.eval_every
         return replace(self, steps=steps, warmup=warmup_steps(self.warmup_share, steps), eval_every=every)
 
@@ -204,7 +204,7 @@ class Plan:
         )
 
     def averages(self, step: int) -> bool:
-        """Whether the weights after this many steps are among those averaged at the end: about ten, the last included."""
+        """Return True if the weights after this many steps are averaged at the end: about ten sets, the last included."""
         span = self.average * self.steps
         apart = max(1, round(span / _AVERAGED))
         return step > self.steps - span and (self.steps - step) % apart == 0
@@ -378,7 +378,7 @@ def _usual_lr(settings: PretrainSettings, config: ModelConfig) -> float:
 
 
 def _heads(settings: PretrainSettings, preset: Preset) -> int:
-    """Heads of the preset's width, where the width divides into them."""
+    """Return the number of heads of the preset's width, if the model's width is a multiple of it; else the preset's number."""
     head_dim = preset.dim // preset.n_heads
     return settings.dim // head_dim if settings.dim and settings.dim % head_dim == 0 else preset.n_heads
 

@@ -35,7 +35,7 @@ EXTENSION_SETTINGS = (
 
 
 def refuse_two_lengths(steps: int | None, epochs: float | None) -> None:
-    """How long a training takes is said once: in steps, or in passes over the text. For checks.
+    """Refuse a length that is given twice, in steps and in passes over the text. For checks.
 
     Raises:
         ValueError: both are given.
@@ -45,7 +45,7 @@ def refuse_two_lengths(steps: int | None, epochs: float | None) -> None:
 
 
 class Length(Settings):
-    """How large the model is, and how long it is trained."""
+    """The size of the model, and the length of the training."""
 
     preset: PresetName = setting(
         "mini",
@@ -63,7 +63,7 @@ class Length(Settings):
 
 
 class Shape(Settings):
-    """What every model has."""
+    """The parts that every model has."""
 
     style: Style = setting(
         "modern", "parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2",
@@ -106,7 +106,7 @@ class Positioned(Settings):
 
 
 class Mixers(Settings):
-    """How positions see each other, layer by layer."""
+    """The mixers of the layers: how positions see each other."""
 
     attention: AttentionKind = setting(
         "dot", "how queries and keys are compared; all but dot have no class in transformers", section="The model",
@@ -150,7 +150,7 @@ class Mixers(Settings):
     @checked
     def _window_is_used(self) -> None:
         if self.global_tokens and not self.window:
-            raise ValueError(f"global_tokens = {self.global_tokens} means nothing without a window")
+            raise ValueError(f"global_tokens = {self.global_tokens} has no effect without a window")
         if self.window and self.global_every == 1:
             raise ValueError(
                 f"window = {self.window} has no layer to work in: with global_every = 1 all see everything"
@@ -165,7 +165,7 @@ class Mixers(Settings):
             raise ValueError(f"mixers and attention = {self.attention} both say what the layers are: give one")
         for name, kind in (("linformer_dim", "linformer"), ("state_dim", "ssm"), ("mem_len", "relative")):
             if kind not in kinds and getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name} = {getattr(self, name)} means nothing without a layer of {kind}")
+                raise ValueError(f"{name} = {getattr(self, name)} has no effect without a layer of {kind}")
 
     @property
     def mixer_pattern(self) -> tuple[MixerKind, ...]:
@@ -174,7 +174,7 @@ class Mixers(Settings):
 
 
 class Dropout(Settings):
-    """What is left out of the model while it learns."""
+    """The share of the model that is left out while it learns."""
 
     dropout: float = setting(
         0.0, "share of each block's output zeroed in training", ge=0, lt=1, section="The model", expert=True
@@ -182,7 +182,7 @@ class Dropout(Settings):
 
 
 class Sequences(Settings):
-    """How much is read at a step."""
+    """The text that is read at a step."""
 
     seq_len: int | None = setting(
         None, "positions of a sequence, special tokens included, else the preset's", ge=8, le=65_536,
@@ -196,7 +196,7 @@ class Sequences(Settings):
 
 
 class Optimiser(Settings):
-    """How the weights move."""
+    """The optimiser, and its learning rate."""
 
     optimiser: Literal["muon", "adamw"] = setting(
         "muon", "muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all",
@@ -225,7 +225,7 @@ class Optimiser(Settings):
 
 
 class Where(Settings):
-    """Where and how it runs."""
+    """The device of a run, its numbers, threads and seed."""
 
     seed: int = setting(
         1, "seed of weights, order, masks and dropout", ge=0, lt=2**32, expert=True, section="Where and how it runs"
@@ -248,12 +248,12 @@ class Where(Settings):
         expert=True,
     )
     deterministic: bool = setting(
-        False, "same bytes from every run on a GPU too, slower; a CPU always gives them", option=False
+        False, "same bytes from every run on a GPU too, slower; on a CPU they always are the same", option=False
     )
 
 
 class Log(Settings):
-    """What is kept and measured on the way."""
+    """The checkpoints, and the measurements on the way."""
 
     checkpoint_seconds: float = setting(
         60, "seconds between checkpoints", gt=0, section="Where and how it runs", recipe=False, option=False
@@ -321,7 +321,7 @@ class FromWords(Settings):
 
 
 class Masks(Settings):
-    """Which tokens are hidden."""
+    """The tokens that are hidden."""
 
     mask_rate: float = setting(
         0.3, "share of the tokens to guess in training", gt=0, le=0.9, section="Masks", expert=True
@@ -329,9 +329,12 @@ class Masks(Settings):
     mask_unit: Literal["token", "word", "span"] = setting(
         "token", "what is hidden together: single tokens, whole words, or spans of whole words", expert=True
     )
-    mask_share: float = setting(0.8, "of these, the share shown as [MASK]; 1 = all of them", ge=0, le=1, option=False)
+    mask_share: float = setting(
+        0.8, "share of the tokens to guess that is shown as [MASK]; 1 = all", ge=0, le=1, option=False
+    )
     random_share: float | None = setting(
-        None, "of these, the share shown as a random token, else 0.1 or what mask_share leaves; the rest as it is",
+        None, "share of the tokens to guess that is shown as a random token, else 0.1 or what mask_share leaves; the rest is "
+        "shown as it is",
         ge=0, le=1, option=False,
     )  # fmt: skip
 
@@ -351,7 +354,7 @@ SHAPE = frozenset(name for part in (Shape, SharedLayers, Positioned, Mixers) for
 
 
 class PretrainSettings(Log, Where, Optimiser, Sequences, Dropout, Shape, Length):
-    """What every training of a language model has, whatever it learns to predict."""
+    """The settings that every training of a language model has, whatever it learns to predict."""
 
     displaces = STEPS_OR_EPOCHS | {"init": ("extend",), "extend": ("init",)}
 
@@ -361,7 +364,7 @@ class PretrainSettings(Log, Where, Optimiser, Sequences, Dropout, Shape, Length)
         return 1.0
 
     def given(self, name: str) -> Path | None:
-        """The artifact that a setting names; None where none is given, or this training has no such setting."""
+        """The artifact that a setting names; None where none is given, or this training lacks the setting."""
         path: Path | None = getattr(self, name, None)
         return path
 
@@ -372,7 +375,7 @@ class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, 
     command = "train mlm"
 
     mask_rate_end: float | None = setting(
-        None, "the same share at the end of the training, reached along a line, else the same all along", gt=0,
+        None, "share of the tokens to guess at the end of the training, reached along a line, else mask_rate all along", gt=0,
         le=0.9, option=False,
     )  # fmt: skip
 
@@ -385,12 +388,11 @@ class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, 
 
     teacher: Path | None = setting(
         None, "learn from this masked model too (DistilBERT): its guesses and its hidden states; begin with every second "
-        "layer of it", metavar="MODEL", artifact=("model",), expert=True,
+        "of its layers", metavar="MODEL", artifact=("model",), expert=True,
     )  # fmt: skip
 
     @property
     def guessed_share(self) -> float:
-        """See `PretrainSettings`."""
         return max(self.mask_rate, self.mask_rate_end or 0.0)
 
     @checked
@@ -399,7 +401,7 @@ class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, 
         if self.teacher is not None and others:
             raise ValueError(f"teacher and {' and '.join(others)} both say what to start from: give one")
         if self.teacher is not None and self.pair != "none":
-            raise ValueError(f"pair = {self.pair}: a teacher does not know it")
+            raise ValueError(f"pair = {self.pair} has no teacher: teacher needs pair = none")
         given = sorted(self.model_fields_set.intersection(SHAPE) - {"n_layers"})
         if self.teacher is not None and given:
             raise ValueError(f"{', '.join(given)} cannot be chosen here: the model has the teacher's")
@@ -420,11 +422,12 @@ class ElectraSettings(Masks, FromWords, Mixers, Positioned, SharedLayers, Pretra
     mask_rate: float = setting(
         0.15, "share of the tokens that the generator guesses", gt=0, le=0.9, section="Masks", expert=True
     )
-    mask_share: float = setting(1.0, "of these, the share shown as [MASK]; 1 = all of them", ge=0, le=1, option=False)
+    mask_share: float = setting(
+        1.0, "share of the tokens to guess that is shown as [MASK]; 1 = all", ge=0, le=1, option=False
+    )
 
     @property
     def guessed_share(self) -> float:
-        """See `PretrainSettings`."""
         return self.mask_rate
 
 
@@ -445,18 +448,17 @@ class PermutationSettings(FromWords, Start, SharedLayers, PretrainSettings):
 
     @property
     def guessed_share(self) -> float:
-        """See `PretrainSettings`."""
         return self.mask_rate
 
 
 class CausalSettings(FromWords, Start, Mixers, Positioned, SharedLayers, PretrainSettings):
-    """Causal language modelling: guess each token from those before it."""
+    """Causal language modelling: guess each token from the earlier tokens."""
 
     command = "train clm"
 
 
 class TwoStackSettings(Start, Positioned, PretrainSettings):
-    """How to train an encoder-decoder."""
+    """Training of an encoder-decoder."""
 
     style: PairStyle = setting(  # type: ignore[assignment]
         "vaswani", "parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian)",
@@ -509,7 +511,7 @@ class Seq2SeqSettings(TwoStackSettings):
         prose=True,
     )  # fmt: skip
     prefix_field: str = setting(
-        "", "field of the records that holds such a text, as it is, for each source: several tasks in one model",
+        "", "field of the records that holds the prefix of each source, as it is: several tasks in one model",
         metavar="NAME", expert=True,
     )  # fmt: skip
     lr: float | None = setting(
@@ -521,13 +523,12 @@ class Seq2SeqSettings(TwoStackSettings):
 
     @property
     def reads_corpus(self) -> bool:
-        """See `Settings`."""
         return bool(self.prefix_field)
 
     @checked
     def _one_prefix(self) -> None:
         if self.prefix and self.prefix_field:
-            raise ValueError("prefix is the same for all, and prefix_field has one for each: give one of them")
+            raise ValueError("prefix is one text for all sources, prefix_field a text for each: give one of the two")
 
 
 OBJECTIVES: tuple[type[PretrainSettings], ...] = (

@@ -27,9 +27,8 @@ from wordpipe.training.checkpoint import (
     snapshot_files,
     threads_of_before,
 )
-from wordpipe.training.distributed import World
+from wordpipe.training.execution import Execution, World
 from wordpipe.training.plan import Plan
-from wordpipe.training.precision import Execution
 
 _VALIDATING = 0.2  # of the time at most, where nobody says when
 _PROGRESS = 0.05  # nats below the unigram entropy; less could be chance
@@ -60,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Gradients:
-    """What a step came to before the weights are changed; its gradients are with the weights.
+    """The result of a step before the weights are changed; its gradients are with the weights.
 
     Attributes:
         loss: summed over the targets of this process, a scalar on the device.
@@ -77,7 +76,7 @@ class Gradients:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a validation found.
+    """The result of a validation.
 
     Attributes:
         loss: nats per target.
@@ -90,8 +89,8 @@ class Measured:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-class Learner(Protocol):
-    """Something with weights that learns.
+class Steps(Protocol):
+    """Something with weights that learns step by step.
 
     Attributes:
         execution: device, precision, threads.
@@ -107,17 +106,8 @@ class Learner(Protocol):
         """Add up what the processes have, and change the weights: loss, targets, length of the mean gradient, (3,) float32."""
         ...
 
-    def validate(self) -> Measured | None:
-        """Look at held-out text, always the same; None: there is none."""
-        ...
-
     def replan(self, plan: Plan) -> None:
         """Go on by another plan from the next step on."""
-        ...
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it has learned enough, by what its validations found: the training ends before its last step."""
         ...
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
@@ -126,6 +116,19 @@ class Learner(Protocol):
 
     def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
         """Be where `state` was taken."""
+        ...
+
+
+class Learner(Steps, Protocol):
+    """Something that learns, and is measured."""
+
+    def validate(self) -> Measured | None:
+        """Look at held-out text, always the same; None: there is none."""
+        ...
+
+    @property
+    def is_done(self) -> bool:
+        """True if it has learned enough, by what its validations found: the training ends before its last step."""
         ...
 
 
@@ -147,7 +150,7 @@ class Ending:
     about: dict[str, Any] = field(default_factory=dict)
 
     def wanting(self, plan: Plan, *lengths: float | None, begin: Snapshot | None = None) -> "Ending":
-        """The same, whose time is for this plan's steps at most where any of the `lengths` was given."""
+        """Return this ending, with a time for this plan's steps at most where any of the `lengths` was given."""
         if self.limit is not None:
             asked = any(length is not None for length in lengths)
             self.limit.wanting(plan.steps if asked else math.inf, start=0 if begin is None else begin.step)
@@ -218,14 +221,17 @@ class Trainer(Generic[L]):
         if found is not None:
             self._continue(found)
             self.resumed_from = found.step
-            self._take_plan(found.log)
+            if "limit" in found.log:  # of a training within a time the plan is that of the run before
+                if self.limit is not None:
+                    self.limit.go_on(found.log["limit"])
+                self._replan(self.plan.lasting(found.log["steps"]))
         elif begin is not None:
             self._extend(begin)
         if ending.finish is not None:
             self._end_early(ending.finish)
 
     def length(self, what: str) -> str:
-        """How long it takes, in words: its steps, or its minutes; `what` is in each step."""
+        """Return the length of the training in words: its steps, or its minutes; `what` is in each step."""
         if self.limit is None or self.limit.planned:
             return f"{self.plan.steps:,} steps of {what}"
         if self.limit.most < math.inf:
@@ -289,6 +295,7 @@ class Trainer(Generic[L]):
             self.limit.refuse_past()
         if self._finishing and self.step == self._end and self.world.leads:
             yield from self._reports_at_the_end()
+        # each step, its reports, its checkpoint
         while self.step < self._end and not self.learner.is_done:
             self._advance()
             self._follow_pace()
@@ -303,6 +310,7 @@ class Trainer(Generic[L]):
                 self._refuse_divergence()
                 if not self._finishing:  # the stopped run stays where it was
                     self._save()
+            # a stop signal ends all processes after the same step
             if self._signum is not None:
                 self.world.agree(self._signum)  # the first process has saved
                 newest = self._state.newest if self.world.leads else None
@@ -320,7 +328,7 @@ class Trainer(Generic[L]):
         return nullcontext() if self.limit is None else self.limit.beside(kind)
 
     def _follow_pace(self) -> None:
-        """Where there is a limit of time: plan the steps that fit, as soon as the pace is known, and when it has changed."""
+        """Plan the steps that fit into a limit of time, as soon as the pace is known, and when it has changed."""
         if self.limit is None:
             return
         device = self.execution.device
@@ -447,13 +455,6 @@ class Trainer(Generic[L]):
             self.bitwise = False
             self.notes.append(note)
 
-    def _take_plan(self, log: Mapping[str, Any]) -> None:
-        """Of a training within a time the plan is that of the run before."""
-        if "limit" in log:
-            if self.limit is not None:
-                self.limit.go_on(log["limit"])
-            self._replan(self.plan.lasting(log["steps"]))
-
     def _end_early(self, finish: Finish) -> None:
         """End a stopped run where its checkpoint is, or a tenth of its steps later.
 
@@ -491,5 +492,5 @@ class Trainer(Generic[L]):
         self.notes.append(f"going on after step {begin.step:,} {far}: {rates}")
 
     def _machine(self) -> dict[str, Any]:
-        """What the last bits of the result depend on."""
+        """Return what the last bits of the result depend on."""
         return {**self.execution.facts(), "threads": self.threads, "processes": self.world.size}

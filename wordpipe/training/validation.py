@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from wordpipe.model import LanguageModel, seed_of
+from wordpipe.training.execution import Execution, LossSum
 from wordpipe.training.objectives import AnyTargets, Examples, Objective, Targets
-from wordpipe.training.precision import Execution, LossSum
-from wordpipe.training.sequences import Blocks, spread
+from wordpipe.training.token_stream import Blocks, spread
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer

@@ -56,7 +56,7 @@ def test_stems_that_are_written_alike_are_nearer_than_strangers() -> None:
 
 
 def test_directions_of_spelling_are_those_of_a_slow_twin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wordpipe.training.contrastive.directions._STEMS_AT_ONCE", 7)
+    monkeypatch.setattr("wordpipe.training.contrastive.static_table._STEMS_AT_ONCE", 7)
     rng = np.random.default_rng()
     stems = ["".join(rng.choice(list("abü国")) for _ in range(rng.integers(0, 9))) for _ in range(40)]
     expected = []

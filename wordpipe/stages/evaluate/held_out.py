@@ -41,9 +41,8 @@ from wordpipe.stages.inspected import Inspected, see_its_vectors
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.models import DENOISING, OpenModel
 from wordpipe.stages.sources import SourceLike
-from wordpipe.stages.train.head_tasks import ClassifierTask, TaggerTask
+from wordpipe.stages.train.head_tasks import ClassifierTask, ReaderTask, TaggerTask
 from wordpipe.stages.train.labelled import Labelled, Record, require_columns, share_held_out
-from wordpipe.stages.train.reader_task import ReaderTask
 from wordpipe.storage import as_path
 from wordpipe.tokens import Encoder, list_array, number_of_ids
 from wordpipe.training import (

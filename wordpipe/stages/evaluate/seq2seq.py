@@ -466,7 +466,7 @@ def _batches(order: Sequence[int], sizes: Sequence[int], device: str) -> Iterato
 def _packed_losses(model: EncoderDecoder, sources: Sequence[list[int]], labels: Sequence[list[int]]) -> Floats:
     """The loss of each pair of a batch, (B,)."""
     assert model.config.start_id is not None, "an encoder-decoder that writes has a start"
-    targets = PairTargets(_flat(sources), _flat(labels), model.config.start_id, model.embedding.device)
+    targets = PairTargets(_flat(sources), _flat(labels), model.embedding.device, model.config.start_id)
     source, seen, wanted = targets.packed()
     hidden_ND = model.write_packed(seen, model.read_packed(source))
     labels_N, losses = wanted.ids, list[Tensor]()

@@ -24,8 +24,8 @@ from wordpipe.model import LanguageModel, one_stack, save_hf, seed_of, start_as_
 from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import file_entry, reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.train.initial_weights import given_model, vectors_of_words
 from wordpipe.stages.train.run import ending_of, fresh_model, special_ids, token_rows, train_on_pairs, with_special_ids
+from wordpipe.stages.train.start import given_model, vectors_of_words
 from wordpipe.tokens import FRAMES, framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import SpecialIds, model_config
 from wordpipe.training.contrastive import (
@@ -84,11 +84,7 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
 
 
 def _train(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
-    """Train, and write the model's folder.
-
-    Raises:
-        WordpipeError: its class and its hint say what to do.
-    """
+    """Train, and write the model's folder."""
     data = source.read(TOKENIZER)
     tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
     text, given = contrast_text(
@@ -154,6 +150,7 @@ def _first_encoder(
         ArtifactError: a model of another tokenizer, or a decoder; vectors that are not of these tokens.
         BudgetError: a model that this machine cannot hold.
     """
+    # the given model, and the special tokens
     given, pooling = None, settings.pooling or DEFAULT_POOLING
     if settings.init is not None:
         given = given_model(job, settings.init, tokenizer, "encoder", settings.seed)
@@ -161,6 +158,7 @@ def _first_encoder(
     for role in ("cls", "sep"):
         special.need(role)
     weights_V = word_weights(counts_V, settings.sif_a)
+    # a given model pools as before, unless the settings say otherwise
     if given is not None:
         model = with_special_ids(given.model, replace(given.model.config, dropout=settings.dropout), special)
         pooling, kept_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
@@ -168,6 +166,7 @@ def _first_encoder(
             job.note(f"pooling: {pooling}{'' if kept_V is None else ', by the weights of the given model'}")
         if kept_V is not None:
             return _FirstEncoder(model, special, pooling, kept_V)
+    # fresh weights, or the mean of given vectors
     elif settings.init_embeddings is None:
         model = _new(settings, tokenizer, special, None)
     else:
@@ -178,6 +177,7 @@ def _first_encoder(
         job.counts["embeddings_given"] = int(found_V.sum())
         # the rows of a static encoder have their tokens' weights in them already
         weights_V = lengths_V if vectors.kind == "model" else weights_V * lengths_V
+    # special tokens say nothing of a text
     if pooling == "mean":
         return _FirstEncoder(model, special, pooling, None)
     weights_V[list(special.present())] = 0.0
@@ -185,7 +185,7 @@ def _first_encoder(
 
 
 def _pooling_of(given: Artifact | None, settings: ContrastiveSettings, n_ids: int) -> tuple[Pooling, Floats | None]:
-    """How the encoder pools: as is asked, else as the given model does, with what its tokens weigh there.
+    """Return the pooling of the settings, else that of the given model with the weights of its tokens.
 
     Raises:
         ArtifactError: weights of another number of tokens.
@@ -206,7 +206,7 @@ def _pooling_of(given: Artifact | None, settings: ContrastiveSettings, n_ids: in
 
 
 def _new(settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialIds, width: int | None) -> LanguageModel:
-    """A model with fresh weights, as wide as the vectors it begins with where heads of 64 divide them."""
+    """Return a model with fresh weights, as wide as the vectors it begins with if their width is a multiple of 64."""
     dim = settings.dim or (width if width and width % _HEAD == 0 else None)
     shape = {"preset": settings.preset, "dropout": settings.dropout, "dim": dim, "n_layers": settings.n_layers}
     config = model_config(MaskedSettings.make(shape), "encoder", n_tokens=number_of_ids(tokenizer), special=special)
@@ -328,7 +328,7 @@ def token_ids(tokenizer: Tokenizer) -> IdsOf:
 
 
 def pair_kinds(settings: EncoderSettings) -> list[str]:
-    """What an encoder says of the pairs that it learns from: it is not to be evaluated on the like of them."""
+    """Return the kinds of pairs that an encoder learns from: an evaluation on pairs of these kinds is too optimistic."""
     return [kind for kind, share in settings.shares.items() if share]
 
 

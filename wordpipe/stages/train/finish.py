@@ -82,7 +82,8 @@ def _call_of(stopped: StoppedRun) -> tuple[str, dict[str, Any], list[Any]]:
     again = f"run the command that began it again, with -o {shlex.quote(str(stopped.output))}: it goes on"
     known = COMMANDS.get(command)
     if known is None or not command.startswith("train "):
-        raise ArtifactError("the checkpoint does not say what made it", where=stopped.folder, hint=again)
+        raise ArtifactError("the checkpoint does not name its command", where=stopped.folder, hint=again)
+    # what the checkpoint says of the call
     try:
         settings = {str(name): as_given(value, beside) for name, value in dict(about["settings"]).items()}
         arguments = [as_given(value, beside) for value in list(about["arguments"])]
@@ -93,6 +94,7 @@ def _call_of(stopped: StoppedRun) -> tuple[str, dict[str, Any], list[Any]]:
             "the training reads what a program had in memory", where=stopped.folder,
             hint="ingest it into a corpus first, and train on that",
         )  # fmt: skip
+    # whether this version can make that call
     unknown = set(settings) - set(load_named(known.settings).model_fields)
     n_given = len(known.arguments)
     if unknown or len(arguments) != n_given:

@@ -1,9 +1,12 @@
-"""The tasks of heads: how each reads its labels, writes its targets, measures held-out texts and calibrates its answers."""
+"""The tasks of heads: how each reads its labels, writes its targets, measures held-out texts and calibrates its answers.
+
+A reader's answers come out of passages: they are learned window by window, and measured question by question.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +16,20 @@ from tokenizers import Tokenizer
 from wordpipe.errors import InputError
 from wordpipe.heads import (
     IGNORED,
+    Candidates,
     Encoded,
     HeadObjective,
+    Passage,
+    PassageEncoder,
+    Reading,
     StaticModel,
     TextEncoder,
+    answered,
     balanced_weights,
+    best_candidates,
     best_tags,
     calibration_error,
+    choose_no_answer,
     choose_temperature,
     choose_thresholds,
     chunks_of,
@@ -28,10 +38,14 @@ from wordpipe.heads import (
     tag_vocabulary,
     words_of,
 )
-from wordpipe.heads.settings import ClassifierSettings, HeadSettings, TaggerSettings
-from wordpipe.metrics import label_statistics, macro_f1_of, micro_score, pearson, spearman
+from wordpipe.heads.settings import ClassifierSettings, HeadSettings, ReaderSettings, TaggerSettings
+from wordpipe.metrics import answer_f1, exact_match, label_statistics, macro_f1_of, micro_score, pearson, spearman
 from wordpipe.model import HeadConfig, HeadedModel, Problem
-from wordpipe.stages.train.labelled import Labelled, LabelReader, Record
+from wordpipe.stages.train.labelled import Labelled, Record
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
 
 Scores = Sequence[Any]  # of texts, float32 arrays
 AnyHead = HeadedModel | StaticModel
@@ -41,7 +55,7 @@ _PROBLEMS: dict[str, Problem] = {"single": "single_label", "several": "multi_lab
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What was chosen on held-out texts.
+    """The temperature and the thresholds that were chosen on held-out texts.
 
     Attributes:
         temperature: what logits are divided by.
@@ -56,8 +70,8 @@ class Calibrated:
     note: str = ""
 
 
-class HeadTask(LabelReader):
-    """What reads the records of a task, makes examples of them, measures and calibrates; here each record is one example.
+class HeadTask:
+    """A task: it reads records, makes examples, measures and calibrates; here each record is one example.
 
     Args:
         settings: what was asked for; some tasks need none.
@@ -65,6 +79,12 @@ class HeadTask(LabelReader):
     Attributes:
         name: as in the manifest.
         settings: the class of the settings of its command.
+        column: of the corpus that holds the labels.
+        option: of `ingest` that fills it.
+        also: columns that are needed, too.
+        least: how many different names of labels there must be.
+        noun: what the names are.
+        by_passage: a record is held out by its first text alone: none is on both sides.
         per_word: each word has a label, and not each text.
         reads_order: it needs a model that reads a whole text in its order: no word vectors, no decoder.
         facts: of the manifest, beside those that all tasks have.
@@ -73,6 +93,12 @@ class HeadTask(LabelReader):
 
     name: str
     settings: type[HeadSettings]
+    column: str
+    option: str
+    also: tuple[str, ...] = ()
+    least = 2
+    noun = "labels"
+    by_passage = False
     per_word = False
     reads_order = False
 
@@ -81,8 +107,19 @@ class HeadTask(LabelReader):
         self.facts: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
 
+    def look(self, value: Any, where: str) -> None:
+        """See what a record has in the column, before any is read: what is to be learned may be a question of all."""
+
+    def read(self, value: Any, text: str, where: str) -> Any:
+        """The label of a record as the task keeps it; None: it has none. Raises InputError: it cannot be one."""
+        raise NotImplementedError
+
+    def names_of(self, label: Any) -> list[str]:
+        """The names that are counted; a score has none."""
+        return list(label)
+
     def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
-        """What is trained."""
+        """Return the head that is trained."""
         raise NotImplementedError
 
     def width(self, labelled: Labelled) -> int:
@@ -90,30 +127,30 @@ class HeadTask(LabelReader):
         raise NotImplementedError
 
     def encoder(self, tokenizer: Tokenizer, max_len: int) -> Any:
-        """What turns records into ids."""
+        """Return what turns records into ids."""
         return TextEncoder(tokenizer, max_len)
 
     def examples(
         self, records: Sequence[Record], encoder: Any, labelled: Labelled
     ) -> Iterator[list[tuple[Encoded, Sequence[float]]]]:
-        """What is learned of each record: ids, and what they are to be; most have one example, a long passage has several."""
+        """Yield the examples of each record, ids and their target; most records have one, a long passage has several."""
         encoded = encoder.encode([record.texts for record in records], words=self.per_word)
         for record, one in zip(records, encoded, strict=True):
             yield [(one, self.target(record, labelled))]
 
     def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
-        """What a record is to be."""
+        """Return the target of a record."""
         raise NotImplementedError
 
     def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
-        """How to say that so many tokens, or words, of so many texts are not read."""
+        """Return the warning that so many tokens, or words, of so many texts are not read."""
         return (
             f"{texts:,} texts are longer than the {max_len:,} {unit} that are read: {cut:,} {unit} at their ends were left "
             "out"
         )
 
     def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
-        """What is learned."""
+        """Return the objective."""
         del labelled, device
         return HeadObjective(per_position=self.per_word)
 
@@ -125,7 +162,7 @@ class HeadTask(LabelReader):
         raise NotImplementedError
 
     def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
-        """What is chosen on held-out texts."""
+        """Return what is chosen on held-out texts."""
         raise NotImplementedError
 
 
@@ -149,10 +186,8 @@ def calibrated_by(logits_NV: npt.NDArray[Any], true_N: npt.NDArray[np.int64]) ->
     return Calibrated(temperature, None, {"calibration_error": errors[1]}, note)
 
 
-_FEW_WORDS, _FEW_NUMBERS = (
-    0.25,
-    5,
-)  # words for each number, and different numbers, up to which these may be names of classes
+_FEW_WORDS = 0.25  # for each number: with more of them the numbers are names of classes
+_FEW_NUMBERS = 5  # different ones, which may be names of classes
 
 
 class ClassifierTask(HeadTask):
@@ -181,11 +216,11 @@ class ClassifierTask(HeadTask):
 
     @property
     def problem(self) -> Problem:
-        """What the labels mean: where the settings do not say, as all of them together look."""
+        """The meaning of the labels: that of the settings, else what all labels together look like."""
         return _PROBLEMS[self._kind]
 
     def look(self, value: Any, where: str) -> None:
-        """See `LabelReader`: a corpus has labels as strings, or as lists of them."""
+        # a corpus has labels as strings, or as lists of strings
         if isinstance(value, list):
             self._looks["list"] = True
         elif value is not None:
@@ -229,20 +264,16 @@ class ClassifierTask(HeadTask):
         return number
 
     def names_of(self, label: Any) -> list[str]:
-        """See `LabelReader`."""
         return [] if isinstance(label, float) else [label] if isinstance(label, str) else list(label)
 
     def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
-        """See `HeadTask`."""
         labels = ("score",) if self.problem == "regression" else labelled.counts.names
         return HeadConfig("sequence", labels, self.problem, dropout=dropout)
 
     def width(self, labelled: Labelled) -> int:
-        """See `HeadTask`."""
         return len(labelled.counts.names) if self.problem == "multi_label" else 1
 
     def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
-        """See `HeadTask`."""
         if self.problem == "regression":
             return [record.label]
         names = labelled.counts.names
@@ -251,7 +282,6 @@ class ClassifierTask(HeadTask):
         return [float(name in record.label) for name in names]
 
     def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
-        """See `HeadTask`."""
         if self._settings.class_weights == "none" or self.problem != "single_label":
             return HeadObjective(per_position=False)
         weights = balanced_weights(labelled.counts.names, labelled.counts.counts)
@@ -264,7 +294,6 @@ class ClassifierTask(HeadTask):
                 model.classifier.bias.fill_(labelled.scores[0] / max(1.0, labelled.scores[1]))
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
-        """See `HeadTask`."""
         scores_NV, wanted_NV = np.stack(found), np.stack(wanted)
         names = labelled.counts.names
         if self.problem == "regression":
@@ -276,12 +305,12 @@ class ClassifierTask(HeadTask):
             given, true = ([[names[int(place)]] for place in some] for some in (scores_NV.argmax(1), wanted_NV[:, 0]))
             macro = float(macro_f1_of(label_statistics(given, true, names).sum(0)))
             return {"accuracy": micro_score(given, true).recall, "macro_f1": macro}
-        given, true = (_named(rows, names) for rows in (scores_NV > 0, wanted_NV > 0.5))
+        sets = (scores_NV > 0, wanted_NV > 0.5)
+        given, true = ([[names[int(place)] for place in np.flatnonzero(row)] for row in rows] for rows in sets)
         macro = float(macro_f1_of(label_statistics(given, true, names).sum(0)))
         return {"micro_f1": micro_score(given, true).f1, "macro_f1": macro}
 
     def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
-        """See `HeadTask`."""
         if self.problem == "regression":
             return Calibrated()
         logits_NV, wanted_NV = np.stack(found), np.stack(wanted)
@@ -296,11 +325,6 @@ class ClassifierTask(HeadTask):
         span = f"{min(thresholds):.2f} to {max(thresholds):.2f}"
         note = f"thresholds from {span}, chosen on held-out texts: micro F1 {f1:.4f} there"
         return Calibrated(temperature, thresholds, {"micro_f1_by_thresholds": f1}, note)
-
-
-def _named(rows_NV: npt.NDArray[np.bool_], names: Sequence[str]) -> list[list[str]]:
-    """The names of the labels that each text has."""
-    return [[names[int(place)] for place in np.flatnonzero(row)] for row in rows_NV]
 
 
 class TaggerTask(HeadTask):
@@ -324,16 +348,13 @@ class TaggerTask(HeadTask):
         return tag_vocabulary(labelled.counts.counts)
 
     def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
-        """See `HeadTask`."""
         return HeadConfig("token", self._tags(labelled), dropout=dropout)
 
     def width(self, labelled: Labelled) -> int:
-        """See `HeadTask`."""
         del labelled
         return 0
 
     def target(self, record: Record, labelled: Labelled) -> Sequence[float]:
-        """See `HeadTask`."""
         tags = self._tags(labelled)
         return [float(tags.index(tag)) for tag in record.label]
 
@@ -355,8 +376,159 @@ class TaggerTask(HeadTask):
         return figures | {"accuracy": right / max(1, total)}
 
     def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
-        """See `HeadTask`."""
         there = [wanted_T != IGNORED for wanted_T in wanted]
         logits_NV = np.concatenate([scores_TV[one] for scores_TV, one in zip(found, there, strict=True)])
         true_N = np.concatenate([wanted_T[one] for wanted_T, one in zip(wanted, there, strict=True)]).astype(np.int64)
         return calibrated_by(logits_NV, true_N)
+
+
+WITH, WITHOUT = "with an answer", "without an answer"
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A held-out question.
+
+    Attributes:
+        passage: with its windows.
+        spans: the answers that are right, in characters; empty: there is none.
+    """
+
+    passage: Passage
+    spans: tuple[Span, ...]
+
+    @property
+    def answers(self) -> list[str]:
+        """The right answers."""
+        return [self.passage.text[start:end] for start, end in self.spans] or [""]
+
+
+class ReaderTask(HeadTask):
+    """Answers of questions."""
+
+    name, column, option, settings = "reader", "spans", "--text-b QUESTION --spans-field", ReaderSettings
+    least, noun, by_passage, reads_order = 1, "kinds of questions", True, True
+    also = ("text_b",)
+
+    def __init__(self, settings: ReaderSettings) -> None:
+        super().__init__(settings)
+        self.reading = Reading(settings.max_query, settings.max_answer, settings.stride, settings.n_best)
+        self.facts = {
+            "reading": {name: getattr(settings, name) for name in ("max_query", "max_answer", "stride", "n_best")}
+        }
+        self.counts = {"windows": 0, "answers_in_no_window": 0}
+        self._held_out: list[_Question] = []
+
+    def read(self, value: Any, text: str, where: str) -> Any:
+        """Return the answers as pairs of characters, () of a question without an answer; None where answers are missing."""
+        if value is None:
+            return None
+        spans = tuple((span["start"], span["end"]) for span in value)
+        if wrong := [(start, end) for start, end in spans if not text[start:end].strip() or end > len(text)]:
+            raise InputError(
+                "an answer is no stretch of its passage", where=where, got=f"characters {wrong[0][0]} to {wrong[0][1]}",
+                expected=f"characters of its text, 0 to {len(text)}",
+            )  # fmt: skip
+        return spans
+
+    def names_of(self, label: Any) -> list[str]:
+        return [WITH if label else WITHOUT]
+
+    def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
+        del labelled
+        return HeadConfig("span", dropout=dropout)
+
+    def width(self, labelled: Labelled) -> int:
+        """Return 2: a target says where an answer begins and where it ends."""
+        del labelled
+        return 2
+
+    def encoder(self, tokenizer: "Tokenizer", max_len: int) -> PassageEncoder:
+        return PassageEncoder(tokenizer, max_len, self.reading)
+
+    def examples(
+        self, records: Sequence[Record], encoder: Any, labelled: Labelled
+    ) -> Iterator[list[tuple[Encoded, Sequence[float]]]]:
+        """The windows of each question; of several answers the commonest is learned, of equal ones the first."""
+        del labelled
+        for record, passage in zip(records, encoder.encode([record.texts for record in records]), strict=True):
+            tokens = None
+            if record.label:
+                said = [passage.text[start:end] for start, end in record.label]
+                tokens = passage.tokens_of(*record.label[said.index(max(said, key=said.count))])
+            targets = passage.targets(tokens)
+            self.counts["windows"] += len(targets)
+            self.counts["answers_in_no_window"] += bool(record.label) and not any(map(any, targets))
+            if record.held_out:
+                self._held_out.append(_Question(passage, record.label))
+            yield [(window.encoded, target) for window, target in zip(passage.windows, targets, strict=True)]
+
+    def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
+        del max_len, unit
+        return (
+            f"{texts:,} questions are longer than the tokens of a question that are read, {self.reading.max_query:,} or half "
+            f"of the model's: {cut:,} tokens at their ends were left out"
+        )
+
+    def _candidates(self, found: Scores) -> list[Candidates]:
+        """The best answers of each held-out question; `found` are the scores of all windows."""
+        windows = iter(found)
+        return [
+            best_candidates(one.passage, [next(windows) for _ in one.passage.windows], self.reading)
+            for one in self._held_out
+        ]
+
+    def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
+        """F1 of the words of an answer, and how many are right to the word, as SQuAD counts them; one is always given."""
+        del wanted, labelled
+        said = [
+            answered(one.passage, best, self.reading, 1.0, self._threshold_of_training).answer
+            for one, best in zip(self._held_out, self._candidates(found), strict=True)
+        ]
+        return self._measured(said)
+
+    @property
+    def _threshold_of_training(self) -> float | None:
+        """Before a threshold is chosen: no answer, where that is likelier than not; where all have one it is always given."""
+        return None if all(one.spans for one in self._held_out) else 0.5
+
+    def _measured(self, said: Sequence[str]) -> dict[str, float]:
+        right = [one.answers for one in self._held_out]
+        return {
+            "f1": float(answer_f1(said, right).mean()),
+            "exact_match": float(exact_match(said, right, normalised=True).mean()),
+        }
+
+    def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
+        """A temperature, by the questions whose answer is among the best; a threshold where some have no answer."""
+        del wanted
+        candidates, questions = self._candidates(found), self._held_out
+        logits_NC = np.stack([one.logits(self.reading.n_best) for one in candidates])
+        true_N = np.array([_right(*pair) for pair in zip(questions, candidates, strict=True)], np.int64)
+        found_by = calibrated_by(logits_NC, true_N)
+        if all(one.spans for one in questions):
+            return found_by
+        temperature = found_by.temperature
+        no_answer_N = probabilities_of(logits_NC, temperature, "single")[:, 0]
+        best = [
+            answered(one.passage, some, self.reading, temperature, None).answer
+            for one, some in zip(questions, candidates, strict=True)
+        ]
+        f1_N = answer_f1(best, [one.answers for one in questions])
+        threshold = choose_no_answer(no_answer_N, f1_N, np.array([not one.spans for one in questions]))
+        said = ["" if sure >= threshold else text for sure, text in zip(no_answer_N, best, strict=True)]
+        more = {f"{name}_by_threshold": value for name, value in self._measured(said).items()}
+        note = f"; no answer is said from a probability of {threshold:.2f} on: F1 {more['f1_by_threshold']:.4f} there"
+        return Calibrated(temperature, [threshold], {**found_by.figures, **more}, found_by.note + note)
+
+
+def _right(question: _Question, found: Candidates) -> int:
+    """Return which is right, no answer (0) or one of the candidates; -1: neither."""
+    if not question.spans:
+        return 0
+    known = {
+        question.passage.characters_of(*tokens): place for place, tokens in reversed([*enumerate(found.tokens, 1)])
+    }
+    return min((known[span] for span in question.spans if span in known), default=-1)

@@ -24,11 +24,10 @@ from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, RunOptions, open_job
 from wordpipe.stages.sources import SourceLike
-from wordpipe.stages.train.head_tasks import ClassifierTask, HeadTask, TaggerTask
-from wordpipe.stages.train.initial_weights import open_given
+from wordpipe.stages.train.head_tasks import ClassifierTask, HeadTask, ReaderTask, TaggerTask
 from wordpipe.stages.train.labelled import Labelled, check_contradictions, read_labelled
-from wordpipe.stages.train.reader_task import ReaderTask
 from wordpipe.stages.train.run import ending_of, train_to_end, write_log
+from wordpipe.stages.train.start import open_given
 from wordpipe.stages.train.static_heads import StaticStart, names_word_vectors
 from wordpipe.tokens import transformers_files
 from wordpipe.training import Step, Trainer, make_execution
@@ -114,7 +113,7 @@ def train_reader(corpus: SourceLike, *, output: Any, run: RunOptions | None = No
 
 
 class Start(Protocol):
-    """What the models of all seeds start from: a transformer, or word vectors.
+    """The start of the models of all seeds: a transformer, or word vectors.
 
     Attributes:
         unit: what texts are read as, in words.
@@ -123,7 +122,7 @@ class Start(Protocol):
     unit: str
 
     def resolved(self, settings: HeadSettings, n_texts: int) -> HeadSettings:
-        """With what nobody gave; raises ConfigError: what does not go together."""
+        """Return the settings with all defaults. Raises ConfigError: some do not go together."""
         ...
 
     def prepare(self, job: Job, labelled: Labelled, task: HeadTask) -> None:
@@ -131,7 +130,7 @@ class Start(Protocol):
         ...
 
     def encoder(self, settings: HeadSettings, task: HeadTask) -> Any:
-        """What makes ids of records: see `TextEncoder`."""
+        """Return what turns records into ids, see `TextEncoder`."""
         ...
 
     def trainer(
@@ -142,7 +141,7 @@ class Start(Protocol):
         ...
 
     def shown(self, learner: HeadLearner[Any]) -> str:
-        """What is trained, in words, and how many weights there are."""
+        """Return the kind and the size of the trained model, in words."""
         ...
 
     def numbers(self, learner: HeadLearner[Any]) -> tuple[int, int]:
@@ -156,22 +155,15 @@ class Start(Protocol):
 
 @dataclass
 class _TransformerStart:
-    """A transformer.
-
-    Attributes:
-        base: its weights.
-        tokenizer: its tokenizer.
-        names: role → special token.
-    """
+    """A transformer, and its tokenizer."""
 
     base: LanguageModel
     tokenizer: Tokenizer
-    names: dict[str, str]
+    names: dict[str, str]  # role → special token
     unit = "tokens"
     _seen: SeenRows | None = field(default=None, init=False)
 
     def resolved(self, settings: HeadSettings, n_texts: int) -> HeadSettings:
-        """See `Start`."""
         most = self.base.config.max_len
         if (wanted := settings.seq_len or most) > most:
             raise ConfigError("the model is shorter", where="seq_len", got=wanted, expected=f"at most {most}")
@@ -181,7 +173,6 @@ class _TransformerStart:
         """See `Start`: the tokenizer knows all texts."""
 
     def encoder(self, settings: HeadSettings, task: HeadTask) -> Any:
-        """See `Start`."""
         assert settings.seq_len is not None
         # a copy: cutting is a setting of the tokenizer, and what the folder gets cuts nothing
         return task.encoder(Tokenizer.from_str(self.tokenizer.to_str()), settings.seq_len)
@@ -190,7 +181,6 @@ class _TransformerStart:
         self, settings: HeadSettings, head: HeadConfig, task: HeadTask, labelled: Labelled, examples: LabelledExamples,
         held_out: LabelledExamples, **given: Any,
     ) -> Trainer[HeadLearner[Any]]:  # fmt: skip
-        """See `Start`."""
         execution = make_execution(settings)
         # a start of its own for each seed: the head's weights are drawn by it
         model = start_headed(self.base, head, seed_of(given["seed"], "start"), settings.dropout)
@@ -203,18 +193,15 @@ class _TransformerStart:
         )
 
     def numbers(self, learner: HeadLearner[Any]) -> tuple[int, int]:
-        """See `Start`."""
         assert self._seen is not None
         weights, table, left_out = [*learner.model.parameters()], learner.model.embedding, self._seen.n_left_out
         trained = sum(one.numel() for one in weights if one.requires_grad) + left_out * table.requires_grad
         return sum(one.numel() for one in weights) + left_out, trained
 
     def shown(self, learner: HeadLearner[Any]) -> str:
-        """See `Start`."""
         return f"{learner.model.config.architecture} of {learner.model.config.n_layers} layers"
 
     def save(self, job: Job, learner: HeadLearner[Any]) -> dict[str, Any]:
-        """See `Start`."""
         assert self._seen is not None
         model = self._seen.whole(learner.model)
         save_headed(model, job.write)
@@ -236,15 +223,7 @@ class _TransformerStart:
 
 @dataclass
 class _Training:
-    """What the models of all seeds are trained on.
-
-    Attributes:
-        job: that reports.
-        settings: how to train, resolved.
-        task: what is learned.
-        start: what they start from.
-        labelled: what was read.
-    """
+    """The training of the models of all seeds; its settings are resolved."""
 
     job: Job
     settings: HeadSettings
@@ -256,7 +235,7 @@ class _Training:
 
     @property
     def head(self) -> HeadConfig:
-        """What is going to be trained."""
+        """The head that is going to be trained."""
         return self.task.head(self.labelled, self.settings.dropout)
 
     def write_examples(self) -> tuple[LabelledExamples, LabelledExamples]:
@@ -265,10 +244,12 @@ class _Training:
         Raises:
             InputError: no text is held out whose label is among those that are learned.
         """
+        # what turns records into ids
         self.start.prepare(self.job, self.labelled, self.task)
         encoder = self.start.encoder(self.settings, self.task)
         width = self.task.width(self.labelled)
         writers = {held: ExampleWriter(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True)}
+        # each record to the file of its side
         cut = 0
         try:
             for records in self.labelled.batches(self.job, _AT_ONCE):
@@ -281,6 +262,7 @@ class _Training:
         finally:  # of a run that fails, too: what tidies up needs descriptors
             for writer in writers.values():
                 writer.close()
+        # what was cut, and whether texts are held out
         self.job.counts |= {"texts_cut": self.truncated, "tokens_cut": cut} | self.task.counts
         if self.truncated:
             self.job.warn(self.task.cut_message(self.truncated, cut, self.settings.seq_len or 0, self.start.unit))
@@ -298,6 +280,7 @@ class _Training:
         scores: list[float] = []
         made = 0  # steps of all models
         job, limit, seeds = self.job, self.job.limit, self.settings.seeds
+        # one model after the other; its share of the time is what the others leave
         for number in range(seeds):
             seed = self.settings.seed + number
             if seeds > 1:
@@ -314,10 +297,12 @@ class _Training:
                     raise
                 job.warn(f"the stopped run has no checkpoint of seed {seed} that can be used")
                 break
+            # the time that it took is no longer there for the others
             if limit is not None and trainer.limit is not None:
                 limit.follow(trainer.limit)
             if not number:
                 self._announce(trainer)
+            # its best weights, compared with those of the models before
             train_to_end(job, trainer, _note_figures)
             trainer.learner.take_best()
             assert trainer.learner.best is not None
@@ -325,6 +310,7 @@ class _Training:
             made += trainer.step
             if best is None or trainer.learner.best > (best.learner.best or -np.inf):
                 best = trainer
+        # what is said of all models
         assert best is not None
         if best.finished_from is None and (len(scores) < seeds or trainer.finished_from is not None):
             job.end_early(made, seeds * best.planned, 0)  # the best is whole, but not all are
@@ -341,6 +327,7 @@ class _Training:
         """Measure the best weights, calibrate, and write the folder."""
         job, learner = self.job, trainer.learner
         write_log(job, trainer)
+        # the figures of the best weights take the place of the last ones
         scores, wanted, loss = learner.measured()
         for name in [name for name in job.metrics if name in trainer.metrics]:
             del job.metrics[name]
@@ -350,6 +337,7 @@ class _Training:
             f"valid_{name}": round(float(one), 6) for name, one in found.items()
         }
         job.metrics |= {f"valid_{name}": round(float(one), 6) for name, one in calibrated.figures.items()}
+        # what is said and recorded
         shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in found.items())
         job.note(f"on {self.measured:,} held-out texts: {shown}")
         if calibrated.note:
@@ -382,18 +370,7 @@ class _Training:
 def train_head(
     head: type[HeadTask], corpus: SourceLike, output: Any, run: RunOptions | None, given: dict[str, Any]
 ) -> Made:
-    """Train a head, and write the model's folder.
-
-    Args:
-        head: which.
-        corpus: of labelled records.
-        output: folder of the model artifact.
-        run: progress, fresh start, verification.
-        given: the settings.
-
-    Raises:
-        WordpipeError: its class and its hint say what to do.
-    """
+    """Train the head of a task on a corpus of labelled records, and write the model's folder."""
     settings = head.settings.make(given)
     task = head(settings)
     keep_torch_cache()

@@ -1,15 +1,18 @@
-"""The labelled records of a corpus: read whole, whatever sentences they were split into; what is held out of them."""
+"""The labelled records of a corpus: read whole, whatever sentences they were split into; and those that are held out."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wordpipe.artifacts import Artifact, read_batches, read_schema, row_count
 from wordpipe.errors import InputError
 from wordpipe.heads import Contradictions, LabelCounts, is_held_out
 from wordpipe.stages.inputs import whole_records
 from wordpipe.stages.job import Job
+
+if TYPE_CHECKING:
+    from wordpipe.stages.train.head_tasks import HeadTask
 
 _TEXT = ("source", "line")
 _LABELS_KEPT = 50  # of the manifest, the commonest
@@ -32,40 +35,9 @@ class Record:
     held_out: bool = False
 
 
-class LabelReader:
-    """What a task knows of its labels.
-
-    Attributes:
-        column: of the corpus that holds them.
-        option: of `ingest` that fills it.
-        also: columns that are needed, too.
-        least: how many different names there must be.
-        noun: what the names are.
-        by_passage: a record is held out by its first text alone: none is on both sides.
-    """
-
-    column: str
-    option: str
-    also: tuple[str, ...] = ()
-    least = 2
-    noun = "labels"
-    by_passage = False
-
-    def look(self, value: Any, where: str) -> None:
-        """See what a record has in the column, before any is read: what is to be learned may be a question of all."""
-
-    def read(self, value: Any, text: str, where: str) -> Any:
-        """The label of a record as the task keeps it; None: it has none. Raises InputError: it cannot be one."""
-        raise NotImplementedError
-
-    def names_of(self, label: Any) -> list[str]:
-        """The names that are counted; a score has none."""
-        return list(label)
-
-
 @dataclass
 class Labelled:
-    """What a corpus holds.
+    """The labelled records of a corpus, and their numbers.
 
     Attributes:
         source: the corpus.
@@ -82,7 +54,7 @@ class Labelled:
     """
 
     source: Artifact
-    task: LabelReader
+    task: "HeadTask"
     share: float
     pairs: bool
     counts: LabelCounts = field(default_factory=LabelCounts)
@@ -101,7 +73,7 @@ class Labelled:
             yield from self._record(row)
 
     def batches(self, job: Job, size: int) -> Iterator[list[Record]]:
-        """The same, some at a time, without those whose label is unknown; how many are read is reported."""
+        """Yield records with known labels, some at a time, and report how many are read."""
         known, total, done = {*self.counts.names}, self.n_train + self.n_held_out, 0
         there = (one for one in self.records() if known.issuperset(self.task.names_of(one.label)))
         while some := list(islice(there, size)):
@@ -123,8 +95,8 @@ class Labelled:
         yield Record(texts, label, where, held_out)
 
 
-def require_columns(source: Artifact, task: LabelReader) -> list[str]:
-    """The names of a corpus's columns. Raises InputError: one that the task needs is not among them."""
+def require_columns(source: Artifact, task: "HeadTask") -> list[str]:
+    """Return the names of a corpus's columns. Raises InputError: a column that the task needs is missing."""
     names: list[str] = read_schema(source, "corpus").names
     if missing := [column for column in (task.column, *task.also) if column not in names]:
         raise InputError(
@@ -134,7 +106,7 @@ def require_columns(source: Artifact, task: LabelReader) -> list[str]:
     return names
 
 
-def share_held_out(source: Artifact, task: LabelReader, held_out: float) -> tuple[float, dict[str, int]]:
+def share_held_out(source: Artifact, task: "HeadTask", held_out: float) -> tuple[float, dict[str, int]]:
     """The share of the training split that is held out, so that with the validation split it is `held_out` of both.
 
     The task looks at the column of each record on the way.
@@ -152,7 +124,7 @@ def share_held_out(source: Artifact, task: LabelReader, held_out: float) -> tupl
     return max(0.0, wanted / max(1, splits["train"])), splits
 
 
-def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float) -> Labelled:
+def read_labelled(job: Job, source: Artifact, task: "HeadTask", held_out: float) -> Labelled:
     """Read a corpus once, and count what it holds.
 
     Args:
@@ -164,10 +136,12 @@ def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float
     Raises:
         InputError: no column of labels, fewer than two labels, or nothing to learn from or to hold out.
     """
+    # the columns, and the share that is held out
     names = require_columns(source, task)
     share, splits = share_held_out(source, task, held_out)
     labelled = Labelled(source, task, share, "text_b" in names)
     seen: set[str] = set()
+    # all records, counted on their side
     for record in labelled.records():
         found = task.names_of(record.label)
         labelled.contradictions.add(record.texts, repr(record.label), record.where)
@@ -180,6 +154,7 @@ def read_labelled(job: Job, source: Artifact, task: LabelReader, held_out: float
             if isinstance(record.label, float):
                 labelled.scores[0] += record.label
                 labelled.scores[1] += 1
+    # what is missing is refused, or counted and said
     _check(job, labelled, seen, row_count(source, "corpus"))
     if without := labelled.n_without:
         job.counts["texts_without_label"] = without
@@ -213,7 +188,7 @@ def _check(job: Job, labelled: Labelled, seen: set[str], rows: int) -> None:
 
 
 def check_contradictions(job: Job, labelled: Labelled) -> None:
-    """Say which texts come with two labels: a model can be right about one of them."""
+    """Warn of texts that come with two labels: a model can be right about one label only."""
     found = labelled.contradictions
     job.counts["contradictory"] = found.number
     if found.number:

@@ -1,4 +1,4 @@
-"""The pairs of a tokens artifact as files that a training maps into memory, each source with what stands before it.
+"""The pairs of a tokens artifact as files that a training maps into memory, each source with its prefix.
 
 That is one text for all, or what a field of each record says, such as its task. Tokens have no fields. They stand in the
 corpus that the tokens were made of, row by row in the same order, and are read from there beside them. That corpus is an
@@ -199,7 +199,7 @@ class _Ahead:
 def prefixes_of(
     job: Job, tokens: Artifact, data: Texts | PairTexts, tokenizer: Tokenizer | None, settings: PretrainSettings
 ) -> Prefixes | None:
-    """What stands before the sources of pairs; None where there are no pairs.
+    """Return the prefixes of the sources of pairs; None where there are no pairs.
 
     Raises:
         ArtifactError: the corpus of the field is not there, or another one than that of the training which is extended.

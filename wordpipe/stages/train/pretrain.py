@@ -78,7 +78,7 @@ Trained = Trainer[LanguageLearner]
 
 @cache
 def _function_of(name: str) -> Callable[..., Made]:
-    """What Python calls, such as `train_mlm`."""
+    """Return the public function of a recipe, such as `train_mlm`."""
     recipe = recipe_named(name)
 
     def train(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
@@ -149,7 +149,7 @@ def pretrain(
 def _train_on_ray(
     recipe: Recipe[Any], tokens: PathLike, output: PathLike, settings: PretrainSettings, run: RunOptions
 ) -> Made:
-    """The same in processes that Ray starts: they are sent names, paths and settings."""
+    """Train in processes that Ray starts, which are sent names, paths and settings."""
     from wordpipe.engines import EngineOptions, work_together
 
     refuse_url(output)
@@ -207,6 +207,7 @@ def _announce(
         if not is_pair:
             job.facts["tokens_per_step"] = plan.tokens_per_step
             step = f"{plan.tokens_per_step:,} tokens"
+    # the model, and the loss that it should fall below
     _note_shape(job, trainer, step, start.opened.seq_len if is_pair else plan.seq_len)
     if counts_V is not None:
         _compare_with_frequencies(job, counts_V, plan.label_smoothing)
@@ -276,7 +277,7 @@ def _warn_of_the_plan(job: Job, trainer: Trained, seq_len: int, text: int) -> No
 
 
 def _take_mean(job: Job, trainer: Trained) -> None:
-    """Where weights were averaged, the model is their mean, and is measured once more."""
+    """Take the mean of the weights where they were averaged, and measure the model once more."""
     if (n_sets := trainer.learner.take_mean()) < 2:  # of one they are its own
         return
     job.counts["weights_averaged"] = n_sets

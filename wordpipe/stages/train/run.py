@@ -32,23 +32,15 @@ _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
 
 
 def fresh_model(config: ModelConfig, seed: int) -> "Transformer":
-    """A model with fresh weights, if this machine can hold it: see `_refuse_too_large`."""
-    is_pair = config.architecture == "encoder-decoder"
-    with without_memory():
-        _refuse_too_large((EncoderDecoder if is_pair else LanguageModel)(config))
-    return (new_encoder_decoder if is_pair else new_model)(config, seed)
-
-
-def _refuse_too_large(model: "Transformer") -> None:
-    """Refuse a model that this machine cannot hold: else the kernel would end the process without a word.
-
-    Args:
-        model: without memory.
+    """A model with fresh weights.
 
     Raises:
-        BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory.
+        BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory of this machine:
+            the kernel would end the process without a word.
     """
-    weights = sum(weight.numel() for weight in model.parameters())
+    is_pair = config.architecture == "encoder-decoder"
+    with without_memory():
+        weights = sum(weight.numel() for weight in (EncoderDecoder if is_pair else LanguageModel)(config).parameters())
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if (needed := weights * _BYTES_PER_WEIGHT) > there:
         raise BudgetError(
@@ -57,6 +49,7 @@ def _refuse_too_large(model: "Transformer") -> None:
             expected=f"at most {there / 1e9:,.1f} GB",
             hint="lower --dim, --n-layers, ffn_dim or the vocabulary, or take a smaller --preset",
         )
+    return (new_encoder_decoder if is_pair else new_model)(config, seed)
 
 
 def special_ids(tokenizer: Tokenizer, architecture: Architecture, given: Mapping[str, int] | None = None) -> SpecialIds:
@@ -68,7 +61,7 @@ def special_ids(tokenizer: Tokenizer, architecture: Architecture, given: Mapping
 
 
 def with_special_ids(model: M, config: ModelConfig, special: SpecialIds) -> M:
-    """The same weights in a model of this shape with these special ids.
+    """Return a model of this shape with the same weights and these special ids.
 
     A folder may not say which ids it was trained with, or name some that its tokenizer lacks.
     """
@@ -76,7 +69,7 @@ def with_special_ids(model: M, config: ModelConfig, special: SpecialIds) -> M:
 
 
 def reshaped(model: M, config: ModelConfig) -> M:
-    """The same weights in a model that differs in what has none: dropout, length, special ids."""
+    """Return a model with the same weights that differs in dropout, length or special ids."""
     if config == model.config:
         return model
     other: Any = type(model)(config)
@@ -128,7 +121,9 @@ def train_to_end(job: Job, trainer: Trainer[Any], note: Callable[[Job, Trainer[A
             if report is not None and report.split == "valid":
                 note(job, trainer, report)
                 continue
-            figures = figures if report is None else _figures_of(report)
+            if report is not None:  # shown beside the progress until the next one
+                speed = f"{report.tokens_per_s:,.0f}"
+                figures = {"loss": f"{report.loss:.3f}", "lr": f"{report.lr:.2e}", "tokens/s": speed}
             job.report("training", trainer.step, trainer.plan.steps, "steps", **figures)
 
 
@@ -151,7 +146,7 @@ def write_log(job: Job, trainer: Trainer[Any]) -> None:
 
 
 def note_ending(job: Job, trainer: Trainer[Any]) -> None:
-    """Record how many steps there were, where the settings alone do not say it."""
+    """Record how many steps there were, where the settings alone do not tell."""
     if trainer.limit is not None:
         job.facts["within"] = trainer.limit.facts(trainer.step) | {"minutes": job.settings.model_dump()["minutes"]}
         job.bitwise = job.bitwise and trainer.plan.steps == trainer.limit.most
@@ -191,23 +186,15 @@ def _warn(job: Job, trainer: Trainer[Any], warned: int) -> int:
 
 
 def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
-    more = "" if not _is_of_tokens(trainer) or (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
+    # a perplexity is of guessed tokens, and of no sum of several losses
+    is_of_tokens = "generator_loss" not in trainer.metrics
+    more = "" if not is_of_tokens or (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
     if (nearest := trainer.metrics.get("valid_nearest")) is not None:
         pairs = round(trainer.metrics["valid_pairs"])
         found = f"{nearest:.1%}" if pairs >= _ENOUGH_PAIRS else f"{round(nearest * pairs)}"
         more = f", {found} of {pairs:,} held-out texts are nearest to their partner"
         more += "" if pairs >= _ENOUGH_PAIRS else ": too few to judge"
     job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{more}")
-
-
-def _is_of_tokens(trainer: Trainer[Any]) -> bool:
-    """Whether the held-out loss is that of guessing tokens, and not a sum of several."""
-    return "generator_loss" not in trainer.metrics
-
-
-def _figures_of(step: Step) -> dict[str, str]:
-    """The figures beside the progress until the next report."""
-    return {"loss": f"{step.loss:.3f}", "lr": f"{step.lr:.2e}", "tokens/s": f"{step.tokens_per_s:,.0f}"}
 
 
 def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:

@@ -1,35 +1,66 @@
 """The start of a training: its inputs are opened, and its model has its first weights.
 
 These are fresh, fresh but for vectors of tokens, those of a given model or of a teacher, or those with which a finished
-training stopped: see `initial_weights`.
+training stopped.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+from safetensors.torch import load as load_tensors
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, TOKENIZER_B, Artifact, read_schema
+from wordpipe.artifacts import TOKENIZER, TOKENIZER_B, Artifact, parse_json_object, read_batches, read_fact, read_schema
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model import EncoderDecoder, LanguageModel, one_stack, pad_vocab, seed_of
-from wordpipe.stages.job import Job, PathLike
-from wordpipe.stages.train.initial_weights import (
-    Given,
-    extended_training,
-    given_model,
-    read_frame,
-    start_from_words,
-    with_fresh_decoder,
+from wordpipe.model import (
+    Architecture,
+    EncoderDecoder,
+    LanguageModel,
+    Loaded,
+    ModelConfig,
+    init_embeddings,
+    load_hf,
+    one_stack,
+    pad_vocab,
+    seed_of,
+    start_from_encoder,
 )
-from wordpipe.stages.train.run import fresh_model, reshaped, special_ids, with_special_ids
-from wordpipe.tokens import FRAMES, N_SENTINELS, number_of_ids, open_tokenizer, with_sentinels
+from wordpipe.stages.job import Job, PathLike
+from wordpipe.stages.train.run import OPTIMISER, STATE, fresh_model, reshaped, special_ids, with_special_ids
+from wordpipe.tokens import FRAMES, N_SENTINELS, frame_of, number_of_ids, open_tokenizer, special_names, with_sentinels
 from wordpipe.training import Snapshot, trained_shape
-from wordpipe.training.recipes import Opened, Recipe, fresh_config, start_from_teacher, student_config
-from wordpipe.training.settings import PretrainSettings
+from wordpipe.training.recipes import Opened, Recipe, fresh_config, recipe_for, start_from_teacher, student_config
+from wordpipe.training.settings import EXTENSION_SETTINGS, LEARNING_RATE_SETTINGS, PretrainSettings
+
+if TYPE_CHECKING:
+    from wordpipe.model import Transformer
+
+
+Floats = npt.NDArray[np.float32]
 
 _STYLES = {"t5": "t5", "learned": "bart"}  # of an encoder-decoder that is given, by its positions
+
+
+@dataclass(frozen=True)
+class Given:
+    """The model that `--init` names.
+
+    Attributes:
+        model: with its weights.
+        special: role → id, as the folder itself names them.
+        frame: roles of what stands before and after a text, see `FRAMES`; None where its tokenizer does not say.
+        artifact: that it is from; None: from a folder of transformers.
+    """
+
+    model: Any
+    special: Mapping[str, int]
+    frame: tuple[str, str] | None
+    artifact: Artifact | None = None
 
 
 @dataclass(frozen=True)
@@ -57,11 +88,7 @@ class Start:
 
 
 def open_start(job: Job, path: PathLike, recipe: Recipe[Any], settings: PretrainSettings) -> Start:
-    """Open the inputs of a training, and make its model as it is before the first step.
-
-    Raises:
-        WordpipeError: its class and its hint say what to do.
-    """
+    """Open the inputs of a training, and make its model as it is before the first step."""
     # the tokens
     source = job.open_input(path, ["tokens"])
     data, where = source.read(TOKENIZER), str(source.path / TOKENIZER)
@@ -105,7 +132,7 @@ def _usual_frame(recipe: Recipe[Any], style: str, *, is_paired: bool) -> tuple[s
 
 
 def _is_paired(source: Artifact, recipe: Recipe[Any]) -> bool:
-    """Whether second texts are learned.
+    """Return True if second texts are learned.
 
     Raises:
         ArtifactError: there are none, or they have a vocabulary of their own, which a decoder has not.
@@ -116,7 +143,7 @@ def _is_paired(source: Artifact, recipe: Recipe[Any]) -> bool:
     if recipe.pairs == "always" and not has_pairs:
         raise ArtifactError(
             "the tokens have no second text", where=source.path, expected="a column ids_b",
-            hint="ingest pairs with --text-b FIELD or --parallel A B, and tokenize them",
+            hint="ingest pairs with --text-b FIELD or --parallel A B, and tokenize that corpus",
         )  # fmt: skip
     if has_pairs and recipe.architecture == "decoder" and TOKENIZER_B in source.names():
         raise ArtifactError(
@@ -162,31 +189,23 @@ class _Begun:
 
 
 def _begun(
-    job: Job,
-    recipe: Recipe[Any],
-    settings: PretrainSettings,
-    tokenizer: Tokenizer,
-    target: tuple[Tokenizer, bytes] | None,
-) -> _Begun:
+    job: Job, recipe: Recipe[Any], settings: PretrainSettings, tokenizer: Tokenizer, target: tuple[Tokenizer, bytes] | None
+) -> _Begun:  # fmt: skip
     """The weights of a teacher, of a given model, or of a finished training."""
     has_two_stacks, seed = recipe.architecture == "encoder-decoder", settings.seed
+    # a student of a teacher
     if (path := settings.given("teacher")) is not None:
         given = given_model(job, path, tokenizer, recipe.architecture, seed, recipe.accepts)
         return _student(job, given, settings)
+    # the weights of a model
     if (path := settings.given("init")) is not None:
-        given = given_model(
-            job,
-            path,
-            tokenizer,
-            recipe.architecture,
-            0 if has_two_stacks else seed,
-            recipe.accepts,
-            target and target[0],
-        )
+        its_seed, its_target = 0 if has_two_stacks else seed, target and target[0]
+        given = given_model(job, path, tokenizer, recipe.architecture, its_seed, recipe.accepts, its_target)
         if has_two_stacks:
             both, frame = _two_stacks(job, path, given, settings, tokenizer, target)
             return _Begun(seed, both, frame=frame, style=_STYLES.get(both.config.positions, "vaswani"))
         return _Begun(seed_of(seed, "init", job.inputs[-1].digest), one_stack(given.model), special=given.special)
+    # the end of a finished training
     if (path := settings.given("extend")) is not None:
         model, state = extended_training(job, path, settings)
         if not has_two_stacks:
@@ -220,21 +239,240 @@ def _two_stacks(
                 "the model of init has its own decoder", where="n_decoder_layers", got=wanted, expected=has
             )
         return given.model, given.frame
+    # the given encoder, and a decoder of the same parts
     job.note("the encoder begins with the given weights, the decoder is fresh")
-    model = with_fresh_decoder(
-        given.model, path, n_layers=settings.n_decoder_layers, special=special_ids(tokenizer, "encoder-decoder"),
-        seed=settings.seed, target_vocab_size=pad_vocab(number_of_ids(target[0])) if target else 0,
-    )  # fmt: skip
+    special = special_ids(tokenizer, "encoder-decoder")
+    encoder: LanguageModel = given.model
+    try:
+        config = encoder.config.with_decoder(settings.n_decoder_layers or encoder.config.n_layers, special.need("pad"))
+    except ConfigError as error:
+        raise ArtifactError(
+            f"no encoder-decoder starts from this encoder: it has {error.where}", where=path, got=error.got,
+            expected="dot-product attention, and every layer sees everything",
+            hint="train one without: wordpipe train mlm with --window 0, any --style, any --positions",
+        ) from None  # fmt: skip
+    own_table = pad_vocab(number_of_ids(target[0])) if target else 0
+    config = replace(config, decoder_vocab_size=own_table, **special.of_config())
+    model = start_from_encoder(encoder, config, settings.seed)
     job.counts["parameters_given"] = sum(weight.numel() for weight in model.encoder.parameters())
     return model, given.frame or FRAMES["encoder"]
 
 
 def _fresh(job: Job, settings: PretrainSettings, opened: Opened, data: bytes) -> Any:
-    """A model with fresh weights, but for the embeddings of tokens that have word vectors."""
+    """A model with fresh weights, but for the embeddings of tokens that have word vectors.
+
+    Raises:
+        ArtifactError: vectors of words, or of the tokens of another tokenizer.
+    """
     config, path = fresh_config(settings, opened), settings.given("init_embeddings")
     words = None if path is None else job.open_input(path, ["words"])
     model = fresh_model(config, settings.seed)
     if words is not None:
         assert opened.tokenizer is not None
-        start_from_words(job, one_stack(model), words, opened.tokenizer, data, settings.seed)
+        if words.fact("unit", str) != "token":
+            hint = "train them with: wordpipe train word2vec TOKENS --unit token"
+            raise ArtifactError("the vectors are of words, not of tokens", where=words.path, hint=hint)
+        vectors_VD, found_V = vectors_of_words(job, words, opened.tokenizer, data)
+        filled = init_embeddings(one_stack(model), vectors_VD, found_V, seed=settings.seed)
+        job.counts["embeddings_from_words"] = filled
     return model
+
+
+def given_model(
+    job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int,
+    accepts: Callable[[ModelConfig], str] | None = None, target: Tokenizer | None = None,
+) -> Given:  # fmt: skip
+    """The model that `--init` names, an artifact or a folder of transformers, recorded as an input.
+
+    Args:
+        job: that starts from it.
+        path: of it.
+        tokenizer: of the tokens. The model's may have more tokens behind them if it is for an encoder-decoder: sentinels.
+        architecture: that is trained.
+        seed: of what a folder lacks.
+        accepts: "" for a model that will do, else what would; None: all of the architecture will.
+        target: the tokenizer of the second texts, where it is another one.
+
+    Raises:
+        ArtifactError: it has another tokenizer, too few embeddings for it, or is of another kind than the task trains.
+        InputError: nothing there.
+    """
+    # what it is, and whether this objective can go on with it
+    artifact, (loaded, theirs, names) = open_given(job, path, seed)
+    for text in loaded.notes:
+        job.warn(f"{path.name}: {text}")
+    config, is_pair = loaded.config, architecture == "encoder-decoder"
+    wanted = ("" if config.architecture == architecture else architecture) if accepts is None else accepts(config)
+    if wanted:
+        raise ArtifactError(
+            "this objective trains another kind of model", where=path,
+            got="an XLNet, with a query stream" if config.two_streams else config.architecture, expected=wanted,
+            hint=f"go on with it by: wordpipe {recipe_for(config).command} TOKENS --init {path}",
+        )  # fmt: skip
+    # whether its ids stand for the same tokens
+    known, ours = theirs.get_vocab(), tokenizer.get_vocab()
+    if is_pair:
+        known = {token: number for token, number in known.items() if number < len(ours)}
+    _check_same_tokens(known, ours, path)
+    if config.architecture == "encoder-decoder":
+        _check_target(artifact or path, config.decoder_vocab_size, target, path)
+    elif not is_pair and (n_ids := number_of_ids(tokenizer)) > config.vocab_size:
+        raise ArtifactError(
+            "the tokenizer has more tokens than the model has embeddings", where=path, got=n_ids,
+            expected=f"at most {config.vocab_size}",
+            hint="give the folder with the tokenizer that the model was trained with",
+        )  # fmt: skip
+    # what the config says, where the tokenizer has it, and above that what the tokenizer's own files name
+    known_roles = {
+        role: number
+        for role, number in config.special_ids.items()
+        if number is not None and tokenizer.id_to_token(number)
+    }
+    named = {role: tokenizer.token_to_id(token) for role, token in names.items()}
+    there = {role: number for role, number in named.items() if number is not None}
+    return Given(loaded.model, known_roles | there, read_frame(theirs), artifact)
+
+
+def read_frame(tokenizer: Tokenizer) -> tuple[str, str] | None:
+    """The roles of what a tokenizer puts before and after a text, if that is one of our frames of a source."""
+    ids = {name: tokenizer.token_to_id(token) for name, token in special_names(tokenizer).items()}
+    before, after = frame_of(tokenizer)
+    for first, last in (FRAMES["encoder"], FRAMES["framed source"], FRAMES["source"]):
+        if (before, after) == ([ids.get(first)] if first else [], [ids.get(last)]):
+            return first, last
+    return None
+
+
+def _check_target(model: Artifact | Path, decoder_vocab_size: int, target: Tokenizer | None, path: Path) -> None:
+    """Refuse a model that writes other tokens than the second texts have."""
+    from wordpipe.stages.models import target_tokenizer
+
+    theirs = target_tokenizer(model) if decoder_vocab_size else None
+    if theirs is not None and target is not None:
+        _check_same_tokens(theirs.get_vocab(), target.get_vocab(), path)
+    elif theirs is not target:
+        one, two = "one vocabulary for both texts", "a vocabulary for each text"
+        raise ArtifactError(
+            "the model has another tokenizer than the tokens", where=path, got=one if theirs is None else two,
+            expected=one if target is None else two,
+            hint=f"tokenize the corpus with the model's: wordpipe tokenize CORPUS -o TOKENS --tokenizer {path}",
+        )  # fmt: skip
+
+
+def open_given(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
+    """The model that `--init` names, its tokenizer, and role → special token; the artifact, if it is one."""
+    from wordpipe.stages.inputs import model_entry, reading
+    from wordpipe.stages.models import read_artifact, read_folder
+
+    if (path / "manifest.json").is_file() or not path.is_dir():
+        artifact = job.open_input(path, ["model"])
+        return artifact, read_artifact(artifact)
+    with reading(job, model_entry, path):
+        return None, read_folder(path, allow_missing_head=True, seed=seed)
+
+
+def _check_same_tokens(known: Mapping[str, int], wanted: Mapping[str, int], path: Path) -> None:
+    if known == wanted:
+        return
+    other = min(token for token in known.keys() | wanted.keys() if known.get(token) != wanted.get(token))
+    raise ArtifactError(
+        "the model has another tokenizer than the tokens",
+        where=path,
+        got=f"{other!r} is {known.get(other, 'missing')} there and {wanted.get(other, 'missing')} here",
+        hint=f"tokenize the corpus with the model's: wordpipe tokenize CORPUS -o TOKENS --tokenizer {path}",
+    )
+
+
+def vectors_of_words(
+    job: Job, words: Artifact, tokenizer: Tokenizer, data: bytes
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """A row for each token id, and which ids have one.
+
+    Raises:
+        ArtifactError: vectors of the tokens of another tokenizer.
+    """
+    from wordpipe.words import WordVectors
+
+    if words.read(TOKENIZER) != data:
+        raise ArtifactError(
+            "the vectors were trained with another tokenizer", where=words.path,
+            got=words.manifest.inputs[0].digest[:16], expected=job.inputs[0].digest[:16],
+            hint="train them on the same tokens artifact",
+        )  # fmt: skip
+    table = WordVectors.from_batches(read_batches(words, "words"))
+    vectors_VD = np.zeros((number_of_ids(tokenizer), table.dim), dtype=np.float32)
+    found_V = np.zeros(len(vectors_VD), dtype=np.bool_)
+    for word, vector in zip(table.words, table.vectors, strict=True):
+        if (number := tokenizer.token_to_id(word)) is not None:
+            vectors_VD[number], found_V[number] = vector, True
+    return vectors_VD, found_V
+
+
+def extended_training(job: Job, path: Path, settings: PretrainSettings) -> "tuple[Transformer, Snapshot]":
+    """The model and the state of the finished training that `--extend` names, recorded as an input.
+
+    Raises:
+        ArtifactError: it kept no state, or was trained on other tokens.
+        ConfigError: the settings are others, but for those that say how long and how fast to train.
+    """
+    artifact = job.open_input(path, ["model"])
+    manifest = artifact.manifest
+    if STATE not in artifact.names():
+        raise ArtifactError(
+            "this model kept no state of its training",
+            where=path,
+            hint="start from its weights with --init, or train it with keep_state on",
+        )
+    if (before := manifest.inputs[0].digest) != job.inputs[0].digest:
+        raise ArtifactError(
+            "this model was trained on other tokens", where=path, got=job.inputs[0].digest[:16], expected=before[:16],
+            hint="start from its weights with --init",
+        )  # fmt: skip
+    _check_same_settings(settings, manifest.command, manifest.settings, job.settings.command, path)
+    _warn_of_new_rates(job, settings, manifest.settings)
+    model = load_hf(artifact.read, artifact.names()).model
+    log = parse_json_object(artifact.read(STATE), artifact.path / STATE)
+    weights = {name: weight.detach() for name, weight in model.named_parameters()}
+    with artifact.damage_of(OPTIMISER):
+        tensors = {"model": weights, "optimiser": load_tensors(artifact.read(OPTIMISER))}
+    return model, Snapshot(read_fact(log, "step", int, artifact.path / STATE, least=0), tensors, log)
+
+
+def _check_same_settings(
+    settings: PretrainSettings, command: str, before: Mapping[str, Any], now: str, where: Path
+) -> None:
+    wanted = {
+        name: value for name, value in settings.recipe().items() if name in before and name not in EXTENSION_SETTINGS
+    }
+    other = [name for name, value in wanted.items() if before[name] != value]
+    if not other and command == now:
+        return
+    flags = " ".join(_flag(type(settings), name, before[name]) for name in other)
+    raise ConfigError(
+        "a training is extended with the settings it had",
+        where=where,
+        got=", ".join(f"{name} {json.dumps(before[name])} → {json.dumps(wanted[name])}" for name in other) or now,
+        expected=None if command == now else command,
+        hint=f"give {flags}, or start from its weights with --init" if flags else "start from its weights with --init",
+    )
+
+
+def _warn_of_new_rates(job: Job, settings: PretrainSettings, before: Mapping[str, Any]) -> None:
+    """Warn of settings of the learning rate that have changed because they were not given again."""
+    unsaid = [
+        name
+        for name in LEARNING_RATE_SETTINGS
+        if name not in settings.model_fields_set and before.get(name) != getattr(settings, name)
+    ]
+    if unsaid:
+        flags = " ".join(_flag(type(settings), name, before.get(name)) for name in unsaid)
+        job.warn(f"the learning rate is planned anew; the finished training had {flags}")
+
+
+def _flag(cls: type[PretrainSettings], name: str, value: Any) -> str:
+    flag = name.replace("_", "-")
+    if not cls.model_fields[name].option and value is not None:
+        return f"--set {name}={json.dumps(value) if isinstance(value, bool) else value}"
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"no --{flag}" if value is None else f"--{flag} {value}"

@@ -98,7 +98,7 @@ def train_static(tokens: PathLike, *, output: PathLike, run: RunOptions | None =
 
 @dataclass(frozen=True)
 class _Units:
-    """What has a row: words or tokens.
+    """The units that have a row: words or tokens.
 
     Attributes:
         words: of each row.
@@ -116,11 +116,8 @@ class _Units:
 
 
 def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
-    """Train, and write the model's folder.
-
-    Raises:
-        WordpipeError: its class and its hint say what to do.
-    """
+    """Train, and write the model's folder."""
+    # the rows, and the text in them
     units = _words(source, _min_count(job, source, settings)) if settings.unit == "word" else _tokens(source)
     text, given = contrast_text(
         job, source, settings, units.ids_of, vocab_size=len(units.words),
@@ -130,11 +127,13 @@ def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
     table_VD = _first_table(job, settings, units.words, text)
     pairs = Pairs(text, settings, given=given)
     with job.announce_compilation():
+        # the training, and what is said of it before the first step
         learner = StaticLearner(pairs, table_VD, settings, held_out=held_out_pairs(settings, text))
         training = pair_trainer(
             learner, settings, pairs.n_pairs, state_dir=job.partial, run_key=job.recipe, ending=ending_of(job)
         )
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
+        # how many passes over the sentences the steps are
         steps, at_once = training.plan.steps, training.plan.batch_size
         passes = f", which is {steps * at_once / pairs.n_pairs:,.3g} times the {pairs.n_pairs:,} sentences"
         if training.limit is not None:
@@ -146,6 +145,7 @@ def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
             f"{training.length(f'{at_once:,} pairs')}{passes}"
         )
         train_on_pairs(job, training, pairs)
+    # the finish of a table for similarity
     if settings.goal == "similarity":
         denies = {} if _is_english(units.words, settings.unit, text) else {"negation_weight": 0.0}
         job.facts["finish"] = weights = settings.finish | denies
@@ -154,7 +154,7 @@ def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
 
 
 def _min_count(job: Job, source: Artifact, settings: StaticSettings) -> int:
-    """How often a word has to come to have a row; a large text has many words that came once, and a table three copies."""
+    """Return how often a word must come to have a row; of a large text, a table has no room for words that came once."""
     least = settings.parts.min_count
     if settings.min_count is None and least == 1 and (words := row_count(source, "words")) > _MANY_WORDS:
         job.note(f"words that came once have no vector: there are {words:,} words (--min-count 1 gives them one)")
@@ -227,6 +227,7 @@ def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text:
         InputError: too little text for a part; no word has a vector.
         ArtifactError: a table of another unit.
     """
+    # an earlier table, or the stems that parts are made of
     vectors = None if settings.words is None else _word_part(job, settings, words)
     if settings.init is not None:
         return _table_of(job, settings, words, text)
@@ -241,6 +242,7 @@ def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text:
         part = lexical_part if settings.goal == "search" else spelled_part
         directions = part(stems, settings.lexical_dim, settings.seed)
         parts.append((directions, of_stems, share.lexical))
+    # the latent part needs some text
     if share.lsi:
         job.report("finding latent directions")
         try:
@@ -248,7 +250,8 @@ def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text:
         except InputError as error:
             if settings.lsi_weight is not None:  # asked for by name
                 raise
-            job.warn(f"too little text for latent semantic indexing ({error.got}): the encoder does without it")
+            job.warn(f"too little text for latent semantic indexing ({error.got}): the encoder has no latent part")
+    # the table is the parts side by side
     if not parts:
         raise ConfigError(
             "all initial weights are 0", where="words_weight, lexical_weight, lsi_weight", got="no part with a weight",
@@ -259,7 +262,7 @@ def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text:
 
 
 def _weights(settings: StaticSettings, stems: Sequence[str], text: PairText) -> tuple[Floats, Floats]:
-    """What the words begin to weigh, (V,), and what they do in the lexical part."""
+    """Return the first weights of the words, (V,), and those in the lexical part."""
     if settings.word_weighting == "idf":
         weights = passage_weights(text, stems)
         return weights, weights

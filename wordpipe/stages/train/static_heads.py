@@ -45,7 +45,7 @@ _ONLY_TRANSFORMERS = {"device": ("auto", "cpu"), "dtype": ("auto", "float32")}
 
 
 def names_word_vectors(path: Path) -> bool:
-    """Whether a path is that of a `words` artifact or of a static encoder."""
+    """Return True if a path is that of a `words` artifact or of a static encoder."""
     if not is_artifact(path):
         return False
     with Artifact(path, verify=False) as artifact:
@@ -100,7 +100,6 @@ class StaticStart:
         return cls(UnitRows(units), table_VD * factor, split, about, data, scaled)
 
     def resolved(self, settings: HeadSettings, n_texts: int) -> HeadSettings:
-        """See `Start`."""
         for name, allowed in _ONLY_TRANSFORMERS.items():
             if (given := getattr(settings, name)) not in allowed:
                 raise ConfigError(
@@ -136,7 +135,6 @@ class StaticStart:
             )
 
     def encoder(self, settings: HeadSettings, task: HeadTask) -> RowEncoder:
-        """See `Start`."""
         del task
         self._encoder = RowEncoder(self.rows, self.split, settings.seq_len)
         return self._encoder
@@ -145,7 +143,6 @@ class StaticStart:
         self, settings: HeadSettings, head: HeadConfig, task: HeadTask, labelled: Labelled, examples: LabelledExamples,
         held_out: LabelledExamples, **given: Any,
     ) -> Trainer[HeadLearner[RowsLearner]]:  # fmt: skip
-        """See `Start`."""
         import torch
 
         assert self._encoder is not None
@@ -157,16 +154,13 @@ class StaticStart:
         return static_trainer(settings, model, self.table, self._encoder.used, objective, examples, held_out, **given)
 
     def numbers(self, learner: HeadLearner[RowsLearner]) -> tuple[int, int]:
-        """See `Start`."""
         head = sum(one.numel() for one in learner.model.parameters())
         return head + self.table.size, sum(one.numel() for one in learner.learner.moving.values())
 
     def shown(self, learner: HeadLearner[RowsLearner]) -> str:
-        """See `Start`."""
         return f"{len(self.rows):,} vectors of width {self.table.shape[1]}"
 
     def save(self, job: Job, learner: HeadLearner[RowsLearner]) -> dict[str, Any]:
-        """See `Start`."""
         assert self._encoder is not None
         weights = {name: weight.detach().numpy() for name, weight in learner.model.named_parameters()}
         table_VD = learner.learner.table(self.table)
@@ -184,7 +178,7 @@ class StaticStart:
 
 
 def split_facts(artifact: Artifact, files: BundledFiles) -> tuple[dict[str, Any], bytes | None]:
-    """How a table's texts are cut into words, see `word_splitter`, and the tokenizer that this takes."""
+    """Return how a table's texts are cut into words, see `word_splitter`, and the tokenizer for it if one is needed."""
     facts = artifact.manifest.facts
     if artifact.kind == "words":
         has = TOKENIZER in files

@@ -129,6 +129,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
         (16,)
     """
     chosen = Word2VecSettings.make(settings)
+    # the backend
     backend = "native" if chosen.backend == "auto" else chosen.backend
     if backend == "gensim":
         from wordpipe.words import GensimTraining, require_gensim
@@ -141,10 +142,11 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
         job.note_first_texts(source)
         before = None if chosen.init is None else job.open_input(chosen.init, ["words"])
 
-        # the vocabulary, the n-grams, the sample for the held-out loss, and the text as rows on disk
+        # the vocabulary
         text = _SourceText(job, source, chosen)
         plan, vocabulary, words = text.plan, text.vocabulary, text.spelled()
         _note_defaults(job, chosen, plan)
+        # n-grams, where words have parts
         ngrams, parts = None, []
         if plan.max_n:
             ngrams = NGrams.of(
@@ -155,6 +157,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
             job.counts |= {
                 "ngrams": len(ngrams), "ngrams_dropped": ngrams.dropped, "ngrams_of_one_word": ngrams.of_one_word,
             }  # fmt: skip
+        # held-out text, and the text itself as rows
         held_out = HeldOutLoss.sample(text.rows("valid"), vocabulary, plan, split="valid")  # None: no text is held out
         written = write_text(text.rows("train", "preparing"), Path(job.scratch) / "text.rows")
         job.counts["texts"] = written.texts
@@ -168,11 +171,13 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
                 _start_from(job, training, before, words, ngrams)
             return training
 
+        # train, from the last checkpoint if there is one
         training_run = TrainingRun(job, begin, plan, job.counts["distinct_kept"])
         training_run.resume()
         training = training_run.training
         job.threads, job.bitwise = training.threads, training.bitwise
         training_run.run()
+        # the tables, and the facts that readers need
         _write_tables(job, training, words, vocabulary, ngrams, plan)
         job.write(TOKENIZER, source.read(TOKENIZER))  # queries and embed cut unspaced scripts with it
         job.facts |= _facts(source, plan)
@@ -180,7 +185,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
 
 
 def _note_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> None:
-    """What the size of the text decided."""
+    """Say which settings the size of the text decided."""
     names = [name for name in ("window", "epochs", "min_count") if getattr(chosen, name) is None]
     if names:
         words = job.counts["words_kept"] + job.counts["words_dropped_rare"]
@@ -188,7 +193,7 @@ def _note_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> No
 
 
 def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:
-    """What readers of the artifact need to know."""
+    """Return the facts that readers of the artifact need."""
     return {
         "dim": plan.dim, "unit": plan.unit, "keep_case": source.fact("keep_case", bool),
         "window": plan.window, "epochs": plan.epochs, "min_count": plan.min_count, "lr": plan.lr,
@@ -228,7 +233,7 @@ def _write_tables(
 def _start_from(
     job: Job, training: NativeTraining, old: Artifact, words: pa.StringArray, ngrams: NGrams | None
 ) -> None:
-    """Fill a fresh training with the vectors of another words artifact, where it has them.
+    """Fill a fresh training with the vectors of another words artifact, for the words of both.
 
     Raises:
         ArtifactError: its vectors cannot be trained further, are of another kind, or of other words.
@@ -371,16 +376,19 @@ class TrainingRun:
             InputError: nothing predicted anything.
         """
         last: Step | None = None  # stays None where only the end of a run was left to do
+        # what a stop signal says
         note = "stopping, saving (press again to stop now)"
         if not self.training.arrays():
             note = "stopping: this backend cannot go on later, so nothing is kept"
         if self._limit is not None:
             self._limit.refuse_past()
+        # step after step: the pace, the log, checkpoints, the progress line
         with stop_signal(lambda _: self._job.note(note)) as flag:
-            for step in self.training.steps(flag, self._due):
+            for step in self.training.steps(flag, lambda: self._replanned or self._is_save_due()):  # when threads rest
                 self._follow_pace(step)
                 if step.loss is not None:
                     self._add_to_log(step, step.loss)
+                # a checkpoint, while the threads rest
                 saving = flag.signum is not None or (self._is_save_due() and step.tokens < step.total)
                 if step.resting and saving:
                     self._save(step)
@@ -390,12 +398,14 @@ class TrainingRun:
             if flag.signum is not None and last is not None and last.resting:
                 self._save(last)
             flag.raise_if_set(saved=self._saved)
+        # a training in which nothing was predicted is none
         losses = self._losses()
         if self.training.arrays() and "train" not in losses:
             hint = "raise --subsample (0 keeps all words), lower --min-count, or give --context document"
             if self._distinct < 2:
                 hint = "the words that are learned are one word, again and again: give more text, of different words"
             raise InputError("no word has a neighbour to learn from", hint=hint)
+        # what is recorded of the run
         if last is not None:
             self._job.rates = {"words_per_s": round(self._words_per_second(last), 1)}
         names = {"train": "loss", "valid": "valid_loss"}
@@ -408,12 +418,8 @@ class TrainingRun:
 
     @property
     def _saved(self) -> str | None:
-        """Where the newest checkpoint is."""
+        """The folder of the newest checkpoint."""
         return None if self._checkpoints.newest is None else str(self._checkpoints.newest)
-
-    def _due(self) -> bool:
-        """Whether the threads are to come to rest."""
-        return self._replanned or self._is_save_due()
 
     def _is_save_due(self) -> bool:
         if self._job.run.finish is not None:  # nothing is saved, and threads need not rest
@@ -421,7 +427,7 @@ class TrainingRun:
         return time.monotonic() - self._saved_at >= self._between
 
     def _follow_pace(self, step: Step) -> None:
-        """Where there is a limit of time: plan the words that fit, as soon as the pace is known, and when it has changed."""
+        """Plan the words that fit into a limit of time, as soon as the pace is known, and when it has changed."""
         self._replanned = self._replanned and not step.resting
         if self._limit is None:
             return
@@ -430,7 +436,8 @@ class TrainingRun:
             apart["validation"] = self._last - before
         if step.tokens >= self.training.total:
             return
-        closing = 2 * self._limit.saving(self._bytes) + apart.get("validation", 0.0)
+        arrays = self.training.arrays() or {"vectors": self.training.vectors}
+        closing = 2 * self._limit.saving(sum(one.nbytes for one in arrays.values())) + apart.get("validation", 0.0)
         total = self._limit.replanned(step.tokens, closing=closing)
         if total is not None:
             self.training.total, self._replanned = total, True
@@ -438,11 +445,6 @@ class TrainingRun:
             changed = "the pace has changed: " if len(self._limit.planned) > 1 else ""
             if self._limit.is_news() and (changed or total < self._limit.most):
                 self._job.note(f"{changed}{words} fit into {self._limit.shown}")
-
-    @property
-    def _bytes(self) -> int:
-        """Of the vectors."""
-        return sum(one.nbytes for one in (self.training.arrays() or {"vectors": self.training.vectors}).values())
 
     def _save(self, step: Step) -> None:
         """Save the state; how long that takes decides when it is worth doing again."""

@@ -1,8 +1,8 @@
 """Contrastive training: two texts that belong together should be nearer to each other than to anything else.
 
 Read in this order, of both encoders: `settings`, `pair_text` (rows → flat files of ids on disk), `pairs` (which texts and
-words of them a step has, compiled), `info_nce` (the loss). Of a static table: `directions` and `static_table` (its first
-values and its last ones), `static`. Of a transformer: `transformer`.
+words of them a step has, compiled), `info_nce` (the loss). Of a static table: `static_table` (its first values
+and its last ones), `static`. Of a transformer: `transformer`.
 
 As in the other trainings, everything that happens in step s is a function of (seed, s): which pairs, which words of them
 are left out, the learning rate.
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.training.contrastive.directions import lexical_part, spelled_part
     from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share, relational_loss
     from wordpipe.training.contrastive.pair_text import (
         FilePairs,
@@ -31,9 +30,11 @@ if TYPE_CHECKING:
         count_stems,
         join_compounds,
         joined_parts,
+        lexical_part,
         lsi_part,
         near_their_stems,
         passage_weights,
+        spelled_part,
         word_weights,
     )
     from wordpipe.training.contrastive.transformer import (

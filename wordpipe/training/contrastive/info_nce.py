@@ -56,7 +56,7 @@ def pair_loss(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: E
 
 
 def measured(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: EncoderSettings) -> Measured:
-    """How well partners are known again among held-out pairs, by their unit vectors."""
+    """Measure how well partners are found among held-out pairs, by their unit vectors."""
     same_BB = false_negatives(batch, first_BD.device)  # whatever is trained on, so that runs compare
     loss = float(info_nce_loss(first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB))
     metrics = {"valid_loss": loss, "valid_nearest": nearest_share(first_BD, second_BD), "valid_pairs": len(first_BD)}

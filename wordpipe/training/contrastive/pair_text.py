@@ -92,6 +92,7 @@ def write_pair_text(
 
     def lists() -> Iterator[pa.Array]:
         """Lists of ids; rows without any leave no trace but a count."""
+        # which documents begin here, and which ids are known
         for batch in batches:
             if batch.num_rows == 0:
                 continue
@@ -100,6 +101,7 @@ def write_pair_text(
             ids, lengths = _known(batch[column], vocab_size)
             ledger["ids_left_out"] += len(batch[column].flatten()) - len(ids)
             ledger["rows_without_ids"] += int((lengths == 0).sum())
+            # documents and counts are noted while their ids are written
             kept_before = offsets_of(lengths > 0)
             begins.extend((kept_before[opens] + ledger["rows"]).tolist())
             splits.extend(split_N[opens].tolist())
@@ -135,7 +137,7 @@ def write_ragged(batches: Iterable[pa.Array], stem: Path, *, vocab_size: int) ->
 
 
 def _known(lists: pa.Array, vocab_size: int) -> tuple[npt.NDArray[np.int32], Int64s]:
-    """The ids of lists that are below `vocab_size`, and how many each list has of them."""
+    """Return the ids of lists that are below `vocab_size`, and how many each list has."""
     lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
     ids = lists.flatten().to_numpy(zero_copy_only=False)
     known = ids < vocab_size

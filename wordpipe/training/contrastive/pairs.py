@@ -1,4 +1,4 @@
-"""Pairs of texts, as a pure function of (seed, step): which spans of which documents, and which words are left out of them.
+"""Pairs of texts, as a pure function of (seed, step): which spans of which documents, and which of their words are left out.
 
 Every sentence is the beginning of one pair in each pass over the text, in a new order each time; there is no iterator whose
 state would have to be saved. Every pair has a stream of random numbers of its own, which begins at (seed, number of the
@@ -15,7 +15,7 @@ from wordpipe.errors import InputError
 from wordpipe.model import seed_of
 from wordpipe.training.contrastive.pair_text import SPLITS, FilePairs, Int64s, PairText, RaggedFile, rows_of
 from wordpipe.training.contrastive.settings import KINDS, EncoderSettings, PairKind
-from wordpipe.training.sequences import shuffled
+from wordpipe.training.token_stream import shuffled
 
 DROPOUT, NEIGHBOUR, CROP, TITLE, DELETION, PAIRS = range(6)
 """Places in `settings.KINDS`."""
@@ -91,7 +91,9 @@ class Pairs:
         chosen = text.splits == SPLITS.index(split)
         self._rows = rows_of(text.documents, chosen)
         if not len(self._rows):
-            raise InputError("no sentence to make pairs of", where=split, hint="give more text, or another split of it")
+            raise InputError(
+                "no sentence to make pairs of", where=split, hint="give more text, or another split of your text"
+            )
         self._text, self._settings, self._given = text, settings, given
         self._document_of_row = np.repeat(np.arange(len(chosen), dtype=np.int32), np.diff(text.documents))
         self.n_pairs = len(self._rows)
@@ -135,7 +137,7 @@ class Pairs:
         return PairBatch(sides[0], sides[1], document.astype(np.int64), kinds)
 
     def _bounds(self) -> npt.NDArray[np.float64]:
-        """Where in [0, 1] the share of each kind ends; without a file the others share its part."""
+        """The end of the share of each kind in [0, 1]; without a file of pairs the other kinds share its part."""
         shares = np.array([*self._settings.shares.values()])
         if self._given is None:
             shares[KINDS.index("pairs")] = 0.0
@@ -169,7 +171,7 @@ def _counts(
 
 
 def _notes(counts: dict[str, int], settings: EncoderSettings) -> list[str]:
-    """What cannot be had of these documents, and what is taken instead, where half of them or more are concerned."""
+    """Return warnings of what half of the documents, or more, cannot give, and of what is taken instead."""
     deleted = "twice, other words left out"
     instead: tuple[tuple[PairKind, str, str, str], ...] = (
         (
@@ -189,7 +191,7 @@ def _notes(counts: dict[str, int], settings: EncoderSettings) -> list[str]:
 
 
 def _few_negatives(document_N: npt.NDArray[np.int32]) -> list[str]:
-    """What the user should know where most sentences are of the same document, and so no negatives of each other.
+    """Return a warning if most sentences are of the same document, and so no negatives of each other.
 
     Raises:
         InputError: all are: every loss would be 0.
@@ -254,6 +256,7 @@ def plan_pairs(
             for crops or with a single sentence a deletion.
     """
     for pair in range(len(rows)):
+        # the kind of the pair, drawn by the shares
         row = rows[pair]
         document = document_of_row[row]
         state = scrambled(seed ^ (np.uint64(numbers[pair]) * _GOLDEN))
@@ -261,6 +264,7 @@ def plan_pairs(
         kind = 0
         while kind < PAIRS and drawn >= bounds[kind]:
             kind += 1
+        # another kind where the document cannot give this one
         first_row, last_row = documents[document], documents[document + 1]
         begin, end = offsets[first_row], offsets[last_row]
         if kind == TITLE and (len(title_offsets) == 0 or title_offsets[document] == title_offsets[document + 1]):
@@ -268,6 +272,7 @@ def plan_pairs(
         if (kind == CROP and end - begin < _LEAST_CROP) or (kind == NEIGHBOUR and last_row - first_row < 2):
             kind = DELETION
         kinds[pair] = kind
+        # begin and end of both texts
         for side in range(2):
             source, start, stop = 0, offsets[row], offsets[row + 1]
             if kind == NEIGHBOUR and side == 1:
@@ -286,6 +291,7 @@ def plan_pairs(
                 least, most = max(_LEAST_SPAN, width // 20), max(_LEAST_SPAN, width // 2)
                 if kind == TITLE:
                     least, most = max(1, width // 4), width
+                # a span of the window, of random size at a random place
                 drawn_size = _share(scrambled(state + np.uint64(2 + 2 * side) * _GOLDEN))
                 drawn_place = _share(scrambled(state + np.uint64(3 + 2 * side) * _GOLDEN))
                 size = least + np.int64(drawn_size * (most - least + 1))

@@ -27,7 +27,7 @@ _FINISH = ("number_weight", "punctuation_weight", "piece_weight", "negation_weig
 
 
 class TableParts(NamedTuple):
-    """The shares of the parts of a static table, and how often a word has to come to be in it."""
+    """The shares of the parts of a static table, and how often a word must come to have a row."""
 
     words: float
     lexical: float
@@ -44,7 +44,7 @@ Idle = tuple[tuple[str, ...], Callable[[Any], bool], str]
 
 
 def default_shares(goal: Goal, *, by_dropout: bool) -> dict[PairKind, float]:
-    """Where pairs come from when nobody says.
+    """Return the kinds of pairs, and their shares, of a training for which no share is given.
 
     For a transformer and similarity the sentence itself, seen through dropout (SimCSE, Gao et al. 2021, table 2: 82.5 against
     67.1 for neighbours and 75.9 for deletion). For search spans of one document (Contriever, Izacard et al. 2022, table 6:
@@ -72,7 +72,7 @@ def refuse_two_starts(settings: Settings, *names: str) -> None:
 
 
 class FromPairs(Settings):
-    """What is learned from, and for how long."""
+    """The pairs, and the length of the training."""
 
     displaces = STEPS_OR_EPOCHS
     usual_batch: ClassVar[int]
@@ -80,7 +80,7 @@ class FromPairs(Settings):
 
     goal: Goal = setting(
         "similarity",
-        "similarity: texts that say the same are near; search: a question is near the text that answers it",
+        "similarity: texts that say the same are near; search: a question is near the text with its answer",
     )
     steps: int | None = setting(None, "optimiser steps", ge=1, le=10**9)
     epochs: float | None = setting(
@@ -101,7 +101,9 @@ class FromPairs(Settings):
         None, "share: a sentence and the next one of its document", ge=0, le=1, option=False
     )
     pair_crop: float | None = setting(None, "share: two random spans of one document", ge=0, le=1, option=False)
-    pair_title: float | None = setting(None, "share: a document's title and a span of it", ge=0, le=1, option=False)
+    pair_title: float | None = setting(
+        None, "share: a document's title and a span of its text", ge=0, le=1, option=False
+    )
     pair_deletion: float | None = setting(
         None, "share: one sentence twice, other words left out of each", ge=0, le=1, option=False
     )
@@ -146,7 +148,7 @@ class FromPairs(Settings):
         return shares
 
     def steps_for(self, n_pairs: int) -> int:
-        """How many steps: those given, else by epochs, else one pass and at least 200.
+        """Return the number of steps: those given, else by epochs, else one pass and at least 200.
 
         The last step of the last pass is a whole one and reaches into the next pass, so that no sentence is left out.
 
@@ -161,7 +163,7 @@ class FromPairs(Settings):
         return max(least, math.ceil(passes * n_pairs / self.pairs_per_step(n_pairs) - 1e-9))
 
     def pairs_per_step(self, n_pairs: int) -> int:
-        """The batch size, resolved: where nobody says it, a step has no more pairs than there are sentences.
+        """Return the batch size: where none is given, a step has no more pairs than there are sentences.
 
         More would be the same sentences again, which are no negatives of each other: 149 sentences of the handbook found their
         texts by held-out titles with nDCG@10 of 87.2 in steps of 149 pairs, 87.9 in steps of 1,024 (both ± 2).
@@ -190,7 +192,7 @@ class Contrast(Settings):
 
 
 class Pace(Settings):
-    """How the learning rate rises and falls, and Adam's memory."""
+    """The rise and fall of the learning rate, and Adam's memory."""
 
     lr: float = setting(..., "peak learning rate", gt=0, le=1e3, section="The optimiser")
     min_lr_frac: float = setting(0.1, "learning rate at the end, as a share of the peak", ge=0, le=1, option=False)
@@ -211,7 +213,7 @@ class Pace(Settings):
 
 
 class Runs(Settings):
-    """Where and how it runs, and what it says of itself."""
+    """The place of a run, its checkpoints and its log."""
 
     seed: int = setting(1, "seed of pairs, order, deletion and first weights", ge=0, lt=2**32, expert=True,
                         section="Where and how it runs")  # fmt: skip
@@ -230,7 +232,7 @@ class Runs(Settings):
 
 
 class Table(Settings):
-    """What a static table begins as, and what it ends as."""
+    """The first values of a static table, and its last ones."""
 
     unit: Literal["word", "token"] = setting(
         "word", "what has a vector, words or the tokenizer's tokens", section="The static table", expert=True
@@ -292,7 +294,7 @@ class Table(Settings):
 
 
 class Start(Settings):
-    """What a transformer begins as, how it makes a vector of its tokens, and whom it learns from."""
+    """The model that a transformer begins as, its pooling, and its teacher."""
 
     init: Path | None = setting(
         None,
@@ -346,7 +348,7 @@ class Start(Settings):
 
 
 class StaticSettings(Runs, Pace, Table, Contrast, FromPairs):
-    """How to train a table of word vectors, whose sums are the vectors of texts, on pairs that belong together."""
+    """Training of a table of word vectors, whose sums are the vectors of texts, on pairs that belong together."""
 
     command = "train static"
     usual_batch = 1_024
@@ -357,7 +359,6 @@ class StaticSettings(Runs, Pace, Table, Contrast, FromPairs):
 
     @classmethod
     def instead(cls, name: str) -> str:
-        """See `Settings.instead`."""
         if name in ContrastiveSettings.model_fields:
             return "it is a setting of wordpipe train contrastive, which trains a transformer"
         return _ENCODER if name == "encoder" else ""
@@ -369,7 +370,7 @@ class StaticSettings(Runs, Pace, Table, Contrast, FromPairs):
 
     @property
     def parts(self) -> TableParts:
-        """What the static table begins as, resolved."""
+        """The shares of the parts that the static table begins with: those given, else those of the goal."""
         usual = _PARTS[self.goal]
         return TableParts(
             usual.words if self.words_weight is None else self.words_weight,
@@ -386,17 +387,17 @@ class StaticSettings(Runs, Pace, Table, Contrast, FromPairs):
 
     @property
     def word_weighting(self) -> Literal["sif", "idf"]:
-        """How words begin to weigh, resolved."""
+        """The first weighting of words: the one given, else that of the goal."""
         return self.weighting or ("idf" if self.goal == "search" else "sif")
 
     @property
     def finish(self) -> dict[str, float]:
-        """What kinds of words weigh after a training for similarity, by the names of the settings."""
+        """The weights of kinds of words after a training for similarity, by the names of the settings."""
         return {name: getattr(self, name) for name in _FINISH}
 
 
 class ContrastiveSettings(Runs, Pace, Start, Contrast, FromPairs):
-    """How to train a transformer, which reads words in their context, on pairs that belong together."""
+    """Training of a transformer, which reads words in their context, on pairs that belong together."""
 
     command = "train contrastive"
     usual_batch = 128
@@ -417,7 +418,6 @@ class ContrastiveSettings(Runs, Pace, Start, Contrast, FromPairs):
 
     @classmethod
     def instead(cls, name: str) -> str:
-        """See `Settings.instead`."""
         if name in StaticSettings.model_fields:
             return "it is a setting of wordpipe train static, which trains a table of vectors"
         return _ENCODER if name == "encoder" else ""
@@ -440,7 +440,7 @@ _ENCODER = (
     'command = "train static" or "train contrastive")'
 )
 _IDLE_PACE: tuple[Idle, ...] = (
-    (("decay",), lambda one: one.schedule != "wsd", "only schedule = wsd has such a fall"),
+    (("decay",), lambda one: one.schedule != "wsd", "only schedule = wsd has a fall of its own"),
     (("min_lr_frac",), lambda one: one.schedule == "constant", "the learning rate of schedule = constant never falls"),
 )
 _IDLE_TABLE: tuple[Idle, ...] = (

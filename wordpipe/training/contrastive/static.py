@@ -26,8 +26,8 @@ from wordpipe.training.checkpoint import Tensors
 from wordpipe.training.contrastive.info_nce import measured, pair_loss
 from wordpipe.training.contrastive.pairs import Pairs
 from wordpipe.training.contrastive.settings import StaticSettings
+from wordpipe.training.execution import Execution
 from wordpipe.training.plan import Plan
-from wordpipe.training.precision import Execution
 from wordpipe.training.trainer import Gradients, Measured
 
 Matrix = npt.NDArray[np.float32]
@@ -67,7 +67,6 @@ class StaticLearner:
         self._gradient_BD = np.zeros((0, table_VD.shape[1]), np.float32)
 
     def gradients(self, step: int) -> Gradients:
-        """See `Learner.gradients`."""
         batch = self._pairs.batch(step)
         ids = np.concatenate([batch.first.ids, batch.second.ids])
         lengths = np.concatenate([batch.first.lengths, batch.second.lengths])
@@ -80,14 +79,13 @@ class StaticLearner:
         return Gradients(loss.detach(), torch.ones(()), len(ids))
 
     def take(self, step: int, gradients: Gradients, lr: float) -> Tensor:
-        """See `Learner.take`."""
         ids, lengths = self._texts
         self.optimiser.update(ids, lengths, self._gradient_BD, lr=lr, step=step + 1)
         norm = torch.linalg.vector_norm(torch.from_numpy(self._gradient_BD))
         return torch.stack((gradients.loss, gradients.n_targets, norm))
 
     def validate(self) -> Measured | None:
-        """How well partners are known again among the held-out pairs."""
+        """Measure how well partners are found among the held-out pairs."""
         if (batch := self._held_out) is None:
             return None
         sums = [torch.from_numpy(self.optimiser.sums(side.ids, side.lengths)) for side in (batch.first, batch.second)]
@@ -96,14 +94,12 @@ class StaticLearner:
 
     @property
     def is_done(self) -> bool:
-        """See `Learner.is_done`."""
         return False
 
     def replan(self, plan: Plan) -> None:
         """See `Learner.replan`."""
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """See `Learner.state`."""
         return {"state": {name: torch.from_numpy(array) for name, array in self._arrays().items()}}, {}
 
     def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
@@ -132,7 +128,7 @@ def _unit(sums_BD: Tensor) -> Tensor:
 
 
 def _paces(table_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """How large a number each row has at the start, (V,): the root mean square; for a row of zeros what is usual.
+    """Return the root mean square of each row at the start, (V,); for a row of zeros the median of the other rows.
 
     A step of Adam is as long for every row. The rows of common words, which begin a hundred times shorter than those of rare
     ones, would be made noise in a few steps, and the weights of the words would be lost.
@@ -144,7 +140,7 @@ def _paces(table_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 class RowAdam:
-    """The table, its moments, and the threads that change them.
+    """The table, its moments, and the threads that change both.
 
     Each row is changed by one thread, and its gradient is added up in the order of the texts, so the number of threads does
     not change a bit.

@@ -8,7 +8,7 @@ under Memory Limited Setup"): a third more work. The gradients are those of the 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,12 @@ from wordpipe.model import LanguageModel, Packed, pack, seed_of
 from wordpipe.training.contrastive.info_nce import measured, pair_loss, relational_loss
 from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged
 from wordpipe.training.contrastive.settings import ContrastiveSettings
+from wordpipe.training.execution import Execution, make_execution
 from wordpipe.training.learner import ModelLearner, pair_trainer
 from wordpipe.training.optimisers import make_optimiser
 from wordpipe.training.plan import SpecialIds
-from wordpipe.training.precision import Execution, make_execution
-from wordpipe.training.trainer import UNTIL_DONE, Ending, Gradients, Measured, Trainer
+from wordpipe.training.token_stream import spans
+from wordpipe.training.trainer import Gradients, Measured, Trainer
 
 _POSITIONS_AT_ONCE = {"cpu": 1 << 15, "mps": 1 << 16, "cuda": 1 << 18}
 """Positions whose graph is held: of `mini` 0.6 GB per 16,384 of them in float32; a constant, as it shows in the last bits."""
@@ -44,19 +45,9 @@ def rows_at(texts: Ragged, index_S: npt.NDArray[np.int64]) -> Ragged:
     return Ragged(texts.ids[spans(starts_S, lengths_S)], lengths_S)
 
 
-def spans(starts_S: npt.NDArray[np.int64], lengths_S: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The places start, start + 1, … of every span, one span after the other.
-
-    >>> spans(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    before_S = np.cumsum(lengths_S) - lengths_S
-    return np.repeat(starts_S - before_S, lengths_S) + np.arange(int(lengths_S.sum()))
-
-
 @dataclass(frozen=True)
 class Framing:
-    """What a sequence has around its text.
+    """The special tokens around a text, and the room of a sequence.
 
     Attributes:
         cls_id: stands before the text.
@@ -76,7 +67,7 @@ class Framing:
         return Ragged(texts.ids[spans(np.cumsum(texts.lengths) - texts.lengths, kept_S)], kept_S)
 
     def n_cut(self, texts: Ragged) -> int:
-        """How many ids `cut` takes away."""
+        """Count the ids that `cut` takes away."""
         return int(np.maximum(texts.lengths - (self.longest - 2), 0).sum())
 
     def packed(self, texts: Ragged) -> Packed:
@@ -140,7 +131,6 @@ class ContrastLearner(ModelLearner[LanguageModel]):
         self._seed, self._positions, self._teacher, self._held_out = seed, positions_at_once, teacher, held_out
 
     def gradients(self, step: int) -> Gradients:
-        """See `Learner.gradients`."""
         self.model.train()
         batch = self._batch(step)
         texts = joined(batch.first, batch.second)
@@ -155,7 +145,7 @@ class ContrastLearner(ModelLearner[LanguageModel]):
         return Gradients(loss.detach().to(one), one, positions, self._framing.n_cut(texts))
 
     def validate(self) -> Measured | None:
-        """How well partners are known again among the held-out pairs, without dropout."""
+        """Measure how well partners are found among the held-out pairs, without dropout."""
         if (batch := self._held_out) is None:
             return None
         self.model.eval()
@@ -209,7 +199,7 @@ class ContrastLearner(ModelLearner[LanguageModel]):
 def assemble_encoder(
     settings: ContrastiveSettings, model: LanguageModel, pairs: Pairs, *, special: SpecialIds,
     weights: npt.NDArray[np.float32] | None, held_out: Pairs | None = None, teacher: TeacherVectors | None = None,
-    state_dir: Path, run_key: str, seed: int | None = None, ending: Ending = UNTIL_DONE,
+    seed: int | None = None, **given: Any,
 ) -> Trainer[ContrastLearner]:  # fmt: skip
     """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
@@ -221,10 +211,8 @@ def assemble_encoder(
         weights: what each token weighs in the mean, (V,) float32; None: all alike.
         held_out: pairs of held-out documents, one batch of which is looked at.
         teacher: another encoder that is also learned from.
-        state_dir: the folder of checkpoints; need not exist.
-        run_key: what is trained, with which settings, on which data.
-        ending: when it ends.
         seed: of dropout; None: the settings'.
+        given: `state_dir`, `run_key`, `ending`: see `resumed_trainer`.
 
     Raises:
         ConfigError: a device that is not there.
@@ -246,4 +234,4 @@ def assemble_encoder(
         positions_at_once=_POSITIONS_AT_ONCE[execution.device.type], teacher=teacher,
         held_out=None if held_out is None else held_out.batch(0),
     )  # fmt: skip
-    return pair_trainer(learner, settings, pairs.n_pairs, state_dir=state_dir, run_key=run_key, ending=ending)
+    return pair_trainer(learner, settings, pairs.n_pairs, **given)

@@ -8,17 +8,16 @@ from typing import Any
 
 import torch
 
-from wordpipe.model import ModelConfig
 from wordpipe.training.objectives import LanguageObjective, Targets
 from wordpipe.training.pair_targets import SecondTexts
 from wordpipe.training.recipes.data import PairTexts, Texts
 from wordpipe.training.recipes.table import Opened, Recipe
-from wordpipe.training.sequences import Rows, causal_blocks
 from wordpipe.training.settings import CausalSettings
+from wordpipe.training.token_stream import Rows, causal_blocks
 
 
 class Causal(LanguageObjective):
-    """Causal language modelling: each position predicts the id after it.
+    """Causal language modelling: each position predicts the next id.
 
     Args:
         bos_id: never a target: that a document begins after another's end is no knowledge of language. None: where the same
@@ -63,10 +62,6 @@ def _objective(settings: CausalSettings, opened: Opened, device: torch.device) -
     return Causal(bos_id=before[0] if before else None)
 
 
-def _accepts(config: ModelConfig) -> str:
-    return "" if config.architecture == "decoder" else "decoder"
-
-
 RECIPE = Recipe(
     name="clm",
     settings=CausalSettings,
@@ -75,6 +70,6 @@ RECIPE = Recipe(
     "second.",
     data=_data,
     objective=_objective,
-    accepts=_accepts,
+    accepts=lambda config: "" if config.architecture == "decoder" else "decoder",
     pairs="some",
 )

@@ -14,15 +14,14 @@ import numpy.typing as npt
 
 from wordpipe.training.objectives import Examples
 from wordpipe.training.pair_targets import PairBlocks, PairWriter, open_pairs
-from wordpipe.training.sequences import Blocks
-from wordpipe.training.token_stream import FindStarts, Flags, Ids, open_ids, open_starts
+from wordpipe.training.token_stream import Blocks, FindStarts, Flags, Ids, open_ids, open_starts
 
 SPLITS = ("train", "valid")
 Counts = npt.NDArray[np.number]
 
 
 class Held(NamedTuple):
-    """What is trained on, and what is held out; None: nothing is."""
+    """Sequences to train on, and those that are held out; None: there are none."""
 
     train: Examples
     valid: Examples | None  # as the held-out loss takes it
@@ -83,7 +82,7 @@ class Texts:
         return self.blocks(ids, seq_len, starts) if self.valid_blocks is None else self.valid_blocks(ids, seq_len)
 
     def open(self, folder: Path) -> Held:
-        """What was written to a folder."""
+        """Open the files that were written to a folder."""
         paths = [folder / f"{split}.ids" for split in SPLITS]
         train, valid = (open_ids(path, self.n_tokens) for path in paths)
         if self.find_starts is None:
@@ -91,7 +90,7 @@ class Texts:
         return self.held(train, valid, (open_starts(paths[0]), open_starts(paths[1])))
 
     def label_counts(self, train: Examples, counts_V: Counts | None) -> Counts | None:
-        """How often each id is a label; `counts_V`: how often it is in the stream, which only the first process knows."""
+        """Count how often each id is a label; `counts_V`: how often in the stream, which only the first process knows."""
         del train
         return None if counts_V is None else self.labels(counts_V)
 
@@ -133,13 +132,13 @@ class PairTexts:
         }  # fmt: skip
 
     def open(self, folder: Path) -> Held:
-        """What was written to a folder."""
+        """Open the files that were written to a folder."""
         train, valid = (open_pairs(folder / split, self.n_tokens, self.n_target_tokens) for split in SPLITS)
         held_out = valid if len(valid) else None
         return Held(train, held_out, held_out)
 
     def label_counts(self, train: Examples, counts_V: Counts | None) -> Counts | None:
-        """How often each id is a label."""
+        """Count how often each id is a label."""
         del counts_V
         assert isinstance(train, PairBlocks)
         return train.label_counts(self.n_target_tokens or self.n_tokens)

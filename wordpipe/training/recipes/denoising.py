@@ -22,15 +22,14 @@ from wordpipe.training.recipes.seq2seq import two_stack_parts
 from wordpipe.training.recipes.span_corruption import SpanCorruption
 from wordpipe.training.recipes.table import Opened, Recipe
 from wordpipe.training.recipes.text_infilling import TextInfilling
-from wordpipe.training.sequences import Blocks, Rows, refuse_short
 from wordpipe.training.settings import DenoisingSettings
-from wordpipe.training.token_stream import row_starts
+from wordpipe.training.token_stream import Blocks, Rows, refuse_short, row_starts
 
 Corruption = SpanCorruption | TextInfilling
 
 
 class Denoising(LanguageObjective):
-    """A text is learned from what a corruption leaves of it.
+    """Denoising: a text is learned from a damaged copy.
 
     Args:
         corruption: what damages the sequences of a stream.
@@ -52,11 +51,11 @@ class Denoising(LanguageObjective):
         else:
             starts = None if rows.word_starts_BT is None else rows.word_starts_BT.cpu().numpy()
             sources, labels = self.corruption.corrupt(ids_BT, random, sentence_starts_BT=starts)
-        return PairTargets(sources, labels, self.start_id, self.device)
+        return PairTargets(sources, labels, self.device, self.start_id)
 
 
 def corruption_of(opened: Opened, settings: DenoisingSettings) -> tuple[Corruption, int]:
-    """What damages texts, and of how many tokens these are before.
+    """Return what damages texts, and how many tokens an undamaged text has.
 
     Raises:
         ArtifactError: the tokenizer lacks a special token.
@@ -100,7 +99,7 @@ def _cut(ids: Any, seq_len: int, starts: Any = None) -> Blocks:
 
 
 def _label_counts(opened: Opened, corruption: Corruption, raw_len: int, counts_V: Counts) -> Counts:
-    """How often each id is a label: of BART all ids of the text, of T5 a share of them, and the sentinels."""
+    """Count how often each id is a label: of BART all ids of the text, of T5 a share of these ids, and the sentinels."""
     eos = opened.special.need("eos")
     if isinstance(corruption, TextInfilling):
         counts_V = counts_V.copy()

@@ -22,28 +22,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wordpipe.model import LanguageModel, ModelConfig
+from wordpipe.model import LanguageModel
 from wordpipe.training.objectives import LanguageObjective, Masked, Targets, guessed_loss_sum, span_units, take
-from wordpipe.training.recipes.data import Texts
 from wordpipe.training.recipes.mlm import hiding, masked_texts
 from wordpipe.training.recipes.table import Opened, Recipe
-from wordpipe.training.sequences import Rows, document_numbers
 from wordpipe.training.settings import PermutationSettings
+from wordpipe.training.token_stream import Rows, document_numbers
 
 
 @dataclass(frozen=True)
 class PermutationTargets(Targets):
-    """What is guessed, and in which order.
+    """Guessed tokens, and the order in which they are known.
 
     Attributes:
         order: when a token is known, (B, T), float32: below 0 at once, else from [0, 1).
     """
 
     order: Tensor = field(kw_only=True)
-
-    def rows(self, first: int, last: int) -> "PermutationTargets":
-        """Sequences `first` to `last` - 1."""
-        return PermutationTargets(**vars(super().rows(first, last)), order=self.order[first:last])
 
     def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
         """The loss above, summed over what is guessed, float32."""
@@ -80,36 +75,15 @@ class Permuted(LanguageObjective):
         return PermutationTargets(ids_BT, positions_BK, labels_BK, counted_BK.float(), segments_BT, order=order_BT)
 
 
-def _data(opened: Opened, settings: PermutationSettings) -> Texts:
-    del settings
-    return masked_texts(opened)
-
-
-def _end(opened: Opened) -> int:
-    return opened.special.completed("encoder").need("sep")
-
-
-def _objective(settings: PermutationSettings, opened: Opened, device: torch.device) -> Permuted:
-    return Permuted(hiding(opened, device, rate=settings.mask_rate, end_id=_end(opened)), settings.max_span)
-
-
-def _held_out(settings: PermutationSettings, opened: Opened, device: torch.device) -> Masked:
+def _hiding(opened: Opened, device: torch.device, **given: Any) -> Masked:
     """As of all encoders, but that the documents of a sequence are its segments."""
-    del settings
-    return hiding(opened, device, end_id=_end(opened))
+    return hiding(opened, device, end_id=opened.special.completed("encoder").need("sep"), **given)
 
 
-def _parts(settings: PermutationSettings, opened: Opened) -> dict[str, Any]:
-    del settings, opened
-    return {
-        "attention": "relative", "positions": "none", "segments": 2, "embedding_norm": False, "head": False,
-        "output_bias": True, "two_streams": True,
-    }  # fmt: skip
-
-
-def _accepts(config: ModelConfig) -> str:
-    return "" if config.two_streams else "an XLNet, with a query stream"
-
+_PARTS = {
+    "attention": "relative", "positions": "none", "segments": 2, "embedding_norm": False, "head": False,
+    "output_bias": True, "two_streams": True,
+}  # fmt: skip
 
 RECIPE = Recipe(
     name="permutation",
@@ -117,9 +91,11 @@ RECIPE = Recipe(
     architecture="encoder",
     does="Train a bidirectional transformer to guess tokens in a random order, each from those before it in that order "
     "(XLNet).",
-    data=_data,
-    objective=_objective,
-    valid_objective=_held_out,
-    accepts=_accepts,
-    parts=_parts,
+    data=lambda opened, _: masked_texts(opened),
+    objective=lambda settings, opened, device: Permuted(
+        _hiding(opened, device, rate=settings.mask_rate), settings.max_span
+    ),
+    valid_objective=lambda _, opened, device: _hiding(opened, device),
+    accepts=lambda config: "" if config.two_streams else "an XLNet, with a query stream",
+    parts=lambda *_: _PARTS,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from wordpipe.errors import ConfigError
-from wordpipe.model import PRESETS, ModelConfig, pad_vocab
+from wordpipe.model import PRESETS, pad_vocab
 from wordpipe.training.pair_targets import Pairs
 from wordpipe.training.recipes.data import PairTexts
 from wordpipe.training.recipes.table import Opened, Recipe
@@ -52,10 +52,6 @@ def _objective(settings: Seq2SeqSettings, opened: Opened, device: torch.device) 
     return Pairs(start_id=opened.start_id, device=device)
 
 
-def _accepts(config: ModelConfig) -> str:
-    return "" if config.architecture in ("encoder-decoder", "encoder") else "encoder-decoder, or encoder"
-
-
 RECIPE = Recipe(
     name="seq2seq",
     settings=Seq2SeqSettings,
@@ -71,7 +67,7 @@ RECIPE = Recipe(
     """,
     data=_data,
     objective=_objective,
-    accepts=_accepts,
+    accepts=lambda config: "" if config.architecture.startswith("encoder") else "encoder-decoder, or encoder",
     parts=two_stack_parts,
     pairs="always",
 )

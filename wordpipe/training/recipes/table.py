@@ -30,7 +30,7 @@ NAMES = tuple(settings.command.removeprefix("train ") for settings in OBJECTIVES
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """What is known of tokens and a model before their texts are laid out for a training, or for a measurement.
+    """Facts of tokens and a model that must be known before texts are laid out, for a training or a measurement.
 
     Attributes:
         special: the special ids of the tokenizer.
@@ -71,7 +71,7 @@ def as_it_is(model: Any, settings: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(Generic[S]):
-    """An objective with all that goes with it.
+    """An objective with its settings, texts, targets, loss and models.
 
     Attributes:
         name: the command is "train " and this.
@@ -113,7 +113,7 @@ class Recipe(Generic[S]):
         return f"train {self.name}"
 
     def measured_by(self, settings: S, opened: Opened, device: "torch.device") -> "LanguageObjective":
-        """What the held-out loss is of."""
+        """Return the objective of the held-out loss."""
         return (self.valid_objective or self.objective)(settings, opened, device)
 
 
@@ -130,7 +130,7 @@ def recipe_of(settings: PretrainSettings) -> Recipe[Any]:
 
 
 def recipe_for(config: ModelConfig) -> Recipe[Any]:
-    """The first recipe that can go on with such a model, by which it is measured, too."""
+    """Return the first recipe that can go on with a model of this shape, which is also measured by that recipe."""
     return next(recipe for recipe in map(recipe_named, NAMES) if not recipe.accepts(config))
 
 

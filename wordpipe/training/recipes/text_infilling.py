@@ -226,7 +226,7 @@ def span_lengths(
 def _sentence_order(
     starts_BT: npt.NDArray[np.bool_], special_BT: npt.NDArray[np.bool_], random: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Where each position takes its id from: sentences in a random order between one special id and the next.
+    """Return the position from which each takes its id: sentences in a random order between one special id and the next.
 
     Args:
         starts_BT: where sentences begin; at the beginning of a sequence and after a special id in any case.
