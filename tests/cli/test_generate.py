@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.model_artifacts import artifact_of, model_files, tokenizer_file
 from wordpipe import fill, generate
-from wordpipe.cli import generate as command
+from wordpipe.cli import infer
 from wordpipe.cli.output import safe_text
 
 QUICK = ("--device", "cpu", "--threads", 1)
@@ -177,7 +177,7 @@ def test_candidates_as_json(cli, models):
 
 
 def test_candidates_for_people(cli, models, monkeypatch):
-    monkeypatch.setattr(command.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(infer.sys.stdout, "isatty", lambda: True)
     found = cli("fill", models["encoder"], "[MASK] is [MASK]", "--top-k", 2, *QUICK)
     want = fill(models["encoder"], "[MASK] is [MASK]", top_k=2, device="cpu", threads=1)
     lines = found.out.splitlines()
