@@ -94,7 +94,7 @@ def test_a_question_without_an_index_names_the_one_in_run(cli, index, tmp_path, 
     rmtree(tmp_path / "run")
     (tmp_path / "wordpipe.toml").touch()
     for words in (["query", "run/index"], ["query", "run/index", "why tides"], ["show", "run/index"]):
-        assert "no such artifact\n  hint: " in (said := cli(*words).err)
+        assert "the artifact does not exist\n  hint: " in (said := cli(*words).err)
         assert "wordpipe run" in said
 
 
