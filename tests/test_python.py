@@ -368,7 +368,7 @@ def test_what_is_no_table_of_texts_says_what_would_be(sources, kind, what, tmp_p
 
 @pytest.mark.parametrize(
     ("text", "k", "what"),
-    [(["sea", "bread"], 3, "one query is one text; got list"), (5, 3, "one text"), ("sea", 0, "number of hits is below 1, or no number; got 0"),
+    [(["sea", "bread"], 3, "one query is one text; got list"), (5, 3, "one text"), ("sea", 0, "or no number; got 0"),
      ("sea", "3", "got '3'")],
 )  # fmt: skip
 def test_a_query_is_one_text_and_k_a_number(built, text, k, what):
