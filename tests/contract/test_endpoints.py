@@ -12,11 +12,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.support.waiting import wait_until
-from wordpipe.web import app, endpoint, openapi
+from wordpipe.web import app, endpoint
 from wordpipe.web.settings import ServeSettings
 
 TABLE, Answer, Search = endpoint.TABLE, endpoint.Answer, app.search.Search
-ERROR, schema_of = openapi.ERROR, openapi.schema_of
 BY_PATH = {one.declared.path: one for one in TABLE}
 PATHS = {"name": "words", "index": "records"}  # of parameters in a path
 MORE = {
@@ -182,11 +181,11 @@ def test_every_parameter_is_declared_for_people_and_programs():
         assert sum(one.is_artifact for one in cls.declared.params) == bool(cls.declared.can) or not cls.declared.can
         for one in cls.declared.params:
             assert one.text, (cls, one.name)
-            Draft202012Validator.check_schema(schema_of(one, limits))
+            Draft202012Validator.check_schema(one.schema_in(limits))
             if one.example is not None:
-                Draft202012Validator(schema_of(one, limits)).validate(one.example)
+                Draft202012Validator(one.schema_in(limits)).validate(one.example)
         assert cls.declared.answer is not None or cls.declared.media
-        assert isinstance(cls.declared.error or ERROR, Answer)
+        assert isinstance(cls.declared.error or endpoint.ERROR, Answer)
 
 
 def test_an_answer_is_computed_in_the_thread_of_its_artifact_in_one_trip(serving, records, built, heads, monkeypatch):

@@ -13,6 +13,7 @@ from wordpipe.metrics import (
     Measured,
     System,
     Table,
+    beside_models,
     mean_interval,
     paired_difference,
     paired_score_difference,
@@ -96,3 +97,23 @@ def test_an_evaluation_is_what_json_prints():
     found = Evaluation({"evaluated": "x"}, parts=[Table(["a"], [("b", ["c"])]), "said"], remarks=["more"])
     assert json.dumps(found) == '{"evaluated": "x"}'
     assert (found["evaluated"], len(found.parts), found.remarks, found.details) == ("x", 2, ["more"], ())
+
+
+@pytest.mark.parametrize("floors_only", [True, False])
+def test_models_are_set_beside_the_others_on_the_same_examples(floors_only):
+    random = np.random.default_rng(4)
+    systems = [("run/one", True), ("run/other", True), ("floor", False)]
+    measures = [{key: Measured(random.random(30)) for key in ("f1", "loss")} for _ in systems]
+    del measures[2]["loss"]  # which a baseline does not have
+    found = beside_models(systems, measures, 50, 7, floors_only=floors_only)
+    apart = {number: measures[number]["f1"].against(measures[2]["f1"], 50, 7) for number in (0, 1)}
+    assert found[2].below["f1"] == {"above: run/one": apart[0], "above: run/other": apart[1]}
+    assert found[2].against == {}
+    assert found[0].against["floor"] == {"f1": apart[0].to_json()}
+    assert ("run/other" in found[0].against) is ("above: run/other" in found[0].below["f1"]) is not floors_only
+    if not floors_only:
+        assert [*found[0].against["run/other"]] == ["f1", "loss"]
+    assert beside_models(systems, measures, 0, 7)[0] == ({"f1": {}, "loss": {}}, {})
+    one = beside_models(systems[1:], measures[1:], 50, 7, keys=["loss"])
+    assert one[1].below == {"f1": {}}
+    assert beside_models(systems[1:], measures[1:], 50, 7)[1].below["f1"] == {"model above": apart[1]}

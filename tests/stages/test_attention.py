@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,6 +159,7 @@ def test_doctor_examines_a_model_by_what_it_was_made_of(models, name):
     assert layers == {(stack, layer) for stack in stacks for layer in range(2)}
     assert all(0 <= one["dead_units"] <= 1 for one in found["layers"])
     assert found["metrics"]["loss"] > 0
+    assert Path(found["data"]).is_dir()  # what it was made of, by its path
     assert found["start"] == ("fresh" if name not in ("classifier", "tagger", "reader") else str(models / "encoder"))
     assert all(0 < one["moved"] < 0.5 for one in found["layers"]), [one["moved"] for one in found["layers"]]
     assert {one["state"] for one in found["findings"]} <= {"healthy", "weak", "sick", "unknown"}

@@ -78,7 +78,7 @@ def test_labels_that_are_only_given_count_in_the_macro_mean_as_in_scikit_learn(t
 def test_the_macro_mean_of_many_labels_is_not_drawn_but_the_same(tmp_path, monkeypatch):
     path = stored(tmp_path, "classifier", single_rows(50, 2), "label")
     whole = evaluated(path)["systems"][0]
-    monkeypatch.setattr("wordpipe.stages.evaluate.prediction_figures._MOST_NUMBERS", 100)
+    monkeypatch.setattr("wordpipe.stages.evaluate.predictions._MOST_NUMBERS", 100)
     (part, *_) = evaluated(path)["systems"]
     assert part["metrics"]["macro_f1"] == whole["metrics"]["macro_f1"]
     assert "macro_f1" not in part["intervals"]
@@ -306,7 +306,7 @@ def test_what_does_not_go_together_is_refused(coloured, named, tmp_path):  # noq
     other = stored(tmp_path, "classifier", single_rows(9, 8), "label", name="other")
     with pytest.raises(ArtifactError, match="other texts"):
         evaluated([one, other])
-    with pytest.raises(ConfigError, match="beside them"):
+    with pytest.raises(ConfigError, match="their own labels"):
         evaluated(one, rows_of(3))
     with pytest.raises(ConfigError, match="different tasks"):
         evaluated([coloured / "head", named / "head"], coloured / "corpus")

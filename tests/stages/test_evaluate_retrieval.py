@@ -170,7 +170,7 @@ def test_what_cannot_be_evaluated(built, data, tmp_path):
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / "corpus.jsonl").write_text('{"_id": "a", "text": "b"}\n')
     cases = [
-        ([], tmp_path / "nowhere", {}, InputError, "no such folder"),
+        ([], tmp_path / "nowhere", {}, InputError, "the folder does not exist"),
         ([], tmp_path / "half", {}, InputError, "queries.jsonl is missing"),
         ([], data, {"split": "dev"}, InputError, "qrels/dev.tsv is missing"),
         ([], built / "corpus", {}, ArtifactError, "artifact"),

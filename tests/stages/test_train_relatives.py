@@ -77,6 +77,15 @@ def test_an_electra_finds_and_does_not_guess(built, tmp_path, style):
         wordpipe.fill(made.path, "the [MASK]")
     vectors = wordpipe.embed(made.path, built / "corpus", output=tmp_path / "sentences", threads=1)
     assert vectors.counts
+    # it has no loss that could be measured: its weights and units are looked at alone
+    examined = wordpipe.doctor(made.path, sample=600)
+    assert (examined["metrics"]["loss"], examined["objective"], examined["start"]) == (None, "positions", "fresh")
+    assert examined["counts"]["targets"] == examined["counts"]["positions"] > 0
+    assert all(one["moved"] > 0 and 0 <= one["dead_units"] <= 1 for one in examined["layers"])
+    assert "loss" not in {one["name"] for one in examined["findings"]}
+    assert any(str(part).startswith("loss     not measured: an ELECTRA finds") for part in examined.parts)
+    with pytest.raises(ArtifactError, match="it has no loss"):
+        wordpipe.attention(made.path, "the bees", data=built / "corpus", importance=True, sample=600)
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,8 @@ import pytest
 
 import wordpipe
 from tests.support.made_vectors import made_words
-from wordpipe.web import found_page
+from wordpipe.web import page as PAGE
 
-PAGE = found_page()
 HOSTILE = [
     "</script><script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

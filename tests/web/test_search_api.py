@@ -96,7 +96,7 @@ def test_passages_mark_the_words_of_the_query(client):
         ("/fill", {"text": "a [MASK]", "model": "clm"}, 400, "cannot fill"),
         ("/predict", {"text": "7 is red", "second": "pair"}, 400, "is a pair"),
         ("/about", {"artifact": "nope"}, 404, "no artifact is called"),
-        ("/nope", {}, 404, "no such path"),
+        ("/nope", {}, 404, "unknown path"),
     ],
 )
 def test_what_cannot_be_asked_is_answered_with_the_reason(client, path, params, status, said):

@@ -28,7 +28,7 @@ _LEFT_OUT = 2  # first queries, for which the token before is the first one, or 
 
 
 def rollout(weights_LHTT: Floats) -> Floats:
-    """How much of each position is in each position after each layer, (L, T, T): the product of ½ (A + I), heads averaged.
+    """Return the share of each position in each position after each layer, (L, T, T): products of ½ (A + I), heads averaged.
 
     Source: Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", equation 1.
     """
@@ -58,7 +58,7 @@ def join_words(weights_TS: Floats, words_T: Ints, words_S: Ints) -> Floats:
 
 @dataclass
 class HeadLooks:
-    """Where the weight of every head goes, summed over texts.
+    """Sums over texts of the weight that every head gives to each kind of token.
 
     Attributes:
         sums: look → (L, H), the weight that went there.

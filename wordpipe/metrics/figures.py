@@ -6,7 +6,7 @@
     Table        cells side by side, of systems or of anything else
     Evaluation   all of it: a dict, which is what `--json` prints, with the parts and remarks that people read
 
-One printer draws them on a terminal (`cli/figures.py`), one as HTML (`pages/report_tables.py`).
+One printer draws them on a terminal (`cli/figures.py`), one as HTML (`pages/pipeline_report.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +24,7 @@ from wordpipe.metrics.statistics import (
     paired_score_difference,
     score_interval,
 )
+from wordpipe.wording import short_name
 
 SIGNIFICANT = 0.05
 """The p below which a difference is told from chance."""
@@ -31,7 +32,7 @@ _DIGITS = 6  # of a figure in JSON
 
 
 class Measure(NamedTuple):
-    """How a figure is written."""
+    """The label and the form of a figure."""
 
     label: str
     form: str = "{:.2f}"
@@ -105,12 +106,12 @@ def written(value: float | None, form: str = "{:.4g}") -> str:
 
 
 def rounded(value: float | None) -> float | None:
-    """A number as JSON has it."""
+    """Return a number rounded as in JSON."""
     return None if value is None else round(float(value), _DIGITS)
 
 
 class Apart(NamedTuple):
-    """How far a system is from another one on the same examples."""
+    """The difference of two systems on the same examples."""
 
     difference: float
     interval: list[float]  # 95 % of the draws have theirs in it
@@ -128,7 +129,7 @@ class Apart(NamedTuple):
 
 
 def in_json(apart: Mapping[str, Apart | None]) -> dict[str, Any]:
-    """Differences by measure, as JSON has them."""
+    """Return differences by measure in the form of JSON."""
     return {key: None if one is None else one.to_json() for key, one in apart.items()}
 
 
@@ -151,7 +152,7 @@ class Measured:
         return float(self.score(self.rows.sum(axis=0, dtype=np.float64)))
 
     def interval(self, draws: int, seed: int = 1) -> list[float] | None:
-        """Where 95 % of the draws of as many examples have it; None of no draws."""
+        """Return the interval of 95 % of the draws of as many examples; None without draws."""
         if not draws:
             return None
         if self.score is None:
@@ -161,7 +162,7 @@ class Measured:
         return listed(found)
 
     def against(self, other: "Measured", draws: int, seed: int = 1) -> Apart | None:
-        """How far it is from that of another system on the same examples, drawn together; None of no draws."""
+        """Return the difference to another system on the same examples, drawn together; None without draws."""
         if not draws:
             return None
         if self.score is None:
@@ -177,12 +178,62 @@ class Measured:
         return Figure(key, rounded(self.value()), self.interval(draws, seed), drawn=True, **more)
 
     def rows_at(self, of_N: npt.NDArray[np.bool_]) -> "Measured":
-        """The same of some of the examples."""
+        """Return the measure of some of the examples."""
         return Measured(self.rows[of_N], self.score)
 
 
+class Beside(NamedTuple):
+    """A system beside the models of an evaluation.
+
+    Attributes:
+        below: key of a figure → what is said of each model's lead → the difference.
+        against: of a model: name of another system → key → the difference, as JSON has it.
+    """
+
+    below: dict[str, dict[str, Apart | None]]
+    against: dict[str, dict[str, Any]]
+
+
+def beside_models(
+    systems: Sequence[tuple[str, bool]], measures: Sequence[Mapping[str, Measured]], draws: int, seed: int, *,
+    keys: Sequence[str] | None = None, floors_only: bool = False,
+) -> list[Beside]:  # fmt: skip
+    """Compare each model with every other system on the same examples, drawn together.
+
+    Args:
+        systems: name of each, and whether it is a model.
+        measures: of each system.
+        draws: of the bootstrap; 0: nothing is compared.
+        seed: of the draws.
+        keys: measures that are compared; None: all that both have.
+        floors_only: models are not compared with each other.
+
+    Returns:
+        One for each system.
+    """
+    models = [number for number, (_, is_model) in enumerate(systems) if is_model]
+    others = [number for number, (_, is_model) in enumerate(systems) if not (is_model and floors_only)]
+    apart = {
+        (model, other): {
+            key: one.against(measures[other][key], draws, seed) for key, one in measures[model].items()
+            if key in measures[other] and (keys is None or key in keys)
+        }
+        for model in models for other in others if model != other and draws
+    }  # fmt: skip
+    several = len(models) > 1
+    said = {model: f"above: {short_name(systems[model][0], 11)}" if several else "model above" for model in models}
+    return [
+        Beside(
+            {key: {said[model]: some[key] for (model, other), some in apart.items() if other == number and key in some}
+             for key in own},
+            {systems[other][0]: in_json(some) for (model, other), some in apart.items() if model == number},
+        )
+        for number, own in enumerate(measures)
+    ]  # fmt: skip
+
+
 def listed(interval: Interval | None) -> list[float] | None:
-    """An interval as JSON has it."""
+    """Return an interval rounded as in JSON."""
     return None if interval is None else [round(bound, _DIGITS) for bound in interval]
 
 
@@ -220,7 +271,7 @@ class Figure:
 
     @property
     def measure(self) -> Measure:
-        """How it is written; a key that is not known stands for itself."""
+        """The label and the form; an unknown key is its own label."""
         known = MEASURES.get(self.key.partition("/")[0]) or Measure(self.key.replace("_", " "), "{:,.4g}")
         return Measure(known.label, self.form) if self.form else known
 
@@ -230,13 +281,13 @@ class Figure:
         return None if self.value is None else written(self.measure.times * self.value, self.measure.form)
 
     def signed(self, difference: float) -> str:
-        """A difference of two such figures."""
+        """Return a difference in the form of this figure, with its sign."""
         return self.measure.form.replace("{:", "{:+").format(self.measure.times * difference)
 
 
 @dataclass(frozen=True)
 class System:
-    """What was evaluated.
+    """A system that was evaluated, with its figures.
 
     Attributes:
         head: what stands over its column.
@@ -307,7 +358,7 @@ Part = Table | str
 
 
 class Evaluation(dict[str, Any]):
-    """What was found: a dict, which is what `--json` prints; and how people read it.
+    """The result of an evaluation: a dict, which `--json` prints, with its form for people.
 
     Attributes:
         parts: what is printed, in this order.

@@ -91,7 +91,7 @@ def _discounted(gains_K: npt.NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True)
 class LabelScore:
-    """How well one label is found.
+    """The scores of one label.
 
     Attributes:
         precision: share of what was given this label that has it; 0 where nothing was.
@@ -113,20 +113,6 @@ def label_score(right: int, given: int, there: int) -> LabelScore:
     return LabelScore(precision, recall, f1, there)
 
 
-def accuracy(found_N: Sequence[object], wanted_N: Sequence[object]) -> float:
-    """Share of equal pairs; 0 of none."""
-    return sum(a == b for a, b in zip(found_N, wanted_N, strict=True)) / max(1, len(wanted_N))
-
-
-def confusion(found_N: Sequence[str], wanted_N: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
-    """How often each true label (row) was given each label (column), in the order of `labels`, (V, V)."""
-    place = {label: number for number, label in enumerate(labels)}
-    table_VV = np.zeros((len(labels), len(labels)), np.int64)
-    for found, wanted in zip(found_N, wanted_N, strict=True):
-        table_VV[place[wanted], place[found]] += 1
-    return table_VV
-
-
 def micro_score(found_N: Sequence[Iterable[object]], wanted_N: Sequence[Iterable[object]]) -> LabelScore:
     """Over all labels, or spans, of all texts together."""
     right = given = there = 0
@@ -140,7 +126,7 @@ def micro_score(found_N: Sequence[Iterable[object]], wanted_N: Sequence[Iterable
 
 
 def right_given_there(found_N: Sequence[Iterable[object]], wanted_N: Sequence[Iterable[object]]) -> Floats:
-    """What each text adds to a micro score: things that are given and true, given at all, true at all, (N, 3)."""
+    """Return what each text adds to a micro score, (N, 3): things given and true, given at all, true at all."""
     rows = []
     for found, wanted in zip(found_N, wanted_N, strict=True):
         one, other = {*found}, {*wanted}
@@ -151,7 +137,7 @@ def right_given_there(found_N: Sequence[Iterable[object]], wanted_N: Sequence[It
 def label_statistics(
     found_N: Sequence[Iterable[str]], wanted_N: Sequence[Iterable[str]], labels: Sequence[str]
 ) -> npt.NDArray[np.int8]:
-    """The same for each label of texts that have sets of labels, (N, 3 V): V right, V given, V there."""
+    """Return what each text adds to the scores of V labels, (N, 3 V): V right, V given, V there."""
     place, V = {label: number for number, label in enumerate(labels)}, len(labels)
     table_N3V = np.zeros((len(wanted_N), 3, V), np.int8)
     for row, (found, wanted) in enumerate(zip(found_N, wanted_N, strict=True)):
@@ -162,7 +148,7 @@ def label_statistics(
 
 
 def f1_of(sums: npt.NDArray[np.number]) -> Floats:
-    """F1 of such sums, (...) of (..., 3); 0 where nothing is given and nothing there."""
+    """Return the F1 of sums of `right_given_there`, (...) of (..., 3); 0 where nothing is given and nothing there."""
     both = sums[..., 1] + sums[..., 2]
     found: Floats = 2.0 * sums[..., 0] / np.maximum(both, 1)
     return found
@@ -205,7 +191,7 @@ _BETA = 2  # recall counts so many times as much as precision
 
 
 def has_sacrebleu() -> bool:
-    """Whether BLEU and chrF can be counted."""
+    """True if sacrebleu, which counts BLEU and chrF, is installed."""
     return find_spec("sacrebleu") is not None
 
 
@@ -221,7 +207,7 @@ def _sacrebleu() -> Any:
 def bleu_statistics(
     hypotheses: Texts, references: References, *, tokenizer: BleuTokenizer = "13a", lowercase: bool = False
 ) -> Ints:
-    """What each segment adds to BLEU, (N, 10): words, words of the nearest reference, n-grams right, n-grams, by order.
+    """Return what each segment adds to BLEU, (N, 10): words, words of the nearest reference, n-grams right, n-grams, by order.
 
     The tokenizer "13a" is that of WMT (mteval-v13a), for plain text in scripts with spaces; "none" splits at white space, for
     text that is tokenized already.
@@ -259,7 +245,7 @@ def bleu_score(sums: npt.NDArray[np.number]) -> Floats:
 
 
 def chrf_statistics(hypotheses: Texts, references: References) -> Ints:
-    """What each segment adds to chrF, (N, 18): n-grams of the hypothesis, of the reference, and in both, by order.
+    """Return what each segment adds to chrF, (N, 18): n-grams of the hypothesis, of the reference, and in both, by order.
 
     N-grams are of 1 to 6 characters, white space left out. Those of an order that the reference is too short for do not
     count; of several references, the one by which a segment scores best does.
@@ -304,7 +290,10 @@ def chrf_score(sums: npt.NDArray[np.number]) -> Floats:
 
 
 def signatures(references: References) -> dict[str, str]:
-    """How bleu, bleu_lc (lower case, split at white space) and chrf are counted: figures of two signatures do not compare."""
+    """Return the signatures of bleu, bleu_lc (lower case, split at white space) and chrf.
+
+    Figures of different signatures do not compare.
+    """
     library, counts = _sacrebleu(), [1 if isinstance(each, str) else len(each) for each in references]
     texts = [["x" if place < count else None for count in counts] for place in range(max(counts, default=1))]
     metrics = {
@@ -335,7 +324,7 @@ def rouge_l(hypotheses: Texts, references: References, *, tokenizer: RougeTokeni
 
 
 def exact_match(hypotheses: Texts, references: References, *, normalised: bool = False) -> Floats:
-    """Whether each hypothesis is one of its references, (N,), 0 or 1: to the character, or after `normalise_answer`."""
+    """Return 1 for a hypothesis that is one of its references, else 0, (N,): to the character, or after `normalise_answer`."""
     prepare = normalise_answer if normalised else str
     return _best(hypotheses, references, prepare, lambda one, other: float(one == other))
 
@@ -370,7 +359,7 @@ _RUNS = {"unicode": regex.compile(r"[\p{L}\p{M}\p{N}]+"), "ascii": regex.compile
 def _lists(hypotheses: Texts, references: References) -> list[Sequence[str]]:
     """The references of each segment, one or more."""
     if len(hypotheses) != len(references):
-        raise ValueError(f"{len(hypotheses)} hypotheses, but {len(references)} references or lists of them")
+        raise ValueError(f"{len(hypotheses)} hypotheses, but {len(references)} references or lists of references")
     found = [[each] if isinstance(each, str) else each for each in references]
     for segment, texts in enumerate(found):
         if not texts:

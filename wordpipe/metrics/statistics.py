@@ -56,7 +56,7 @@ def _centred(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def correlation_statistics(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """What each thing adds to Pearson's correlation, (N, 6): 1, x, y, x², y² and x y, both about their means.
+    """Return what each thing adds to Pearson's correlation, (N, 6): 1, x, y, x², y² and x y, both about their means.
 
     `correlation_of` makes the correlation of their sum, so that two systems can be compared by it (`paired_score_difference`).
     """
@@ -65,7 +65,7 @@ def correlation_statistics(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[
 
 
 def correlation_of(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Pearson's correlation of such sums, (...) of (..., 6); 0 where it is not defined."""
+    """Return Pearson's correlation of sums of `correlation_statistics`, (...) of (..., 6); 0 where it is not defined."""
     n, x, y, xx, yy, xy = np.moveaxis(np.asarray(sums, np.float64), -1, 0)
     n = np.maximum(n, 1)
     spread = np.maximum(xx - x * x / n, 0) * np.maximum(yy - y * y / n, 0)
@@ -84,7 +84,7 @@ _TAIL_PERCENT = 2.5  # of the draws outside of the interval on each side
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How one system differs from another on the same examples."""
+    """The difference of two systems on the same examples."""
 
     mean: float  # of one minus the other; of a score of the whole set: the difference of the two scores
     interval: Interval  # 95 % of the draws have theirs in it
@@ -135,7 +135,7 @@ def score_interval(
 def paired_score_difference(
     one_NK: npt.NDArray[np.number], other_NK: npt.NDArray[np.number], score: Score, *, draws: int = 1_000, seed: int = 1
 ) -> Difference | None:
-    """Compare two systems by such a score on the same N examples, drawn together; None of fewer than two."""
+    """Compare two systems by a score of sums on the same N examples, drawn together; None of fewer than two examples."""
     assert one_NK.shape == other_NK.shape, (one_NK.shape, other_NK.shape)
     if len(one_NK) < 2:
         return None
@@ -167,12 +167,12 @@ def correlation_interval(
 
 
 def _places(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Which of the different values each one is, in ascending order."""
+    """Return the place of each value among the different values, in ascending order."""
     return np.unique(values_N, return_inverse=True)[1].astype(np.int64)
 
 
 def _ranks(places_N: npt.NDArray[np.int64], counts_N: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.float64]:
-    """The average rank of every thing, drawn once or so often; that of a thing that was not drawn means nothing."""
+    """Return the average rank of every thing, drawn once or `counts_N` times; the rank of a thing not drawn is undefined."""
     taken = np.bincount(places_N, weights=counts_N)
     ranks: npt.NDArray[np.float64] = (np.cumsum(taken) - (taken - 1) / 2)[places_N]
     return ranks
@@ -209,7 +209,7 @@ def _sums(values: npt.NDArray[np.number], draws: int, seed: int) -> npt.NDArray[
 
 
 def _counts(n: int, draws: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
-    """How often each draw takes each of `n` examples, (B, n) int64, some draws at a time."""
+    """Yield the times that each draw takes each of `n` examples, (B, n) int64, some draws at a time."""
     rng = np.random.default_rng([seed, _SEED_STREAM])
     at_once = max(1, _COUNTS_AT_ONCE // n)
     for first in range(0, draws, at_once):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 
 def has_direction(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Which vectors are finite and not zero, (N,)."""
+    """Return True for each vector that is finite and not zero, (N,)."""
     norms_N = np.linalg.norm(vectors_ND, axis=-1)
     found: npt.NDArray[np.bool_] = np.isfinite(norms_N) & (norms_N > 0)
     return found
@@ -136,7 +136,7 @@ def effective_rank(vectors_ND: npt.NDArray[np.float32]) -> float:
 
 
 class Hubs(NamedTuple):
-    """How unevenly the vectors are among each other's nearest neighbours."""
+    """Figures of how unevenly vectors are among each other's nearest neighbours."""
 
     # of the number of vectors that count one among their K nearest; 0 is even, above 2 a few are near everything
     skew: float

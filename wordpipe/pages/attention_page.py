@@ -89,7 +89,7 @@ class ShownStack:
 
 @dataclass(frozen=True)
 class AttentionView:
-    """What a page shows.
+    """The contents of a page of attention.
 
     Attributes:
         title: of the page.
@@ -126,7 +126,7 @@ def draw_attention(view: AttentionView) -> bytes:
 
 
 def _data(view: AttentionView) -> dict[str, Any]:
-    """What the script reads; see attention/data.js."""
+    """Return the data that the script reads; see attention/data.js."""
     return {
         "tokens": {
             name: {"shown": list(one.shown), "number": list(one.number), "words": list(one.words)}

@@ -57,5 +57,5 @@ def part(folder: str, name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """How a content security policy names a script or a style."""
+    """Return the name of a script or a style in a content security policy."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -5,33 +5,94 @@ printed, and the same facts give the same bytes (there is no date on it). Names 
 have written: all of them go through `shown`. The page is put together from the files in `report/`.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from wordpipe.artifacts import notes_of
+from wordpipe.metrics import Figure, System, Table, side_by_side
+from wordpipe.pages.drawings import bar, flow_lines, is_number, loss_curves
 from wordpipe.pages.markup import page_of, shown
-from wordpipe.pages.report_drawings import bar, flow_lines, loss_curves
-from wordpipe.pages.report_tables import (
-    ReportedArtifact,
-    ReportedPipeline,
-    indexes_table,
-    is_number,
-    ledger_table,
-    named,
-    quality_table,
-    settings_table,
-    sources_table,
-    tokenizers_table,
-    versions_table,
-)
-from wordpipe.wording import counted, human_bytes, human_count, human_seconds
+from wordpipe.wording import counted, human_bytes, human_count, human_seconds, noun, short_name
 
 _STATES = {"fresh": "fresh", "stale": "stale", "kept": "kept", "damaged": "damaged", "unknown": "whole"}
+_MOST_SOURCES = 30
+_LEDGER = re.compile(r"(?P<what>\w+?)_(?P<fate>read|kept|dropped|skipped)(?:[_.](?P<why>[\w.]+))?")
+_SCORES = ("bytes_per_token", "tokens_per_word", "bytes_per_token_b", "unknown_rate")
+_UNITS = {"distinct": "different words"}
+_SPEEDS = ("vector_searches_per_s", "vector_queries_per_s", "exact_queries_per_s")
+
+
+@dataclass(frozen=True)
+class ReportedArtifact:
+    """One artifact of a pipeline.
+
+    Attributes:
+        name: of it in the pipeline.
+        manifest: as JSON has it; empty: it could not be read.
+        state: fresh, stale, kept, damaged, or unknown (nobody knows how it should be made).
+        reasons: of the state; of what is damaged what is wrong.
+        chosen: settings that are not as they are by default.
+        logs: runs of its training: finished, log, unigram_entropy.
+        made_from: names of artifacts of the pipeline.
+        sources: other inputs: kind, path, bytes, digest.
+    """
+
+    name: str
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    state: str = "unknown"
+    reasons: Sequence[str] = ()
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    logs: Sequence[Mapping[str, Any]] = ()
+    made_from: Sequence[str] = ()
+    sources: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def kind(self) -> str:
+        """Of artifact; empty: unknown."""
+        return str(self.manifest.get("kind", ""))
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(one["bytes"] for one in self.manifest.get("outputs", ()))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that it took to make."""
+        return float(self.manifest.get("seconds", 0.0))
+
+
+@dataclass(frozen=True)
+class ReportedPipeline:
+    """The contents of a report.
+
+    Attributes:
+        title: of the page.
+        version: of wordpipe, which writes the report.
+        artifacts: each after what it was made from.
+        evaluations: file name → what `evaluate --json` printed.
+        missing: stages of the config that were never made: name, why.
+        said_by: the config that says what is fresh; empty: the artifacts alone.
+        verified: every file was compared with its hash.
+        notes: what could not be read.
+    """
+
+    title: str
+    version: str
+    artifacts: Sequence[ReportedArtifact]
+    evaluations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    missing: Sequence[tuple[str, str]] = ()
+    said_by: str = ""
+    verified: bool = False
+    notes: Sequence[str] = ()
 
 
 def draw_report(pipeline: ReportedPipeline) -> bytes:
     """The page, UTF-8. The same facts give the same bytes."""
+    # sections that have something to show
     found = [(title, body) for title, body in _sections(pipeline) if body]
     names = {title: re.sub(r"\W+", "-", title.lower()) for title, _ in found}
     checked = (
@@ -39,6 +100,10 @@ def draw_report(pipeline: ReportedPipeline) -> bytes:
         if pipeline.verified
         else "Sizes of files were checked, their hashes were not."
     )
+    who_says = "No config was given: an artifact is stale here where an input that lies beside it has changed."
+    if pipeline.said_by:
+        who_says = f"What is fresh or stale is said by {pipeline.said_by}."
+    # what stands around the sections
     fills = {
         "title": shown(pipeline.title),
         "version": shown(pipeline.version),
@@ -48,7 +113,7 @@ def draw_report(pipeline: ReportedPipeline) -> bytes:
             f'<section aria-labelledby="{names[title]}"><h2 id="{names[title]}">{title}</h2>{body}</section>'
             for title, body in found
         ),
-        "foot": f"{checked} {shown(_who_says(pipeline))}",
+        "foot": f"{checked} {shown(who_says)}",
     }
     return page_of("report", fills)
 
@@ -57,20 +122,14 @@ def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
     artifacts = pipeline.artifacts
     yield "Flow", _flow(artifacts)
     yield "Warnings", _notes(pipeline)
-    yield "Ledger", ledger_table(artifacts)
-    yield "Tokenizers", tokenizers_table([one for one in artifacts if one.kind == "tokens"])
+    yield "Ledger", _ledger(artifacts)
+    yield "Tokenizers", _tokenizers([one for one in artifacts if one.kind == "tokens"])
     yield "Training", _training(artifacts)
-    yield "Quality", quality_table(pipeline)
-    yield "Index", indexes_table([one for one in artifacts if one.kind == "index"])
-    yield "Settings", settings_table(artifacts)
-    yield "Sources", sources_table(artifacts)
-    yield "Versions", versions_table(artifacts)
-
-
-def _who_says(pipeline: ReportedPipeline) -> str:
-    if pipeline.said_by:
-        return f"What is fresh or stale is said by {pipeline.said_by}."
-    return "No config was given: an artifact is stale here where an input that lies beside it has changed."
+    yield "Quality", _quality(pipeline)
+    yield "Index", _indexes([one for one in artifacts if one.kind == "index"])
+    yield "Settings", _settings(artifacts)
+    yield "Sources", _sources(artifacts)
+    yield "Versions", _versions(artifacts)
 
 
 def _lead(pipeline: ReportedPipeline) -> str:
@@ -88,13 +147,19 @@ def _lead(pipeline: ReportedPipeline) -> str:
 
 
 def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
+    # lines from what an artifact was made of; the scales of the bars
     row_of = {one.name: row for row, one in enumerate(artifacts)}
     edges = [(row_of[name], row_of[one.name]) for one in artifacts for name in one.made_from if name in row_of]
     longest = max((one.seconds for one in artifacts), default=0) or 1
     largest = max((one.size for one in artifacts), default=0) or 1
+    # a row for each artifact: name and state, what it holds, time and size
     rows = []
     for one in artifacts:
-        made_from = ", ".join(one.made_from) or _of_sources(one.sources)
+        made_from, sources = ", ".join(one.made_from), one.sources
+        if not made_from and sources:
+            made_from = (
+                str(sources[0]["path"] or sources[0]["kind"]) if len(sources) == 1 else counted(len(sources), "sources")
+            )
         source = f"from <bdi>{shown(made_from, 80)}</bdi>" if made_from else ""
         state, cells = _STATES[one.state], ['<div class="figure">—</div>'] * 2
         if one.manifest:
@@ -103,9 +168,10 @@ def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
                 (human_bytes(one.size), one.size / largest, " size"),
             )
             cells = [f'<div class="figure{kind}">{text}{bar(share)}</div>' for text, share, kind in amounts]
+        # the row
         said = f'<span class="state {state}">{state}</span>'
         rows.append(
-            f"<li><div><b>{named(one.name)}</b><small>{shown(one.manifest.get('command', 'unknown'), 40)}"
+            f"<li><div><b>{_named(one.name)}</b><small>{shown(one.manifest.get('command', 'unknown'), 40)}"
             f' · {said}</small></div><div class="what">{shown(_holds(one), 80)}'
             f"<small>{source}</small></div>{''.join(cells)}</li>"
         )
@@ -115,15 +181,8 @@ def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
     )
 
 
-def _of_sources(sources: Sequence[Mapping[str, Any]]) -> str:
-    """The one source by name, more of them by number."""
-    if len(sources) == 1:
-        return str(sources[0]["path"] or sources[0]["kind"])
-    return counted(len(sources), "sources") if sources else ""
-
-
 def _holds(one: ReportedArtifact) -> str:
-    """How many of what it holds: rows of its main table, else weights."""
+    """Return the number of rows in the main table, else of weights."""
     outputs = one.manifest.get("outputs", ())
     rows = sum(file["rows"] or 0 for file in outputs if str(file["path"]).startswith(f"{one.kind}-"))
     of = {"corpus": "sentences", "tokens": "sentences", "words": "words", "sentences": "vectors", "index": "vectors"}
@@ -135,7 +194,7 @@ def _holds(one: ReportedArtifact) -> str:
 
 
 def _notes(pipeline: ReportedPipeline) -> str:
-    """What is damaged, stale, missing or was warned of; the worst first."""
+    """Return a list of damage, stale and missing stages and warnings, the worst first."""
     lines = [("bad", one.name, "; ".join(one.reasons)) for one in pipeline.artifacts if one.state == "damaged"]
     changed = [one for one in pipeline.artifacts if one.state in ("stale", "kept") and one.reasons]
     lines += [("", one.name, f"{one.state}: {', '.join(one.reasons)}") for one in changed]
@@ -144,30 +203,298 @@ def _notes(pipeline: ReportedPipeline) -> str:
     lines += [("", one.name, str(text)) for one in pipeline.artifacts for text in one.manifest.get("warnings", ())]
     items = ""
     for kind, name, text in lines:
-        strong = f"<b>{named(name)}</b> " if name else ""
+        strong = f"<b>{_named(name)}</b> " if name else ""
         items += f'<li class="{kind}">{strong}<bdi>{shown(text, 600)}</bdi></li>'
     return f'<ul class="notes">{items}</ul>' if items else ""
 
 
 def _training(artifacts: Sequence[ReportedArtifact]) -> str:
+    # a drawing for each run with a loss, and its last figures
     figures = []
     for one in artifacts:
         for run in one.logs:
             drawing = loss_curves(run["log"], run["unigram_entropy"], one.name)
             if not drawing:
                 continue
+            # what is said beside it
             end = "" if run["finished"] else ", not finished"
             said = [f"{human_count(run['tokens'])} tokens", human_seconds(run["seconds"]) + end]
             said += notes_of(one.manifest.get("facts", {})) if run["finished"] else ()
             said += [f"loss {run['loss']:.3f}"] if is_number(run["loss"]) else []
             said += [f"held out {run['valid_loss']:.3f}"] if is_number(run["valid_loss"]) else []
             figures.append(
-                f"<figure><figcaption><b>{named(one.name)}</b> {shown(one.manifest.get('command', ''))} · "
+                f"<figure><figcaption><b>{_named(one.name)}</b> {shown(one.manifest.get('command', ''))} · "
                 f"{' · '.join(said)}</figcaption>{drawing}</figure>"
             )
+    # what the lines mean
     legend = (
         '<p class="hint">Loss in nats per target along the tokens that were read, the learning rate below.'
         '<span class="key"></span>training<span class="key held"></span>held-out text<span class="key known"></span>'
         "knowing how frequent each token is, and nothing else. Losses of different objectives cannot be compared.</p>"
     )
     return f'{legend}<div class="charts">{"".join(figures)}</div>' if figures else ""
+
+
+def _ledger(artifacts: Sequence[ReportedArtifact]) -> str:
+    """Return a table of what was read, kept and dropped, with reasons; then all other counts."""
+    # names of counts say what was counted and what became of it
+    rows, others = [], []
+    for one in artifacts:
+        counts = {name: n for name, n in one.manifest.get("counts", {}).items() if n}
+        fates: dict[str, dict[str, int]] = {}
+        lost: dict[str, list[str]] = {}
+        # what was dropped is added up over its reasons
+        for name, n in counts.items():
+            match = _LEDGER.fullmatch(name)
+            if match is None:
+                continue
+            what, fate, why = match["what"], match["fate"], match["why"]
+            if fate in ("dropped", "skipped"):
+                of = fates.setdefault(what, {})
+                of["dropped"] = of.get("dropped", 0) + n
+                amount = human_bytes(n) if what == "bytes" else f"{n:,}"
+                lost.setdefault(what, []).append(f"{amount} {(why or fate).replace('_', ' ')}")
+            elif why is None:
+                fates.setdefault(what, {})[fate] = n
+        # a row for each thing that was counted
+        for what, fate in fates.items():
+            form = human_bytes if what == "bytes" else "{:,}".format
+            read = fate.get("read") or fate.get("kept", 0) + fate.get("dropped", 0)
+            share = fate["kept"] / read if "kept" in fate and read else None
+            cells = [form(read) if read else "", form(fate["kept"]) if "kept" in fate else ""]
+            # the row, with a bar for the share that was kept
+            rows.append(
+                f"<tr><th scope=row>{_named(one.name)}</th><td>{shown(_UNITS.get(what, what).replace('_', ' '))}</td>"
+                + "".join(f"<td class=n>{cell}</td>" for cell in cells)
+                + f"<td class=wide>{'' if share is None else f'{share:.1%}{bar(share)}'}</td>"
+                + f"<td class=why>{shown(', '.join(lost.get(what, [])))}</td></tr>"
+            )
+        if counts:
+            others.append((one.name, {name.replace("_", " "): f"{n:,}" for name, n in counts.items()}))
+    head = _head("artifact", "what", "read n", "kept n", "share", "dropped, and why")
+    table = _table(head, "".join(rows)) if rows else ""
+    return table + _folded("All counts", others)
+
+
+def _tokenizers(artifacts: Sequence[ReportedArtifact]) -> str:
+    """Return a table of the figures of tokenizers, side by side."""
+    columns = []
+    for one in artifacts:
+        counts, facts = one.manifest.get("counts", {}), one.manifest.get("facts", {})
+        figures = {
+            **one.manifest.get("metrics", {}),
+            "tokens_per_word": _ratio(counts.get("tokens"), counts.get("words")),
+            "unknown_rate": _ratio(counts.get("tokens_unknown", 0), counts.get("tokens")),
+        }
+        column = {"algorithm": str(facts.get("algorithm", "")), "vocabulary": _whole(facts.get("vocab_size"))}
+        column |= {"tokens": _whole(counts.get("tokens")), "different words": _whole(counts.get("distinct_words"))}
+        columns.append(
+            System(one.name, [], shown=[*column.items(), *(_figure(name, figures.get(name)) for name in _SCORES)])
+        )
+    return _html(side_by_side(columns))
+
+
+def _quality(pipeline: ReportedPipeline) -> str:
+    """Return the figures of artifacts, and the evaluations that were kept in the folder."""
+    # figures that artifacts carry
+    rows = []
+    for one in pipeline.artifacts:
+        metrics = {name: value for name, value in one.manifest.get("metrics", {}).items() if name not in _SPEEDS}
+        if metrics:
+            lines = [line for name, value in metrics.items() for line in _figure(name, value).lines()]
+            text = shown(" · ".join(f"{short_name(label, 100)} {cell or ''}" for label, cell in lines), 2_000)
+            rows.append(f"<tr><th scope=row>{_named(one.name)}</th><td class=what>{text}</td></tr>")
+    body = (
+        f"<table><caption>Measured when they were made</caption><tbody>{''.join(rows)}</tbody></table>" if rows else ""
+    )
+    # evaluations kept as files
+    for file, found in pipeline.evaluations.items():
+        data = found.get("data")
+        of = ", ".join(map(str, data)) if isinstance(data, list) else str(data or "")
+        body += f"<h3>evaluate {shown(found['evaluated'], 40)}: <bdi>{shown(of, 120)}</bdi></h3>"
+        body += _html(side_by_side([*_systems(found)], title=f"kept in {file}"))
+    if not pipeline.evaluations:
+        body += (
+            '<p class="hint">What <code>wordpipe evaluate … --json</code> prints is shown here too where it is kept as a '
+            ".json file in the folder.</p>"
+        )
+    return body
+
+
+def _systems(found: Mapping[str, Any]) -> Iterator[System]:
+    """The systems that were evaluated, with their figures."""
+    lists = [value for value in found.values() if isinstance(value, list)]
+    systems = next((some for some in lists if some and all(_has_metrics(one) for one in some)), [found])
+    for one in systems[:30]:
+        drawn = one.get("intervals")
+        intervals = drawn if isinstance(drawn, Mapping) else {}
+        figures = [(key, value, intervals.get(key)) for key, value in one["metrics"].items() if is_number(value)]
+        yield System(
+            str(one.get("system") or one.get("name") or found["evaluated"]),
+            [_figure(key, value, interval) for key, value, interval in figures[:40]],
+        )
+
+
+def _has_metrics(one: object) -> bool:
+    return isinstance(one, Mapping) and isinstance(one.get("metrics"), Mapping)
+
+
+def _indexes(artifacts: Sequence[ReportedArtifact]) -> str:
+    """Kind, recall and speed of each index, side by side."""
+    # facts and figures of each index, as far as its manifest has them
+    columns = []
+    for one in artifacts:
+        facts, metrics = one.manifest.get("facts", {}), one.manifest.get("metrics", {})
+        lexical = facts.get("lexical") if isinstance(facts.get("lexical"), Mapping) else {}
+        file = sum(each["bytes"] for each in one.manifest.get("outputs", ()) if each["path"] == "index.faiss")
+        fast = next((metrics[name] for name in _SPEEDS[:2] if is_number(metrics.get(name))), None)
+        exact = metrics.get("exact_queries_per_s")
+        # the column; what is not known is left empty
+        column = {
+            "type": str(facts.get("type", "")),
+            "vectors": _whole(one.manifest.get("counts", {}).get("vectors")),
+            "texts without a vector": _whole(one.manifest.get("counts", {}).get("without_vector")),
+            "dimensions": _whole(facts.get("dim")),
+            "file": human_bytes(file) if file else "",
+            "recall at 10": f"{recall:.1%}" if is_number(recall := metrics.get("recall_at_10")) else "",
+            "queries it was measured with": _whole(facts.get("queries")),
+            # how fast, and how the words are found
+            "searches per second": human_count(fast) if fast else "",
+            "exact searches per second": human_count(exact) if is_number(exact) else "",
+            "words (BM25)": f"{lexical['terms']:,} {noun(2, 'terms')}" if is_number(lexical.get("terms")) else "none",
+            "answers by": str(lexical.get("mode", "vectors")),
+        }
+        # what its vectors and words find
+        measured = lexical.get("measured")
+        if isinstance(measured, Mapping) and isinstance(measured.get("ndcg_at_10"), Mapping):
+            column |= {
+                f"nDCG@10, {name[:20]}": f"{value:.3f}"
+                for name, value in measured["ndcg_at_10"].items() if is_number(value)
+            }  # fmt: skip
+        columns.append(System(one.name, [], shown=[(name, value) for name, value in column.items() if value]))
+    return _html(side_by_side(columns))
+
+
+def _settings(artifacts: Sequence[ReportedArtifact]) -> str:
+    """Return the settings that are not by default, and all settings to unfold."""
+    rows = []
+    for one in artifacts:
+        if one.manifest:
+            chosen = ", ".join(
+                f"<code>{shown(name, 60)} = {shown(_json(value), 80)}</code>" for name, value in one.chosen.items()
+            )
+            rows.append(
+                f"<tr><th scope=row>{_named(one.name)}</th><td>{shown(one.manifest['command'])}</td>"
+                f"<td class=what>{chosen or 'all by default'}</td></tr>"
+            )
+    head = f"<caption>What differs from the defaults</caption>{_head('artifact', 'command', 'settings')}"
+    table = _table(head, "".join(rows))
+    every = [
+        (one.name, {name: _json(value) for name, value in one.manifest["settings"].items()})
+        for one in artifacts if one.manifest and one.manifest["settings"]
+    ]  # fmt: skip
+    return table + _folded("All settings", every) if rows else ""
+
+
+def _sources(artifacts: Sequence[ReportedArtifact]) -> str:
+    """Return a table of the sources that were read."""
+    rows = []
+    for one in artifacts:
+        for entry in one.sources[:_MOST_SOURCES]:
+            size = human_bytes(entry["bytes"]) if entry["bytes"] is not None else ""
+            rows.append(
+                f"<tr><th scope=row><bdi>{shown(entry['path'] or entry['kind'], 120)}</bdi></th><td>{_named(one.name)}</td>"
+                f"<td class=n>{size}</td><td><code class=id>{shown(entry['digest'][:16])}</code></td></tr>"
+            )
+        if (more := len(one.sources) - _MOST_SOURCES) > 0:
+            rows.append(
+                f"<tr><th scope=row>and {counted(more, 'more sources')}</th><td>{_named(one.name)}</td><td></td><td></td></tr>"
+            )
+    head = _head("source", "read by", "size n", "digest")
+    return _table(head, "".join(rows)) if rows else ""
+
+
+def _versions(artifacts: Sequence[ReportedArtifact]) -> str:
+    """Return a table of recipes, digests and machines, and the versions of libraries."""
+    rows, libraries = [], dict[str, set[str]]()
+    for one in artifacts:
+        if not one.manifest:
+            continue
+        body = one.manifest
+        where = f"{shown(body['device'], 20)}, {counted(body['threads'], 'threads')}"
+        rows.append(
+            f"<tr><th scope=row>{_named(one.name)}</th><td><code class=id>{shown(body['recipe'][:16])}</code></td>"
+            f"<td><code class=id>{shown(body['digest'][:16])}</code></td><td>{'yes' if body['bitwise'] else 'no'}</td>"
+            f"<td>{where}</td>"
+            f"<td class=n>{human_bytes(body['peak_memory_bytes'])}</td></tr>"
+        )
+        for name, version in {"wordpipe": body["wordpipe"], **body["versions"]}.items():
+            libraries.setdefault(name, set()).add(str(version))
+    if not rows:
+        return ""
+    head = _head("artifact", "recipe", "digest", "same bytes every run", "made on", "memory n")
+    items = {name: ", ".join(sorted(versions)) for name, versions in sorted(libraries.items())}
+    return f"{_table(head, ''.join(rows))}<h3>Libraries</h3>{_definitions(items)}"
+
+
+def _html(table: Table) -> str:
+    """A table of an evaluation, or of anything else, as HTML; what is not there is left empty."""
+    rows = ""
+    for label, cells in table.rows:
+        if any(cells):
+            texts = "".join(f"<td class=n>{shown(cell or '', 200)}</td>" for cell in cells)
+            rows += f"<tr><th scope=row>{shown(label, 80)}</th>{texts}</tr>"
+    if not rows:
+        return ""
+    head = "".join(f"<th scope=col class=n>{_named(title)}</th>" for title in table.heads)
+    said = f"<caption>{shown(table.title)}</caption>" if table.title else ""
+    return _table(f"{said}<thead><tr><td></td>{head}</tr></thead>", rows)
+
+
+def _table(head: str, rows: str) -> str:
+    """A table that scrolls where it has no room, also by keys."""
+    return f'<div class="scroll" tabindex="0"><table>{head}<tbody>{rows}</tbody></table></div>'
+
+
+def _head(*names: str) -> str:
+    """The head of a table; a name that ends in " n" is of numbers."""
+    cells = [
+        f"<th scope=col{' class=n' if name.endswith(' n') else ''}>{name.removesuffix(' n')}</th>" for name in names
+    ]
+    return f"<thead><tr>{''.join(cells)}</tr></thead>"
+
+
+def _folded(title: str, of: Sequence[tuple[str, Mapping[str, str]]]) -> str:
+    """Values of each artifact, to unfold; printed they are unfolded."""
+    parts = "".join(f"<h3>{_named(name)}</h3>{_definitions(items)}" for name, items in of)
+    return f"<details><summary>{title}</summary>{parts}</details>" if parts else ""
+
+
+def _definitions(items: Mapping[str, str]) -> str:
+    rows = "".join(
+        f"<div><dt>{shown(name, 100)}</dt><dd>{shown(value, 200)}</dd></div>" for name, value in items.items()
+    )
+    return f"<dl>{rows}</dl>"
+
+
+def _figure(key: str, value: object, interval: object = None) -> Figure:
+    """A figure out of JSON that anybody may have written; what is no number is none."""
+    good = isinstance(interval, list) and len(interval) == 2 and all(map(is_number, interval))
+    return Figure(key, value if is_number(value) else None, interval if good else None)  # type: ignore[arg-type]
+
+
+def _whole(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else ""
+
+
+def _ratio(part: float | None, of: float | None) -> float | None:
+    return part / of if part is not None and of else None
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _named(name: str) -> str:
+    """The name of an artifact as HTML."""
+    return f"<bdi>{shown(name, 60)}</bdi>"

@@ -1,4 +1,4 @@
-"""A map of words: places by PCA or UMAP, groups and their colours, and the page that shows them.
+"""A map of words: places by PCA or UMAP, groups with their colours, and the page of the map.
 
 Nothing is fetched by the page, only its own script can run, and every word is data. It is put together from the files in
 `map/`. Arrays travel as base64 of little-endian numbers, which for neighbours takes half of what JSON lists do.
@@ -46,7 +46,7 @@ _LAYOUTS = {
 
 @dataclass(frozen=True)
 class WordMap:
-    """What a map shows: N words, the commonest first, K neighbours each, G groups."""
+    """The contents of a map: N words, the commonest first, K neighbours each, G groups."""
 
     title: str  # what the map is of
     words: Sequence[str]  # N
@@ -123,7 +123,7 @@ def pca_layout(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 
 def has_umap() -> bool:
-    """Whether umap-learn is installed; it is not imported."""
+    """True if umap-learn is installed; nothing is imported."""
     return find_spec("umap") is not None
 
 
@@ -304,7 +304,7 @@ def word_map_page(shown: WordMap) -> bytes:
 
 
 def _data(shown: WordMap) -> dict[str, Any]:
-    """What the script reads; see map/data.js."""
+    """Return the data that the script reads; see map/data.js."""
     return {
         "words": list(shown.words),
         "counts": shown.counts.tolist(),
@@ -324,7 +324,7 @@ def _base64(array: npt.NDArray[Any], dtype: str) -> str:
 
 
 def _meaning(shown: WordMap) -> str:
-    """What distances on this map mean, with what was measured."""
+    """Return sentences on the meaning of distances on this map, with its measured figure."""
     k, chance = shown.neighbours.shape[1], shown.neighbours.shape[1] / max(1, len(shown.words) - 1)
     how = "mostly" if shown.neighbours_kept >= 0.5 else "sometimes" if shown.neighbours_kept >= 0.1 else "seldom"
     return (

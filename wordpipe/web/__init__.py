@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.web.app import Application, Ask, Page, found_page
+    from wordpipe.web.app import Application
     from wordpipe.web.metrics import Metrics
     from wordpipe.web.served import ServedArtifacts
     from wordpipe.web.server import Server, serve

@@ -3,9 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
@@ -31,34 +29,6 @@ PAGE_POLICY = (
 )
 """What a browser may do with the page: load from this server alone, and run no script that stands in the page."""
 
-Ask = Callable[[str, Mapping[str, str]], Awaitable[tuple[int, Any]]]
-"""One of our own GET endpoints, asked within the process: path and parameters → status and decoded JSON."""
-
-
-class Page(Protocol):
-    """What draws the page: a module or an object."""
-
-    async def home(self, params: Mapping[str, str], ask: Ask) -> str:
-        """The HTML of `/`, with what `params` (of the URL) ask for already in it.
-
-        Args:
-            params: of the URL; the last value of each.
-            ask: gives the JSON of the endpoints.
-        """
-        ...
-
-    def static(self, name: str) -> tuple[bytes, str] | None:
-        """The content and the media type of `/static/NAME`; None where there is no such file."""
-        ...
-
-
-def found_page() -> Page | None:
-    """What draws the page, where the package has it."""
-    if find_spec("wordpipe.web.page") is None:
-        return None
-    found: Page = import_module("wordpipe.web.page")
-    return found
-
 
 class Application:
     """The ASGI application over some artifacts.
@@ -70,12 +40,12 @@ class Application:
         token: see `Guard`.
         log: takes a line for each request.
         report: takes what the server's owner is to know: failures.
-        page: what draws `/`; without it there is the API alone.
+        page: what draws `/`, by its `home` and `static`, as the module `page` does; None: there is the API alone.
     """
 
     def __init__(
         self, artifacts: ServedArtifacts, settings: ServeSettings, metrics: Metrics, *, token: bytes | None = None,
-        log: Log | None = None, report: Log = lambda _: None, page: Page | None = None,
+        log: Log | None = None, report: Log = lambda _: None, page: Any = None,
     ) -> None:  # fmt: skip
         self.artifacts, self.settings, self.metrics, self._page = artifacts, settings, metrics, page
         routes = [one.route(self) for one in TABLE]
@@ -91,7 +61,7 @@ class Application:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as ASGI wants it."""
+        """Answer a request of ASGI."""
         await self.guard(scope, receive, send)
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +93,6 @@ class Application:
 
     async def home(self, request: Request) -> Response:
         """The page. Where its address has several conditions, it is sent to the one that has them in one."""
-        assert self._page is not None
         Url(request)  # what cannot be read is refused
         given = request.query_params
         if len(conditions := given.getlist("where")) > 1:
@@ -137,15 +106,14 @@ class Application:
 
     async def static(self, request: Request) -> Response:
         """A file of the page."""
-        assert self._page is not None
-        found = self._page.static(request.path_params["name"])
+        found: tuple[bytes, str] | None = self._page.static(request.path_params["name"])
         if found is None:
-            raise Refused(404, "no such file")
+            raise Refused(404, "unknown file")
         headers = {"Content-Security-Policy": API_POLICY, "Content-Type": found[1], "Cache-Control": "no-cache"}
         return Response(found[0], headers=headers)
 
-    def _asker(self, request: Request) -> Ask:
-        """Asks the endpoints within the process, as whoever asks for the page."""
+    def _asker(self, request: Request) -> Callable[[str, Mapping[str, str]], Awaitable[tuple[int, Any]]]:
+        """Return a function that asks a GET endpoint within the process: path and parameters → status and JSON."""
         by_path = {
             route.path: route.endpoint for route in self.routes if route.path not in ("/", "/static/{name:path}")
         }
@@ -162,13 +130,7 @@ class Application:
 
 
 def _not_routed(error: HTTPException) -> Response:
-    """The reply where there is no such path or method, in our words."""
-    known = {404: "no such path", 405: "no such method here"}
-    return error_reply(
-        Refused(
-            error.status_code,
-            known.get(error.status_code, error.detail),
-            hint="see /openapi.json",
-            headers=error.headers,
-        )
-    )
+    """Return the reply to a request of an unknown path or method."""
+    known = {404: "unknown path", 405: "this path has no method of this name"}
+    said = known.get(error.status_code, error.detail)
+    return error_reply(Refused(error.status_code, said, hint="see /openapi.json", headers=error.headers))

@@ -34,7 +34,7 @@ class _Task(Generic[T, R]):
     cancelled: bool = False
 
     def give(self, result: R | None, error: BaseException | None) -> None:
-        """Hand the result to the loop; nobody may be left to take it."""
+        """Hand the result to the loop, where the request may have been given up."""
 
         def set_it() -> None:
             self.ended()
@@ -110,7 +110,7 @@ class Batcher:
         task.give(None, busy(503, "the server is stopping" if self._stopping else "no thread can be started now"))
 
     def _has_thread(self) -> bool:
-        """Whether the thread is there, which is started for the first task."""
+        """Start the thread for the first task; return True if the thread is there."""
         if self._thread is None:
             thread = threading.Thread(target=self._work, name=f"wordpipe-{self.name}", daemon=True)
             with suppress(RuntimeError):  # the system has no more
@@ -120,7 +120,7 @@ class Batcher:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it is to end."""
+        """True if the thread is to end."""
         return self._stopping
 
     def stop(self, seconds: float = 0.0) -> None:

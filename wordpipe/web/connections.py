@@ -52,7 +52,7 @@ class _Connection(H11Protocol):
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Count one connection less."""
         super().connection_lost(exc)
         self.metrics.connections = len(self.connections)
 
@@ -94,7 +94,7 @@ class _Connection(H11Protocol):
         self.transport.abort()
 
     def _is_idle(self) -> bool:
-        """Whether no request is being answered."""
+        """True if no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
 

@@ -17,11 +17,14 @@ entry in /openapi.json follow from it. Requests that differ in parameters marked
 
 One request: `handle` → `read` (URL, path and body, each by its `Param`) → `validate` → `respond` (the artifact, its thread,
 `answer`) → `reply`.
+
+`document` makes the OpenAPI document (3.1) at `/openapi.json` of all declarations.
 """
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, replace
+from dataclasses import fields as fields_of
 from functools import partial
 from types import UnionType
 from typing import (
@@ -42,11 +45,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from wordpipe import __version__
 from wordpipe.errors import WordpipeError
 from wordpipe.settings import Settings
 from wordpipe.web.metrics import Metrics
-from wordpipe.web.params import Body, Check, Param, Schema, Url, checked_text, refuse_others, said_schema
-from wordpipe.web.replies import Refused, json_reply
+from wordpipe.web.params import (
+    TEXT,
+    Body,
+    Check,
+    Param,
+    Schema,
+    Url,
+    checked_text,
+    fields,
+    maybe,
+    ref,
+    refuse_others,
+    said_schema,
+)
+from wordpipe.web.replies import JSON, Refused, json_reply
 from wordpipe.web.served import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 
@@ -65,7 +82,7 @@ def param(
 
 
 def words_param(text: str, example: str, what: str) -> Any:
-    """Declare a text that is asked: stripped, not blank, within the server's limit; `what` it is called in errors."""
+    """Declare a needed text: stripped, not blank, within the server's limit; `what` is its name in errors."""
     return param(
         ..., text, example=example, each=True,
         check=lambda given, settings: checked_text(given, what, settings.max_chars), schema=said_schema,
@@ -95,7 +112,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Declared:
-    """What `endpoint` was told, and what it read off the class."""
+    """The declaration of an endpoint: the arguments of `endpoint`, and the fields of the class."""
 
     path: str
     can: str
@@ -125,24 +142,19 @@ def endpoint(
     """A decorator that makes a class an endpoint, and its fields the parameters; see `Declared`."""
 
     def declare(cls: type[T]) -> type[T]:
+        # the fields are the parameters; a field of options stands for several
         made: Any = dataclass(frozen=True, kw_only=True)(cls)
         kinds, params, inlined = get_type_hints(cls), list[Param](), {}
-        for one in fields(made):
+        for one in fields_of(made):
             if "inline" in one.metadata:
                 several = _inlined(one, kinds[one.name])
                 inlined[one.name] = (kinds[one.name], tuple(other.name for other in several))
                 params += several
             else:
                 kind, choices = _kind_of(kinds[one.name])
-                params.append(
-                    Param(
-                        one.name,
-                        kind,
-                        ... if one.default is MISSING else one.default,
-                        choices=choices,
-                        **one.metadata["param"],
-                    )
-                )
+                default = ... if one.default is MISSING else one.default
+                params.append(Param(one.name, kind, default, choices=choices, **one.metadata["param"]))
+        # the declaration, and a place in the table
         made.declared = Declared(
             path, can, answer, tuple(methods), tuple(media), others, made_once, refuse, error, tuple(params), inlined
         )
@@ -165,7 +177,7 @@ def _inlined(one: "Field[Any]", cls: type[Settings]) -> list[Param]:
 
 
 def _kind_of(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """What a parameter of a type is read as, and its choices."""
+    """Return the type that a parameter is read as, and its choices."""
     if get_origin(annotation) in (Union, UnionType):
         return _kind_of(next(one for one in get_args(annotation) if one is not type(None)))
     if get_origin(annotation) is Literal:
@@ -174,7 +186,7 @@ def _kind_of(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 class Serving(Protocol):
-    """The server, as endpoints see it."""
+    """The parts of a server that endpoints use."""
 
     artifacts: ServedArtifacts
     settings: ServeSettings
@@ -207,7 +219,7 @@ class At:
 
 
 class Endpoint:
-    """What every endpoint can; the classes that `endpoint` declares inherit it."""
+    """The base of all endpoints, which `endpoint` declares."""
 
     declared: ClassVar[Declared]
 
@@ -266,13 +278,13 @@ class Endpoint:
     def batch(self) -> Hashable:
         """Equal of requests that one call of `answer` may answer."""
         return type(self), repr([
-            getattr(self, one.name) for one in fields(self)  # type: ignore[arg-type]
+            getattr(self, one.name) for one in fields_of(self)  # type: ignore[arg-type]
             if not (facts := one.metadata.get("param", {})).get("each") and not facts.get("is_artifact")
         ])  # fmt: skip
 
     @property
     def weight(self) -> int:
-        """Texts in it."""
+        """The number of texts."""
         return 1
 
     async def respond(self, server: Serving, request: Request) -> Response:
@@ -301,7 +313,7 @@ class Endpoint:
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> Sequence[Any]:
-        """What each of some requests finds, which differ in parameters marked `each` alone, or why it is refused.
+        """Return the answer, or the refusal, of each of some requests, which differ only in parameters marked `each`.
 
         It runs in the artifact's thread.
         """
@@ -311,3 +323,89 @@ class Endpoint:
         """The answer: under the name of the parameter the artifact's name, its digest, and what was found."""
         name = next(one.name for one in self.declared.params if one.is_artifact)
         return {name: at.served.name, **at.about, **found}
+
+
+# ---- /openapi.json
+
+
+ERROR = Answer("Error", fields({"error": fields(
+    {"message": TEXT, "type": TEXT, "code": maybe(TEXT)},
+    {name: maybe(TEXT) for name in ("what", "where", "got", "expected", "hint")},
+)}))  # fmt: skip
+
+
+def document(settings: ServeSettings) -> Schema:
+    """The document of a server with these limits; with a token, where one is needed."""
+    answers = [
+        ERROR,
+        *(one for cls in TABLE for one in (cls.declared.answer, cls.declared.error) if isinstance(one, Answer)),
+    ]
+    paths: Schema = {}
+    for cls in TABLE:
+        for method in cls.declared.methods:
+            paths.setdefault(cls.declared.path, {})[method.lower()] = _operation(method, cls, settings)
+    found: Schema = {
+        "openapi": "3.1.0",
+        "info": {"title": "wordpipe", "version": __version__, "description": "Search, vectors and models over HTTP."},
+        "paths": paths,
+        "components": {"schemas": {
+            name: schema for one in answers for name, schema in {**one.parts, one.name: one.schema}.items()
+        }},
+    }  # fmt: skip
+    if settings.token_file is not None:
+        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"token": []}]
+    return found
+
+
+def _operation(method: str, cls: type[Endpoint], settings: ServeSettings) -> Schema:
+    known = cls.declared
+    # parameters of the URL and the path, and the fields of a body
+    own = {one.name: one for one in known.params if method == "POST" and not one.at}
+    others = [one for one in known.params if one.name not in own]
+    found: Schema = {
+        "summary": (cls.__doc__ or "").partition("\n")[0],
+        "operationId": f"{method.lower()}_{known.path.strip('/').translate(_NO_SIGNS)}",
+        "parameters": [_parameter(one, settings) for one in others],
+        "responses": {
+            "200": {"description": "The answer.", "content": _content(known)},
+            "4XX": {"description": "It cannot be asked so; the message says why.", **_error(known)},
+            "503": {"description": "Not now; Retry-After says when to come again.", **_error(known)},
+        },
+    }
+    if method == "POST":
+        found["requestBody"] = {"required": True, "content": {JSON: _body(own, known, settings)}}
+    return found
+
+
+_NO_SIGNS = str.maketrans({"/": "_", ".": "_", "{": None, "}": None})
+
+
+def _parameter(one: Param, settings: ServeSettings) -> Schema:
+    found: Schema = {
+        "name": one.name,
+        "in": "path" if one.at == "path" else "query",
+        "required": one.is_needed,
+        "schema": one.schema_in(settings),
+        "description": one.text,
+    }
+    return found if one.example is None else found | {"example": one.example}
+
+
+def _body(own: dict[str, Param], known: Declared, settings: ServeSettings) -> Schema:
+    """The schema of a body, and one that can be sent."""
+    schemas = {name: one.schema_in(settings) | {"description": one.text} for name, one in own.items()}
+    needed = {name: schema for name, schema in schemas.items() if own[name].is_needed}
+    rest = {name: schema for name, schema in schemas.items() if name not in needed}
+    example = {name: one.example for name, one in own.items() if one.example is not None}
+    return {"schema": fields(needed, rest, closed=not known.others), "example": example}
+
+
+def _content(known: Declared) -> Schema:
+    """Return the schemas of an endpoint's answer, by media type."""
+    own = ref(known.answer.name) if isinstance(known.answer, Answer) else known.answer
+    return ({JSON: {"schema": own}} if own is not None else {}) | {one: {"schema": TEXT} for one in known.media}
+
+
+def _error(known: Declared) -> Schema:
+    return {"content": {JSON: {"schema": ref((known.error or ERROR).name)}}}

@@ -69,7 +69,7 @@ class Guard:
         self.draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
+        """Answer or refuse a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -115,6 +115,7 @@ class Guard:
             b"content-length"
         ):  # a proxy may have counted the other way
             raise Refused(400, "a body with two lengths", headers={"Connection": "close"})
+        # asked by a name of this server, and by its own page
         host = call.header(b"host")
         if not self._is_ours(host):
             raise Refused(
@@ -124,6 +125,7 @@ class Guard:
         navigates = call.header(b"sec-fetch-mode") == "navigate" and call.scope["method"] == "GET"
         if (origin and not _same_origin(origin, host)) or (site in ("cross-site", "same-site") and not navigates):
             raise Refused(403, "asked by a page of another server", hint="open this server's own page")
+        # a path that can be read, and a token
         path = call.scope["path"]
         try:
             unquote_to_bytes(call.scope.get("raw_path") or b"").decode()
@@ -133,6 +135,7 @@ class Guard:
         if not authorised and path not in _OPEN:
             raise Refused(401, "no token, or a wrong one", hint="send Authorization: Bearer TOKEN", headers=_CHALLENGE)
         call.scope.setdefault("state", {})["authorised"] = authorised
+        # no more at once than the limit
         if path in _UNCOUNTED:
             return
         if self.draining:
@@ -141,7 +144,7 @@ class Guard:
             raise busy(429, f"{self._settings.max_waiting:,} requests are at work or waiting")
 
     def _is_ours(self, host: str) -> bool:
-        """Whether a Host header names this server: one of its names, with any port; a tunnel has another than we know."""
+        """True if a Host header names this server: one of its names, with any port, as a tunnel has another one."""
         name = _host_name(host)
         if name is None:
             return False
@@ -154,6 +157,7 @@ class Guard:
 
     async def _body(self, call: "_Call", receive: Receive) -> bytes:
         """The whole body of a request. Raises Refused: it is too large, or takes too long."""
+        # what says that it is too large is not read
         most = self._settings.max_body
         too_large = Refused(413, f"the body is larger than {most:,} bytes", hint="send fewer texts at a time")
         length = call.header(b"content-length")
@@ -161,6 +165,7 @@ class Guard:
             waits = call.header(b"expect").lower() == "100-continue"  # it has not begun to send
             await _throw_away(receive, 0 if waits or len(length) > 15 or int(length) > _THROWN_AWAY else int(length))
             raise too_large
+        # the others are read up to the limit, within the time
         parts, size = list[bytes](), 0
         try:
             async with asyncio.timeout(min(_BODY_SECONDS, self._settings.timeout)):
@@ -170,6 +175,7 @@ class Guard:
                         raise ClientGone
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
+                    # the rest is read, or its client would not see the answer
                     if size > most:
                         await _throw_away(receive, _THROWN_AWAY if message.get("more_body", False) else 0)
                         raise too_large
@@ -226,7 +232,7 @@ class _Call:
         await self._send(message)
 
     def line(self, *, log_queries: bool) -> str:
-        """What the log says of it, as one JSON object."""
+        """Return the line of the log, one JSON object."""
         client = self.scope.get("client") or ("", 0)
         found: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -273,7 +279,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def is_token(header: str, token: bytes) -> bool:
-    """Whether an Authorization header has the token: as Bearer, or as the password of Basic, which browsers ask people for."""
+    """True if an Authorization header has the token: as Bearer, or as the password of Basic, which browsers ask people for."""
     kind, _, given = header.partition(" ")
     found = given.strip().encode("latin-1")
     if kind.lower() == "basic":
@@ -298,7 +304,7 @@ def _host_name(host: str) -> str | None:
 
 
 def _same_origin(origin: str, host: str) -> bool:
-    """Whether an Origin is the server that the Host header names; a proxy in between may have spoken HTTPS."""
+    """True if an Origin is the server that the Host header names; a proxy in between may have spoken HTTPS."""
     scheme, sign, rest = origin.partition("://")
     if scheme not in ("http", "https") or not sign:
         return False

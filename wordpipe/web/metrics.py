@@ -19,7 +19,7 @@ _BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Metrics:
-    """The counts; `text` shows them."""
+    """The counts of a server; `text` writes all."""
 
     def __init__(self) -> None:
         self.started = time.time()
@@ -60,7 +60,7 @@ class Metrics:
         return generate_latest(_Together(self._registry.collect, partial(self._kept, artifacts)))
 
     def _kept(self, artifacts: ServedArtifacts) -> Iterator[Metric]:
-        """What others count: connections, lost lines, and generations of the artifacts."""
+        """Yield the counts that are kept elsewhere: connections, lost lines, and generations of the artifacts."""
         yield CounterMetricFamily("wordpipe_log_lines_lost", "Lines of the log not written.", value=self.lost_lines)
         cut = CounterMetricFamily("wordpipe_connections_cut", "Connections closed on a client.", labels=["reason"])
         for reason, count in sorted(self.cut.items()):
@@ -75,11 +75,11 @@ class Metrics:
 
 
 class _Together(Collector):
-    """What several functions give."""
+    """A collector of the metrics of several functions."""
 
     def __init__(self, *parts: Callable[[], Iterable[Metric]]) -> None:
         self._parts = parts
 
     def collect(self) -> Iterator[Metric]:
-        """All of it."""
+        """Return the metrics of all functions."""
         return chain.from_iterable(part() for part in self._parts)

@@ -1,4 +1,7 @@
-"""Parameters of requests: what one may be, and how it is read off a URL or a JSON body, with errors that name it."""
+"""Parameters of requests: what one may be, how it is read off a URL or a JSON body, with errors that name it, and its schema.
+
+The words for schemas are those of JSON Schema, as OpenAPI 3.1 has it.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +21,14 @@ Schema = dict[str, Any]
 """A JSON Schema, as OpenAPI 3.1 has it."""
 Check = Callable[[Any, ServeSettings], Any]
 """Takes a value that was read and the server's limits, and gives what the endpoint gets. Raises ConfigError, Refused."""
+
+TEXT: Schema = {"type": "string"}
+WHOLE: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+FLAG: Schema = {"type": "boolean"}
+ANY: Schema = {}
+MAP: Schema = {"type": "object"}
+_OF_KIND = {str: TEXT, int: WHOLE, float: NUMBER, bool: FLAG, dict: MAP, Any: ANY}
 
 _LARGEST = 1 << 62  # of a whole number without a bound above
 _BODY = "the request's body"
@@ -84,11 +95,22 @@ class Param:
             return self.default
         if self.choices and value not in self.choices:
             expected = ", ".join(map(str, self.choices))
-            raise ConfigError("no such value", where=self.name, got=repr(value[:60]), expected=expected)
+            raise ConfigError("unknown value", where=self.name, got=repr(value[:60]), expected=expected)
         most = self.largest(settings)
         if self.kind in (int, float) and self.ge is not None:
             bounded(self.name, value, self.ge, _LARGEST if most is None else most)
         return value if self.check is None else self.check(value, settings)
+
+    def schema_in(self, settings: ServeSettings) -> Schema:
+        """Its schema: type, bounds, choices and default."""
+        if self.schema is not None:
+            return self.schema(settings) if callable(self.schema) else self.schema
+        found: Schema = {"enum": [*self.choices]} if self.choices else dict(_OF_KIND[self.kind])
+        bounds = {"minimum": self.ge, "maximum": self.largest(settings)} if self.kind in (int, float) else {}
+        found |= {name: self.kind(bound) for name, bound in bounds.items() if bound is not None}
+        if self.default is not None and not self.is_needed:
+            found["default"] = self.default
+        return listing(found) if self.repeats else found
 
 
 class Url:
@@ -251,3 +273,33 @@ def checked_text(text: str, what: str, most: int) -> str:
 def said_schema(settings: ServeSettings) -> Schema:
     """The schema of a text that is not blank."""
     return {"type": "string", "minLength": 1, "maxLength": settings.max_chars, "pattern": r"\S"}
+
+
+# ---- schemas
+
+
+def maybe(schema: Schema) -> Schema:
+    """This, or null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def listing(schema: Schema) -> Schema:
+    """Return the schema of a list."""
+    return {"type": "array", "items": schema}
+
+
+def ref(name: str) -> Schema:
+    """A schema by its name."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def fields(needed: Schema, others: Schema | None = None, *, closed: bool = True) -> Schema:
+    """An object with these fields, those of `others` not always; no others where it is closed."""
+    found = {"type": "object", "properties": {**needed, **(others or {})}, "required": [*needed]}
+    return found | {"additionalProperties": False} if closed else found
+
+
+def one_or_more(text: Schema, most: int | None = None) -> Schema:
+    """A text, or a list of at least one."""
+    several = {"type": "array", "items": text, "minItems": 1} | ({} if most is None else {"maxItems": most})
+    return {"anyOf": [text, several]}

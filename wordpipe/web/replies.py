@@ -1,4 +1,4 @@
-"""Requests read and answers written: parameters and JSON bodies checked, errors as JSON with their status.
+"""Answers: as JSON, as lines, as events, and errors with their status.
 
 An error is {"error": {"message", "type", "code", "what", "where", "got", "expected", "hint"}}: the first three are what
 clients of OpenAI read, the rest is what `--json` prints on the command line.
@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -24,15 +24,11 @@ from wordpipe.errors import (
     WordpipeError,
 )
 
-T = TypeVar("T")
-
 JSON = "application/json"
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
 RETRY_AFTER_S = 1
 _KIND = {401: "authentication_error", 429: "rate_limit_error"}
-_BODY = "the request's body"
-_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class Refused(Exception):  # noqa: N818  (a reply, and no error of ours)
@@ -122,8 +118,13 @@ class EventReply(Response):
         self._first, self._others = first, others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them."""
-        gone = asyncio.create_task(_disconnected(receive))
+        """Send all events."""
+
+        async def disconnected() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        gone = asyncio.create_task(disconnected())
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async with aclosing(self._lines()) as lines:
@@ -151,11 +152,6 @@ def _event(data: bytes) -> bytes:
     return b"data: " + data + b"\n\n"
 
 
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 def _type(status: int) -> str:
     return _KIND.get(status, "invalid_request_error" if status < 500 else "server_error")
 
@@ -168,8 +164,5 @@ def status_of(error: WordpipeError) -> int:
         return 400
     if isinstance(error, BudgetError | LockedError | StorageError):
         return 503
-    return 400 if isinstance(error, ArtifactError) and not _is_damage(error) else 503
-
-
-def _is_damage(error: ArtifactError) -> bool:
-    return "--fresh" in (error.hint or "") or "make it again" in (error.hint or "")
+    is_damage = "--fresh" in (error.hint or "") or "make it again" in (error.hint or "")
+    return 400 if isinstance(error, ArtifactError) and not is_damage else 503

@@ -63,7 +63,7 @@ Stamp = tuple[int, int, int] | str
 
 @dataclass(frozen=True)
 class _Look:
-    """What came of work that takes seconds: what it made, or the error that it met."""
+    """The outcome of work that takes seconds: the result, or the error."""
 
     made: Any = None
     error: WordpipeError | None = None
@@ -72,7 +72,7 @@ class _Look:
 
 @dataclass(eq=False)
 class Generation:
-    """One artifact as it was published once, open, with those who use it."""
+    """One artifact as it was published once, open, with the number of its users."""
 
     opened: OpenArtifact
     stamp: Stamp | None
@@ -85,7 +85,7 @@ class Generation:
     )  # what takes seconds; for the loop's thread
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, kept for the next who asks; for the artifact's thread."""
+        """Return the result of `make`, kept for later requests; for the artifact's thread."""
         if key not in self.remembered:
             while len(self.remembered) >= _REMEMBERED:
                 del self.remembered[next(iter(self.remembered))]
@@ -100,7 +100,7 @@ class Generation:
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
-        """Which of `CAN` it can."""
+        """The keys of `CAN` that it can."""
         opened = self.opened
         if isinstance(opened, OpenTextIndex):
             return "search", "similar", "embed", "examine"
@@ -137,7 +137,7 @@ class Generation:
         return inspected_of(self.opened.artifact, self.language_model if shared else None)
 
     def warm(self) -> None:
-        """Read what the first request of its main ability would have read, so that no request waits for it.
+        """Read what the first request of its main ability needs, so that no request waits.
 
         Raises:
             WordpipeError: damaged, or libraries are missing.
@@ -172,7 +172,7 @@ class Generation:
             self.close()
 
     def close(self) -> None:
-        """Give back what was opened, and what was made of it."""
+        """Close the artifact, and release all that was made for requests."""
         self.opened.close()
         for name in _MADE:
             self.__dict__.pop(name, None)
@@ -182,7 +182,7 @@ class Generation:
 
 @dataclass(eq=False)
 class Served:
-    """An artifact under a name: its current generation, and the thread that computes for it."""
+    """An artifact under a name: its current generation, and its thread."""
 
     name: str
     path: Path
@@ -198,7 +198,7 @@ class Served:
 
     @property
     def is_far(self) -> bool:
-        """Whether it stands in a bucket."""
+        """True if it stands in a bucket."""
         return url_of(self.path) is not None
 
     @contextmanager
@@ -352,7 +352,7 @@ class ServedArtifacts:
         return found
 
     async def made_once(self, generation: Generation, key: Hashable, make: Callable[[], T], seconds: float) -> T:
-        """What takes seconds, made once of a generation, in a thread of its own; where that fails, it is tried again later.
+        """Return the result of slow work, done once for a generation in a thread of its own; after an error it is tried again.
 
         Args:
             generation: of what; it stays open until the work has ended.
@@ -420,7 +420,7 @@ class ServedArtifacts:
                     await self.refresh(one)
 
     async def _far_away(self, work: Callable[[], T]) -> T:
-        """What waits for a store, in a thread of its own, so that no other look waits with it."""
+        """Return the result of work that waits for a store, in a thread of its own, so that other polling goes on."""
         return await self.far.run(lambda _: [work()], None, key=object())
 
     async def refresh(self, one: Served) -> None:

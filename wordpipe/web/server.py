@@ -33,7 +33,7 @@ Report = Callable[[str], None]
 
 
 class Server:
-    """A server that answers in a thread of its own until it is closed. Use it as a context, or close it.
+    """A server that answers in a thread of its own until `close`, or the end of its context.
 
     Attributes:
         url: where it answers, "http://127.0.0.1:8000".
@@ -48,6 +48,7 @@ class Server:
         report: Report,
         log: Report | None,
     ) -> None:
+        # what cannot be is refused before a socket is open
         token = None if settings.token_file is None else read_token(settings.token_file)
         need_libraries()
         from wordpipe.web.metrics import Metrics
@@ -57,6 +58,7 @@ class Server:
             with suppress(Exception):  # a log that cannot be written ends no server
                 report(line)
 
+        # the socket first, as a port may be taken; then the artifacts, and a thread that answers
         self._failure: BaseException | None = None
         self._socket, self.artifacts = listening_socket(settings.host, settings.port), ServedArtifacts({})
         try:
@@ -65,6 +67,7 @@ class Server:
             n_connections = fitting_connections(settings.max_connections, before, said)
             self._socket.report = said
             self._begin(settings, metrics, n_connections, token, said, log)
+        # what was opened is closed again
         except OSError as error:
             self._give_up()
             got = error.strerror or str(error)
@@ -82,12 +85,11 @@ class Server:
         log: Report | None,
     ) -> None:  # fmt: skip
         """Answer from now on, in a thread. Raises StorageError: it cannot."""
-        from wordpipe.web.app import Application, found_page
+        from wordpipe.web import page
+        from wordpipe.web.app import Application
         from wordpipe.web.connections import Listener
 
-        self._app = Application(
-            self.artifacts, settings, metrics, token=token, log=log, report=report, page=found_page()
-        )
+        self._app = Application(self.artifacts, settings, metrics, token=token, log=log, report=report, page=page)
         self._begun, self._settings = threading.Event(), settings
         self._listener = Listener(
             self._app, metrics, max_connections=n_connections, drain=settings.drain, begun=self._begun.set
@@ -222,7 +224,7 @@ def _why(error: BaseException | None) -> str:
 
 
 def _open_files() -> int:
-    """How many descriptors this process has open; 0 where the system does not say."""
+    """Return the number of open descriptors of this process; 0 where the system does not say."""
     try:
         return len(os.listdir("/dev/fd"))  # noqa: PTH208
     except OSError:
@@ -271,7 +273,7 @@ def listening_socket(host: str, port: int) -> "ListeningSocket":
     except (OSError, ValueError) as error:
         got = getattr(error, "strerror", None)
         raise ConfigError(
-            "no such address", where=f"host {host}", got=got, hint="--host 0.0.0.0 is all of them"
+            "unknown address", where=f"host {host}", got=got, hint="--host 0.0.0.0 listens on all addresses"
         ) from None
     made = ListeningSocket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # or the port would be taken for a minute after a stop
@@ -295,12 +297,14 @@ def _not_listening(error: OSError, host: str, port: int) -> Exception:
     if error.errno == errno.EACCES:
         return StorageError("this user may not listen there", where=where, hint="choose a port above 1023")
     if error.errno == errno.EADDRNOTAVAIL:
-        return ConfigError("not an address of this machine", where=f"host {host}", hint="--host 0.0.0.0 is all of them")
+        return ConfigError(
+            "not an address of this machine", where=f"host {host}", hint="--host 0.0.0.0 listens on all addresses"
+        )
     return StorageError("cannot listen there", where=where, got=error.strerror)
 
 
 def url_of_socket(listening: socket.socket, host: str) -> str:
-    """Where a browser of this machine finds it."""
+    """Return the URL of a socket for a browser of this machine."""
     address = listening.getsockname()
     name = "127.0.0.1" if host in LOCAL_HOSTS[:2] or address[0] == "0.0.0.0" else address[0]  # noqa: S104
     name = "::1" if name == "::" else name

@@ -10,7 +10,7 @@ _LIMITS = "Limits"
 
 
 class ServeSettings(Settings):
-    """Where a server listens, who may ask it, and how much."""
+    """Settings of a server: where it listens, who may ask, and how much."""
 
     command = "serve"
 
@@ -27,7 +27,7 @@ class ServeSettings(Settings):
         (), "another name of this server that browsers may use, as behind a proxy; may be repeated", metavar="NAME"
     )
     open: bool = setting(False, "open the page in the browser")
-    log_queries: bool = setting(False, "write what is asked into the log, too")
+    log_queries: bool = setting(False, "write queries into the log, too")
     max_k: int = setting(1_000, "hits of a query, at most", ge=1, le=100_000, section=_LIMITS, expert=True)
     max_texts: int = setting(256, "texts of a request, at most", ge=1, le=100_000, section=_LIMITS, expert=True)
     max_chars: int = setting(

@@ -62,7 +62,7 @@ many as there are vectors.
 
 
 class Norm(NamedTuple):
-    """What is healthy of one figure. Above `weak` it is not healthy any more, above `sick` it is bad."""
+    """Bounds of one figure: above `weak` it is not healthy any more, above `sick` it is bad."""
 
     name: str  # of the figure
     what: str  # it, in words
@@ -91,8 +91,8 @@ NORMS = (
         "some texts are near very many others",
         "a few texts turn up in answer to everything",
     )),
-    Norm("orphans", "texts near nobody", 0.2, 0.4, "up to 20%", (
-        "many texts are among nobody's 10 nearest",
+    Norm("orphans", "texts near no other text", 0.2, 0.4, "up to 20%", (
+        "many texts are among the 10 nearest of no other text",
         "a search would hardly ever find a large part of the texts",
     )),
     Norm("twins", "texts with a twin", 0.05, 0.3, "up to 5%", (
@@ -115,8 +115,8 @@ def doctor(
         run: progress, verification.
 
     Returns:
-        Of a model: path, kind, architecture, task (of a head), data, split, objective, counts, metrics (loss,
-        unigram_entropy), layers (of each: stack, layer, moved: how far its matrices are from where training began,
+        Of a model: path, kind, architecture, task (of a head), data, split, objective, counts, metrics (loss, None of an
+        ELECTRA, unigram_entropy), layers (of each: stack, layer, moved: how far its matrices are from where training began,
         dead_units: share of its feed-forward), embedding_moved, start (fresh, a model, or "" where it is not known), findings
         (list of name, state, says, mend).
 
@@ -164,36 +164,31 @@ def doctor_of(artifact: Artifact, *, sample: int, run: RunOptions) -> dict[str, 
 
 
 def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions) -> Evaluation:
+    # the figures of the space, and what is found by vectors and words
     drawn_ND, counts = _read(artifact, sample, run.report)
     spaces = diagnose(drawn_ND, report=run.report)
     has_texts = "word" not in read_schema(artifact, artifact.kind).names
     finds = _finds(artifact, counts, run.report) if has_texts else {}
+    # a transform that makes the space even and finds less is not advised
     mend, worse = _mending(artifact, spaces), None
     ndcg = None if mend is None else _compared(artifact, mend["transform"], drawn_ND, finds, run.report)
     if mend is not None and ndcg is not None and ndcg[1] < ndcg[0]:
         worse = {"transform": mend["transform"], "dense": ndcg[0], "dense_after": ndcg[1]}
         mend = None
+    # all figures, as JSON
     transform = artifact.manifest.facts.get("transform")
     found = {
-        "path": path,
-        "kind": artifact.kind,
-        "dim": drawn_ND.shape[1],
-        "counts": counts,
-        "neighbours": _NEIGHBOURS,
-        "transform": transform,
-        "spaces": spaces,
-        "verdicts": {kind: rate(figures) for kind, figures in spaces.items()},
-        "mend": mend,
-        "worse": worse,
-        "metrics": spaces["none"],
-        **({"finds": finds} if has_texts else {}),
-    }
+        "path": path, "kind": artifact.kind, "dim": drawn_ND.shape[1], "counts": counts, "neighbours": _NEIGHBOURS,
+        "transform": transform, "spaces": spaces, "verdicts": {kind: rate(figures) for kind, figures in spaces.items()},
+        "mend": mend, "worse": worse, "metrics": spaces["none"], **({"finds": finds} if has_texts else {}),
+    }  # fmt: skip
     through = [] if transform in (None, "none") else [f"these vectors went through --transform {transform} already"]
     return Evaluation(found, parts=[*_parts(found)], remarks=through)
 
 
 def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What is not healthy of vectors that were examined, the worst first: name, state, says, and mend, the next step."""
+    """Return the complaints about vectors that were examined, the worst first: name, state, says, and mend, the next step."""
+    # the next step for the space
     more = "more text or more --epochs" if found["kind"] == "words" else "more text, or more --steps of its encoder"
     mend, worse, verdicts = found["mend"], found["worse"], found["verdicts"]["none"]
     step = (
@@ -203,6 +198,7 @@ def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
         step = mend["command"]
     elif worse is not None:
         step = f"leave it as it is: --transform {worse['transform']} would make the space more even, and find less"
+    # broken vectors, figures that are not healthy, and what is not found
     broken = {"not_finite": "vectors are not finite", "zero": "vectors are zero"}
     findings = [
         {"name": name, "state": "sick", "says": f"{n:,} {says}", "mend": "make the vectors anew"}
@@ -214,13 +210,13 @@ def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
             findings.append({**one, "says": says, "mend": step})
     finds = found.get("finds")
     if finds is not None and finds["state"] != "healthy":
-        step = finds["mend"] or finds["measure"] or f"{more} may help"
+        step = finds["mend"] or f"{more} may help"
         findings.append({"name": "finds", "state": finds["state"], "says": finds["says"], "mend": step})
     return sorted(findings, key=lambda one: ("sick", "weak", "unknown").index(one["state"]))
 
 
 def _is_model(path: Path) -> bool:
-    """Whether it is a model artifact, or a folder of transformers."""
+    """True if the path is a model artifact or a folder of transformers."""
     if is_artifact(path):
         with Artifact(path, verify=False) as artifact:
             return artifact.kind == "model"
@@ -257,7 +253,7 @@ def _read(artifact: Artifact, size: int, report: Report) -> tuple[Vectors, dict[
 
 
 def unit_sample(vectors_ND: Vectors) -> Vectors:
-    """What was read, made unit length, without vectors that come again, in random order."""
+    """Return the vectors that were read at length 1, without repeated ones, in random order."""
     unit_ND, valid_N = unit_rows(vectors_ND)
     _, first_N = np.unique(unit_ND, axis=0, return_index=True)
     kept = np.random.default_rng([_SEED, 1]).permutation(np.sort(first_N[valid_N[first_N]]))
@@ -303,7 +299,7 @@ def rate(figures: Figures) -> list[dict[str, str]]:
 
 
 def best_transform(spaces: Mapping[TransformKind, Figures]) -> TransformKind:
-    """What mends a sick space: the transform that leaves the fewest sick figures, then the fewest weak ones.
+    """Return the transform that mends a sick space: it leaves the fewest sick figures, then the fewest weak ones.
 
     Of equals it is the first, which does least; but where the vectors lie in next to no directions the last, which gives
     every direction its say. A space that is weak at most is left alone.
@@ -320,7 +316,7 @@ def best_transform(spaces: Mapping[TransformKind, Figures]) -> TransformKind:
 
 
 def _mending(artifact: Artifact, spaces: Mapping[TransformKind, Figures]) -> dict[str, Any] | None:
-    """What mends the vectors of this artifact: transform and command; None where nothing does better than none.
+    """Return the transform and the command that mend an artifact's vectors; None where no transform is better than none.
 
     Word vectors of ours in next to no directions have hardly been trained, and no transform brings what was not learned: of
     2 MB of Wikipedia 1, 4 and 20 epochs gave mean cosines of 0.95, 0.83 and 0.18, in 1.4, 2.3 and 35.7 of 64 directions.
@@ -360,38 +356,38 @@ def _compared(
 
 
 def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dict[str, Any]:
-    """What vectors and words find of what they should, measured now, or when the index was built.
+    """Return how well vectors and words find the texts that queries are made of, measured now or when the index was built.
 
     Returns:
         measured (by, queries, ndcg_at_10 of dense, lexical, hybrid and the controls, see `measure_modes`), None where it could
         not be; agreement of vectors and words and mode (which found most), None where not known; rows, how many texts were
         searched; trained, whether the encoder learned from pairs of texts; state (healthy, weak, sick, unknown) and says;
-        mend, the command where they do not find, and measure, the one that measures what an index of before does not know, or
-        None; own_cosine, see `measure_some`, None of an index.
+        mend, the command where they do not find; own_cosine, see `measure_some`, None of an index.
     """
+    # what is known where nothing can be measured
     found: dict[str, Any] = {
         "measured": None, "agreement": None, "mode": None, "rows": counts["rows"], "trained": False, "mend": None,
-        "measure": None, "own_cosine": None,
+        "own_cosine": None,
     }  # fmt: skip
     why = "too few texts of 12 words or more, and only more text helps"
+    # an index knows it since it was built; of sentences it is measured now
     try:
         if artifact.kind == "index":
             lexical = artifact.fact("lexical", dict, {})
             found |= {name: lexical.get(name) for name in ("measured", "agreement", "mode")}
             found["alike"] = lexical.get("alike", False)
-            if "measured" not in lexical:
-                found["measure"] = f"wordpipe index SENTENCES -o {shlex.quote(str(artifact.path))}"
-                why = "this index was made before that was measured"
         elif not artifact.names(ENCODER):
             why = "there is no encoder for queries here"
         elif counts["not_finite"] or counts["zero"]:
             why = "some vectors are broken"
         else:
             found |= measure_some(artifact, _SEARCHED, report)
+        # queries like those of its training are found too easily
         if artifact.names(ENCODER):
             found["trained"] = "pairs" in load_facts(artifact.read(ENCODER + ENCODER_FILE))["identity"]
     except ArtifactError as error:  # the figures of the space need no encoder
         why = error.message
+    # the state, or why there is none
     why = TOO_ALIKE if found.pop("alike", False) else why
     if found["measured"] is None:
         return {**found, "agreement": None, "mode": None, "state": "unknown", "says": why}
@@ -451,7 +447,7 @@ def _cell(name: str, figures: Mapping[str, Any], state: str) -> str:
 
 
 def _counted(found: Mapping[str, Any]) -> str:
-    """What was read, and what is wrong with single vectors."""
+    """Return a line on the vectors that were read, and how many single ones are broken or repeated."""
     counts = found["counts"]
     parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} looked at"]
     if counts["without_vector"]:
@@ -463,12 +459,9 @@ def _counted(found: Mapping[str, Any]) -> str:
 
 
 def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
-    """What vectors and words find of what they should, and what that means; `rows` are all that there are."""
+    """Yield lines on how well vectors and words find texts, out of `rows` texts, and on the meaning of the figures."""
     if (measured := finds["measured"]) is None:
         yield f"finds    not measured: {finds['says']}"
-        if finds["measure"] is not None:
-            yield f"{_GAP}measure it, with the index made anew:"
-            yield f"{_GAP}  {finds['measure']}"
         return
     dense, lexical, both = (measured["ndcg_at_10"][mode] for mode in ("dense", "lexical", "hybrid"))
     among = f", among {finds['rows']:,} of {rows:,} texts" if finds["rows"] < rows else ""
@@ -483,13 +476,15 @@ def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
 
 
 def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:
-    """What to do: about the space, and where its vectors do not find, about that; a setting is named as option and key."""
+    """Yield advice on the space and on its search; a setting is named as option and key."""
+    # what is not healthy, with and without a transform
     finds = found.get("finds", {"state": "unknown", "mend": None, "trained": False})
     states = {kind: [one["state"] for one in some] for kind, some in found["verdicts"].items()}
     ill = {kind: len(some) - some.count("healthy") for kind, some in states.items()}
     more = "more text or more --steps (in wordpipe.toml: steps in the stage that trains the encoder)"
     if found["kind"] == "words":
         more = "more text or more --epochs (in wordpipe.toml: epochs in the stage of train word2vec)"
+    # about the space
     if (mend := found["mend"]) is not None:
         best = mend["transform"]
         now = f"{counted(ill['none'], 'complaints')} now, {ill[best]} with --transform {best}"
@@ -502,6 +497,7 @@ def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:
         )
     elif "sick" in states["none"]:
         yield f"No --transform mends this; {more} may."
+    # about what its vectors find
     if finds["mend"] is not None and "embed" in finds["mend"]:
         yield "The vectors are not the encoder's. No setting mends this: embed the texts anew:"
         yield f"  {finds['mend']}"

@@ -4,6 +4,7 @@
     denoising           what the corruption of the training takes out
     pairs               the tokens of the targets, given their sources; of a decoder that answers likewise
     classifier, tagger  the loss of the labels
+    electra             none: what replaced tokens in its training is not kept; it reads the text as it is
 
 The text is that of `data`, or what the model's manifest names: what is held out of it, and all of it where nothing is. The
 sample is the same in every call, masks too, so that two figures differ by what was switched off and by nothing else.
@@ -31,20 +32,20 @@ from wordpipe.heads import IGNORED, HeadTargets, Rows, head_loss_sum
 from wordpipe.heads.settings import ClassifierSettings, ReaderSettings
 from wordpipe.model import HeadConfig, HeadedModel
 from wordpipe.runtime import Progress, torch_threads
-from wordpipe.stages.evaluate.inputs import held_out_split
-from wordpipe.stages.evaluate.language_model import known_of
-from wordpipe.stages.evaluate.pairs import read_pairs
+from wordpipe.stages.evaluate.data import read_pairs
+from wordpipe.stages.evaluate.inputs import Ints, batches_of, flat, held_out_split
+from wordpipe.stages.evaluate.language_model import known_of, tokenized
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.infer.generate import source_ids
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.inspected import Inspected, see_its_vectors
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.models import DENOISING, OpenModel
-from wordpipe.stages.sources import SourceLike
+from wordpipe.stages.sources import SourceLike, shown_names
 from wordpipe.stages.train.head_tasks import ClassifierTask, ReaderTask, TaggerTask
 from wordpipe.stages.train.labelled import Labelled, Record, require_columns, share_held_out
 from wordpipe.storage import as_path
-from wordpipe.tokens import Encoder, list_array, number_of_ids
+from wordpipe.tokens import number_of_ids
 from wordpipe.training import (
     Blocks,
     Execution,
@@ -55,11 +56,10 @@ from wordpipe.training import (
     loss_sum,
     open_ids,
     open_starts,
+    spread,
     write_streams,
 )
 from wordpipe.training.recipes import Texts, recipe_for, recipe_named
-
-Ints = npt.NDArray[np.int64]
 
 _READ = 4  # times as many tokens are read as are sampled from, so that the sample is spread over more documents
 _SEQUENCES = 32  # looked at
@@ -92,9 +92,10 @@ class HeldOut:
         split: the part of it; None: all, which the model may have been trained on.
         n_targets: of the loss.
         n_positions: that a measurement reads.
-        loss: the loss of the model as it is now, nats per target (of a score: squared error).
+        measure: reads all of it with the model as it is now; gives the loss where the model has one.
         sequences: some of it.
         left_out: records that the model cannot say anything of.
+        no_loss: why the model has no loss; None: it has.
     """
 
     what: str
@@ -102,9 +103,16 @@ class HeldOut:
     split: str | None
     n_targets: int
     n_positions: int
-    loss: Callable[[], float]
+    measure: Callable[[], float]
     sequences: list[Read]
     left_out: int = 0
+    no_loss: ArtifactError | None = None
+
+    def loss(self) -> float:
+        """The loss of the model as it is now, nats per target (of a score: squared error). Raises ArtifactError: `no_loss`."""
+        if self.no_loss is not None:
+            raise self.no_loss
+        return self.measure()
 
 
 @contextmanager
@@ -181,7 +189,7 @@ def _corpus(model: Inspected, data: SourceLike | None, stack: ExitStack, run: Ru
 
 
 def _token_rows(model: Inspected, data: SourceLike | None, stack: ExitStack, run: RunOptions) -> _Source:
-    """The ids of the text, one split of it."""
+    """Return the ids of one split of the text."""
     names = ["doc_id", "sentence_id", "split"]
     if data is None and any(kind == "tokens" for kind, _ in model.inputs):
         tokens = stack.enter_context(Artifact(_named(model, "tokens"), ["tokens"], verify=run.verify))
@@ -189,16 +197,9 @@ def _token_rows(model: Inspected, data: SourceLike | None, stack: ExitStack, run
         batches = (_only(batch, split) for batch in read_batches(tokens, "tokens", [*names, "ids"]))
         return _Source(shown_path(tokens.path), split, batches)
     corpus = _corpus(model, data, stack, run)
-    split, encoder = held_out_split(corpus), Encoder(model.tokenizer)
-    worker, kind = encoder.for_thread(), pa.list_(pa.field("item", encoder.id_type, nullable=False))
-
-    def tokenized() -> Iterator[pa.RecordBatch]:
-        for whole in read_batches(corpus, "corpus", [*names, "text"]):
-            batch = _only(whole, split)
-            ids = list_array(*worker.encode(batch.column("text")), kind)
-            yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in names), ids], names=[*names, "ids"])
-
-    return _Source(shown_path(corpus.path), split, tokenized())
+    split = held_out_split(corpus)
+    batches = (_only(batch, split) for batch in read_batches(corpus, "corpus", [*names, "text"]))
+    return _Source(shown_path(corpus.path), split, tokenized(batches, model.tokenizer))
 
 
 def _only(batch: pa.RecordBatch, split: str | None) -> pa.RecordBatch:
@@ -219,16 +220,6 @@ def _first_rows(source: _Source, n_tokens: int) -> Iterator[pa.RecordBatch]:
             return
 
 
-def _stream(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack, **given: Any) -> tuple[Any, Path]:
-    """The ids in a file that is mapped, and that file."""
-    file = Path(stack.enter_context(TemporaryDirectory(prefix="wordpipe-"))) / "ids"
-    n_ids = number_of_ids(model.tokenizer)
-    stream = write_streams(_first_rows(source, n_tokens), {"all": file}, vocab_size=n_ids, **given)["all"]
-    if not stream.n_ids:
-        raise InputError("there is no text to measure the model on", where=source.where)
-    return open_ids(file, n_ids), file
-
-
 # ---- the objectives
 
 
@@ -246,11 +237,19 @@ def _of_text(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack)
     data = recipe.data(known, settings)
     assert isinstance(data, Texts)
     # the text, in sequences
-    ids, file = _stream(
-        model, source, n_tokens, stack, before=data.before, after=data.after,
+    file, n_ids = (
+        Path(stack.enter_context(TemporaryDirectory(prefix="wordpipe-"))) / "ids",
+        number_of_ids(model.tokenizer),
+    )
+    stream = write_streams(
+        _first_rows(source, n_tokens), {"all": file}, vocab_size=n_ids, before=data.before, after=data.after,
         find_starts=None if data.find_starts is None else data.find_starts(),
-    )  # fmt: skip
-    blocks = data.held_out(ids, data.seq_len, None if data.find_starts is None else open_starts(file))
+    )["all"]  # fmt: skip
+    if not stream.n_ids:
+        raise InputError("there is no text to measure the model on", where=source.where)
+    blocks = data.held_out(open_ids(file, n_ids), data.seq_len, None if data.find_starts is None else open_starts(file))
+    if config.replaced_head:
+        return _read_over(model, blocks, source, n_tokens)
     what = {"decoder": "next tokens", "encoder": "masked tokens", "encoder-decoder": "damaged tokens"}
     objective = recipe.measured_by(settings, known, cpu)
     return _validated(model, blocks, objective, what[config.architecture], source, n_tokens)
@@ -278,14 +277,36 @@ def _validated(model: Inspected, blocks: Blocks, objective: Any, what: str, sour
     )  # fmt: skip
 
 
+def _read_over(model: Inspected, blocks: Blocks, source: _Source, n_tokens: int) -> HeldOut:
+    """Return a sample for an ELECTRA, which is never shown a mask: it reads plain text and has no loss."""
+    assert model.opened is not None
+    encoder, at_once = model.opened.language_model, max(1, _AT_ONCE // blocks.seq_len)
+    ids_NT = blocks.rows(spread(len(blocks), n_tokens // blocks.seq_len)).ids_BT[:, : blocks.seq_len]
+
+    def read() -> float:
+        with torch.inference_mode():
+            for first in range(0, len(ids_NT), at_once):
+                encoder.encode(ids_NT[first : first + at_once])
+        return math.nan
+
+    n_positions, sequences = ids_NT.numel(), [Read(one.numpy().astype(np.int64)) for one in ids_NT[:_SEQUENCES]]
+    no_loss = ArtifactError(
+        "an ELECTRA finds replaced tokens, and what replaced them in its training is not kept: it has no loss",
+        where=model.path, expected="a language model, an encoder-decoder, a classifier or a tagger",
+    )  # fmt: skip
+    return HeldOut(
+        "positions", source.where, source.split, n_positions, n_positions, read, sequences, no_loss=no_loss
+    )  # fmt: skip
+
+
 def _of_pairs(opened: OpenModel, data: SourceLike, n_tokens: int, run: RunOptions) -> HeldOut:
+    # pairs in random order, until there are tokens enough
     settings = Seq2SeqEvaluationSettings(prefix_field=opened.prefix_field)
     pairs = read_pairs(data, settings, run)
-    if not len(pairs):
-        raise InputError("there are no pairs to measure the model on", expected="records with text and text_b")
     end = opened.special["eos"]
     first = () if (start := opened.model.config.first_id) is None else (start,)
     sources, labels, size = list[list[int]](), list[list[int]](), 0
+    # ids of source and target, as the model was trained
     for number in np.random.default_rng(1).permutation(len(pairs)):
         prefix = pairs.prefixes[number] if opened.prefix_field else opened.prefix
         sources.append(source_ids(opened, prefix, pairs.sources[number])[0])
@@ -301,16 +322,19 @@ def _of_pairs(opened: OpenModel, data: SourceLike, n_tokens: int, run: RunOption
     objective, draw = recipe.objective(recipe.settings(), known, torch.device("cpu")), torch.Generator()
     batches = [
         objective.targets(
-            PairRows(_flat([sources[one] for one in some]), _flat([labels[one] for one in some])), draw, 1.0
+            PairRows(flat([sources[one] for one in some]), flat([labels[one] for one in some])), draw, 1.0
         )
-        for some in _runs([len(one) + len(other) for one, other in zip(sources, labels, strict=True)])
+        for some in _by_size([len(one) + len(other) for one, other in zip(sources, labels, strict=True)])
     ]
+    # what is looked at: of a decoder both texts as one
     if start_id is None:
         joined = [np.array(one + other[:-1], np.int64) for one, other in zip(sources, labels, strict=True)]
         sequences = [Read(ids) for ids in joined[:_SEQUENCES]]
     else:
-        sequences = _pair_sequences(_flat(sources[:_SEQUENCES]), _flat(labels[:_SEQUENCES]), start_id)
-    return _summed(opened.model, batches, loss_sum, "tokens of targets", str(data), pairs.split, sequences)
+        sequences = _pair_sequences(flat(sources[:_SEQUENCES]), flat(labels[:_SEQUENCES]), start_id)
+    return _summed(
+        opened.model, batches, loss_sum, "tokens of targets", ", ".join(shown_names(data)), pairs.split, sequences
+    )
 
 
 def _pair_sequences(sources: Flat, labels: Flat, start_id: int) -> list[Read]:
@@ -323,20 +347,9 @@ def _pair_sequences(sources: Flat, labels: Flat, start_id: int) -> list[Read]:
     ]
 
 
-def _flat(lists: Sequence[list[int]]) -> Flat:
-    return np.concatenate([np.array(one, np.int64) for one in lists]), np.array([len(one) for one in lists], np.int64)
-
-
-def _runs(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Numbers of examples, those of about one size together, about as many positions at a time as a batch has."""
-    batch, total = list[int](), 0
-    for number in np.argsort(sizes, kind="stable").tolist():
-        if batch and total + sizes[number] > _AT_ONCE:
-            yield batch
-            batch, total = [], 0
-        batch.append(number)
-        total += sizes[number]
-    yield batch
+def _by_size(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Numbers of examples, those of about one size together."""
+    return batches_of(sizes, np.argsort(sizes, kind="stable").tolist(), _AT_ONCE)
 
 
 def _summed(
@@ -356,6 +369,7 @@ def _summed(
 
 def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) -> HeldOut:
     """The loss of a head's labels; records with a label that it does not know are left out."""
+    # the task that the head was trained for
     headed = model.model
     assert isinstance(headed, HeadedModel)
     head = headed.head_config
@@ -367,11 +381,13 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
         task = TaggerTask()
     else:
         task = ClassifierTask(ClassifierSettings.make({"problem": _PROBLEMS[head.problem]}))
+    # the records that were held out; all where none were
     names = require_columns(corpus, task)
     share = 0.0 if given else share_held_out(corpus, task, float(model.settings.get("held_out") or 0.0))[0]
     labelled = Labelled(corpus, task, share, "text_b" in names)
     kept = any(record.held_out for record in labelled.records())
     encoder = task.encoder(model.tokenizer, model.max_len)
+    # examples until there are tokens enough; the tokenizer cuts long texts meanwhile
     rows, size, left_out = list[tuple[Any, list[float]]](), 0, 0
     records = (record for record in labelled.records() if record.held_out or not kept)
     try:
@@ -384,11 +400,13 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
                     size += len(one.ids)
     finally:
         model.tokenizer.no_truncation()
+    # none of them may be known
     if not rows:
         raise InputError("no record has a label that the model knows", where=corpus.path, got=f"{left_out} others")
+    # batches of about one length, and what is looked at of them
     batches = [
         HeadTargets(_rows([rows[one] for one in some], task.per_word), task.per_word)
-        for some in _runs([len(one.ids) for one, _ in rows])
+        for some in _by_size([len(one.ids) for one, _ in rows])
     ]
     has_segments = headed.config.segments > 0
     sequences = [
@@ -396,6 +414,7 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
                   (np.arange(len(one.ids)) >= one.second).astype(np.int64) if has_segments else None)
         for one, _ in rows[:_SEQUENCES]
     ]  # fmt: skip
+    # what the loss is of
     what = {"token": "tags of words", "sequence": "labels of texts", "span": "ends of answers"}[head.kind]
     return _summed(
         headed, batches, head_loss_sum, "scores of texts" if head.problem == "regression" else what, str(corpus.path),
@@ -406,7 +425,7 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
 def _examples(
     task: Any, records: Sequence[Record], encoder: Any, labelled: Labelled, head: HeadConfig
 ) -> Iterator[tuple[Any, list[float] | None]]:
-    """What the model reads of some records, and what that is to be; None: it does not know it."""
+    """Yield the ids that the model reads of each record, and their target; None where a label is unknown to the model."""
     if head.kind == "span":
         for windows in task.examples(records, encoder, labelled):
             yield from ((one, [*target]) for one, target in windows)

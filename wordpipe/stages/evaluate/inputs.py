@@ -6,24 +6,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts import Artifact, is_artifact, open_regular_file, read_batches, row_count
+from wordpipe.artifacts import Artifact, is_artifact, open_regular_file, parse_json, read_batches, row_count
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, not_text, read_blocks, said_delimiter
 from wordpipe.encoders import Moments, TextEncoder, Transform, transform_kind
 from wordpipe.encoders.settings import EmbedSettings
-from wordpipe.errors import ArtifactError, InputError
+from wordpipe.errors import ArtifactError, InputError, wrong_line
 from wordpipe.metrics import Evaluation, Part, System
 from wordpipe.runtime import Progress, Report
 from wordpipe.stages.encoders import bundled_encoder, open_encoder
 from wordpipe.stages.job import PathLike, RunOptions
 from wordpipe.stages.sources import SourceLike, shown_names
 
+T = TypeVar("T")
+Ints = npt.NDArray[np.int64]
 _BATCH_TEXTS = 2_048  # texts encoded between two reports
 _MAX_EXPAND = 1_000  # a packed file may grow so many times
 _MAX_WHOLE = 4 << 30  # bytes of a file that is read whole: the largest collections of BEIR have 3
@@ -75,7 +77,7 @@ def some_words(found: Mapping[str, Any]) -> str:
 
 
 def passed_over(skipped: Mapping[str, int]) -> list[str]:
-    """Which files of folders were not taken, in a line if there are any."""
+    """Return a line that counts the files of folders that were not read; no line where all were."""
     said = ", ".join(f"{count:,} {ending}" for ending, count in skipped.items())
     return [f"files passed over: {said}"] if said else []
 
@@ -87,7 +89,7 @@ def mean_of(values: Iterable[float | None]) -> float | None:
 
 
 def shown_words(words: Sequence[str]) -> dict[str, Any]:
-    """How many words are unknown, each time they came, and the first different ones."""
+    """Return the number of occurrences of unknown words, and the first different ones."""
     return {"count": len(words), "first": [*dict.fromkeys(words)][:_MAX_UNKNOWN_SHOWN]}
 
 
@@ -171,11 +173,29 @@ def table_rows(text: str, where: str, is_header: Callable[[list[str]], bool]) ->
         raise InputError("not a readable csv file", where=f"{where}:{before + reader.line_num}", got=error) from None
 
 
+def json_rows(
+    text: str, where: str, named: Callable[[list[str]], T | None], expected: str
+) -> Iterator[tuple[int, str, dict[str, Any], T]]:
+    """Number, text and object of each line of JSON that is not blank, and what `named` reads out of the object's names.
+
+    Raises:
+        InputError: a line that is no object, or has not the names that are `expected`; names file and line.
+    """
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        record = parse_json(line, f"{where}:{number}", what="not a line of JSON", error=InputError, once=True)
+        columns = named([*record]) if isinstance(record, dict) else None
+        if columns is None:
+            raise wrong_line(f"{where}:{number}", line, expected)
+        yield number, line, record, columns
+
+
 def refuse_repeats(names: Sequence[str], used: Iterable[str], where: str) -> None:
     """Raises InputError: a column that is read comes twice, in whatever case."""
     small = [name.strip().lower() for name in names]
     if repeated := [name for name in used if small.count(name.strip().lower()) > 1]:
-        raise InputError("a field occurs twice", where=where, got=repeated[0], hint="rename one of them")
+        raise InputError("a field occurs twice", where=where, got=repeated[0], hint="rename one of the two")
 
 
 def files_of(folder: Path, endings: Sequence[str], skipped: Counter[str]) -> list[Path]:
@@ -207,6 +227,25 @@ def _stem(name: str) -> str:
     return Path(name).stem
 
 
+def flat(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Lists of ids, one behind the other, and how many each has."""
+    sizes = np.array([len(one) for one in lists], np.int64)
+    return np.concatenate([np.array(one, np.int64) for one in lists]), sizes
+
+
+def batches_of(sizes: Sequence[int], order: Iterable[int], most: int) -> Iterator[list[int]]:
+    """Numbers of examples, in this order, as many at a time as have together at most so many positions, one at least."""
+    batch, total = list[int](), 0
+    for number in order:
+        if batch and total + sizes[number] > most:
+            yield batch
+            batch, total = [], 0
+        batch.append(number)
+        total += sizes[number]
+    if batch:
+        yield batch
+
+
 class Texts(NamedTuple):
     """N texts as vectors."""
 
@@ -215,7 +254,7 @@ class Texts(NamedTuple):
     unknown: list[str]  # words without a vector, each time they came
 
     def transformed(self, transform: Transform) -> "Texts":
-        """The same texts with a transform applied."""
+        """Return the texts with a transform applied to their vectors."""
         return Texts(*transform.apply(self.vectors), self.unknown)
 
 

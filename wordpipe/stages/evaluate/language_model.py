@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
+from tokenizers import Tokenizer
 
 from wordpipe.artifacts import KINDS, Artifact, Manifest, input_of, is_artifact, manifest_at
 from wordpipe.compiled import watch_compilation
@@ -99,18 +99,18 @@ def evaluate_model(
     """
     run = run or RunOptions()
     if split is not None and split not in _SPLITS:
-        raise ConfigError("no such split", where="split", got=split, expected=", ".join(_SPLITS))
+        raise ConfigError("unknown split", where="split", got=split, expected=", ".join(_SPLITS))
     if seq_len is not None and seq_len < _MIN_SEQ_LEN:
         raise ConfigError("out of bounds", where="seq_len", got=seq_len, expected=f"{_MIN_SEQ_LEN} or more")
     sources = as_list(data)
     with storage_errors(), ExitStack() as stack:
-        waiting = "compiling the loops for this machine: only the first run waits for it"
+        waiting = "compiling the loops for this machine, which only the first run does"
         stack.enter_context(watch_compilation(lambda: run.report(Progress("note", note=waiting))))
         stack.enter_context(torch_threads(threads))
         corpus, is_made = stack.enter_context(corpus_to_evaluate(sources, run))
         text = _Text(corpus, _ALL if is_made and split is None else split, run.report)
         if text.split is None and split is None and not is_made:
-            run.report(Progress("note", note="nothing of this corpus is held out: evaluating all of it"))
+            run.report(Progress("note", note="nothing of this corpus is held out: the whole corpus is evaluated"))
         where = pick_device(device)
         systems = [_evaluate(path, text, where, seq_len, run) for path in as_list(models)]
     return evaluation_of(
@@ -146,20 +146,20 @@ class _Text:
     def rows(self, columns: list[str], phase: str) -> Iterator[pa.RecordBatch]:
         return split_rows(self.corpus, columns, self.split, phase, self.report)
 
-    def token_rows(self, opened: OpenModel) -> Iterator[pa.RecordBatch]:
-        """The rows of a tokens table, all of one split."""
-        encoder = Encoder(opened.tokenizer)
-        worker, kind = encoder.for_thread(), pa.list_(pa.field("item", encoder.id_type, nullable=False))
-        names = ["doc_id", "sentence_id", "split", "ids"]
-        for batch in self.rows(["doc_id", "sentence_id", "split", "text"], "tokenizing"):
-            ids = list_array(*worker.encode(batch.column("text")), kind)
-            split = pa.array(np.full(len(batch), _ALL, dtype=object), pa.string())
-            columns = [batch.column("doc_id"), batch.column("sentence_id"), split, ids]
-            yield pa.RecordBatch.from_arrays(columns, names=names)
+
+def tokenized(batches: Iterable[pa.RecordBatch], tokenizer: Tokenizer) -> Iterator[pa.RecordBatch]:
+    """Yield rows with doc_id, sentence_id and text as rows of a tokens table, all of the split "all"."""
+    encoder = Encoder(tokenizer)
+    worker, kind = encoder.for_thread(), pa.list_(pa.field("item", encoder.id_type, nullable=False))
+    for batch in batches:
+        ids = list_array(*worker.encode(batch.column("text")), kind)
+        columns = [batch.column("doc_id"), batch.column("sentence_id"), pa.array([_ALL] * len(batch), pa.string()), ids]
+        yield pa.RecordBatch.from_arrays(columns, names=["doc_id", "sentence_id", "split", "ids"])
 
 
 def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, run: RunOptions) -> System:
     """Tokenize the text by the model's tokenizer, lay it into sequences as training does, and add up the loss."""
+    # the model, and how many positions it reads
     opened = open_model(path, verify=run.verify)
     opened.need_guesses()
     config, n_ids = opened.model.config, number_of_ids(opened.tokenizer)
@@ -168,6 +168,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
         expected = f"at most {config.max_len}"
         raise ConfigError("the model has no more positions", where="seq_len", got=wanted, expected=expected)
     seq_len, model = wanted or min(config.max_len, _MAX_DEFAULT_SEQ_LEN), opened.language_model
+    # the layout of texts by the recipe that can go on with such a model
     known, recipe = known_of(opened, seq_len), recipe_for(config)
     settings = recipe.settings()
     data = recipe.data(known, settings)
@@ -176,9 +177,10 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
     # the token stream and the validation of a training, on the text alone
     with TemporaryDirectory(prefix="wordpipe-") as folder:
         files = {_ALL: Path(folder) / "ids"}
-        rows = text.token_rows(opened)
+        rows = tokenized(text.rows(["doc_id", "sentence_id", "split", "text"], "tokenizing"), opened.tokenizer)
         stream = write_streams(rows, files, vocab_size=n_ids, before=data.before, after=data.after)[_ALL]
         blocks = data.held_out(stream.open(), seq_len)
+        # the loss of all of it
         validation = Validation(
             blocks,
             recipe.measured_by(settings, known, device),
@@ -199,20 +201,15 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
         "document_ends": stream.n_documents if config.causal and data.after else 0,
         "targets": total.n_targets,
     }
+    # warnings where the figures would be misread
     seen = _seen(Path(path), text.corpus, text.split)
     warnings = _warnings(seen, counts, causal=config.causal, answers=opened.answers)
     for warning in warnings:
         run.report(Progress("note", note=f"warning: {path}: {warning}"))
     return _system(_metrics(total.nats, scorer.n_first, counts, causal=config.causal), {
-        "name": path,
-        "architecture": config.architecture,
-        "seq_len": seq_len,
-        "parameters": sum(weight.numel() for weight in opened.model.parameters()),
-        "vocab_size": n_ids,
-        "nats": total.nats,
-        "counts": counts,
-        "seen": seen,
-        "warnings": warnings,
+        "name": path, "architecture": config.architecture, "seq_len": seq_len,
+        "parameters": sum(weight.numel() for weight in opened.model.parameters()), "vocab_size": n_ids, "nats": total.nats,
+        "counts": counts, "seen": seen, "warnings": warnings,
     })  # fmt: skip
 
 
@@ -244,7 +241,7 @@ def _remarks(systems: Sequence[System], split: str | None) -> Iterator[str]:
 
 
 def known_of(opened: OpenModel, seq_len: int, **given: Any) -> Opened:
-    """What a recipe has to know of a model; `given`: further attributes."""
+    """Return the facts about a model that a recipe needs; `given` are further attributes."""
     return Opened(
         special=SpecialIds(**opened.special), n_tokens=number_of_ids(opened.tokenizer), seq_len=seq_len,
         tokenizer=opened.tokenizer, start_id=opened.model.config.start_id, **given,
@@ -252,7 +249,7 @@ def known_of(opened: OpenModel, seq_len: int, **given: Any) -> Opened:
 
 
 def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> dict[str, float | None]:
-    """The figures; a masked model's loss is of some tokens only, so the text's words and bytes do not divide it."""
+    """Return the figures; only a causal model's loss is of all tokens, so that it can be divided by words and bytes."""
     found = {
         "bits_per_byte": bits_per_byte(nats, of["bytes"]) if causal else None,
         "perplexity_per_word": perplexity(nats, of["words"]) if causal else None,
@@ -284,7 +281,7 @@ def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool, answers: bool
 
 
 def _seen(model: Path, corpus: Artifact, split: str | None) -> Seen:
-    """Whether text of this part of the corpus was among what the model was trained on.
+    """Return whether the model was trained on this part of the corpus.
 
     Nothing is known of a folder of transformers. No split is all of the corpus.
     """

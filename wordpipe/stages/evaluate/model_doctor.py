@@ -1,4 +1,4 @@
-"""The health of a trained transformer: its loss, whether its weights moved, dead units; and what would mend it.
+"""The health of a trained transformer: its loss, weights that did not move, dead units, and advice.
 
 Everything is measured on one bounded sample of text.
 
@@ -41,7 +41,7 @@ _STARTS = {"fresh": "from their fresh weights", "": ""}
 def examine_model(model: Inspected, *, data: SourceLike | None, sample: int, run: RunOptions) -> Evaluation:
     """Examine a transformer; see `doctor`, which says what is given back."""
     with held_out(model, data, sample, run) as text:
-        loss, units = text.loss(), _dead_units(model, text, run)
+        loss, units = None if text.no_loss else text.loss(), _dead_units(model, text, run)
         moved, start = _moved(model, run)
         found: dict[str, Any] = {
             "path": model.path, "kind": "model", "architecture": model.model.config.architecture,
@@ -59,13 +59,13 @@ def examine_model(model: Inspected, *, data: SourceLike | None, sample: int, run
             "embedding_moved": moved.get("embedding"), "start": start,
         }  # fmt: skip
     found["findings"] = [*findings(found)]
-    return Evaluation(found, parts=[*_parts(found)])
+    return Evaluation(found, parts=[*_parts(found, "" if text.no_loss is None else text.no_loss.what)])
 
 
 def findings(found: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """What is not healthy of the figures (name, state, says), and what would mend it (mend)."""
+    """Yield the complaints about the figures: name, state, says, and mend, the next step."""
     loss, entropy, steps = found["metrics"]["loss"], found["metrics"]["unigram_entropy"], found["counts"]["steps"]
-    learned = found["task"] is not None or not entropy or loss <= entropy * (1 - _LEARNED)
+    learned = found["task"] is not None or not entropy or loss is None or loss <= entropy * (1 - _LEARNED)
     if not learned:
         more = "more --steps" if not steps or steps < _FEW_STEPS else "more --steps, another --lr or more text"
         says = f"it knows next to nothing but how frequent each token is ({loss:.2f} against {entropy:.2f})"
@@ -102,8 +102,9 @@ def _named(layers: Sequence[Mapping[str, Any]]) -> str:
 # ---- for people
 
 
-def _parts(found: Mapping[str, Any]) -> Iterator[Part]:
-    """A line on the loss, a table of layers, and the findings."""
+def _parts(found: Mapping[str, Any], no_loss: str) -> Iterator[Part]:
+    """A line on the loss, or why there is none; a table of layers, and the findings."""
+    # on how much text, and the loss
     counts, entropy = found["counts"], found["metrics"]["unigram_entropy"]
     yield (
         f"{found['task'] or found['architecture']} of {counts['parameters'] / 1e6:.1f}M weights, measured on "
@@ -111,9 +112,10 @@ def _parts(found: Mapping[str, Any]) -> Iterator[Part]:
         + ("" if found["split"] is None else f", {found['split']}")
     )
     knowing = "" if entropy is None else f"  (a model that knows only how frequent each token is: {entropy:.3f})"
-    yield f"loss     {found['metrics']['loss']:.3f}{knowing}"
+    yield f"loss     not measured: {no_loss}" if no_loss else f"loss     {found['metrics']['loss']:.3f}{knowing}"
     if counts["left_out"]:
         yield f"{_GAP}{counted(counts['left_out'], 'records')} with labels that the model does not know were left out"
+    # a row for each layer
     several = len({one["stack"] for one in found["layers"]}) > 1
     rows = [
         (f"{one['stack']} {one['layer'] + 1}" if several else str(one["layer"] + 1),
@@ -125,6 +127,7 @@ def _parts(found: Mapping[str, Any]) -> Iterator[Part]:
     if start:
         said = _STARTS.get(start, f"from those of {start}")
         yield f"moved    is how far the matrices are {said}, over their length then"
+    # what is not healthy
     for one in found["findings"]:
         yield f"{one['state']:<8} {one['says']}"
         yield f"{_GAP}mend: {one['mend']}"
@@ -154,7 +157,7 @@ def _dead_units(model: Inspected, text: HeldOut, run: RunOptions) -> dict[tuple[
 
     run.report(Progress("looking at units"))
     with feedforwards_observed(model.model, take):
-        text.loss()
+        text.measure()
     found = {}
     for place, (n, total_F, squares_F) in sums.items():
         deviation_F = np.sqrt(np.maximum(squares_F / n - (total_F / n) ** 2, 0.0))
@@ -167,7 +170,7 @@ def _dead_units(model: Inspected, text: HeldOut, run: RunOptions) -> dict[tuple[
 
 
 def _moved(model: Inspected, run: RunOptions) -> tuple[dict[str, float], str]:
-    """How far weights are from where they began, as a share of their length then; and what that was.
+    """Return how far weights moved from where they began, as a share of their length there, and the name of that start.
 
     Layers by `STACK.NUMBER`, and the embeddings; nothing where the start is not known.
 
@@ -197,7 +200,7 @@ def _moved(model: Inspected, run: RunOptions) -> tuple[dict[str, float], str]:
 
 
 def _group(name: str, model: Inspected) -> str:
-    """Where a weight belongs: `encoder.0`, `embedding`, or "" for what is neither."""
+    """Return the group of a weight: `encoder.0`, `embedding`, or "" for all others."""
     parts = name.split(".")
     if "blocks" in parts:
         stack = parts[0] if parts[0] in ("encoder", "decoder") else model.model.config.architecture

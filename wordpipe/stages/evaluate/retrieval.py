@@ -121,13 +121,15 @@ def evaluate_retrieval(
         >>> [system["system"] for system in found["systems"]][:2]
         ['bm25', 'bm25_twice']
     """
+    # settings that cannot be are refused before anything is read
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     language_settings = LexicalSettings.make({"language": language})
     for name, given in {"draws": draws, "feedback": feedback}.items():
         if given < 0:
-            raise ConfigError("no such number", where=name, got=given, expected="0 or more")
+            raise ConfigError("the number is too small", where=name, got=given, expected="0 or more")
     if weight is not None and not 0 <= weight <= 1:
         raise ConfigError("not a share", where="weight", got=weight, expected="0 to 1")
+    # every system searches, and is compared with the baselines before it
     reach = _DEPTH + drop_identical  # so that enough documents are left when the query's own is dropped
     systems, measured = list[System](), dict[str, dict[str, Measured]]()
     with storage_errors():
@@ -136,16 +138,15 @@ def evaluate_retrieval(
         searches = _Searches(collection, lexical, chosen, weight, feedback, reach, run)
         for system, name, found, facts in searches.of_all(as_list(encoders), words):
             run.report(Progress(f"evaluating {system}"))
+            # its figures, query by query
             ranked = [ranking[:_DEPTH] for ranking in beir.rankings(collection, found, drop_identical=drop_identical)]
-            own = {key: Measured(one_Q) for key, one_Q in _scores(collection, ranked).items()}
-            facts = {
-                "system": system,
-                "name": name,
-                "unanswered": sum(not ranking for ranking in ranked),
-                "facts": facts,
-            }
-            systems.append(_system(own, measured, draws, facts))
+            scores_MQ = beir.scores(collection, ranked).T
+            own = {key: Measured(one_Q) for key, one_Q in zip(QueryFigures._fields, scores_MQ, strict=True)}
+            unanswered = sum(not ranking for ranking in ranked)
+            about = {"system": system, "name": name, "unanswered": unanswered, "facts": facts}
+            systems.append(_system(own, measured, draws, about))
             measured.setdefault(system, own)
+    # the report
     main = next(name for name in ("hybrid", "dense", "bm25") if name in measured)
     return inputs.evaluation_of(
         "retrieval", str(data), systems, main=main, split=split, language=lexical.settings.language, weight=weight,
@@ -156,11 +157,6 @@ def evaluate_retrieval(
 
 
 # ---- the report
-
-
-def _scores(collection: beir.Collection, ranked: Sequence[Sequence[str]]) -> dict[str, npt.NDArray[np.float64]]:
-    """Measure → the figure of every query, (Q,)."""
-    return dict(zip(QueryFigures._fields, beir.scores(collection, ranked).T, strict=True))
 
 
 def _system(
@@ -183,7 +179,7 @@ def _system(
 
 
 def _head(facts: Mapping[str, Any]) -> str:
-    """What stands over a column: the system, and the encoder that it asks."""
+    """Return the head of a column: the system, and its encoder."""
     system, name = facts["system"], facts["name"]
     said = f"hybrid, {facts['facts']['weight']:.2f} dense" if system == "hybrid" else PLAIN.get(system, system)
     return said if system == name else f"{short_name(name, _NAME_WIDTH)}\n{said}"
@@ -204,7 +200,7 @@ def _remarks(systems: Sequence[System], counts: Mapping[str, int], *, drop_ident
 
 
 def _advice(systems: Sequence[System]) -> Iterator[str]:
-    """What the vectors of each encoder bring, and what may be tried next."""
+    """Yield what the vectors of each encoder add to BM25, and the next step."""
     for one in systems:
         gain = (one.facts.get("against_bm25_twice") or {}).get(_FIRST)
         if one.facts["system"] == "hybrid" and gain:
@@ -234,7 +230,7 @@ def _reported(passages: Sequence[str], run: RunOptions) -> Iterator[str]:
 
 
 class _Found(NamedTuple):
-    """What one system found."""
+    """The hits of one system."""
 
     system: str  # bm25, bm25_twice, rm3, tfidf, lsi, words_mean, dense, hybrid or random
     name: str  # its own, or the path of its encoder
@@ -243,7 +239,7 @@ class _Found(NamedTuple):
 
 
 class _Encoded(NamedTuple):
-    """A collection as an encoder sees it."""
+    """The vectors of a collection by one encoder."""
 
     documents: Texts  # their texts as vectors
     questions: Texts  # the queries as vectors
@@ -271,7 +267,10 @@ class _Searches:
             if name == "bm25" and self.feedback:
                 yield _Found("bm25_twice", "bm25_twice", self._twice(), {"feedback": self.feedback})
         if (plain := words or inputs.first_words(encoders)) is not None:
-            yield self._of_words(plain)
+            with open_evaluated(plain, self.settings.model_copy(update={"pooling": "mean"}), self.run) as opened:
+                encoded = self._encoded(opened)
+            found = VectorTable(encoded.documents.vectors).search(encoded.questions.vectors, self.reach)
+            yield _Found("words_mean", str(plain), found, {"transform": encoded.kind})
         for path in encoders:  # one is out of memory before the next is read
             yield from self._of_encoder(str(path))
 
@@ -282,14 +281,9 @@ class _Searches:
         worded = control.worded(words, max(self.reach, CANDIDATES))
         return [result.hits.first(self.reach) for result in control.asked_twice(words, worded)]
 
-    def _of_words(self, path: PathLike) -> _Found:
-        with open_evaluated(path, self.settings.model_copy(update={"pooling": "mean"}), self.run) as opened:
-            encoded = self._encoded(opened)
-        found = VectorTable(encoded.documents.vectors).search(encoded.questions.vectors, self.reach)
-        return _Found("words_mean", str(path), found, {"transform": encoded.kind})
-
     def _of_encoder(self, path: str) -> Iterator[_Found]:
-        """Alone, every document compared, and as `wordpipe query --mode hybrid` would find them."""
+        """Search by vectors alone, every document compared, and as `wordpipe query --mode hybrid` does."""
+        # vectors of all texts, and the share of the dense score
         with open_evaluated(path, self.settings, self.run) as opened:
             encoded = self._encoded(opened)
             dense = VectorTable(encoded.documents.vectors)
@@ -301,6 +295,7 @@ class _Searches:
             "documents_without_vector": int(encoded.documents.empty.sum()),
             "unknown_words": inputs.shown_words(encoded.questions.unknown),
         }
+        # by vectors alone, then mixed with words
         queries_QD = encoded.questions.vectors
         yield _Found("dense", path, dense.search(queries_QD, self.reach), facts)
         retriever = Retriever(dense, self.lexical, measured.get("agreement", 1.0), self.weight, self.feedback)
@@ -308,6 +303,7 @@ class _Searches:
         weights = [result.weight for result in results if result.weight is not None]
         mixed = {"weight": round(sum(weights) / max(len(weights), 1), 4), **measured, "feedback": self.feedback}
         yield _Found("hybrid", path, [result.hits for result in results], mixed)
+        # the control: vectors drawn by chance in their place
         n, dim = encoded.documents.vectors.shape
         drawn_QD = chance_vectors(len(queries_QD), dim, _QUERIES) * queries_QD.any(axis=1, keepdims=True)
         by_chance = replace(retriever, dense=ChanceVectors(n, dim))
@@ -325,7 +321,7 @@ class _Searches:
         return _Encoded(documents.transformed(transform), questions.transformed(transform), transform, kind)
 
     def _measured(self, opened: EvaluatedEncoder, encoded: _Encoded, dense: VectorTable) -> dict[str, Any]:
-        """How far vectors and words agree, and what each finds, by queries made of the documents."""
+        """Measure the agreement of vectors and words, and how well each finds, by queries made of the documents."""
         drawn = draw_queries(self.collection.titles, self.collection.texts)
         cuts = draw_queries([""] * len(self.collection.texts), self.collection.texts)
 
@@ -346,7 +342,7 @@ def open_collection(data: PathLike, split: str | None = None) -> beir.Collection
     folder = Path(data)
     refuse_artifacts([str(folder)])
     if not folder.is_dir():
-        raise InputError("no such folder", where=folder, expected=f"a folder with {_LAYOUT}")
+        raise InputError("the folder does not exist", where=folder, expected=f"a folder with {_LAYOUT}")
     named = [f"qrels/{split or 'test'}.tsv", *([] if split else ["qrels.tsv"])]
     return beir.read_collection(*(_file(folder, names) for names in (["corpus.jsonl"], ["queries.jsonl"], named)))
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import Artifact, parse_json, read_batches, read_schema
+from wordpipe.artifacts import Artifact, read_batches, read_schema
 from wordpipe.errors import ArtifactError, ConfigError, InputError, wrong_line
 from wordpipe.metrics import (
     SIGNIFICANT,
@@ -32,7 +32,7 @@ from wordpipe.runtime import Progress
 from wordpipe.search import CANDIDATES, FEEDBACK
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.inputs import decoded, evaluation_of, read_whole, refuse_repeats, table_rows
+from wordpipe.stages.evaluate.inputs import decoded, evaluation_of, json_rows, read_whole, refuse_repeats, table_rows
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.search.query import OpenTextIndex, open_artifact
 from wordpipe.stages.sources import refuse_artifacts
@@ -100,8 +100,9 @@ def evaluate_search(
     """
     run = run or RunOptions()
     if draws < 0:
-        raise ConfigError("no such number", where="draws", got=draws, expected="0 or more")
+        raise ConfigError("the number is too small", where="draws", got=draws, expected="0 or more")
     with storage_errors():
+        # the questions that have an answer in the index, asked in every way
         lines = read_questions(data)
         with open_artifact(index, "index", verify=run.verify) as opened:
             if not isinstance(opened, OpenTextIndex):
@@ -111,6 +112,7 @@ def evaluate_search(
             asked = _asked(opened.artifact, lines, str(data))
             tables = dict(_tables(opened, asked, run))
             auto = opened.artifact.fact("lexical", dict, {}).get("mode", "hybrid")
+    # every way beside words alone, and the best of them
     floor_QM = tables[_FLOOR][0]
     systems = [_system(name, *found, floor_QM, draws) for name, found in tables.items()]
     best = _best({name: table_QM[:, 0] for name, (table_QM, _) in tables.items()}, draws) if draws else None
@@ -162,7 +164,7 @@ def _remarks(systems: Sequence[System], asked: "_Asked") -> Iterator[str]:
 
 
 def _verdict(best: dict[str, Any], n: int, index: str) -> str:
-    """Which way is best, and the command that asks so."""
+    """Return a sentence on the best way to ask, with its command."""
     options = " ".join(f"--{name} {value}" for name, value in best["options"].items())
     ask = f"wordpipe query {shlex.quote(index)} … {options}"
     if best["differs"]:
@@ -192,34 +194,26 @@ def read_questions(data: PathLike) -> list[_Line]:
     text = decoded(read_whole(Path(data)), where)
     lines = [*(_of_json(text, where) if text.lstrip().startswith("{") else _of_table(text, where))]
     if not lines:
-        hint = "a line of such a file: why is the sea salt⇥sea-17 (⇥ is a tab)"
-        raise InputError("there is no question in it", where=where, expected=_EXPECTED, hint=hint)
+        hint = "an example of a line: why is the sea salt⇥sea-17 (⇥ is a tab)"
+        raise InputError("the file has no questions", where=where, expected=_EXPECTED, hint=hint)
     return lines
 
 
 def _of_json(text: str, where: str) -> Iterator[_Line]:
     expected = "an object with question, and id or title"
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        place = f"{where}:{number}"
-        record = parse_json(line, place, what="not a line of JSON", error=InputError, once=True)
-        columns = _named([*record]) if isinstance(record, dict) else None
-        if columns is None:
-            raise wrong_line(place, line, expected)
-        question, (value, by) = (
-            record[columns[0]],
-            next(((record[name], (by,)) for name, by in columns[1] if record[name] is not None), (None, ())),
-        )
+    for number, line, record, (name, right) in json_rows(text, where, _named, expected):
+        place, question = f"{where}:{number}", record[name]
+        value, by = next(((record[one], (by,)) for one, by in right if record[one] is not None), (None, ()))
         if not isinstance(question, str) or isinstance(value, bool) or not isinstance(value, str | int):
             raise wrong_line(place, line, expected)
-        refuse_repeats([*record], [columns[0], *(name for name, _ in columns[1])], place)
+        refuse_repeats([*record], [name, *(one for one, _ in right)], place)
         yield _line(place, line, question, str(value), by)
 
 
 def _of_table(text: str, where: str) -> Iterator[_Line]:
     """Cells between tabs, in which quotes mean nothing, or of a csv file; columns by their names, else by their order."""
     places: tuple[int, list[tuple[int, tuple[str, ...]]]] | None = None
+    # the first row may name the columns
     for number, cells in table_rows(text, where, lambda cells: _named(cells) is not None):
         if not any(cells):
             continue
@@ -230,10 +224,12 @@ def _of_table(text: str, where: str) -> Iterator[_Line]:
                 refuse_repeats(cells, [question, *(name for name, _ in right)], place)
                 places = cells.index(question), [(cells.index(name), (by,)) for name, by in right]
                 continue
+            # without names: a question, then an id or title
             if len(cells) == 2 and cells[0].lower() in _QUESTION and cells[1].lower() not in _RIGHT:
                 expected = "a column named id or title"
                 raise InputError("no column says what is right", where=place, got=cells[1], expected=expected)
             places = 0, [(1, _RIGHT)]
+        # a question, and the first of its values that is there
         if len(cells) <= max(places[0], *(at for at, _ in places[1])) or (
             places[1][0][1] == _RIGHT and len(cells) != 2
         ):
@@ -258,7 +254,7 @@ def _line(place: str, shown: str, question: str, value: str, by: tuple[str, ...]
 
 @dataclass(frozen=True)
 class _Asked:
-    """Q questions with what answers them."""
+    """Q questions with the rows that answer each."""
 
     questions: list[str]
     right: list[dict[int, str]]  # of each question: row of the index → the answer that it is
@@ -268,6 +264,7 @@ class _Asked:
 
 def _asked(artifact: Artifact, lines: Sequence[_Line], where: str) -> _Asked:
     """The questions that have an answer in the index. Raises InputError: none has."""
+    # rows that answer each question; lines whose answer stands nowhere
     rows_of = _rows_of(artifact, lines)
     right = dict[str, dict[int, str]]()
     unknown, pairs = list[_Line](), Counter[tuple[str, str]]()
@@ -276,11 +273,13 @@ def _asked(artifact: Artifact, lines: Sequence[_Line], where: str) -> _Asked:
         pairs[line.question, line.value] += 1
         right.setdefault(line.question, {}).update(dict.fromkeys(rows, line.value))
         unknown += [] if rows else [line]
+    # questions without an answer are left out
     known = {question: rows for question, rows in right.items() if rows}
     if not known:
         hint = f"see ids and titles with: wordpipe show {artifact.path} --rows 3"
         what = "no right answer of the file stands in the index"
         raise InputError(what, where=unknown[0].where, got=unknown[0].value, expected="an id or title", hint=hint)
+    # how much was asked and left out
     counts = {
         "lines": len(lines),
         "questions": len(known),
@@ -294,7 +293,7 @@ def _asked(artifact: Artifact, lines: Sequence[_Line], where: str) -> _Asked:
 
 
 def _rows_of(artifact: Artifact, lines: Sequence[_Line]) -> dict[str, dict[str, list[int]]]:
-    """For id and title: each value that the lines name → the rows of the index that have it."""
+    """Return, for id and for title, each value that the lines name → its rows in the index."""
     columns = {"id": "record_id", "title": "title"}
     there = read_schema(artifact, "index").names
     found: dict[str, dict[str, list[int]]] = {by: {} for by in columns}

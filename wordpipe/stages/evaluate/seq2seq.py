@@ -16,7 +16,6 @@ without label smoothing. It depends on the tokenizer: models with different ones
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,13 +35,13 @@ from wordpipe.metrics import (
     Measured,
     Part,
     System,
+    beside_models,
     bleu_score,
     bleu_statistics,
     chrf_score,
     chrf_statistics,
     exact_match,
     has_sacrebleu,
-    in_json,
     json_of,
     ratio_of,
     rouge_l,
@@ -53,18 +52,15 @@ from wordpipe.model import EncoderDecoder
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.inputs import evaluation_of
-from wordpipe.stages.evaluate.pairs import (
+from wordpipe.stages.evaluate.data import (
     TextPairs,
-    drawn_samples,
     first_sentence,
-    known_sources,
     nearest_targets,
     read_pairs,
     read_training_pairs,
-    reported,
     with_field_of_training,
 )
+from wordpipe.stages.evaluate.inputs import Ints, batches_of, evaluation_of, flat
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.infer.generate import TargetWriter, Written, source_ids
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -74,7 +70,6 @@ from wordpipe.training import PairTargets
 from wordpipe.wording import counted, short_name
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Writer = Callable[[Sequence[str]], list[Written]]
 """Source texts without their prefix to target texts."""
 
@@ -83,6 +78,7 @@ _SOURCES_AT_ONCE = 512  # written between two reports
 _POSITIONS_AT_ONCE = {"cpu": 1 << 12, "mps": 1 << 14, "cuda": 1 << 15}  # of both sides, for the loss
 _LOGITS_AT_ONCE = 1 << 22
 _MOST_NATS = 700.0  # of which a float holds the exponential
+_SAMPLES = 0x5A3  # separates this draw from every other use of a seed
 _ENDINGS = (".tsv", ".parquet")
 _NAME_WIDTH, _PREFIX_WIDTH = 20, 40
 _HEADS = {"copy": "copy of\nthe source", "first_sentence": "first\nsentence", "nearest": "nearest in\ntraining (BM25)"}
@@ -171,9 +167,11 @@ def evaluate_seq2seq(
         shown, tables = _shown(systems, pairs, chosen)
         if file is not None:
             _write(file, pairs, systems[0])
-    counts = pairs.counts if trained is None else pairs.counts | {
-        "train_pairs": len(trained), "sources_in_train": known_sources(pairs, trained),
-    }  # fmt: skip
+    counts = pairs.counts
+    if trained is not None:  # those of the training, to the character and with the same prefix
+        known = {*zip(trained.prefixes, trained.sources, strict=True)}
+        seen = sum(one in known for one in zip(pairs.prefixes, pairs.sources, strict=True))
+        counts = counts | {"train_pairs": len(trained), "sources_in_train": seen}
     counted_by, samples = signatures(pairs.references) if has_sacrebleu() else {}, _samples(systems, pairs, chosen)
     said = [f"{MEASURES[name].label}: {signature}" for name, signature in counted_by.items()]
     return evaluation_of(
@@ -188,7 +186,7 @@ def _check_output(file: Path | None, models: Sequence[str], read: Sequence[Sourc
     if file is None:
         return
     if file.suffix not in _ENDINGS:
-        raise ConfigError("no such format", where=file, got=file.suffix or "no ending", expected=" or ".join(_ENDINGS))
+        raise ConfigError("unknown format", where=file, got=file.suffix or "no ending", expected=" or ".join(_ENDINGS))
     if len(models) != 1:
         raise ConfigError("a file takes what one model wrote", where=file, got=f"{len(models)} models")
     for source in read:
@@ -211,7 +209,7 @@ def _models(
 
 
 def make_writer(opened: OpenModel, settings: GenerateSettings, run: RunOptions) -> Writer:
-    """What writes the target texts."""
+    """Return the function that writes target texts."""
     writer = TargetWriter(opened, settings)
     for note in writer.notes:
         run.report(Progress("note", note=f"{Path(opened.path).name}: {note}"))
@@ -221,7 +219,8 @@ def make_writer(opened: OpenModel, settings: GenerateSettings, run: RunOptions) 
 def _written(
     opened: OpenModel, path: str, pairs: TextPairs, settings: Seq2SeqEvaluationSettings, run: RunOptions
 ) -> _System:
-    """What a model wrote, with its figures; the sources of one prefix after those of the other."""
+    """Let a model write, one prefix after the other, and measure the texts."""
+    # prefix after prefix: the loss of the references, and the texts of the search
     found = dict[int, Written]()
     nats_N, tokens_N, n_cut = np.zeros(len(pairs)), np.zeros(len(pairs), np.int64), 0
     for prefix in dict.fromkeys(pairs.prefixes) if settings.prefix_field else (settings.prefix,):
@@ -230,10 +229,13 @@ def _written(
         with torch_threads(settings.threads):
             loss = pair_losses(opened, sources, targets, prefix, run)
         nats_N[own], tokens_N[own], n_cut = loss.nats, loss.tokens, n_cut + loss.cut
+        # the search
         write, some = make_writer(opened, settings.generation(prefix), run), list[Written]()
-        for batch in reported(sources, _SOURCES_AT_ONCE, f"writing with {Path(path).name}", run):
-            some += write(batch)
+        for first in range(0, len(sources), _SOURCES_AT_ONCE):
+            run.report(Progress(f"writing with {Path(path).name}", first, len(sources), "texts"))
+            some += write(sources[first : first + _SOURCES_AT_ONCE])
         found |= zip(own, some, strict=True)
+    # the measures of the best text of each source
     written = [found[number] for number in range(len(pairs))]
     best = [one.targets[0] for one in written]
     losses_N2 = np.stack([nats_N, tokens_N], axis=1)
@@ -242,6 +244,7 @@ def _written(
         "perplexity": Measured(losses_N2, lambda sums: np.exp(np.minimum(ratio_of(sums), _MOST_NATS))),
         "unfinished": _of_each(np.array([not one.finished for one in best], np.float64)),
     }
+    # what was cut or came out empty
     counts = {
         "outputs_empty": sum(not one.text.strip() for one in best),
         "sources_cut": sum(one.cut > 0 for one in written),
@@ -256,7 +259,7 @@ def _written(
 
 
 def _baselines(pairs: TextPairs, train: TextPairs | None, run: RunOptions) -> Iterator[_System]:
-    """What needs no model, from the sources without their prefixes."""
+    """Yield the systems without a model, which read sources without prefixes."""
     run.report(Progress("evaluating the baselines"))
     given = {"copy": pairs.sources, "first_sentence": [*map(first_sentence, pairs.sources)]}
     if train is not None:
@@ -296,7 +299,7 @@ def _of_each(values_N: Floats) -> Measured:
 def _shown(
     systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings
 ) -> tuple[list[System], list[Part]]:
-    """All systems in the report; and of each prefix how many pairs it has, and a table of them."""
+    """Return all systems in the report, and for each prefix its number of pairs and a table."""
     # the pairs of each prefix, then all of them
     prefixes, heads = np.array(pairs.prefixes, dtype=object), [_HEADS.get(one.system) for one in systems]
     named = [head or short_name(one.name, _NAME_WIDTH) for head, one in zip(heads, systems, strict=True)]
@@ -322,34 +325,12 @@ def _figures(
     """Of each system the figures for some of the pairs; and how a model differs from each baseline, as JSON."""
     draws, seed = settings.draws, settings.seed
     measures = [{name: one.rows_at(of_N) for name, one in system.measures.items()} for system in systems]
-    # each model with each baseline, drawn together
-    models = [number for number, one in enumerate(systems) if one.system == "model"]
-    floors = [number for number, one in enumerate(systems) if one.system != "model"]
-    compared = [name for name in _COMPARED if name in measures[0]]
-    apart = {
-        (model, floor): {name: measures[model][name].against(measures[floor][name], draws, seed) for name in compared}
-        for model in models for floor in floors if draws
-    }  # fmt: skip
-    # a baseline says below its figures how far each model is above it
-    labels = {
-        model: "model above" if len(models) == 1 else f"above: {short_name(systems[model].name, _NAME_WIDTH - 9)}"
-        for model in models
-    }
-    found = []
-    for number, own in enumerate(measures):
-        below = {
-            name: {labels[model]: one[name] for (model, floor), one in apart.items() if floor == number and name in one}
-            for name in own
-        }
-        figures = [
-            one.figure(name, draws, seed, below=below[name], **_LABELS.get(name, {})) for name, one in own.items()
-        ]
-        against = {
-            systems[floor].name: in_json(some)
-            for (model, floor), some in apart.items() if model == number
-        }  # fmt: skip
-        found.append((figures, against))
-    return found
+    named = [(one.name, one.system == "model") for one in systems]
+    beside = beside_models(named, measures, draws, seed, keys=_COMPARED, floors_only=True)
+    return [
+        ([one.figure(key, draws, seed, below=below[key], **_LABELS.get(key, {})) for key, one in own.items()], against)
+        for own, (below, against) in zip(measures, beside, strict=True)
+    ]
 
 
 def _said(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -365,6 +346,7 @@ def _said(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | None, *, has_train: bool) -> Iterator[str]:
     """On how much the figures stand, what was cut, left out or is missing."""
+    # on how many pairs
     part = f" of the split {split}" if split else ""
     more = f", {counts['references']:,} references" if counts["references"] > counts["pairs"] else ""
     yield f"{counted(counts['pairs'], 'pairs')}{part}{more}"
@@ -374,6 +356,7 @@ def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | Non
         "sources_in_train": ("sources", "in the training pairs too"),
     }
     yield from (f"{counted(counts[name], what)} {text}" for name, (what, text) in said.items() if counts.get(name))
+    # what each model did not read or write
     for one in systems:
         name, own = _PLAIN.get(one.facts["system"], one.head), one.facts["counts"]
         if cut := own.get("sources_cut"):
@@ -389,13 +372,15 @@ def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | Non
 
 
 def _samples(systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings) -> list[dict[str, Any]]:
+    """Pairs with what the models wrote, in order: the same ones for the same seed."""
     written = [one for one in systems if one.system == "model"]
+    drawn = np.random.default_rng([settings.seed, _SAMPLES]).permutation(len(pairs))[: settings.samples]
     return [
         {
             "source": pairs.sources[number], "prefix": pairs.prefixes[number], "references": pairs.references[number],
             "outputs": {one.name: one.outputs[number] for one in written},
         }
-        for number in drawn_samples(len(pairs), settings.samples, settings.seed)
+        for number in sorted(drawn.tolist())
     ]  # fmt: skip
 
 
@@ -440,7 +425,8 @@ def pair_losses(
     nats_N, device = np.zeros(len(labels)), opened.pair_model.embedding.device
     order = sorted(range(len(labels)), key=lambda number: (len(labels[number]), len(ids[number])))
     done, phase = 0, f"evaluating {Path(opened.path).name}"
-    for batch in _batches(order, [len(one) + len(some) for one, some in zip(ids, labels, strict=True)], device.type):
+    sizes = [len(one) + len(some) for one, some in zip(ids, labels, strict=True)]
+    for batch in batches_of(sizes, order, _POSITIONS_AT_ONCE[device.type]):
         run.report(Progress(phase, done, len(labels), "pairs"))
         nats_N[batch] = _packed_losses(opened.pair_model, [ids[one] for one in batch], [labels[one] for one in batch])
         done += len(batch)
@@ -449,24 +435,11 @@ def pair_losses(
     return PairLosses(nats_N, tokens_N, cut)
 
 
-def _batches(order: Sequence[int], sizes: Sequence[int], device: str) -> Iterator[list[int]]:
-    """Numbers of pairs, as many at a time as have so many positions, one at least."""
-    batch, total = list[int](), 0
-    for number in order:
-        if batch and total + sizes[number] > _POSITIONS_AT_ONCE[device]:
-            yield batch
-            batch, total = [], 0
-        batch.append(number)
-        total += sizes[number]
-    if batch:
-        yield batch
-
-
 @torch.inference_mode()
 def _packed_losses(model: EncoderDecoder, sources: Sequence[list[int]], labels: Sequence[list[int]]) -> Floats:
     """The loss of each pair of a batch, (B,)."""
     assert model.config.start_id is not None, "an encoder-decoder that writes has a start"
-    targets = PairTargets(_flat(sources), _flat(labels), model.embedding.device, model.config.start_id)
+    targets = PairTargets(flat(sources), flat(labels), model.embedding.device, model.config.start_id)
     source, seen, wanted = targets.packed()
     hidden_ND = model.write_packed(seen, model.read_packed(source))
     labels_N, losses = wanted.ids, list[Tensor]()
@@ -481,56 +454,30 @@ def _packed_losses(model: EncoderDecoder, sources: Sequence[list[int]], labels: 
     return np.bincount(pair_N, weights=nats_N * real_N, minlength=len(labels)).astype(np.float64)
 
 
-def _flat(lists: Sequence[list[int]]) -> tuple[Ints, Ints]:
-    return np.concatenate([np.array(some, np.int64) for some in lists]), np.array(
-        [len(some) for some in lists], np.int64
-    )
-
-
 # ---- the file of outputs
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """Columns of texts, and the scores."""
-
-    names: list[str]
-    columns: list[list[str]]
-    scores: list[float | None]
-
-
-def _table(pairs: TextPairs, one: _System) -> _Table:
-    """Prefix (where there is one), source, reference, reference_2 …, output, score."""
-    most = max(map(len, pairs.references))
-    references = [[texts[k] if k < len(texts) else "" for texts in pairs.references] for k in range(most)]
-    names = ["source", *("reference" if not k else f"reference_{k + 1}" for k in range(most)), "output"]
-    columns = [pairs.sources, *references, one.outputs]
-    if any(pairs.prefixes):
-        names, columns = ["prefix", *names], [pairs.prefixes, *columns]
-    return _Table(names, columns, one.scores)
-
-
 def _write(file: Path, pairs: TextPairs, one: _System) -> None:
-    """All outputs, in the order of the pairs."""
-    table = _table(pairs, one)
-    if file.suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        arrays = [*(pa.array(column, pa.string()) for column in table.columns), pa.array(table.scores, pa.float64())]
-        with atomic_file(file) as out:
-            pq.write_table(pa.table(arrays, names=[*table.names, "score"]), out)
-        return
+    """Write prefix (where there is one), source, reference, reference_2 …, output and score of all pairs, in their order."""
+    columns = {"prefix": pairs.prefixes} if any(pairs.prefixes) else {}
+    columns["source"] = pairs.sources
+    for k in range(max(map(len, pairs.references))):
+        name = f"reference_{k + 1}" if k else "reference"
+        columns[name] = [texts[k] if k < len(texts) else "" for texts in pairs.references]
+    columns["output"] = one.outputs
     with atomic_file(file) as out:
-        out.write(("\t".join([*table.names, "score"]) + "\n").encode())
-        for *texts, score in zip(*table.columns, table.scores, strict=True):
-            cells = [*map(_cell, texts), "" if score is None or not math.isfinite(score) else f"{score:.6f}"]
-            out.write(("\t".join(cells) + "\n").encode())
+        if file.suffix == ".parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            arrays = {name: pa.array(column, pa.string()) for name, column in columns.items()}
+            pq.write_table(pa.table(arrays | {"score": pa.array(one.scores, pa.float64())}), out)
+            return
+        # what parts cells and lines of a tsv file is written as an escape
+        out.write(("\t".join([*columns, "score"]) + "\n").encode())
+        for *texts, score in zip(*columns.values(), one.scores, strict=True):
+            shown = "" if score is None or not math.isfinite(score) else f"{score:.6f}"
+            out.write(("\t".join([*(text.translate(_ESCAPES) for text in texts), shown]) + "\n").encode())
 
 
-_CELL = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
-
-def _cell(text: str) -> str:
-    """A text in a cell of a tsv file: what parts cells and lines is written as an escape."""
-    return text.translate(_CELL)
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})

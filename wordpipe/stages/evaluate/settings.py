@@ -7,7 +7,7 @@ from wordpipe.settings import Settings, checked, setting
 
 
 class Seq2SeqEvaluationSettings(Settings):
-    """How pairs are read, how target texts are found, and how they are measured."""
+    """Settings of reading pairs, of writing target texts, and of measuring both."""
 
     command = "evaluate seq2seq"
 
@@ -67,7 +67,7 @@ class Seq2SeqEvaluationSettings(Settings):
     samples: int = setting(0, "pairs to show with what was written, chosen by the seed", ge=0, le=10_000)
 
     def generation(self, prefix: str | None) -> GenerateSettings:
-        """How a writer of target texts is to work, with this prefix.
+        """Return the settings of a writer of target texts with this prefix.
 
         Raises:
             ConfigError: settings that do not go together.
@@ -79,11 +79,13 @@ class Seq2SeqEvaluationSettings(Settings):
     @checked
     def _one_prefix(self) -> None:
         if self.prefix is not None and self.prefix_field:
-            raise ValueError("prefix is the same for all, and prefix_field has one for each: give one of them")
+            raise ValueError(
+                "prefix is the same for all sources, prefix_field has one for each: give prefix or prefix_field"
+            )
 
 
 class PredictionsEvaluationSettings(Settings):
-    """How labelled texts are read, and how what a model says of them is measured."""
+    """Settings of reading labelled texts, and of measuring a model's answers."""
 
     command = "evaluate predictions"
 

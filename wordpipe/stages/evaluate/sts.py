@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import Artifact, parse_json
+from wordpipe.artifacts import Artifact
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ConfigError, InputError, wrong_line
 from wordpipe.heads import is_no_score
@@ -49,6 +49,7 @@ from wordpipe.stages.evaluate.inputs import (
     evaluation_of,
     files_of,
     first_words,
+    json_rows,
     mean_of,
     open_evaluated,
     passed_over,
@@ -160,14 +161,16 @@ def evaluate_sts(
         >>> found["sets"][0]["pairs"], found["systems"][0]["system"]
         (3, 'dense')
     """
+    # what cannot be is refused before anything is read
     run, chosen = run or RunOptions(), EmbedSettings.make(settings)
     if draws < 0:
-        raise ConfigError("no such number", where="draws", got=draws, expected="0 or more")
+        raise ConfigError("the number is too small", where="draws", got=draws, expected="0 or more")
     _analyser(language)  # one that nobody knows is refused before anything is evaluated
     paths = as_list(encoders)
     with storage_errors():
         for path in [*paths, *([words] if words else [])]:  # a transformer takes minutes: the last is refused before
             Artifact(path, ["model", "words", "sentences", "index"], verify=False).close()
+        # the encoders, the mean of word vectors, and the baselines
         sets, skipped = read_sts_sets(data)
         named = [("dense", path, chosen) for path in paths]
         if floors and (plain := words or first_words(paths)) is not None:
@@ -177,6 +180,7 @@ def evaluate_sts(
             systems += _baselines(sets, language, draws, run)
     if not systems:
         raise ConfigError("there is nothing to evaluate", hint="name a model, or leave out --no-floors")
+    # the report
     shown = [
         {"name": one.name, "path": str(one.path), "pairs": len(one.pairs), "unscored": one.pairs.unscored}
         for one in sets
@@ -251,7 +255,7 @@ def _figures(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
 
 
 def encoder_scores(evaluated: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
-    """Cosines of an encoder's vectors; a transform that is asked for is fitted on the sentences of the set."""
+    """Return the cosines of an encoder's vectors; a transform is fitted on the sentences of the set."""
     texts, first_P, second_P = _numbered(pairs)
     raw = evaluated.encode(texts)
     found = raw.transformed(evaluated.fitted(raw)) if evaluated.settings.transform != "auto" else raw
@@ -259,7 +263,7 @@ def encoder_scores(evaluated: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
 
 
 def _baseline_scores(pairs: ScoredPairs, language: str) -> dict[str, _Scores]:
-    """What plain words say: TF-IDF over stems, latent semantic indexing of it, and the share of stems in common (Jaccard).
+    """Return the scores of plain words: TF-IDF over stems, latent semantic indexing, and the share of common stems (Jaccard).
 
     Stop words count: without them TF-IDF scored 79.7 instead of 78.7 on STS-B dev and 72.9 instead of 72.5 on its training
     part, but 47.7 instead of 49.7 on STS12 and 58.0 instead of 61.2 on SICK (Spearman x 100).
@@ -280,7 +284,7 @@ def _baseline_scores(pairs: ScoredPairs, language: str) -> dict[str, _Scores]:
 
 
 def _numbered(pairs: ScoredPairs) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """All different sentences, and for each pair the places of its two among them."""
+    """Return all different sentences, and for each pair the places of its two sentences."""
     number_of = {text: number for number, text in enumerate(dict.fromkeys([*pairs.first, *pairs.second]))}
     first_P, second_P = (np.array([number_of[text] for text in side]) for side in (pairs.first, pairs.second))
     return [*number_of], first_P, second_P
@@ -293,13 +297,13 @@ def _cosines(
 
 
 def _rounded(cosines_P: npt.ArrayLike) -> Array:
-    """Equal to six digits is equal: the same sentence twice is a tie with any other such pair, not above or below it."""
+    """Return the cosines rounded to six digits, so that all pairs of equal sentences are ties."""
     rounded_P: Array = np.asarray(cosines_P, dtype=np.float64).round(6)
     return rounded_P
 
 
 def _analyser(language: str) -> Callable[[str], list[str]]:
-    """Text to the stems of its words, none left out; a language that nobody knows is refused."""
+    """Return a function from a text to the stems of all its words; an unknown language is refused."""
     split, stem = WordSplitter(), stemmer("none" if language == "auto" else language)
     return lambda text: [stem(word) for word in split(text)]
 
@@ -327,7 +331,7 @@ def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], di
 
 
 def _read_folder(folder: Path, skipped: Counter[str]) -> ScoredPairs:
-    """The files of a folder as one set; SemEval's files of scores belong to those of pairs beside them."""
+    """Read the files of a folder as one set; SemEval's files of scores belong to the files of pairs beside them, by name."""
     files = [
         file for file in files_of(folder, _ENDINGS, skipped)
         if _GOLD not in file.name or not file.with_name(file.name.replace(_GOLD, _INPUT)).is_file()
@@ -344,7 +348,7 @@ def _read_folder(folder: Path, skipped: Counter[str]) -> ScoredPairs:
 
 
 def _read(file: Path) -> ScoredPairs:
-    """One file; SemEval's file of pairs with the file of scores beside it."""
+    """Read one file; SemEval's file of pairs is read together with its file of scores."""
     gold = file.with_name(file.name.replace(_INPUT, _GOLD))
     scores = read_whole(gold) if gold != file and gold.is_file() else None
     return read_scored_pairs(read_whole(file), str(file), scores)
@@ -356,15 +360,23 @@ def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> S
     Raises:
         InputError: not text, nothing in it, no such columns, or a line that does not belong; names file and line.
     """
+    # files of which every row says what it is
     text = decoded(data, where)
     if scores is not None:
         return _pairs(_joined(text, decoded(scores, where), where), (0, 1, 2), where)
     if text.lstrip().startswith("{"):
-        return _pairs([*_json_rows(text, where)], (0, 1, 2), where)
+        read = json_rows(text, where, _by_name, "an object with sentence1, sentence2 and score")
+        cells = ((number, [*record.values()], columns) for number, _, record, columns in read)
+        rows = [
+            (number, ["" if values[place] is None else str(values[place]) for place in columns])
+            for number, values, columns in cells
+        ]
+        return _pairs(rows, (0, 1, 2), where)
+    # tables: columns by their names, else by their shape
     rows = [*_rows(text, where)]
     if not rows:
-        hint = "a line of such a file: A man sings.,A man is singing.,4.8"
-        raise InputError("there is no pair of sentences in it", where=where, expected=_EXPECTED, hint=hint)
+        hint = "an example of a line: A man sings.,A man is singing.,4.8"
+        raise InputError("the file has no pairs of sentences", where=where, expected=_EXPECTED, hint=hint)
     if (columns := _by_name(rows[0][1])) is not None:
         refuse_repeats(rows[0][1], [rows[0][1][place] for place in columns], where)
         return _pairs(rows[1:], columns, where)
@@ -388,18 +400,6 @@ def _joined(text: str, scores: str, where: str) -> list[_Row]:
     numbers += [""] * (len(pairs) - len(numbers))  # pairs at the end without a score
     cells = [[*f"{pair}\t".split("\t")[:2], score] for pair, score in zip(pairs, numbers, strict=True)]
     return [(line, [cell.strip() for cell in some]) for line, some in enumerate(cells, start=1)]
-
-
-def _json_rows(text: str, where: str) -> Iterator[_Row]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        record = parse_json(line, f"{where}:{number}", what="not a line of JSON", error=InputError, once=True)
-        columns = _by_name([*record]) if isinstance(record, dict) else None
-        if columns is None:
-            raise wrong_line(f"{where}:{number}", line, "an object with sentence1, sentence2 and score")
-        values = [*record.values()]
-        yield number, ["" if values[place] is None else str(values[place]) for place in columns]
 
 
 def _by_name(header: Sequence[str]) -> _Columns | None:
@@ -453,7 +453,7 @@ def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
         second.append(two)
         scores.append(float(score))
     if not scores:
-        raise InputError("there is no pair with a score in it", where=where, expected=_EXPECTED)
+        raise InputError("no pair has a score", where=where, expected=_EXPECTED)
     return ScoredPairs(first, second, np.array(scores, dtype=np.float64), unscored)
 
 

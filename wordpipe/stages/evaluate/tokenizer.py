@@ -74,7 +74,7 @@ def _column(corpus: Artifact, by: str | None) -> str | None:
     names = {name: column for name, column in known.items() if column not in ("text", "sentence_id", "line")}
     if by is not None and by not in names:
         raise ConfigError(
-            "the corpus has no such column to group by", where="by", got=by, expected=", ".join(names),
+            "the corpus has no column of this name to group by", where="by", got=by, expected=", ".join(names),
             hint="wordpipe ingest carries all fields of records, or those that --metadata names",
         )  # fmt: skip
     return None if by is None else names[by]
@@ -90,7 +90,7 @@ def _opened(path: str, run: RunOptions) -> Tokenizer:
 def _read_corpus(
     evaluations: list[TokenizerEvaluation], corpus: Artifact, by: str | None, split: str | None, run: RunOptions
 ) -> None:
-    """One pass over the corpus for all of them."""
+    """Read the corpus once for all tokenizers."""
     columns = list(dict.fromkeys(["text", "split", *([by] if by else [])]))
     kept = 0
     for batch in split_rows(corpus, columns, split, "evaluating", run.report):

@@ -69,19 +69,22 @@ def evaluate_words(
         >>> found["words"][0]["sets"][0]["known"]
         3
     """
+    # what cannot be is refused before anything is read
     run = run or RunOptions()
     if restrict_vocab < 0:
         raise ConfigError("not a number of words", where="restrict_vocab", got=restrict_vocab, expected="0 or more")
     for name, got, choices in (("analogy", analogy, get_args(Method)), ("unknown", unknown, get_args(Unknown))):
         if got not in choices:
-            raise ConfigError("no such choice", where=name, got=got, expected=" or ".join(choices))
+            raise ConfigError("unknown choice", where=name, got=got, expected=" or ".join(choices))
 
     def evaluate(path: str) -> System:
         """One table on all sets; it is out of memory before the next one is read."""
         run.report(Progress(f"reading {path}"))
+        # the table
         with Artifact(path, ["words"], verify=run.verify) as artifact:
             table = read_word_vectors(artifact)
             unit = artifact.manifest.facts.get("unit", "word")
+        # its figures on each set
         found: list[dict[str, Any]] = []
         for name, file, content in sets:
             if isinstance(content, Pairs):
@@ -94,6 +97,7 @@ def evaluate_words(
             found.append({"name": name, "path": str(file), **figures})
         return _system({"name": path, "distinct": len(table), "dim": table.dim, "unit": unit, "sets": found})
 
+    # table after table on all sets
     with storage_errors():
         sets, skipped = _read_sets(data)
         systems = [evaluate(path) for path in as_list(words)]
@@ -150,7 +154,7 @@ def _system(facts: dict[str, Any]) -> System:
 
 
 def _counts(one: dict[str, Any]) -> dict[str, str | None]:
-    """What a figure stands on."""
+    """Return the counts below a figure."""
     if one["kind"] == "similarity":
         return {"pairs known": f"{one['known']:,} of {one['pairs']:,}"}
     parts = {part: one[part]["accuracy"] for part in ("semantic", "syntactic") if one[part] is not None}
@@ -162,7 +166,7 @@ def _counts(one: dict[str, Any]) -> dict[str, str | None]:
 
 
 def _norms(kinds: set[str], restrict_vocab: int, analogy: Method, unknown: Unknown) -> str:
-    """How the figures were found, which only equal ones can be compared by."""
+    """Return a sentence on how the figures were computed: figures compare only where it is equal."""
     cut = f"the {restrict_vocab:,} commonest words" if restrict_vocab else "all words"
     said = {
         "similarity": "Similarity: Spearman's correlation with the cosines.",
@@ -186,7 +190,7 @@ def _sections(systems: Sequence[System], whole: str) -> Table:
 
 
 def _remarks(systems: Sequence[System], unknown: Unknown) -> Iterator[str]:
-    """Which words are unknown, and whether the columns compare."""
+    """Yield lines on unknown words, and a warning where the columns do not compare."""
     for one in systems:
         if one.facts["unit"] == "token":
             yield f"{one.head}: its rows are tokens, so a word of several tokens is unknown"
@@ -195,11 +199,11 @@ def _remarks(systems: Sequence[System], unknown: Unknown) -> Iterator[str]:
             yield from (f"{one.head}: {_named(some, kind)}" for some in found)
     known = [[one.get("known", one.get("seen")) for one in system.facts["sets"]] for system in systems]
     if unknown == "drop" and any(one != known[0] for one in known):
-        yield "the columns know different pairs or questions; --unknown zero counts all of them"
+        yield "the columns know different pairs or questions; --unknown zero counts all pairs and questions"
 
 
 def _named(found: dict[str, Any], kind: str) -> str:
-    """How many words are unknown or guessed, and the first of them."""
+    """Return a line with the number of unknown or guessed words and the first few."""
     what = f"not among the {found['among']:,} commonest" if "among" in found else "unknown"
     what = "guessed from the letters, not in the table" if kind == "guessed_words" else what
     return f"{counted(found[kind]['count'], 'words')} of {found['name']} {what}: {some_words(found[kind])}"

@@ -1,1 +1,1 @@
-"""The endpoints, one file for each group of them."""
+"""The endpoints, a file for each group."""

@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from wordpipe import __version__
-from wordpipe.web.endpoint import Answer, Endpoint, Serving, artifact_param, endpoint
+from wordpipe.web.endpoint import Answer, Endpoint, Serving, artifact_param, document, endpoint
 from wordpipe.web.metrics import CONTENT_TYPE
-from wordpipe.web.openapi import MAP, NUMBER, TEXT, WHOLE, document, fields, listing, maybe, ref
+from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe, ref
 from wordpipe.web.replies import Refused, json_reply
 from wordpipe.web.served import Served, rows_of
 
@@ -33,7 +33,7 @@ _HEALTH = Answer("Health", fields(
     answer=Answer("AboutOne", {"anyOf": [ref("About"), ref("Artifact")]}, {"About": _ALL, "Artifact": _ARTIFACT}),
 )  # fmt: skip
 class About(Endpoint):
-    """What is served."""
+    """The artifacts that are served."""
 
     artifact: str | None = artifact_param("any")
 
@@ -57,7 +57,7 @@ class About(Endpoint):
 
 @endpoint("/health", methods=["GET"], answer=_HEALTH, others=True)
 class Health(Endpoint):
-    """Whether the server answers."""
+    """The health of the server."""
 
     async def respond(self, server: Serving, request: Request) -> Response:
         """And what; to those without a token only whether."""

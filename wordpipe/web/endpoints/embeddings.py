@@ -14,8 +14,7 @@ from wordpipe import __version__
 from wordpipe.encoders import check_finite
 from wordpipe.errors import ConfigError, WordpipeError
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param
-from wordpipe.web.openapi import FLAG, MAP, TEXT, WHOLE, fields, listing
-from wordpipe.web.params import Schema, bounded, said_schema
+from wordpipe.web.params import FLAG, MAP, TEXT, WHOLE, bounded, fields, listing, one_or_more, said_schema
 from wordpipe.web.replies import JSON, Refused, json_reply, status_of
 from wordpipe.web.settings import ServeSettings
 
@@ -41,11 +40,6 @@ _INFO = Answer("Info", fields({
 }))  # fmt: skip
 
 
-def _texts_schema(settings: ServeSettings) -> Schema:
-    text = said_schema(settings)
-    return {"anyOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": settings.max_texts}]}
-
-
 def _texts_param(name: str) -> Any:
     """Texts: one, or a list of them. Raises ConfigError, Refused: none, too many, too long, or ids."""
 
@@ -64,8 +58,10 @@ def _texts_param(name: str) -> Any:
             bounded("characters of a text", len(text), 1, settings.max_chars)
         return texts
 
-    shown = "a text, or several"
-    return param(text=shown, example=["salt and water"], each=True, check=check, schema=_texts_schema)
+    return param(
+        text="a text, or several", example=["salt and water"], each=True, check=check,
+        schema=lambda settings: one_or_more(said_schema(settings), settings.max_texts),
+    )  # fmt: skip
 
 
 def _dimensions_param() -> Any:
@@ -101,7 +97,7 @@ class Embeddings(Endpoint):
     model: str | None = artifact_param("one that encodes texts")
     dimensions: int | None = _dimensions_param()
     encoding_format: Literal["float", "base64"] = param("float", "numbers, or base64 of little-endian float32")
-    user: str | None = param(None, "says nothing")
+    user: str | None = param(None, "has no effect")
 
     @property
     def weight(self) -> int:
@@ -115,7 +111,7 @@ class Embeddings(Endpoint):
         return _encoded(at.opened.encoder, [one.input for one in items], items[0].dimensions, as_base64=as_base64)
 
     def reply(self, at: At, found: _Encoded) -> Response:
-        """As clients of OpenAI read it."""
+        """Return the reply in the form of OpenAI."""
         data = ",".join(
             f'{{"object":"embedding","index":{number},"embedding":{row}}}' for number, row in enumerate(found.rows)
         )
@@ -135,7 +131,7 @@ class Embed(Endpoint):
     model: str | None = artifact_param("one that encodes texts", at="url")
     dimensions: int | None = _dimensions_param()
     normalize: bool = param(True, "must be true: vectors have the length 1")
-    truncate: bool = param(False, "says nothing: a long text is read as `wordpipe embed` reads it")
+    truncate: bool = param(False, "has no effect: a long text is read as by `wordpipe embed`")
     prompt_name: str | None = param(None, "is refused: there are no prompts here")
 
     def validate(self) -> None:
@@ -157,7 +153,7 @@ class Embed(Endpoint):
         return _encoded(at.opened.encoder, [one.inputs for one in items], items[0].dimensions, as_base64=False)
 
     def reply(self, at: At, found: _Encoded) -> Response:
-        """As clients of text-embeddings-inference read it."""
+        """Return the reply in the form of text-embeddings-inference."""
         return Response(f"[{','.join(found.rows)}]", media_type=JSON)
 
 
@@ -169,12 +165,12 @@ class Info(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[tuple[str, int]]:
-        """How the encoder, which may have to be read, makes vectors, and how long they are."""
+        """Return the pooling and the dimensions of the encoder, which may have to be read first."""
         encoder = at.opened.encoder
         return [(encoder.pooling, encoder.dim)] * len(items)
 
     def reply(self, at: At, found: tuple[str, int]) -> dict[str, Any]:
-        """What text-embeddings-inference says of its model."""
+        """Return the facts that text-embeddings-inference gives of its model."""
         (pooling, dim), limits = found, at.server.settings
         return {
             "model_id": at.served.name,
@@ -210,7 +206,10 @@ def _encoded(
         vectors_ND = shortened(vectors_ND, dimensions)
     # each request's part
     empty_N = np.logical_not(vectors_ND.any(axis=1))
-    rows = [_as_base64(row) if as_base64 else json.dumps(row.tolist()) for row in vectors_ND]
+    rows = [
+        f'"{base64.b64encode(row.astype("<f4").tobytes()).decode()}"' if as_base64 else json.dumps(row.tolist())
+        for row in vectors_ND
+    ]
     lengths_N = encoder.lengths(printed)
     found, first = list[_Encoded | Refused](), 0
     for item in items:
@@ -226,7 +225,7 @@ def _no_vector(texts: Sequence[str], without: Sequence[int]) -> Refused:
         return Refused(422, "the text has no vector: none of its words is known", hint="ask with other words")
     some = ", ".join(f"{number:,}" for number in without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
     what = f"{len(without):,} of {len(texts):,} texts have no vector, as none of their words is known: input {some}"
-    return Refused(422, f"{what} (counted from 1)", hint="send the others again without them")
+    return Refused(422, f"{what} (counted from 1)", hint="send the other texts again without these inputs")
 
 
 def shortened(vectors_ND: Floats, dimensions: int) -> Floats:
@@ -235,7 +234,3 @@ def shortened(vectors_ND: Floats, dimensions: int) -> Floats:
     lengths = np.linalg.norm(cut, axis=1, keepdims=True)
     found: Floats = np.divide(cut, lengths, out=np.zeros_like(cut), where=lengths > 0)
     return found
-
-
-def _as_base64(row: Floats) -> str:
-    return f'"{base64.b64encode(row.astype("<f4").tobytes()).decode()}"'

@@ -1,4 +1,4 @@
-"""The API that looks into artifacts: `/attention` of a model in a text, `/map` of words, `/doctor` of any of them."""
+"""The API that looks into artifacts: `/attention` of a model in a text, `/map` of words, `/doctor` of any artifact."""
 
 import shlex
 import time
@@ -11,7 +11,7 @@ from wordpipe.runtime import Progress
 from wordpipe.stages import AttendedText, RunOptions, attend_in, doctor_of, map_of
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param, words_param
 from wordpipe.web.endpoints.models import second_param
-from wordpipe.web.openapi import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe
+from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe
 
 _MOST_NUMBER = 10_000  # of a layer or a head
 _MAPPED = 400  # words of a map
@@ -38,7 +38,7 @@ _EXAMINED = Answer("Examined", fields({
 
 @endpoint("/attention", can="attend", answer=_ATTENTION)
 class Attention(Endpoint):
-    """Which tokens of a text attend to which."""
+    """The attention of a model in a text."""
 
     text: str = words_param("a text", "salt and water", "the text")
     second: str | None = second_param("the second text of a pair; of an encoder-decoder the target")
@@ -79,13 +79,13 @@ class Map(Endpoint):
 
 @endpoint("/doctor", can="examine", answer=_EXAMINED, made_once=True)
 class Doctor(Endpoint):
-    """What is not healthy of an artifact, and what mends it."""
+    """The health of an artifact, and the next steps."""
 
     artifact: str | None = artifact_param("any")
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """What `wordpipe doctor` finds on a sample."""
+        """Return the findings of `wordpipe doctor` on a sample."""
         command = f"wordpipe doctor {shlex.quote(str(at.served.path))}"
         found = doctor_of(at.opened.artifact, sample=_SAMPLE, run=_bounded(at, command))
         about = {"sample": _SAMPLE, "command": command}
@@ -106,12 +106,16 @@ def _bounded(at: At, command: str) -> RunOptions:
 def _attention(read: AttendedText, kind: str | None, layer: int | None, head: int | None) -> dict[str, Any]:
     kind = kind or next(iter(read.maps))
     if kind not in read.maps:
-        raise ConfigError("the model has no such attention", where="kind", got=kind, expected=", ".join(read.maps))
+        raise ConfigError(
+            "the model has no attention of this kind", where="kind", got=kind, expected=", ".join(read.maps)
+        )
     layers, heads = read.maps[kind].shape[:2]
     layer = layer or layers
     for name, number, most in (("layer", layer, layers), ("head", head or 1, heads)):
         if number > most:
-            raise ConfigError(f"the model has no such {name}", where=name, got=number, expected=f"1 to {most}")
+            raise ConfigError(
+                f"the model has no {name} of this number", where=name, got=number, expected=f"1 to {most}"
+            )
     queries, keys = read.sides(kind)
     return {
         "kind": kind, "kinds": [*read.maps], "layer": layer, "layers": layers, "head": head, "heads": heads,

@@ -54,7 +54,7 @@ def chosen_values(given: Any) -> Chosen:
 
 
 def condition(chosen: Chosen, lists: set[str], more: str | None = None) -> str | None:
-    r"""What `where` says for chosen values: one of those of a column, in every column that has some.
+    r"""Return the condition of chosen values: one of the chosen values of a column, in every column that has some.
 
     Args:
         chosen: the values.
@@ -66,7 +66,7 @@ def condition(chosen: Chosen, lists: set[str], more: str | None = None) -> str |
     """
     parts = []
     for name, values in _by_column(chosen).items():
-        column = '"' + name.replace('"', '""') + '"'
+        column = quoted(name, '"')
         said = [
             f"{column} is null" if one is None else f"{_literal(one)} in {column}" if name in lists
             else f"{column} = {_literal(one)}" for one in values
@@ -75,10 +75,15 @@ def condition(chosen: Chosen, lists: set[str], more: str | None = None) -> str |
     return " and ".join([*parts, f"({more})" if parts else more] if more else parts) or None
 
 
-def list_columns(opened: OpenIndex) -> set[str]:
-    """The columns of an index that hold lists, by the names that a condition uses."""
+def column_types(opened: OpenIndex) -> dict[str, pa.DataType]:
+    """Return the columns of an index by the names that a condition uses, with their types."""
     schema = read_schema(opened.artifact, "index")
-    return {name for name, stored in visible_columns(schema).items() if pa.types.is_list(schema.field(stored).type)}
+    return {name: schema.field(stored).type for name, stored in visible_columns(schema).items() if stored != "vector"}
+
+
+def list_columns(opened: OpenIndex) -> set[str]:
+    """Return the names of columns that hold lists."""
+    return {name for name, of in column_types(opened).items() if pa.types.is_list(of)}
 
 
 def _by_column(chosen: Chosen) -> dict[str, list[Any]]:
@@ -90,9 +95,12 @@ def _name(pair: tuple[str, Any]) -> str:
 
 
 def _literal(value: Any) -> str:
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return str(value).lower()  # true, false, numbers
+    return quoted(value, "'") if isinstance(value, str) else str(value).lower()  # true, false, numbers
+
+
+def quoted(text: str, mark: str) -> str:
+    """Return a name of a column (in ") or a text (in ') in the form of a condition."""
+    return mark + text.replace(mark, 2 * mark) + mark
 
 
 class Facets:
@@ -236,6 +244,7 @@ class _Column:
         """The facts about the column, its values counted over some rows."""
         found: dict[str, Any] = {"type": self._type}
         if self.is_counted:
+            # values by how often they come; chosen ones are shown in any case
             codes, rows = self._whole()
             counts = self._counts(codes[counted_N if rows is None else counted_N[rows]])
             order = sorted(
@@ -246,6 +255,7 @@ class _Column:
             named = {value for value, _ in values}
             kept = {_as_json(value): counts[number + 1] for value, number in self._numbers.items()}
             values += [(one, kept.get(one, 0)) for one in dict.fromkeys(chosen) if one is not None and one not in named]
+            # the counts of all, and whether they are worth a choice
             found |= {
                 "values": [{"value": value, "count": int(count)} for value, count in values],
                 "distinct": len(order),
@@ -260,11 +270,11 @@ class _Column:
         return found
 
     def _counts(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        """How often each value comes, behind how many have none."""
+        """Return the number of rows without a value, then of each value."""
         return np.bincount(codes + 1, minlength=len(self._numbers) + 1)
 
     def _is_filter(self, counts: npt.NDArray[np.int64]) -> bool:
-        """Whether rows can be told apart by the values, and a value is not nearly always of one row."""
+        """True if the values tell rows apart, and most values have several rows."""
         own = counts[1:]
         listed = sum(1 for value in self._numbers if not _is_prose(value))
         if not listed or len(own) + bool(counts[0]) < 2 or own.max() < 2:
@@ -277,7 +287,7 @@ def _is_prose(value: Any) -> bool:
 
 
 def _place(value: Any) -> tuple[float, str]:
-    """Where a value stands among others of its count: numbers by size, all others by their letters."""
+    """Return the place of a value among others of its count: numbers by size, all others by their letters."""
     return (float(value), "") if isinstance(value, int | float) else (0.0, str(value))
 
 

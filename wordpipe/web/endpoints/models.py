@@ -13,8 +13,7 @@ from wordpipe.errors import ConfigError
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.stages import Predictor, TargetWriter, Writing, filler_of
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param, words_param
-from wordpipe.web.openapi import ANY, MAP, TEXT, WHOLE, fields, listing, one_or_more, ref
-from wordpipe.web.params import bounded, checked_text, typed
+from wordpipe.web.params import ANY, MAP, TEXT, WHOLE, bounded, checked_text, fields, listing, one_or_more, ref, typed
 from wordpipe.web.replies import EVENTS, EventReply, busy, json_reply
 from wordpipe.web.served import Generation, Served
 from wordpipe.web.settings import ServeSettings
@@ -57,25 +56,23 @@ class Fill(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """The candidates for each text, as `wordpipe fill --json` has them."""
+        """Return the candidates for each text in the form of `wordpipe fill --json`."""
         top_k, generation = items[0].top_k, at.generation
         settings = FillSettings(top_k=top_k)
         filler = generation.remember(("filler", top_k), lambda: filler_of(generation.language_model, settings))
         return [{"mask": filler.mask, **asdict(filler.fill(one.text))} for one in items]
 
 
-def _second(given: str, settings: ServeSettings) -> str:
-    return checked_text(given, "the text", settings.max_chars)
-
-
 def second_param(text: str) -> Any:
-    """Declare a text beside the one that is asked."""
-    return param(None, text, each=True, check=_second)
+    """Declare a second text."""
+    return param(
+        None, text, each=True, check=lambda given, settings: checked_text(given, "the text", settings.max_chars)
+    )  # fmt: skip
 
 
 @endpoint("/predict", can="predict", answer=_PREDICTED)
 class Predict(Endpoint):
-    """What a model says of a text."""
+    """The labels, spans, score or answer that a model gives to a text."""
 
     text: str = words_param("a text; of a reader the passage", "7 is red", "the text")
     second: str | None = second_param("the second text of a pair; of a reader the question")
@@ -83,7 +80,7 @@ class Predict(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """What it says of each text or pair, as `wordpipe predict --json` has it."""
+        """Return the prediction for each text or pair in the form of `wordpipe predict --json`."""
         predictor = at.generation.predictor
         asked = [one.text if one.second is None else (one.text, one.second) for one in items]
         return [{"text": one, **_said(predictor, *predictor.predict([one]))} for one in asked]
@@ -182,7 +179,7 @@ class Completions(Endpoint):
         return [_Completion(one.prompt, one.settings(), one.n).whole(at.generation, deadline) for one in items]
 
     def reply(self, at: At, found: dict[str, Any]) -> dict[str, Any]:
-        """As clients of OpenAI read it."""
+        """Return the reply in the form of OpenAI."""
         return {**_named(at.served), **found}
 
     async def _events(self, server: Serving, served: Served) -> AsyncGenerator[Any, None]:
@@ -196,7 +193,9 @@ class Completions(Endpoint):
         unused = {"usage": None} if with_usage else {}
         with served.lease() as generation:
             parts = completion.parts(generation)
-            while part := await served.ask(generation, _next_parts, parts, key=object()):
+            while part := await served.ask(
+                generation, lambda items: [next(one, None) for one in items], parts, key=object()
+            ):
                 yield {**about, "choices": [asdict(part)], **unused}
                 if time.monotonic() > deadline:
                     raise busy(503, "the completion was not ready in time")
@@ -215,7 +214,7 @@ class Models(Endpoint):
 
 @endpoint("/v1/models/{name}", answer=_MODEL, methods=["GET"], others=True)
 class Model(Endpoint):
-    """One of them."""
+    """One artifact, in the form of OpenAI's models."""
 
     name: str = artifact_param("any", at="path")
 
@@ -227,7 +226,7 @@ class Model(Endpoint):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one choice of a completion gains; with its last part why it ended."""
+    """The next text of one choice of a completion; the last part says why the choice ended."""
 
     text: str
     index: int
@@ -247,7 +246,7 @@ class _Completion:
 
     @property
     def usage(self) -> dict[str, int]:
-        """The tokens, as OpenAI counts them."""
+        """The numbers of tokens in the form of OpenAI."""
         return {
             "prompt_tokens": self.read, "completion_tokens": self.written, "total_tokens": self.read + self.written,
         }  # fmt: skip
@@ -279,10 +278,6 @@ class _Completion:
         return {"choices": choices, "usage": self.usage}
 
 
-def _next_parts(items: Sequence[Iterator[_Part]]) -> list[_Part | None]:
-    return [next(parts, None) for parts in items]
-
-
 def _targets(generation: Generation, prompt: str, settings: GenerateSettings, n: int) -> list[tuple[str, int, str]]:
     by_chance = {"samples": n} if settings.temperature else {"n_best": n}
     given = {name: getattr(settings, name) for name in settings.model_fields_set} | by_chance
@@ -301,7 +296,7 @@ def _said(predictor: Predictor, found: Any) -> dict[str, Any]:
 
 
 def _named(served: Served) -> dict[str, Any]:
-    """What leads a completion."""
+    """Return the first fields of a completion."""
     about = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time())}
     return {**about, "model": served.name}
 

@@ -13,8 +13,7 @@ from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryResult
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
-from wordpipe.web.openapi import ANY, FLAG, MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe, ref
-from wordpipe.web.params import bounded, checked_text
+from wordpipe.web.params import ANY, FLAG, MAP, NUMBER, TEXT, WHOLE, bounded, checked_text, fields, listing, maybe, ref
 from wordpipe.web.replies import LINES, lines_reply
 from wordpipe.web.settings import ServeSettings
 
@@ -114,7 +113,7 @@ class Search(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> "list[_Found]":
-        """What queries find; with what a page shows beside the hits, where that is wanted."""
+        """Return the hits of each query, and for a page the passages."""
         asked = items[0]
         options = _narrowed(at, asked.options, asked.f)
         results = at.opened.query_all([one.q for one in items], asked.k, options)
@@ -205,7 +204,7 @@ class FacetsOf(Endpoint):
 
 @dataclass(frozen=True)
 class _Found:
-    """What one query found, and what is shown beside it."""
+    """The hits of one query, and what a page shows beside the hits."""
 
     result: QueryResult
     beside: dict[str, Any] | None = None
@@ -233,7 +232,7 @@ def _narrowed(at: At, options: QueryOptions, chosen: Chosen) -> QueryOptions:
 
 
 def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_chars: int) -> dict[str, Any]:
-    """What a page shows beside the hits: their passages with the marked words, or why there are none."""
+    """Return the passages of the hits with marked words, or the reason why there are no hits."""
     about: dict[str, Any] = {"nothing": None, "passages": []}
     if not result.hits:
         error: InputError = opened.nothing_found(options, result.query)
@@ -248,7 +247,7 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
 
 
 def _have_vectors(opened: OpenArtifact, rows: Sequence[int]) -> list[bool]:
-    """Whether each row has a vector; what has none is found by words, ids and conditions alone."""
+    """Return True for each row that has a vector; rows without one are found by words, ids and conditions alone."""
     known = opened.with_vector if isinstance(opened, OpenIndex) else None
     if known is None:
         return [True] * len(rows)
@@ -256,7 +255,7 @@ def _have_vectors(opened: OpenArtifact, rows: Sequence[int]) -> list[bool]:
 
 
 def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str, Any]:
-    """What of a hit answers best, in pieces: pairs of text and whether it is marked."""
+    """Return the passage of a hit that answers best, in pieces: pairs of a text and True if it is marked."""
     text = str(hit.get("text") or hit.get("word") or "")
     strongest = dict[str, float]()
     if dense := (hit.get("explain") or {}).get("dense"):

@@ -11,13 +11,24 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from wordpipe.artifacts import read_schema, visible_columns
 from wordpipe.errors import ConfigError
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages import OpenArtifact, OpenIndex, QueryResult
+from wordpipe.stages import OpenIndex, QueryResult
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param
-from wordpipe.web.openapi import FLAG, MAP, NUMBER, TEXT, fields, listing, maybe, one_or_more
-from wordpipe.web.params import checked_text, said_schema, typed
+from wordpipe.web.endpoints.facets import column_types, quoted
+from wordpipe.web.params import (
+    FLAG,
+    MAP,
+    NUMBER,
+    TEXT,
+    checked_text,
+    fields,
+    listing,
+    maybe,
+    one_or_more,
+    said_schema,
+    typed,
+)
 from wordpipe.web.replies import to_json
 from wordpipe.web.settings import ServeSettings
 
@@ -52,7 +63,7 @@ def _query(given: Any, settings: ServeSettings) -> str:
 def _least_score(ranking: Mapping[str, Any]) -> float | None:
     """The score below which hits are left out; a ranker changes nothing."""
     if (ranker := typed(ranking, "ranker", str, "auto")) not in _RANKERS:
-        raise ConfigError("no such ranker", where="ranker", got=repr(ranker[:60]), expected=", ".join(_RANKERS))
+        raise ConfigError("unknown ranker", where="ranker", got=repr(ranker[:60]), expected=", ".join(_RANKERS))
     return typed(ranking, "score_threshold", float) or None
 
 
@@ -67,7 +78,9 @@ class VectorStore(Endpoint):
     )  # fmt: skip
     max_num_results: int = param(10, "hits", ge=1, most="max_k")
     filters: Any = param(None, "conditions on attributes", schema=MAP)
-    ranking_options: dict[str, Any] | None = param(None, "score_threshold: leave out hits below it", schema=MAP)
+    ranking_options: dict[str, Any] | None = param(
+        None, "score_threshold: hits with a lower score are left out", schema=MAP
+    )
     rewrite_query: bool = param(False, "must be false: queries are asked as they are")
 
     def validate(self) -> None:
@@ -78,17 +91,18 @@ class VectorStore(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[QueryResult]:
-        """What queries find; the columns of a condition are read from disk once of each generation."""
+        """Return the hits of queries; the columns of a condition are read from disk once for each generation."""
         asked, where = items[0], None
         if asked.filters is not None:
-            columns = at.generation.remember("columns", partial(columns_of, at.opened))
+            is_index = isinstance(at.opened, OpenIndex)  # words have no columns
+            columns = at.generation.remember("columns", partial(column_types, at.opened)) if is_index else {}
             where = condition_of(asked.filters, columns)
         options = QueryOptions.make({"where": where, "min_score": _least_score(asked.ranking_options or {})})
         found: list[QueryResult] = at.opened.query_all([one.query for one in items], asked.max_num_results, options)
         return found
 
     def reply(self, at: At, found: QueryResult) -> dict[str, Any]:
-        """As clients of OpenAI read it."""
+        """Return the reply in the form of OpenAI."""
         del at
         return {
             "object": "vector_store.search_results.page",
@@ -121,16 +135,8 @@ def _attribute(value: Any) -> str | float | bool:
     return to_json(value).decode() if isinstance(value, list | dict) else str(value)
 
 
-def columns_of(opened: OpenArtifact) -> dict[str, pa.DataType]:
-    """The names that a condition on an index may use, with their types; none of words."""
-    if not isinstance(opened, OpenIndex):
-        return {}
-    schema = read_schema(opened.artifact, "index")
-    return {name: schema.field(stored).type for name, stored in visible_columns(schema).items() if stored != "vector"}
-
-
-def condition_of(filters: Any, columns: Mapping[str, pa.DataType]) -> str | None:
-    """The condition that filters mean; None where there are none.
+def condition_of(filters: Any, columns: Mapping[str, pa.DataType]) -> str:
+    """Return the condition of filters.
 
     Args:
         filters: of a JSON body.
@@ -139,10 +145,7 @@ def condition_of(filters: Any, columns: Mapping[str, pa.DataType]) -> str | None
     Raises:
         ConfigError: not a filter, of no column, too many or too deep.
     """
-    if filters is None:
-        return None
-    counted = [0]
-    return _condition(filters, columns, counted, 1)
+    return _condition(filters, columns, [0], 1)
 
 
 def _condition(given: Any, columns: Mapping[str, pa.DataType], counted: list[int], depth: int) -> str:
@@ -156,20 +159,20 @@ def _condition(given: Any, columns: Mapping[str, pa.DataType], counted: list[int
     if kind in ("and", "or"):
         parts = typed(given, "filters", list, needed=True)
         if not parts:
-            raise ConfigError("there is no filter in it", where=f"filters of {kind}")
+            raise ConfigError("the list has no filters", where=f"filters of {kind}")
         return f"({f' {kind} '.join(_condition(one, columns, counted, depth + 1) for one in parts)})"
     if kind not in (*_SIGNS, "in", "nin"):
         expected = ", ".join((*_SIGNS, "in", "nin", "and", "or"))
-        raise ConfigError("no such filter", where="filters", got=repr(kind[:60]), expected=expected)
+        raise ConfigError("unknown filter", where="filters", got=repr(kind[:60]), expected=expected)
     name = typed(given, "key", str, needed=True)
     if name not in columns:
-        raise ConfigError("no such attribute", where="filters", got=repr(name[:60]), expected=", ".join(columns))
+        raise ConfigError("unknown attribute", where="filters", got=repr(name[:60]), expected=", ".join(columns))
     return _comparison(kind, name, given.get("value"), columns[name])
 
 
 def _comparison(kind: str, name: str, value: Any, of: pa.DataType) -> str:
     """One comparison; of a list, with its items. What is missing is not equal to anything."""
-    column = '"' + name.replace('"', '""') + '"'
+    column = quoted(name, '"')
     if kind in ("in", "nin"):
         if not isinstance(value, list) or not value or len(value) > _LONGEST_LIST:
             raise ConfigError(
@@ -194,11 +197,11 @@ def _literal(value: Any, name: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str) and len(value) <= _LONGEST_TEXT and "\0" not in value:
-        return "'" + value.encode("utf-8", "replace").decode().replace("'", "''") + "'"
+        return quoted(value.encode("utf-8", "replace").decode(), "'")
     if isinstance(value, int) and value.bit_length() < _BITS:
         return str(value)
     if isinstance(value, float) and math.isfinite(value):
         return repr(value)
     expected = f"a text of at most {_LONGEST_TEXT:,} characters, a number, true or false"
-    raise ConfigError("no such value", where=f"filter on {name}", got=repr(value)[:60] if not isinstance(value, int) else None,
-                      expected=expected)  # fmt: skip
+    got = None if isinstance(value, int) else repr(value)[:60]
+    raise ConfigError("a value that cannot be compared", where=f"filter on {name}", got=got, expected=expected)

@@ -1,4 +1,4 @@
-"""The page of `wordpipe serve`: the HTML of `/`, and the files beside it."""
+"""The page of `wordpipe serve`: the HTML of `/`, and its files."""
 
 from typing import TYPE_CHECKING
 

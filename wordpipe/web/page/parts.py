@@ -39,7 +39,7 @@ def tag(name: str, /, *inner: Inner, **attributes: str | int | bool | None) -> M
 
 
 def joined(inner: Inner) -> Markup:
-    """What is in an element, one after the other."""
+    """Return the contents of an element, one after the other."""
     if inner is None:
         return Markup("")
     if isinstance(inner, Markup):
@@ -56,7 +56,7 @@ def url(path: str = "/", /, **params: Any) -> str:
 
 
 def hidden(**fields: str | None) -> Inner:
-    """Fields of a form that nobody sees; what is empty is left out."""
+    """Return hidden fields of a form; empty ones are left out."""
     return [tag("input", type="hidden", name=name, value=value) for name, value in fields.items() if value]
 
 
@@ -87,7 +87,7 @@ def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], ch
 def text_form(
     about: Mapping[str, Any], ability: str, params: Mapping[str, str], label: str, button: str, more: Inner = None
 ) -> Markup:
-    """A form of the model's tab, whose field and parameter are named by what is asked.
+    """Return a form of the model's tab; its field and its parameter have the name of the ability.
 
     Args:
         about: what is served.
@@ -115,12 +115,12 @@ def definitions(items: Mapping[str, str]) -> Markup:
 
 
 def share_bar(share: float) -> Markup:
-    """A bar of so much of its width, for a number that stands beside it."""
+    """Return a bar, filled by this share, for a number beside the bar."""
     return Markup(bar(share, "share"))
 
 
 def problem(reply: Any) -> Markup:
-    """What a refused request says, with its next step."""
+    """Return the message of a refused request, with its next step."""
     error = reply.get("error", {}) if isinstance(reply, Mapping) else {}
     hint = error.get("hint")
     said = tag("p", tag("bdi", error.get("message") or "no answer"))

@@ -34,7 +34,8 @@ Chosen = list[tuple[str, Any]]
 
 
 async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """The form, with hits and filters where something is asked."""
+    """Return the form, with hits and filters of the URL's query."""
+    # the index that is asked
     texts = [one for one in about["artifacts"] if "similar" in one["can"]]
     index = next((one for one in texts if one["name"] == (params.get("index") or texts[0]["name"])), None)
     if index is None:  # never another one's answers
@@ -43,6 +44,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
         ]
         said = tag("p", "No index is called ", tag("bdi", params["index"][:200]), " here.")
         return tag("div", said, tag("p", "Ask", served, class_="hint"), class_="problem", role="alert")
+    # what narrows the search, and the values to choose from
     name = index["name"]
     _, whole = await ask("/about", {"artifact": name})
     facts = whole.get("manifest", {}).get("facts", {})
@@ -51,6 +53,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     asked = params.get("q", "").strip()
     counted = {} if params.get("similar") or params.get("mix") == "10" else {"q": asked}
     status, facets = await ask("/facets", {"index": name, "values": str(_VALUES), **counted, **narrowed})
+    # the hits
     hits: Inner = None
     if asked or params.get("similar"):
         hits = await _hits(params, ask, name, asked, narrowed)
@@ -66,7 +69,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
 
 
 def read_chosen(text: str) -> Chosen:
-    """The chosen values of filters, [["lang", "de"], …]; what is no such list chooses nothing."""
+    """Return the chosen values of filters, [["lang", "de"], …]; any other text chooses nothing."""
     try:
         pairs = json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")) if text else []
     except (ValueError, RecursionError):
@@ -78,17 +81,16 @@ def read_chosen(text: str) -> Chosen:
 
 
 async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, narrowed: Mapping[str, str]) -> Inner:
+    # ask by a text, or for rows like a row
     k = params.get("k") or str(K)
     given = {"index": index, "k": k, "format": "json", **narrowed}
     if params.get("similar"):
         status, found = await ask("/similar", {**given, "row": params["similar"]})
     else:
-        mix = {
-            "passage": str(PASSAGE),
-            "per_document": "1" if params.get("docs") == "1" else "0",
-            **mixed(params.get("mix", "")),
-        }
+        per_document = "1" if params.get("docs") == "1" else "0"
+        mix = {"passage": str(PASSAGE), "per_document": per_document, **mixed(params.get("mix", ""))}
         status, found = await ask("/search", {"q": asked, **given, **mix})
+    # an error, or no hits
     if status != 200:
         return problem(found)
     passages = found.get("passages") or [None] * len(found["hits"])
@@ -100,6 +102,7 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, nar
             nothing["hint"] and tag("p", nothing["hint"], class_="hint"),
             class_="empty",
         )
+    # hits that say nearly the same stand below the first of them
     rows = []
     for first, *others in folded([one["text"] for one in found["hits"]]):
         below = [_hit(found["hits"][place], passages[place], params, index) for place in others]
@@ -145,15 +148,18 @@ def _hit(
     hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str,
     others: Sequence[Markup] = (),
 ) -> Markup:  # fmt: skip
+    # what is shown of the text and of its fields
     title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
     pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
     before, after = passage and passage["before"], passage["after"] if passage else len(str(hit["text"])) > PASSAGE
     fields = {"id": hit.get("id"), **hit.get("metadata", {})}
     shown = [f"{name} {_short(value)}" for name, value in fields.items() if value not in (None, [], "")]
+    # a row without a vector has no like rows
     like = None
     if passage is None or passage["has_vector"]:
         href = url(similar=hit["row"], index=index, f=params.get("f"), where=params.get("where"))
         like = tag("a", "more like this", href=href)
+    # title, text, facts, and what says nearly the same
     return tag(
         "li",
         tag("h2", _marked(title), class_="title", dir="auto") if any(text for text, _ in title) else None,
@@ -162,6 +168,7 @@ def _hit(
             "p", tag("span", f"{hit['score']:.3f}", class_="score"), tag("bdi", _place(hit), class_="place"),
             [tag("bdi", one, class_="field") for one in shown], like, class_="about",
         ),
+        # below it
         tag(
             "details", tag("summary", f"{len(others)} that {'says' if len(others) == 1 else 'say'} nearly the same"),
             tag("ol", others), class_="others",
@@ -219,6 +226,7 @@ def _form(params: Mapping[str, str], about: Mapping[str, Any], index: str, *, ha
 def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
     """The values of each field with their counts, as links that choose one or take the choice back."""
     kept = {name: params.get(name) for name in ("q", "similar", "index", "mix", "docs", "where")}
+    # a group for each field that is worth a choice
     groups = []
     columns = [one for one in facets["columns"] if one["name"] not in _OURS] if facets else []
     for column in sorted(columns, key=lambda one: one["name"] == "source"):
@@ -228,6 +236,7 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
             values[None] = column["missing"] or 0
         if not (column["filter"] or taken):
             continue
+        # a link for each value: chosen it is taken back
         items = []
         for value, count in values.items():
             pair = (column["name"], value)
@@ -237,6 +246,7 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
             text = [tag("bdi", shown, class_="value"), tag("span", f"{count:,}", class_="count")]
             items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
         groups.append(tag("section", tag("h2", tag("bdi", _short(column["name"]))), tag("ul", items)))
+    # a note on what is counted
     note = tag("p", MATCHES, class_="hint") if facets and facets["among"] == "matches" else None
     return tag(
         "aside",

@@ -68,7 +68,7 @@ async def home(params: Mapping[str, str], ask: Ask) -> str:
 
 
 def static(name: str) -> tuple[bytes, str] | None:
-    """The content and the media type of `/static/NAME`; None where there is no such file."""
+    """Return the content and the media type of `/static/NAME`; None of an unknown file."""
     return _files().get(name)
 
 
@@ -82,7 +82,7 @@ def _files() -> dict[str, tuple[bytes, str]]:
 
 
 def _abilities(about: Mapping[str, Any]) -> set[str]:
-    """What the artifacts can; an index over texts is searched, words are looked at in a tab of their own."""
+    """Return all abilities of the artifacts; without an index over texts there is no search: words have a tab of their own."""
     found = {ability for one in about["artifacts"] for ability in one["can"]}
     searched = any("similar" in one["can"] for one in about["artifacts"])
     return found if searched else found - {"search"}
@@ -116,6 +116,7 @@ def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "", ind
 
 async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
     """The nearest words of a word, or of an expression such as king - man + woman."""
+    # the form
     asked = params.get("word", "").strip()
     names = [one["name"] for one in about["artifacts"] if "neighbours" in one["can"]]
     name = params.get("words") if params.get("words") in names else names[0]
@@ -128,9 +129,11 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
         "form", hidden(tab="words", index=params.get("index")), tag("div", label, field, button, class_="field-row"),
         tag("div", artifact_choice("words", about, ["neighbours"], name, "of"), class_="options"), action="/", method="get",
     )  # fmt: skip
+    # a map, or a hint where nothing is asked
     mapped = [one["name"] for one in about["artifacts"] if "map" in one["can"]]
     if mapped and params.get("map"):
         return tag("div", form, await map_view(params, ask, str(name if name in mapped else mapped[0])))
+    # what a word can be
     if not asked:
         hint = "A word shows the words that stand in like places of your texts. "
         hint += "An analogy adds and takes away: king - man + woman."
@@ -141,6 +144,7 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
         )
         empty = tag("div", tag("p", hint, class_="lead"), tag("p", link) if name in mapped else None, class_="empty")
         return tag("div", form, empty)
+    # the nearest words, and those that are not known
     status, found = await ask("/search", {"index": str(name), "q": asked, "k": str(_NEIGHBOURS), "format": "json"})
     if status != 200:
         return tag("div", form, problem(found))
@@ -181,7 +185,7 @@ def _unknown(word: str, near: Sequence[str], words: str, index: str | None) -> M
 
 
 async def model_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """What models make of a text: gaps that are filled, labels, and (with a script) texts that go on."""
+    """Return the model's tab: gaps that are filled, labels, and (with a script) texts that go on."""
     able = {ability for one in about["artifacts"] for ability in one["can"]}
     parts: list[Inner] = []
     if "fill" in able:
@@ -259,7 +263,7 @@ def repr_of(token: str) -> str:
 
 
 async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """What is served: each artifact's manifest, ledger, figures and warnings."""
+    """Return the manifest, ledger, figures and warnings of each artifact."""
     found = [await ask("/about", {"artifact": one["name"]}) for one in about["artifacts"]]
     examined = params.get("doctor", "")
     health = await findings(ask, examined) if examined in {one["name"] for one in about["artifacts"]} else None
@@ -278,6 +282,7 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
 
 
 def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner, index: str | None) -> Markup:
+    # figures, metrics, counts and settings, as text
     size = sum(file["bytes"] for file in manifest.get("outputs", ()))
     figures = {
         "made by": f"wordpipe {one['command']}", "rows": f"{one['rows']:,}" if one["rows"] is not None else "",
@@ -291,6 +296,7 @@ def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner
         for name, value in one["counts"].items()
     }
     settings = {name: str(value) for name, value in manifest.get("settings", {}).items() if value not in (None, "")}
+    # what is wrong, and a link to the doctor
     warnings = [
         *([f"the newest generation cannot be opened: {one['error']}"] if one["error"] else []),
         *one["warnings"],
@@ -313,7 +319,7 @@ def _titled(title: str, items: Mapping[str, str]) -> Inner:
 
 
 async def attention_section(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """Which tokens attend to which: one head of a layer, or the mean of its heads, as a table."""
+    """Return the attention of tokens to tokens as a table: one head of a layer, or the mean of its heads."""
     found, answer, second = dict[str, Any](), list[Inner](), params.get("second", "")[:10_000]
     if text := params.get("attend", "").strip():
         given = {name: params.get(name, "") for name in ("kind", "layer", "head")}
@@ -337,6 +343,7 @@ async def attention_section(params: Mapping[str, str], ask: Any, about: Mapping[
 
 
 def _attention_table(found: Mapping[str, Any]) -> Markup:
+    # what is shown, and what is left out
     queries, keys = found["queries"][:_TOKENS], found["keys"][:_TOKENS]
     head = "mean of its heads" if found["head"] is None else f"head {found['head']}"
     which = f"{found['kind']}, layer {found['layer']}, {head}"
@@ -344,6 +351,7 @@ def _attention_table(found: Mapping[str, Any]) -> Markup:
     if (n := max(len(found["queries"]), len(found["keys"]))) > _TOKENS:
         notes.append(f"the first {_TOKENS} of {n:,} tokens are shown; all are in the JSON")
     caption = f"{which}. A row is a token; its cells say how many percent of its attention go to each token."
+    # the table
     columns = [tag("th", tag("span", tag("bdi", _seen(one))), scope="col") for one in keys]
     shown = [row[: len(keys)] for row in found["weights"][: len(queries)]]
     largest = max((weight for row in shown for weight in row), default=0.0) or 1.0
@@ -351,6 +359,7 @@ def _attention_table(found: Mapping[str, Any]) -> Markup:
         tag("tr", tag("th", tag("bdi", _seen(token)), scope="row"), [_cell(weight, largest) for weight in weights])
         for token, weights in zip(queries, shown, strict=True)
     ]
+    # the table, with what is not in it
     table = tag(
         "table",
         tag("caption", which, class_="unseen"),
@@ -391,7 +400,7 @@ async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
         for number, names in enumerate(found["groups"])
     ]  # fmt: skip
     drawing = tag("div", _drawing(points, title), class_="scroll", tabindex="0", role="region", aria_label="Map")
-    listed = tag("details", tag("summary", "The same words in groups, as links"), groups, class_="groups")
+    listed = tag("details", tag("summary", "All words in groups, as links"), groups, class_="groups")
     return tag("figure", tag("figcaption", tag("bdi", title), ", ", said), install, drawing, listed)
 
 
@@ -424,7 +433,7 @@ def _drawing(points: Sequence[Mapping[str, Any]], title: str) -> Markup:
 
 
 async def findings(ask: Any, name: str) -> Markup:
-    """What `doctor` finds of an artifact: how bad, what, and the next step."""
+    """Return the findings of `doctor`: state, complaint, and the next step."""
     status, found = await ask("/doctor", {"artifact": name})
     if status != 200:
         return tag("div", tag("h3", "Doctor"), problem(found), id="doctor")

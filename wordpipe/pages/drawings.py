@@ -1,22 +1,122 @@
-"""Drawings of a report as SVG: the flow of artifacts, curves of a training, bars. They take the page's colours, and no script.
+"""Drawings: curves of trainings by matplotlib, as SVG of a report, and in one line of text; the flow of artifacts, and bars.
 
-Colours and widths stand in report/page.css by class. Numbers become text here, so that what is drawn is the same everywhere.
+The SVG takes the page's colours, and no script: colours and widths stand in report/page.css by class. Numbers become text
+here, so that what is drawn is the same everywhere.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
 from typing import Any
 
 from wordpipe.pages.markup import shown
 from wordpipe.wording import human_count
 
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_STYLE: Any = {
+    "font.size": 8.5, "text.parse_math": False, "axes.grid": True, "axes.titlelocation": "left",
+    "svg.hashsalt": "wordpipe",  # names of clip paths are random without it
+}  # fmt: skip
 _ROW = 64  # pixels of a row of the flow; in report/page.css too
 _WIDTH, _HEIGHT, _LR_HEIGHT = 640, 220, 44  # of curves
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 10, 28
 _POINTS = 300  # of a curve at most: as many as there are pixels to tell them apart
 _TICKS = 4
-
 Point = tuple[float, float]
+
+
+def draw_curves(
+    runs: Sequence[Mapping[str, Any]],
+    *,
+    axis: str = "tokens",
+    log_axis: bool = False,
+    start: float = 0,
+    form: str = "png",
+) -> bytes:
+    """The picture. The same logs and the same version of matplotlib give the same bytes.
+
+    Args:
+        runs: one or several, as `stages.plot` reads them; a loss that is no number leaves a gap.
+        axis: what is on the horizontal axis: tokens, steps or seconds.
+        log_axis: whether that axis is logarithmic.
+        start: nothing before it is drawn; in tokens, steps or seconds, as the axis is.
+        form: png (1200 by 700 pixels) or svg.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
+
+    # the user's own style is set aside, so that equal logs give equal pictures
+    column = "step" if axis == "steps" else axis
+    with mpl.rc_context():
+        mpl.rcdefaults()  # what the user's matplotlibrc says is set aside
+        mpl.rcParams.update(_STYLE)
+        figure = Figure(figsize=(8.0, 14 / 3), dpi=150, layout="constrained")
+        loss, lr = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+        # each run: its losses above, its learning rate below
+        for number, run in enumerate(runs):
+            colour, end = f"C{number}", "" if run["finished"] else ", not finished"
+            rows = [row for row in run["log"] if row[column] >= start]
+            for split, what, line in (("train", "", "-"), ("valid", ": held-out text", "o--")):
+                points = [(row[column], row["loss"]) for row in rows if row["split"] == split]
+                label = f"{run['name']}{what}{end}"
+                if points:  # a line through a single one would not be seen
+                    loss.plot(*zip(*points, strict=True), line if points[1:] else "o", color=colour, label=label)
+            lr.plot([row[column] for row in rows], [row["lr"] for row in rows], color=colour)
+        # what is the same for all: the loss of frequencies alone, titles and axes
+        for entropy in sorted({run["unigram_entropy"] for run in runs} - {None}):
+            loss.axhline(entropy, color="grey", linestyle=":", label=f"unigram entropy {entropy:.2f}")
+        loss.set_title("loss, nats per target")
+        loss.legend()
+        lr.set_title("learning rate")
+        lr.set_ylim(bottom=0)
+        lr.set_xlabel(axis)
+        lr.set_xscale("log" if log_axis else "linear")
+        lr.xaxis.set_major_formatter(EngFormatter(sep=""))
+        file = BytesIO()
+        figure.savefig(file, format=form, metadata={"Date": None} if form == "svg" else None)
+    return file.getvalue()
+
+
+def sparkline_of(values: Sequence[float | None], width: int = 40) -> str:
+    """The course of some values in at most `width` characters, the lowest as ▁ and the highest as █.
+
+    More values than characters are cut into `width` runs of equal length, and each character shows the mean of one.
+    A run without any number is a blank; None, NaN and infinities are no numbers. Values that are all the same stand in the
+    middle.
+
+    >>> sparkline_of([7, 5, 4, 3.5, 3.2, 3, 3])
+    '█▅▃▂▁▁▁'
+    """
+    count = min(len(values), width)
+    means = [_mean(_numbers(values[len(values) * n // count : len(values) * (n + 1) // count])) for n in range(count)]
+    there = [mean for mean in means if not math.isnan(mean)]
+    low, high = min(there, default=0.0), max(there, default=0.0)
+    step = high / 8 - low / 8  # of the largest floats the whole span would be infinite
+    levels = (min(7, int((mean / 8 - low / 8) / step * 8)) if step > 0 else 3 for mean in there)
+    return "".join(" " if math.isnan(mean) else _BLOCKS[next(levels)] for mean in means)
+
+
+def trend(name: str, values: Sequence[float | None], width: int = 20, *, form: str = ".3g") -> str:
+    """A name, the first number, the course and the last number; the name alone where there is no number.
+
+    >>> trend("loss", [7.2, 5.6, 5.0, 4.5, 4.1])
+    'loss 7.2 █▄▃▂▁ 4.1'
+    """
+    numbers = _numbers(values)
+    return f"{name} {numbers[0]:{form}} {sparkline_of(values, width)} {numbers[-1]:{form}}" if numbers else name
+
+
+def _numbers(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    """NaN where there is none; dividing first cannot overflow."""
+    return math.fsum(number / len(numbers) for number in numbers) if numbers else math.nan
+
+
+# ---- of a report, as SVG
 
 
 def flow_lines(edges: Iterable[tuple[int, int]], n: int) -> str:
@@ -53,26 +153,29 @@ def loss_curves(log: Sequence[Mapping[str, Any]], entropy: float | None, name: s
         entropy: loss of a model that knows how frequent each token is and nothing else, drawn as a line if it is known.
         name: of what was trained, for readers of screens.
     """
-    rows = [row for row in log if _is_number(row["tokens"])]
+    # the points, and the span that they need
+    rows = [row for row in log if is_number(row["tokens"])]
     train = _thinned([(row["tokens"], row["loss"]) for row in rows if row["split"] == "train"])
     valid = _thinned([(row["tokens"], row["loss"]) for row in rows if row["split"] == "valid"])
-    losses = [loss for _, loss in (*train, *valid) if _is_number(loss)]
+    losses = [loss for _, loss in (*train, *valid) if is_number(loss)]
     if not losses:
         return ""
     end = max(row["tokens"] for row in rows) or 1
-    known = [entropy] if entropy is not None and _is_number(entropy) else []
+    known = [entropy] if entropy is not None and is_number(entropy) else []
     low, high = _padded(min(losses), max([*losses, *known]))
+    # lines and numbers behind the curves
     parts = []
     for value in _ticks(low, high):
         y = _place(value, low, high)
         parts.append(f'<path class="line" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-        parts.append(f'<text class="tick end" x="{_LEFT - 6}" y="{y + 4:.1f}">{_number(value)}</text>')
+        parts.append(f'<text class="tick end" x="{_LEFT - 6}" y="{y + 4:.1f}">{value:.4g}</text>')
     for value in _ticks(0, end):
         x = _LEFT + value / end * (_WIDTH - _LEFT - _RIGHT)
         where = "mid" if value else "start"
         parts.append(
             f'<text class="tick {where}" x="{x:.1f}" y="{_HEIGHT - 6}">{human_count(value).replace(".0", "")}</text>'
         )
+    # the curves
     parts += [
         f'<path class="entropy" d="M{_LEFT} {_place(value, low, high):.1f}H{_WIDTH - _RIGHT}"/>' for value in known
     ]
@@ -83,7 +186,7 @@ def loss_curves(log: Sequence[Mapping[str, Any]], entropy: float | None, name: s
     ]
     said = f"Loss of {name} along {human_count(end)} tokens: first {losses[0]:.3g}, lowest {min(losses):.3g}"
     drawing = f'<svg role="img" aria-label="{shown(said)}" viewBox="0 0 {_WIDTH} {_HEIGHT}">{"".join(parts)}</svg>'
-    return drawing + _rate([(row["tokens"], row["lr"]) for row in rows if _is_number(row["lr"])], end)
+    return drawing + _rate([(row["tokens"], row["lr"]) for row in rows if is_number(row["lr"])], end)
 
 
 def _rate(points: Sequence[Point], end: float) -> str:
@@ -105,7 +208,7 @@ def _rate(points: Sequence[Point], end: float) -> str:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """At most `_POINTS` of them, evenly spread, the first and the last among them."""
+    """Return at most `_POINTS` points, evenly spread, with the first and the last."""
     if len(points) <= _POINTS:
         return [*points]
     last = len(points) - 1
@@ -116,7 +219,7 @@ def _path(points: Sequence[Point], end: float, low: float, high: float) -> str:
     """A line through the points; it begins anew where a loss is no number."""
     commands, pen = [], "M"
     for tokens, loss in points:
-        if not _is_number(loss):
+        if not is_number(loss):
             pen = "M"
             continue
         ((x, y),) = _places([(tokens, loss)], end, low, high)
@@ -127,7 +230,7 @@ def _path(points: Sequence[Point], end: float, low: float, high: float) -> str:
 
 def _places(points: Sequence[Point], end: float, low: float, high: float) -> list[Point]:
     width = _WIDTH - _LEFT - _RIGHT
-    return [(_LEFT + x / end * width, _place(y, low, high)) for x, y in points if _is_number(y)]
+    return [(_LEFT + x / end * width, _place(y, low, high)) for x, y in points if is_number(y)]
 
 
 def _place(value: float, low: float, high: float) -> float:
@@ -148,11 +251,8 @@ def _ticks(low: float, high: float) -> list[float]:
     return [number * step for number in range(first, math.floor(high / step) + 1)]
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """True if it is a number that can be written and drawn: no truth value, not infinite, not beyond all bounds."""
     return (
         isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 1e300
     )
