@@ -92,7 +92,7 @@ def test_a_changed_config_changes_what_make_makes(project):
     config.write_text(config.read_text().replace("[stage.words]\ncommand", "[stage.vectors]\ncommand"))
     wrong = make(project, "tokens")
     assert wrong.returncode == 2
-    assert "no such stage" in wrong.stderr
+    assert "unknown stage" in wrong.stderr
     config.write_text(config.read_text().replace('["words", "corpus"]', '["vectors", "corpus"]'))
     assert make(project, "vectors").returncode == 0
     assert (project / "made" / "vectors").exists()

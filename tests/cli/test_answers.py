@@ -192,7 +192,7 @@ def test_a_narrow_table_leaves_out_what_gives_the_text_no_room(built):
     assert "no room for" not in wide.text
     assert narrow.text.split()[:2] == ["score", "text"]
     assert max(map(cells_of, narrow.text.splitlines())) <= 50
-    assert "no room for: place; a wider terminal or --format plain shows them" in " ".join(narrow.text.split())
+    assert "columns left out: place; a wider terminal or --format plain shows all" in " ".join(narrow.text.split())
     titles = [hit["title"] for hit in wordpipe.query(built / "index", "salt water", k=3)]
     shown = " ".join(narrow.text.split())
     assert all(f"{title[:12]}" in shown for title in titles)

@@ -29,9 +29,9 @@ def shell(line, **more):
 @pytest.mark.parametrize(
     ("args", "what", "hint"),
     [
-        (["query", "x", "y", "--modus", "z"], "no such option --modus",
+        (["query", "x", "y", "--modus", "z"], "unknown option --modus",
          "did you mean --mode? All options: wordpipe query --help"),
-        (["tokenize", "x", "-o", "y", "--vocab-sise", "5"], "no such option --vocab-sise",
+        (["tokenize", "x", "-o", "y", "--vocab-sise", "5"], "unknown option --vocab-sise",
          "did you mean --vocab-size? All options: wordpipe tokenize --help"),
         (["tokenise"], "no such command 'tokenise'. Did you mean tokenize?", "wordpipe --help"),
         (["query"], "missing argument 'INDEX|WORDS'", "wordpipe query --help"),
@@ -58,7 +58,8 @@ def test_errors_of_ours_are_json_where_that_is_asked_for(cli, built, tmp_path):
     assert found.code == 4
     where = str(tmp_path / "none")
     assert json.loads(found.err)["error"] | {"hint": None} == {
-        "code": 4, "kind": "artifact", "what": "no such artifact", "where": where, "got": None, "expected": None, "hint": None,
+        "code": 4, "kind": "artifact", "what": "the artifact does not exist", "where": where, "got": None, "expected": None,
+        "hint": None,
     }  # fmt: skip
     assert json.loads(cli("show", tmp_path / "none", "--json").err)["error"]["kind"] == "artifact"
     assert wants_json(["query", "i", "--format=json"])
@@ -255,13 +256,13 @@ SAVED = PIPELINE.replace(
         raise""".strip(),
 )
 WAITING = [
-    (["-m", "wordpipe", "ingest", "-", "-o", "corpus"], NOT_MADE, "begins again"),
-    (["-m", "wordpipe", "query", "{0}/words"], "nothing that was there has changed", "begins again"),
-    (["-c", PIPELINE, "run"], "the stages that were made are kept", "goes on with the others"),
+    (["-m", "wordpipe", "ingest", "-", "-o", "corpus"], NOT_MADE, "it begins from the start"),
+    (["-m", "wordpipe", "query", "{0}/words"], "nothing that was there has changed", "it begins from the start"),
+    (["-c", PIPELINE, "run"], "the stages that were made are kept", "it goes on with the others"),
     (
         ["-c", SAVED, "run"],
         "the stages that were made are kept",
-        "goes on with the others, the one at work from what it saved",
+        "it goes on with the others, the one at work from what it saved",
     ),
 ]
 
@@ -291,10 +292,10 @@ def test_who_stops_a_command_is_told_what_is_kept_and_what_it_does_next(built, t
     if as_json:
         error = json.loads(said[-1])["error"]
         assert (error["code"], error["kind"], error["what"]) == (130, "stopped", f"stopped: {kept}")
-        assert error["hint"] == f"the same command {again}"
+        assert error["hint"] == f"run the command again: {again}"
         assert not any("stop" in line for line in said[:-1])
     else:
-        assert said[-1] == f"stopped: {kept}; the same command {again}"
+        assert said[-1] == f"stopped: {kept}; run the command again: {again}"
 
 
 def test_a_stop_with_a_state_of_a_run_before_goes_on_from_it(tmp_path):

@@ -180,7 +180,7 @@ def test_set_takes_values_as_toml_does(sample, tmp_path):
     [
         (
             ["--rate", "0.9"],
-            "no such option --rate: say --set rate=0.9, or rate = 0.9 in a --config file\n  hint: ",
+            "unknown option --rate: say --set rate=0.9, or rate = 0.9 in a --config file\n  hint: ",
         ),
         (["--rate=0.9"], "say --set rate=0.9,"),
         (["--no-wise"], "say --set wise=false,"),

@@ -61,7 +61,10 @@ def test_run_and_status_read_the_config_of_the_folder(project, cli, monkeypatch,
     monkeypatch.chdir(tmp_path)
     result = cli("run")
     assert result.code == 2
-    assert result.err == "wordpipe: error: wordpipe.toml: no such config file\n  hint: wordpipe init writes one\n"
+    assert (
+        result.err
+        == "wordpipe: error: wordpipe.toml: the config file does not exist\n  hint: wordpipe init writes one\n"
+    )
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -288,9 +291,9 @@ def test_what_tokens_of_single_texts_say_next(project, cli):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["contrastive", "t", "--encoder", "static"], "no such option --encoder: wordpipe train static"),
+        (["contrastive", "t", "--encoder", "static"], "unknown option --encoder: wordpipe train static"),
         (["static", "t", "--encoder=transformer"], "wordpipe train contrastive a transformer"),
-        (["contrastive", "t", "--words", "w"], "no such option --words: it is a setting of wordpipe train static"),
+        (["contrastive", "t", "--words", "w"], "unknown option --words: it is a setting of wordpipe train static"),
         (["static", "t", "--set", "dropout=0.2"], "unknown setting 'dropout': it is a setting of wordpipe train contrastive"),
     ],
 )  # fmt: skip

@@ -146,7 +146,7 @@ def test_without_ray_the_error_says_how_to_install_it(monkeypatch):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"engine": "spark"}, "no such engine"),
+        ({"engine": "spark"}, "unknown engine"),
         ({"workers": 0}, "too few workers"),
         ({"address": "auto"}, "only Ray has"),
     ],
@@ -159,7 +159,7 @@ def test_options_that_do_not_fit(given, says):
 def test_what_has_no_shards_has_no_engine(built, tmp_path, cli):
     with pytest.raises(ConfigError, match="train word2vec is made as a whole"):
         wordpipe.train_word2vec(built / "tokens", output=tmp_path / "w", run=RunOptions(workers=2))
-    assert "no such option" in cli("train", "word2vec", built / "tokens", "-o", tmp_path / "w", "--engine", "ray").err
+    assert "unknown option" in cli("train", "word2vec", built / "tokens", "-o", tmp_path / "w", "--engine", "ray").err
 
 
 def engines():

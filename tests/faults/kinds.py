@@ -53,7 +53,6 @@ KINDS = {
         (
             "stages/test_fields_of_records.py::test_numbers_that_are_none_are_left_empty_and_counted",
             "stages/test_label_kinds.py::test_what_is_no_score_makes_no_classes_of_scores_and_is_left_out",
-            "search/test_filters.py::test_a_number_that_is_none_is_null_as_answers_show_it",
         ),
     ),
     "K8": Fault(

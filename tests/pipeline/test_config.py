@@ -81,7 +81,7 @@ def test_all_that_is_wrong_is_said_together_with_the_nearest_names(config):
     assert raised.value.where == str(config)
     for said in (
         "3 things are wrong, and nothing was begun",
-        "[stage.words]: no such stage; got 'tokans'\n    hint: did you mean tokens?",
+        "[stage.words]: unknown stage; got 'tokans'\n    hint: did you mean tokens?",
         "[stage.tokens]: unknown command; got 'tokenise'",
         "did you mean tokenize?",
         "[stage.corpus]: valid = 2 should be less than 1",
@@ -183,7 +183,7 @@ def test_a_config_that_is_not_there_says_what_writes_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as raised:
         Pipeline()
-    assert raised.value.message == "wordpipe.toml: no such config file"
+    assert raised.value.message == "wordpipe.toml: the config file does not exist"
     assert raised.value.hint == "wordpipe init writes one"
 
 

@@ -134,11 +134,11 @@ def test_a_field_that_may_be_the_id_is_written_as_a_comment(tmp_path, cli):
     project = init_project(tmp_path / "p", source=tmp_path / "r.jsonl")
     assert (project.id_like, "id_field" in project.settings) == ("code", False)
     config = tmp_path / "p" / CONFIG
-    why = "no field is called id, but this one is different in each of the first records: answers show it"
+    why = "no field is called id, but this one is different in each of the first records: answers show its value"
     assert f'\n# id_field = "code"  # {why}\n' in config.read_text()
     config.write_text(config.read_text().replace("# id_field", "id_field"))
     assert Pipeline(config).stages[0].settings["id_field"] == "code"
-    said = 'no field is called id; "code" is different in each of the first records: id_field = "code" takes it'
+    said = 'no field is called id; "code" is different in each of the first records: set id_field = "code"'
     assert said in " ".join(cli("init", tmp_path / "q", "--from", tmp_path / "r.jsonl").err.split())
     (tmp_path / "r.jsonl").write_bytes(jsonl([row | {"code": "R"} for row in rows]))
     assert "if there is one" in " ".join(cli("init", tmp_path / "r", "--from", tmp_path / "r.jsonl").err.split())

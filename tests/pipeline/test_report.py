@@ -104,7 +104,7 @@ def test_names_of_files_are_text(chain, tmp_path):
 
 
 def test_refusals(built, tmp_path):
-    with pytest.raises(InputError, match="no such folder"):
+    with pytest.raises(InputError, match="the folder does not exist"):
         wordpipe.report(tmp_path / "nowhere", tmp_path / "report.html")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no artifact"):

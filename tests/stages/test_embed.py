@@ -264,7 +264,10 @@ def test_another_transform_embeds_all_again(built, tmp_path, texts, encoded, cli
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [(["--sif-a", "0.01"], "made otherwise (sif_a)"), (["--pooling", "mean"], "made otherwise (encoder, pooling)")],
+    [
+        (["--sif-a", "0.01"], "made with other settings (sif_a)"),
+        (["--pooling", "mean"], "made with other settings (encoder, pooling)"),
+    ],
 )
 def test_vectors_of_another_encoder_are_not_taken_over(built, tmp_path, texts, cli, change, said):
     corpus_of(tmp_path / "c", texts)

@@ -35,9 +35,9 @@ def test_a_time_is_read_and_what_is_none_is_refused():
             wordpipe.plan(time)
     with pytest.raises(ConfigError, match=r"no plan for this command.*train mlm"):
         wordpipe.plan("1h", command="train word2vec")
-    with pytest.raises(ConfigError, match="no such device"):
+    with pytest.raises(ConfigError, match="unknown device"):
         wordpipe.plan("1h", device="tpu")
-    with pytest.raises(InputError, match="no such text"):
+    with pytest.raises(InputError, match="the text does not exist"):
         wordpipe.plan("1h", "nowhere")
 
 

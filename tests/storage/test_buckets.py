@@ -115,7 +115,7 @@ REFUSALS = [
     (401, "AccessDenied", "does not allow it with these keys"),
     (403, "QuotaExceeded", "no room"),
     (507, "XMinioStorageFull", "no room"),
-    (404, "NoSuchBucket", "no such bucket"),
+    (404, "NoSuchBucket", "bucket does not exist"),
     (501, "NotImplemented", "under a condition"),
     (400, "ExpiredToken", "refused the request"),
     (503, "SlowDown", "has failed"),
@@ -140,9 +140,9 @@ def test_refusals_say_what_to_do_and_no_keys(bucket, proxy, status, code, said, 
 
 
 def test_a_missing_bucket(bucket):
-    with pytest.raises(StorageError, match="no such bucket"):
+    with pytest.raises(StorageError, match="bucket does not exist"):
         list(open_bucket(f"{bucket}-not").list(""))
-    with pytest.raises(StorageError, match="no such bucket"):
+    with pytest.raises(StorageError, match="bucket does not exist"):
         open_bucket(f"{bucket}-not").write_if("x", b"", None)
 
 

@@ -27,6 +27,7 @@ BEGINS = re.compile(r"^(?:so do|of these|the same|of train)\b", re.I)
 QUESTION = re.compile(r"^(?:What|Which|Who|Where|How|Whether)\b")
 OF_TEXTS = {"a riddle": RIDDLES, "ends in a pronoun": ENDS, "begins with what stands before": BEGINS}
 OF_DOCSTRINGS = {**OF_TEXTS, "begins as a question": QUESTION}
+LIST_OF_WORDS = 20
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -44,7 +45,10 @@ class Broken:
 
 
 def texts_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and text of every string of three words or more; a value that is put in is shown as {}."""
+    """Yield line and text of every string of three words or more; a value that is put in is shown as {}.
+
+    A long string without any sign is a list of words, not a text.
+    """
     passed = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
@@ -56,7 +60,8 @@ def texts_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
             text = node.value
         else:
             continue
-        if len(text.split()) >= 3:
+        n_words = len(text.split())
+        if n_words >= 3 and (n_words < LIST_OF_WORDS or re.search(r"[.,:;]", text)):
             yield node.lineno, text.strip()
 
 

@@ -186,7 +186,7 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
     page = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "wordpipe"
     hint = f"{page} --help"
     if isinstance(error, click.NoSuchOption):
-        what = f"no such option {error.option_name}"
+        what = f"unknown option {error.option_name}"
         if meant := _meant_option(error):
             hint = f"{meant} All options: {hint}"
         elif error.option_name in ("-o", "--output"):
@@ -263,18 +263,18 @@ def _say_stopped(signum: int, saved: str | None = None) -> None:
     ):  # of torchrun's processes the first alone speaks
         return
     command = next(iter(sys.argv[1:]), "")
-    kept, again = "nothing that was there has changed", "the same command begins again"
+    kept, again = "nothing that was there has changed", "run the command again: it begins from the start"
     if command == "run":  # which folder a stage saved into is nobody's business
-        kept, again = "the stages that were made are kept", "the same command goes on with the others"
+        kept, again = "the stages that were made are kept", "run the command again: it goes on with the others"
         again += ", the one at work from what it saved" if saved else ""
     elif command == "serve":
-        kept, again = "what was asked before is answered", "the same command serves again"
+        kept, again = "what was asked before is answered", "run the command again to serve"
     elif saved:
         kept, again = "", f"run the same command again to continue from {saved}"
         if command == "train" and (folder := _partial_of(saved)):
             again += f", or make a model of it: wordpipe finish {folder}"
     elif saved is None and command in _SAVING:
-        again = "the same command goes on from what is saved, or begins again"
+        again = "run the command again: it goes on from what is saved, or begins from the start"
     elif command in _STAGES:
         kept = f"nothing was made, and {kept}"
     what = f"stopped: {kept}" if kept else "stopped"

@@ -112,7 +112,9 @@ class Answers:
         """Print the end of all answers: the columns that had no room, and the legend of explanations."""
         if self._not_shown:
             names = ", ".join(self._not_shown)
-            click.echo(fitted(f"no room for: {names}; a wider terminal or --format plain shows them", self._width()))
+            click.echo(
+                fitted(f"columns left out: {names}; a wider terminal or --format plain shows all", self._width())
+            )
         if self._explained and self.form == "plain":
             width = self._width()
             click.echo()

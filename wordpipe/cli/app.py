@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
             near = meant if {*meant} <= {*self._names} else []
             near = near or get_close_matches(args[0], self._names, n=2)
             hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(self._names)}."
-            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from error
+            raise click.UsageError(f"Unknown command {args[0]!r}.{hint}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Its commands; the help says what options there are."""

@@ -99,11 +99,11 @@ class ExampleCommand(click.Command):
         except click.NoSuchOption as error:
             option = error.option_name.lstrip("-").removeprefix("no-").replace("-", "_")
             if said := self.instead(option):
-                raise click.UsageError(f"No such option {error.option_name}: {said}.", ctx) from None
+                raise click.UsageError(f"Unknown option {error.option_name}: {said}.", ctx) from None
             if option in self.no_option:
                 value = _value_after(error.option_name, args)
                 instead = f"say --set {option}={value}, or {option} = {value} in a --config file"
-                raise click.UsageError(f"No such option {error.option_name}: {instead}.", ctx) from None
+                raise click.UsageError(f"Unknown option {error.option_name}: {instead}.", ctx) from None
             raise
 
     def invoke(self, ctx: click.Context) -> Any:

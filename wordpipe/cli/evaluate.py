@@ -170,7 +170,7 @@ def search(index: Path, data: Path, **given: Any) -> None:
 @click.option("--data", multiple=True, metavar="CORPUS", help="Measure a model on this text; may be repeated.")
 @number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are evaluated. Of a model: tokens.")
 def doctor(artifact: Path, data: tuple[str, ...], quiet: bool, as_json: bool, **options: Any) -> None:
-    """Examine a space of vectors: is it crowded, flat or ruled by hubs, does it find, and what would mend it.
+    """Examine a space of vectors: is it crowded, flat or ruled by hubs, does it find, and which change would help.
 
     What is weak or sick is named, and at the end the setting that mends it, or that only more text helps. Where a transform
     mends, its figures stand beside those of now; it is fitted on one half of the sample and evaluated on the other.
@@ -311,7 +311,7 @@ def seq2seq(
 )  # fmt: skip
 @click.option(
     "--data", multiple=True, metavar="LABELLED",
-    help="Labelled texts; a corpus artifact, or any source. Predictions have theirs beside them.",
+    help="Labelled texts; a corpus artifact, or any source. Predictions hold their own labels.",
 )  # fmt: skip
 @click.option(
     "--train", multiple=True, metavar="LABELLED",

@@ -139,7 +139,7 @@ def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
 @click.option("-o", "--output", type=PATH, required=True, help="The HTML file to write.")
 @click.option("--words", "n_words", type=int, metavar="N", help=_WORDS)
 @click.option("--only", type=PATH, metavar="FILE", help="Show only the words in FILE, one per line.")
-@click.option("--near", metavar="WORD", help="Show WORD and the words nearest to it.")
+@click.option("--near", metavar="WORD", help="Show WORD and its nearest words.")
 @click.option("--layout", type=click.Choice(["auto", "umap", "pca"]), default="auto", help=_LAYOUT)
 @click.option("--groups", type=int, default=10, metavar="N", help="Colours, 1 to 12.  [default: 10]")
 @FORCE
@@ -158,7 +158,7 @@ def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, qu
     elif not quiet:
         say(f"{counted(made['words'], 'words')} → {output}  ({human_bytes(made['bytes'])})")
         kept = f"{made['layout'].upper()} keeps {made['neighbours_kept']:.2f}"
-        say(f"{kept} of the 10 nearest neighbours of a word near it")
+        say(f"{kept} of the 10 nearest neighbours of a word, near that word")
 
 
 @click.command(
@@ -272,7 +272,7 @@ def _group_remarks(found: dict[str, Any]) -> list[str]:
     lines = [
         f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "
         f"at {found['threshold']:g} or nearer; "
-        f"{'all pairs compared' if found['exact'] else 'as far as the index found them'}"
+        f"{'all pairs compared' if found['exact'] else 'only pairs that the index found'}"
     ]
     if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
         lines.append(
@@ -337,7 +337,7 @@ def _plan_remarks(found: dict[str, Any]) -> list[str]:
             f"million tokens of Wikipedia (frequencies alone: {known['frequencies']}); yours shows in the training"
         )
     if found["recommended"] is None:
-        return [*lines, "too little time for any of them"]
+        return [*lines, "too little time for any size"]
     return [*lines, f"take {found['recommended']}: the largest that makes some hundreds of steps, or the smallest"]
 
 
@@ -378,7 +378,9 @@ def attention(
 
     if output is None and not as_json:
         raise ConfigError(
-            "nothing is asked for", where="output", hint="-o page.html writes the page, --json prints numbers"
+            "neither a page nor numbers are wanted",
+            where="output",
+            hint="-o page.html writes the page, --json prints numbers",
         )
     with ProgressDrawer(quiet=quiet or as_json) as draw:
         found = look(
@@ -405,7 +407,7 @@ def _remark(found: dict[str, Any]) -> None:
                 reverse=True,
             )
             best = ", ".join(f"{layer + 1}.{head + 1} +{rise:.3f}" for rise, layer, head in ranked[:_SHOWN] if rise > 0)
-            say(f"the loss rises most without (layer.head): {best or 'none of them'}")
+            say(f"the loss rises most without (layer.head): {best or 'no head'}")
     if found["path"] is not None:
         shown = ", ".join(f"{len(one['shown'])} tokens of {name}" for name, one in found["tokens"].items())
         say(f"{shown} → {found['path']}  ({human_bytes(found['bytes'])})")

@@ -149,7 +149,7 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
         hint = f"wordpipe {maker} makes one, or wordpipe run all of a pipeline"
     elif not (is_path and text):
         hint = f"the index comes before the question: {hint}"
-    return ArtifactError("no such artifact", where=shortened(str(path), _SAID), hint=hint)
+    return ArtifactError("the artifact does not exist", where=shortened(str(path), _SAID), hint=hint)
 
 
 def _results(
@@ -261,7 +261,8 @@ def _read_lines(path: Path | None, *, quiet: bool) -> Iterator[str]:
         with path.open(**how) if path else nullcontext(sys.stdin) as file:
             yield from bounded_lines(file, str(path or "standard input"), quiet=quiet)
     except (FileNotFoundError, IsADirectoryError) as error:
-        raise InputError("no such file" if isinstance(error, FileNotFoundError) else "a folder", where=path) from None
+        what = "the file does not exist" if isinstance(error, FileNotFoundError) else "a folder"
+        raise InputError(what, where=path) from None
 
 
 def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[str]:

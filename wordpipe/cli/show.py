@@ -193,7 +193,7 @@ def _print_stopped(run: dict[str, Any]) -> None:
     lines = [("made by", f"wordpipe {run['command']}" if run["command"] else ""), ("stands at", run["stands_at"])]
     lines += [(name, round(run[name], 6)) for name in ("loss", "valid_loss") if run[name] is not None]
     lines += [("time", human_seconds(run["seconds"]))] if run["seconds"] else []
-    lines += [("checkpoints", run["folder"]), ("make a model of it", f"wordpipe finish {shlex.quote(run['output'])}")]
+    lines += [("checkpoints", run["folder"]), ("make a model", f"wordpipe finish {shlex.quote(run['output'])}")]
     for name, value in lines:
         for line in _name_and_value(name, value, None):
             click.echo(line)

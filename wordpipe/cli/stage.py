@@ -298,9 +298,7 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
             say(f"  these fields are those of {escaped(project.fields_of)}")
         if project.id_like:
             name = json.dumps(project.id_like, ensure_ascii=False)
-            say(
-                f"  no field is called id; {name} is different in each of the first records: id_field = {name} takes it"
-            )
+            say(f"  no field is called id; {name} is different in each of the first records: set id_field = {name}")
         elif "text_field" in project.settings and "id_field" not in project.settings:
             say('  no field is called id: id_field = "NAME" in wordpipe.toml names the one that is, if there is one')
         if project.others:

@@ -30,7 +30,7 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         if self.engine not in ("local", "ray"):
-            raise ConfigError("no such engine", where="--engine", got=self.engine, expected="local or ray")
+            raise ConfigError("unknown engine", where="--engine", got=self.engine, expected="local or ray")
         if self.workers is not None and self.workers < 1:
             raise ConfigError("too few workers", where="--workers", got=self.workers, expected="1 or more")
         if self.address is not None and self.engine != "ray":

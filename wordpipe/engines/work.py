@@ -1,4 +1,4 @@
-"""The work of a stage, shard by shard, and what every engine does with it."""
+"""The work of a stage, shard by shard, and the interface of every engine."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack

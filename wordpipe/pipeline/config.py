@@ -105,7 +105,7 @@ def read_toml(path: Path) -> dict[str, Any]:
             data = file.read(_LONGEST + 1)
     except FileNotFoundError:
         hint = "wordpipe init writes one" if path == Path(CONFIG) else "check the path; wordpipe init writes a new one"
-        raise ConfigError("no such config file", where=path, hint=hint) from None
+        raise ConfigError("the config file does not exist", where=path, hint=hint) from None
     except IsADirectoryError:
         raise ConfigError("not a TOML file: it is a folder", where=path) from None
     if len(data) > _LONGEST:
@@ -145,7 +145,7 @@ def read_stages(config: Path) -> list[Stage]:
     refuse_controls(workdir, f"{config} workdir")
     bodies = table.get("stage", {})
     if not isinstance(bodies, dict) or not bodies:
-        hint = "add a [stage.NAME] table with a command, or let wordpipe init write them"
+        hint = "add a [stage.NAME] table with a command, or write a new file: wordpipe init"
         problems.append(ConfigError("the file describes no stages", where=config, hint=hint))
         raise_together(problems, config)
     makes = {name: _makes(body) for name, body in bodies.items()}
@@ -319,7 +319,7 @@ def _wrong_names(stage: Stage, makes: Mapping[str, str | None], config: Path) ->
         for name in names:
             if name not in makes:
                 if not (argument.sources or argument.entry) and not is_artifact(home / name):
-                    yield ConfigError("no such stage", where=where, got=shown_value(name), hint=nearest(name, makes))
+                    yield ConfigError("unknown stage", where=where, got=shown_value(name), hint=nearest(name, makes))
             elif not argument.kinds:
                 reads = "a file of another program" if argument.entry else "sources of text"
                 yield ConfigError(f"{takes} reads {reads}, and {name} is a stage", where=where)

@@ -199,7 +199,7 @@ def _filled_in(text: str, chosen: Mapping[str, Any], id_like: str | None) -> str
             if id_like
             else "NAME the one that is, if there is one"
         )
-        keys.append(f"# id_field = {_toml(id_like or 'NAME')}  # no field is called id, {why}: answers show it")
+        keys.append(f"# id_field = {_toml(id_like or 'NAME')}  # no field is called id, {why}: answers show its value")
     text = text[:begin] + "\n".join(keys) + text[end:]
     if "unit" in chosen:  # records: many documents, each of which says one thing
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("false_negatives"))

@@ -186,11 +186,13 @@ def look_into(folder: Path, run: RunOptions) -> FoundPipeline:
         run: with `verify`, every file of every artifact is compared with its hash.
 
     Raises:
-        InputError: there is no such folder, or nothing of ours in it.
+        InputError: there is the folder does not exist, or nothing of ours in it.
         StorageError: it cannot be read.
     """
     if not folder.is_dir():
-        raise InputError("no such folder", where=folder, hint="name the folder that holds a pipeline's artifacts")
+        raise InputError(
+            "the folder does not exist", where=folder, hint="name the folder that holds a pipeline's artifacts"
+        )
     with storage_errors(folder):
         places = [folder] if is_artifact(folder) else [*_places(folder, _DEPTH)][: _MOST + 1]
     if not places:
@@ -256,7 +258,7 @@ def _read(place: Path, name: str, run: RunOptions) -> FoundArtifact:
 
 
 def _without_place(error: WordpipeError) -> str:
-    """What is wrong; of the place only its last part, as the page says which artifact it is."""
+    """Return the message of an error with the last part of its place: the page says which artifact it is."""
     where = f"{Path(error.where).name}: " if error.where else ""
     return where + type(error)(error.what, got=error.got, expected=error.expected).message
 
@@ -279,7 +281,7 @@ def _chosen(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _connected(found: list[FoundArtifact]) -> list[FoundArtifact]:
-    """The same, each with what it was made from, and whether that has changed since."""
+    """Return the artifacts, each with those that it was made from, and whether one of these has changed since."""
     by_place = {os.path.realpath(one.path): one for one in found if one.manifest}
     by_digest = {one.manifest["digest"]: one for one in found if one.manifest}
     connected = []
@@ -302,7 +304,7 @@ def _connected(found: list[FoundArtifact]) -> list[FoundArtifact]:
 
 
 def _in_order(found: list[FoundArtifact]) -> Iterator[FoundArtifact]:
-    """Each after its inputs, corpora first as far as there is such an order; what was made from a stale one is stale too."""
+    """Yield each artifact after its inputs, corpora first where that is possible; stale too where an input is stale."""
     kinds = {kind: place for place, kind in enumerate(KINDS)}
     by_kind = sorted(found, key=lambda one: kinds.get(one.manifest.get("kind", ""), len(kinds)))
     waiting, done = {one.name: one for one in by_kind}, dict[str, FoundArtifact]()
@@ -316,7 +318,7 @@ def _in_order(found: list[FoundArtifact]) -> Iterator[FoundArtifact]:
 
 
 def _evaluations(folder: Path) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
-    """What `evaluate --json` wrote into files of this folder; and what is wrong with others that look so."""
+    """Return the results of `evaluate --json` in files of this folder, and the errors of files that only look like one."""
     found: dict[str, Mapping[str, Any]] = {}
     notes = []
     for path in sorted(folder.glob("*.json"))[:_MOST]:

@@ -313,7 +313,7 @@ class Pipeline:
                     elif argument.sources:
                         check_sources(given, places, names, read_as, parallel=parallel)
                     elif argument.entry and not Path(fetched(places[0])).exists():
-                        raise InputError("no such file", where=given[0])
+                        raise InputError("the file does not exist", where=given[0])
                 for setting, name in stage.artifacts.items():
                     if name not in names:
                         check_artifact(setting, name, self._resolve(name), kinds_of[setting], names)

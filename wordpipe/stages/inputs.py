@@ -75,7 +75,7 @@ def reading(job: Job, entry_of: Callable[[Path], InputEntry], path: Path) -> Ite
     job.inputs.append(entry)
     yield
     if path.exists() and entry_of(path) != entry:
-        hint = "name a copy, or wait until nothing writes to it"
+        hint = "name a copy, or wait until no program writes to this file"
         raise StorageError("the file has changed while it was read", where=path, hint=hint)
 
 

@@ -349,7 +349,7 @@ class Job:
         """A note if kernels are compiled in the block, which takes seconds, once per machine."""
         from wordpipe.compiled import watch_compilation  # numba, which many stages do without
 
-        text = "compiling the loops for this machine: only the first run waits for it"
+        text = "compiling the loops for this machine: only the first run has to wait"
 
         def on_compilation() -> None:
             self.is_usual = False
@@ -403,7 +403,7 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         check_replaceable(target, kind)
         job = Job(kind, target, settings, run, stack, as_path(output))
         if remote is not None and remote.has_unsent:
-            again = f"wordpipe copy {target} {job.target} sends it, and this run replaces it"
+            again = f"wordpipe copy {target} {job.target} sends it, and this run replaces the copy there"
             job.note(f"an artifact that was made before and not sent is in {target}: {again}", always=True)
         for state in job.states():
             if state.is_symlink():  # what it leads to is not ours

@@ -110,7 +110,7 @@ class OpenModel:
         if self.model.config.replaced_head:
             what, hint = (
                 "an ELECTRA finds replaced tokens and guesses none",
-                "train classifier, train tagger and embed take it",
+                "use this model with train classifier, train tagger or embed",
             )
             raise ArtifactError(what, where=self.path, expected="a model of wordpipe train mlm", hint=hint)
 

@@ -132,7 +132,7 @@ _VECTORS = Argument(
 _HEADED = Argument(
     "MODEL",
     ("model",),
-    "a model of train classifier or tagger, or a folder of transformers with such a class",
+    "a model of train classifier or tagger, or a folder of transformers whose class is one of these two",
     entry="wordpipe.stages:model_entry",
 )
 _ENCODER = Argument(
@@ -445,7 +445,7 @@ _OTHERS: tuple[Command, ...] = (
             function="wordpipe.stages.examine.show:show", terminal="wordpipe.cli.show:show", needs_mb=460),
     Command(name="verify", summary="Check that artifacts are whole and unchanged.",
             function="wordpipe.stages.examine.show:verify", terminal="wordpipe.cli.show:verify", needs_mb=460),
-    Command(name="doctor", summary="Say how healthy vectors or a model are, and what would mend it.",
+    Command(name="doctor", summary="Say how healthy vectors or a model are, and which change would help.",
             function="wordpipe.stages.evaluate.doctor:doctor", terminal="wordpipe.cli.evaluate:doctor", needs_mb=1_000),
     Command(name="duplicates", summary="Report groups of texts that say nearly the same.",
             function="wordpipe.stages.encode.groups:duplicates",

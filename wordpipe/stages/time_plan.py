@@ -51,7 +51,7 @@ def plan(time: str | float, text: Any = None, *, command: str = "train mlm", dev
 
     Raises:
         ConfigError: no time, or no such training.
-        InputError: no such text.
+        InputError: the text does not exist.
 
     Example:
         >>> found = wordpipe.plan("30m", "run/tokens")
@@ -66,7 +66,7 @@ def plan(time: str | float, text: Any = None, *, command: str = "train mlm", dev
         hint = "word vectors and heads end by themselves: --minutes bounds them, and wordpipe status says how long they take"
         raise ConfigError("no plan for this command", where="command", got=command, expected=", ".join(able), hint=hint)
     if device not in ("auto", "cpu", "cuda"):
-        raise ConfigError("no such device", where="device", got=device, expected="auto, cpu, cuda")
+        raise ConfigError("unknown device", where="device", got=device, expected="auto, cpu, cuda")
     size = _size_of(text)
     stored = device == "cuda" and not _has_gpu()
     rows = [_row(settings_class, preset, size, seconds, device, stored=stored) for preset in PRESETS]
@@ -124,7 +124,9 @@ def _size_of(text: Any) -> Size:
         given = size_of_files([(one.name, one.stat().st_size) for one in files])
         found = Size(tokens=given.bytes / 3.9, words=given.bytes / 6.3)
     else:
-        raise InputError("no such text", where=path, expected="a tokens or corpus artifact, a file or a folder")
+        raise InputError(
+            "the text does not exist", where=path, expected="a tokens or corpus artifact, a file or a folder"
+        )
     return found if found.vocab else Size(tokens=found.tokens, words=found.words, vocab=_VOCAB)
 
 

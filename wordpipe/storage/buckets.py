@@ -138,7 +138,7 @@ class Bucket:
         try:
             found = self._tried(folder, ask)
         except FileNotFoundError as error:  # of a folder that is not there, a store lists nothing
-            raise StorageError("the store refused to list it", where=str(error), got="404") from None
+            raise StorageError("the store refused to list the folder", where=str(error), got="404") from None
         yield from sorted(found, key=lambda one: one.key)
 
     def upload(self, key: str, path: Path) -> None:
@@ -235,7 +235,7 @@ def _described(meta: Any) -> StoredObject:
 
 def _no_bucket(where: Url) -> StorageError:
     hint = "check its name, and AWS_ENDPOINT_URL for another store than Amazon's"
-    return StorageError("there is no such bucket", where=f"s3://{where.bucket}", hint=hint)
+    return StorageError("the bucket does not exist", where=f"s3://{where.bucket}", hint=hint)
 
 
 def _problem(error: Exception, where: Url) -> tuple[WordpipeError, bool]:
@@ -248,7 +248,7 @@ def _problem(error: Exception, where: Url) -> tuple[WordpipeError, bool]:
         return _no_bucket(where), False
     if code in _NO_SPACE or status == 507:
         hint = "free some space in the bucket, or raise its quota; then run the same command again"
-        return StorageError("the store has no room for it", where=str(where), got=got, hint=hint), False
+        return StorageError("the store has no room left", where=str(where), got=got, hint=hint), False
     if code == "NotImplemented" or status == 501 or kind == "NotSupportedError":
         what = "the store cannot write under a condition, so a second writer would not be noticed"
         hint = "a store that knows If-None-Match and If-Match is needed for outputs; inputs can be read from any"

@@ -41,7 +41,7 @@ class TokenizeSettings(Settings):
         "bpe",
         "BPE, WordPiece as BERT has it, a unigram language model, whole words, or single characters",
     )
-    vocab_size: int = setting(16_000, "tokens in the vocabulary, special tokens included", ge=300, le=4_000_000)
+    vocab_size: int = setting(16_000, "vocabulary size with special tokens", ge=300, le=4_000_000)
     min_frequency: int = setting(
         2,
         "a pair of tokens (or a word, or a character) seen less often gets no token of its own; not for unigram",
