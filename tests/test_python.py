@@ -101,7 +101,7 @@ def test_help_shows_the_settings():
         env=os.environ | {"PAGER": "cat", "PYTHONPATH": str(ROOT)},
     ).stdout  # fmt: skip
     assert "vocab_size: int = 16000" in text
-    assert "tokens in the vocabulary, special tokens included (at least 300). Default: 16000." in text
+    assert "vocabulary size with special tokens (at least 300). Default: 16000." in text
 
 
 # --- types

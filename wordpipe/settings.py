@@ -4,7 +4,7 @@ A setting is written once, as a field with its default, its bounds and one line 
 option, the TOML key, the manifest entry and the documentation are all made from that field.
 
     class TokenizeSettings(Settings):
-        vocab_size: int = setting(16_000, "tokens in the vocabulary, special tokens included", ge=16, le=2**31)
+        vocab_size: int = setting(16_000, "vocabulary size with special tokens", ge=16, le=2**31)
         workers: int = setting(2, "threads", ge=1, recipe=False)      # does not change the result: not in the recipe
 
 pydantic checks the values, and is loaded when the first are checked: help, completion and the reference read declarations

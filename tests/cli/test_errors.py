@@ -33,7 +33,7 @@ def shell(line, **more):
          "did you mean --mode? All options: wordpipe query --help"),
         (["tokenize", "x", "-o", "y", "--vocab-sise", "5"], "unknown option --vocab-sise",
          "did you mean --vocab-size? All options: wordpipe tokenize --help"),
-        (["tokenise"], "no such command 'tokenise'. Did you mean tokenize?", "wordpipe --help"),
+        (["tokenise"], "unknown command 'tokenise'. Did you mean tokenize?", "wordpipe --help"),
         (["query"], "missing argument 'INDEX|WORDS'", "wordpipe query --help"),
         (["query", "x", "-k", "y"], "invalid value for '-k': 'y' is not a whole number", "wordpipe query --help"),
         (["train", "mlm", "x"], "missing option '-o' / '--output'", "wordpipe train mlm --help"),
@@ -334,7 +334,7 @@ def test_a_stop_that_a_library_swallowed_is_heard_at_the_next_report():
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ("serch run/index x", "no such command 'serch'. Did you mean query?"),
+        ("serch run/index x", "unknown command 'serch'. Did you mean query?"),
         ("ask run/index x", "Did you mean query?"),
         ("find run/index x", "Did you mean query?"),
         ("qurey run/index x", "Did you mean query?"),

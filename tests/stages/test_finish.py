@@ -141,7 +141,8 @@ def test_what_cannot_be_finished_says_why(stopped, tmp_path, monkeypatch):
     for about, expected in (
         ({}, "does not name its command"), ({"command": "train mlm"}, "is damaged"),
         ({**pointer["about"], "arguments": [None]}, "in memory"), ({**pointer["about"], "arguments": []}, "another version"),
-        ({**pointer["about"], "arguments": [7]}, "is damaged"), ({**pointer["about"], "command": "ingest"}, "does not name its command"),
+        ({**pointer["about"], "arguments": [7]}, "is damaged"), ({**pointer["about"], "command": "ingest"},
+         "does not name its command"),
     ):  # fmt: skip
         (partial / "LATEST.json").write_text(json.dumps({**pointer, "about": about}))
         with pytest.raises(ArtifactError, match=expected):

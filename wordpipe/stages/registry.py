@@ -445,7 +445,7 @@ _OTHERS: tuple[Command, ...] = (
             function="wordpipe.stages.examine.show:show", terminal="wordpipe.cli.show:show", needs_mb=460),
     Command(name="verify", summary="Check that artifacts are whole and unchanged.",
             function="wordpipe.stages.examine.show:verify", terminal="wordpipe.cli.show:verify", needs_mb=460),
-    Command(name="doctor", summary="Say how healthy vectors or a model are, and which change would help.",
+    Command(name="doctor", summary="Check the health of vectors or of a model, and advise.",
             function="wordpipe.stages.evaluate.doctor:doctor", terminal="wordpipe.cli.evaluate:doctor", needs_mb=1_000),
     Command(name="duplicates", summary="Report groups of texts that say nearly the same.",
             function="wordpipe.stages.encode.groups:duplicates",
