@@ -103,4 +103,4 @@ def test_json_is_one_object_with_metrics(three, cli):
 def test_a_model_without_data_is_told_what_to_give(built, cli):
     page = cli("evaluate", "predictions", built / "predictions", "--data", built / "corpus")
     assert page.code == 2
-    assert "beside them" in page.err
+    assert "on their own labels" in page.err

@@ -200,7 +200,7 @@ def test_a_pipeline_imports_what_changed(tmp_path):
     config.write_text(config.read_text().replace('"v.txt"]', '"v.txt"]\nlimit = 2'))
     assert made() == ["words", "index"]
     (tmp_path / "v.txt").unlink()
-    with pytest.raises(InputError, match=r"\[stage.words\] v.txt: no such file"):
+    with pytest.raises(InputError, match=r"\[stage.words\] v.txt: the file does not exist"):
         Pipeline(config).states()
 
 
