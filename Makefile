@@ -10,7 +10,7 @@ BIN    := .venv/bin
 READY  := .venv/.ready
 .PHONY: setup demo test test-all faults docs check stub clean
 .DEFAULT_GOAL := setup
-# rewriting the asserts of all tests takes a process 16 seconds: it is done once
+# pytest keeps the tests whose asserts it has rewritten: each process would rewrite all of them again
 unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(READY)

@@ -280,8 +280,10 @@ def _refuse(options: QueryOptions, *known: str) -> None:
         ConfigError: names it.
     """
     for name, field in QueryOptions.model_fields.items():
-        # words are found by vectors, so mode = dense says what is done anyway
-        if (given := getattr(options, name)) not in (field.default, "dense") and name not in known:
+        given = getattr(options, name)
+        if (name, given) == ("mode", "dense"):  # says what is done anyway: words are found by vectors
+            continue
+        if given != field.default and name not in known:
             hint = "index the words first: wordpipe index WORDS" if name == "where" else "ask an index over texts"
             raise ConfigError(
                 "this option works with an index over texts, not with words", where=name, got=given, hint=hint
