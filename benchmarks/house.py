@@ -59,7 +59,8 @@ def n_lines(path: Path) -> int:
 
 def is_for_types(node: ast.AST) -> bool:
     """Whether this is `if TYPE_CHECKING:`."""
-    return isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
+    test = node.test if isinstance(node, ast.If) else None
+    return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))
 
 
 @cache
@@ -69,12 +70,15 @@ def all_nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
 
 
 @cache
-def running_nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """All nodes below, but for what only type checkers see."""
+def running_statements(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All statements below, at every depth, but for what only type checkers see."""
     waiting, found = [tree], list[ast.AST]()
     while waiting:
         node = waiting.pop()
-        below = node.orelse if isinstance(node, ast.If) and is_for_types(node) else [*ast.iter_child_nodes(node)]
+        parts = ("orelse",) if is_for_types(node) else ("body", "orelse", "handlers", "finalbody", "cases")
+        # the body of a lambda and of `a if b else c` is an expression, which holds no statement
+        lists = [part for name in parts if isinstance(part := getattr(node, name, ()), list)]
+        below = [statement for part in lists for statement in part]
         found += below
         waiting += below
     return tuple(found)
@@ -123,7 +127,7 @@ def imported_files(path: Path, *, for_types: bool = False) -> frozenset[Path]:
         for_types: count what stands under `if TYPE_CHECKING:` too, but for what a face offers there.
     """
     all_count = for_types and path.name != "__init__.py"
-    nodes = all_nodes(tree_of(path)) if all_count else running_nodes(tree_of(path))
+    nodes = all_nodes(tree_of(path)) if all_count else running_statements(tree_of(path))
     found = {file_of(name) for _, name in imported_names(nodes, path.relative_to(ROOT).parent.parts)}
     return frozenset(file for file in found if file is not None and file != path)
 

@@ -1,6 +1,7 @@
 """Signals: to stop, twice, during imports, from a lost terminal, to a holder of a lock, and harmless ones in a storm."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -23,6 +24,7 @@ _ENDLESS = {
     "tagger": ["--epochs", "10000"],
 }
 _OURS = str(ROOT / "wordpipe")
+_BEFORE_MAIN = {"__init__.py", "lazy.py"}  # imported before `__main__`, which is the first to say what Ctrl-C does
 _SOON = 10.0  # seconds: the promise is two on a machine that has nothing else to do
 
 
@@ -71,8 +73,9 @@ def _stopped_early(number: signal.Signals, after: float, arguments: tuple[str, .
         done = room.program(*command, meanwhile=stop)
         if not room.fired:
             return
-        if done.code in (-number, 1) and "KeyboardInterrupt" in done.err and _OURS not in done.err:
-            return  # Python itself was starting: no line of ours had run
+        frames = set(re.findall(rf'File "{re.escape(_OURS)}/([^"]+)"', done.err))
+        if done.code in (-number, 1) and "KeyboardInterrupt" in done.err and frames <= _BEFORE_MAIN:
+            return  # Python itself was starting, or imported the package: no line of a command had run
         room.said(done, {-number, 0}, silent=True)
         if done.code == 0 and room.target.exists():  # it had been made by then
             room.verified()
