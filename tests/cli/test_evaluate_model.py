@@ -29,14 +29,14 @@ def test_a_table_and_its_json_say_the_same(cli, root):
     rows = rows_of(table.out)
     decoder, encoder = found["models"]
     assert found["metrics"] == decoder["metrics"]
-    assert rows["reads"] == ["to the right", "both sides"]
+    assert rows["context"] == ["left side", "both sides"]
     assert rows["loss (nats per target)"] == [f"{one['metrics']['loss']:.4f}" for one in (decoder, encoder)]
     assert rows["bits per byte"] == [f"{decoder['metrics']['bits_per_byte']:.4f}", "–"]
     assert rows["perplexity per word"] == [f"{decoder['metrics']['perplexity_per_word']:,.1f}", "–"]
     assert rows["targets"] == [f"{one['counts']['targets']:,}" for one in (decoder, encoder)]
     assert rows["positions"] == ["32", "32"]
     assert "the split valid: " in table.err
-    assert "both sides guess an easier thing" in table.err
+    assert "both sides of a token have an easier task" in table.err
     assert "look further back" not in table.err
     assert "\x1b" not in table.out
 

@@ -35,27 +35,27 @@ def test_tables_fit_a_terminal_and_say_what_is_what(three, cli, screen):
         "model above",
         "calibration error",
         "precision",
-        "which label is called",
+        "true and predicted labels",
     ):
         assert part in page.out
     assert "60 texts" in page.err
     assert "does not know the label a rather long" in page.err
-    assert "is above the best baseline, commonest label" in page.err
-    assert "no baseline of TF-IDF" in page.err
+    assert "is better than the best baseline (most frequent label)" in page.err
+    assert "no TF-IDF baseline" in page.err
     assert "--train CORPUS" in page.err
 
 
 def test_in_a_pipe_nothing_is_folded_and_quiet_says_no_more(three, cli):
     page = cli("evaluate", "predictions", three, "-q")
     assert page.err == ""
-    assert any("commonest" in line for line in page.out.splitlines())
+    assert any("most frequent" in line for line in page.out.splitlines())
     assert "\x1b" not in page.out
 
 
 def test_many_labels_list_the_pairs_that_are_confused_most(tmp_path, cli):
     labels = [f"label-{number:02d}" for number in range(45)]
     page = cli("evaluate", "predictions", stored(tmp_path, "classifier", some(400, labels), "label"))
-    assert "confused most often" in page.out
+    assert "most frequent confusions" in page.out
     assert re.search(r"label-\d+ +label-\d+ +\d+ +file:\d+", page.out)
     assert "and 5 more labels" in page.out
 
@@ -63,7 +63,7 @@ def test_many_labels_list_the_pairs_that_are_confused_most(tmp_path, cli):
 def test_what_learned_nothing_is_told(tmp_path, cli):
     rows = some(80, ["x", "y"], right=0.0)
     page = cli("evaluate", "predictions", stored(tmp_path, "classifier", rows, "label"))
-    assert "not measurably above the best baseline" in page.err or "is below the best baseline" in page.err
+    assert "not measurably better than the best" in page.err or "is worse than the best baseline" in page.err
 
 
 def test_two_models_stand_side_by_side(tmp_path, cli, screen):
@@ -103,4 +103,4 @@ def test_json_is_one_object_with_metrics(three, cli):
 def test_a_model_without_data_is_told_what_to_give(built, cli):
     page = cli("evaluate", "predictions", built / "predictions", "--data", built / "corpus")
     assert page.code == 2
-    assert "on their own labels" in page.err
+    assert "with the labels stored in their artifact" in page.err

@@ -29,14 +29,14 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
     assert rows["words"] == [f"{found['words'][0]['distinct']:,}"] * 2
     assert rows["near"] == [written(near["spearman"], "{:.3f}")] * 2
     assert rows["asked"] == [f"{asked['accuracy']:.1%}" if asked["accuracy"] else "0"] * 2
-    assert rows["questions seen"] == [f"{asked['seen']} of 3"] * 2
+    assert rows["questions known"] == [f"{asked['seen']} of 3"] * 2
     assert rows["gram1"][0].endswith(f" of {asked['sections'][1]['seen']}")
     assert rows["mean spearman"] == [written(found["metrics"]["spearman"], "{:.3f}")] * 2
     assert "mean accuracy" not in rows
-    assert "3CosAdd among the 30,000 commonest words. Unknown words: left out." in table.out
+    assert "3CosAdd among the 30,000 most frequent words. Pairs and questions with unknown words are left out." in table.out
     assert "\x1b" not in table.out
     assert "1 word of near unknown: XYZZY" in table.err
-    assert "files passed over: 1 .md" in table.err
+    assert "files skipped: 1 .md" in table.err
     assert "different" not in table.err
 
 
@@ -44,15 +44,15 @@ def test_the_norms_are_said_whatever_they_are(cli, built, sets):
     wishes = ["--restrict-vocab", 0, "--analogy", "cosmul", "--unknown", "zero", "--sections"]
     result = cli("evaluate", "words", built / "words", "--data", sets / "asked.txt", "-q", *wishes)
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith("Analogies: 3CosMul among all words. Unknown words: counted as")
+    assert result.out.startswith("Analogies: 3CosMul among all words. Pairs and questions with unknown words count as")
     rows = rows_of(result.out)
     assert rows["family"][0].endswith(" of 2")
     assert "Similarity" not in result.out
     cut = cli("evaluate", "words", built / "words", "--data", sets / "asked.txt", "--restrict-vocab", 2)
-    assert rows_of(cut.out)["among words"] == ["2"]
-    assert rows_of(cut.out)["questions seen"] == ["0 of 3"]
+    assert rows_of(cut.out)["candidate words"] == ["2"]
+    assert rows_of(cut.out)["questions known"] == ["0 of 3"]
     assert rows_of(cut.out)["asked"] == ["–"]
-    assert "not among the 2 commonest" in cut.err
+    assert "not among the 2 most frequent" in cut.err
 
 
 @pytest.mark.parametrize(

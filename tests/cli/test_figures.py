@@ -46,7 +46,7 @@ def test_systems_fit_a_terminal_and_each_column_is_there_once(width, capsys, scr
 @pytest.mark.parametrize("width", WIDTHS[1:])
 def test_what_goes_on_stands_below_what_is_said(width, capsys, screen):
     screen(width)
-    text = "all texts look alike: they lie in a narrow cone, and a high score says little"
+    text = "all texts look alike: their vectors lie in a narrow cone, so a high score means little"
     command = "  wordpipe embed MODEL CORPUS -o run/sentences --transform whiten"
     print_parts([f"sick     {text}", f"         {text}", command, text])
     lines = capsys.readouterr().out.splitlines()

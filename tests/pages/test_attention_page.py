@@ -49,7 +49,7 @@ def a_view(names=None, layers=3, heads=2, **changes):
     names = names or [f"t{number}" for number in range(9)]
     one = stack("encoder", "text", "text", len(names), len(names), layers, heads)
     view = AttentionView(
-        "The attention of m", "a text", "m says: a", "encoder", {"text": tokens(names)}, [one], "over it", "2 of"
+        "Attention of m", "a text", "m says: a", "encoder", {"text": tokens(names)}, [one], "over it", "2 of"
     )
     return replace(view, **changes)
 
@@ -61,7 +61,7 @@ def a_pair_view():
         stack("decoder", "target", "target", 4, 4, 4, 2, 1, importance=False),
         stack("cross", "target", "source", 4, 6, 4, 2, 2, importance=False),
     ]
-    return AttentionView("The attention of pairs", "a source", "writes: b", "2 + 2", sides, stacks, "over it")
+    return AttentionView("Attention of pairs", "a source", "writes: b", "2 + 2", sides, stacks, "over it")
 
 
 def data_of(page):

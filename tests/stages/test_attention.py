@@ -92,7 +92,7 @@ def test_an_encoder_decoder_shows_what_it_writes_or_reads(models):
     assert given["stacks"][2]["rollout"] is None
 
 
-@pytest.mark.parametrize(("name", "says"), [("classifier", "says: "), ("tagger", "finds: ")])
+@pytest.mark.parametrize(("name", "says"), [("classifier", "predicts: "), ("tagger", "finds: ")])
 def test_models_with_a_head_show_their_body_and_what_they_say(models, name, says):
     found = wordpipe.attention(models / name, "it is red 7")
     assert says in found["said"]
@@ -209,7 +209,7 @@ def test_what_is_cut_and_what_flatters_is_said(models, tmp_path):
 def test_a_text_that_is_gone_is_asked_for(models, tmp_path):
     moved = tmp_path / "elsewhere" / "model"
     shutil.copytree(models / "encoder", moved)
-    with pytest.raises(InputError, match="trained on is not found") as caught:
+    with pytest.raises(InputError, match="trained on was not found") as caught:
         doctor(moved, sample=200)
     assert "--data" in str(caught.value.hint)
 
@@ -282,6 +282,6 @@ def test_the_commands_say_what_they_found(models, built, tmp_path, cli):
     done = cli("doctor", models / "encoder", "--sample", 300)
     assert done.code == 0, done.err
     assert "dead units" in done.out
-    assert "mend: " in done.out
+    assert "fix: " in done.out
     done = cli("doctor", models / "classifier", "--json")
     assert json.loads(done.out)["task"] == "classifier"

@@ -64,12 +64,12 @@ def test_the_screen_shows_before_and_after(sick):
     code, shown, _ = asked(str(sick))
     assert code == 0
     lines = shown.splitlines()
-    assert next(line.split() for line in lines if "as it is" in line) == ["as", "it", "is", "centre", "healthy"]
+    assert next(line.split() for line in lines if "no transform" in line) == ["no", "transform", "centre", "healthy"]
     cosine = next(line for line in lines if "mean cosine" in line)
     assert re.fullmatch(r" *mean cosine of two texts +sick 0\.\d\d +-?0\.0\d +-0\.1 to 0\.1 *", cosine)
-    assert "sick     all texts look alike: they lie in a narrow cone, and a high score says little" in lines
+    assert "sick     all texts look alike: their vectors lie in a narrow cone, so a high score means little" in lines
     assert lines[-2].endswith(
-        ' 0 with --transform centre (in wordpipe.toml: transform = "centre" in the stage of embed):'
+        ' 0 with --transform centre (in wordpipe.toml: transform = "centre" in the embed stage):'
     )
     assert lines[-1] == f"  {doctor(sick)['mend']['command']}"
     code, shown, _ = asked(str(sick), "--json")
@@ -88,7 +88,7 @@ def test_what_is_broken_or_comes_again_is_counted(tmp_path):
     assert found["mend"] is None
     code, shown, _ = asked(str(tmp_path / "odd"))
     assert code == 0
-    assert "1 NOT FINITE; 1 zero; 5 equal to an earlier one; 5 repeated texts" in shown.splitlines()[0]
+    assert "1 NOT FINITE; 1 zero; 5 equal to an earlier vector; 5 repeated texts" in shown.splitlines()[0]
     assert "The space is healthy." in shown
 
 
@@ -107,7 +107,8 @@ def test_hardly_trained_words_are_to_be_trained_longer(built):
     found = doctor(built / "words")
     assert (found["kind"], found["dim"], found["mend"]) == ("words", 24, None)
     assert asked(str(built / "words"))[1].splitlines()[-1] == (
-        "No --transform mends this; more text or more --epochs (in wordpipe.toml: epochs in the stage of train word2vec) may."
+        "No --transform fixes this problem; more text or more --epochs (in wordpipe.toml: epochs in the stage that trains the "
+        "words) may help."
     )
     assert doctor(built / "index")["kind"] == "index"
 
@@ -126,12 +127,12 @@ def test_a_sample_is_enough(sick):
 
 
 def test_too_little_is_said(sick, tmp_path):
-    with pytest.raises(ConfigError, match="too small a sample"):
+    with pytest.raises(ConfigError, match="the sample is too small"):
         doctor(sick, sample=10)
     few = made_sentences(tmp_path / "few", cone(20, 16, shift=0), texts(20))
     with pytest.raises(InputError, match="too few different vectors") as refused:
         doctor(few)
-    assert refused.value.hint == "only more text helps"
+    assert refused.value.hint == "use more text"
     broken = made_sentences(tmp_path / "broken", np.full((80, 4), np.nan, np.float32), texts(80))
     with pytest.raises(InputError, match="got 0"):
         doctor(broken)
@@ -148,7 +149,7 @@ def test_hidden_states_are_sick_and_whitened_ones_are_not(built, tmp_path):
     assert raw["mend"]["command"].startswith(command)
     assert raw["metrics"]["mean_cosine"] > 0.3 > 0.1 > abs(mended["metrics"]["mean_cosine"])
     assert mended["mend"] is None
-    assert "these vectors went through --transform whiten already" in asked(str(tmp_path / "whiten"))[2]
+    assert "--transform whiten was already applied to these vectors" in asked(str(tmp_path / "whiten"))[2]
 
 
 # ---- what is found
@@ -179,15 +180,15 @@ def test_vectors_that_find_are_healthy(finding):
     assert finds["measured"]["ndcg_at_10"]["dense"] > 0.6
     assert finds["trained"]
     shown = asked(str(finding))[1].splitlines()
-    at = next(number for number, line in enumerate(shown) if line.startswith("finds "))
-    assert shown[at] == "finds    asked with 165 titles that look for their text:"
+    at = next(number for number, line in enumerate(shown) if line.startswith("search "))
+    assert shown[at] == "search   tested with 165 titles that look for their text:"
     assert shown[at + 1].startswith(f"         {finds['measured']['ndcg_at_10']['dense']:.2f} by vectors, 0.")
     assert shown[at + 1].endswith(" by both (nDCG@10; 1 is best)")
     assert shown[at + 2].strip().startswith("without these vectors 0.")
     assert " by words asked twice, 0." in shown[at + 2]
-    assert shown[at + 2].endswith(" by both with random vectors")
+    assert shown[at + 2].endswith(" by words and random vectors")
     assert [line.strip() for line in shown[at + 3 : at + 5]] == [
-        "healthy  vectors find what words find, or more",
+        "healthy  vectors find as much as words, or more",
         "(too optimistic: the vectors were trained on pairs of this kind)",
     ]
     assert max(map(len, shown[at : at + 5])) <= 90
@@ -205,10 +206,10 @@ def test_random_vectors_are_even_and_not_of_their_encoder(finding, tmp_path):
     assert finds["agreement"] < 0.3
     code, shown, _ = asked(str(path))
     assert code == 0  # as of every sick space
-    assert f"sick     the vectors are not those of the encoder here (median cosine {finds['own_cosine']:.2f})" in shown
+    assert f"sick     the vectors were not made by the encoder of this artifact (median cosine {finds['own_cosine']:.2f})" in shown
     assert "The space is healthy" not in shown
     assert shown.splitlines()[-2:] == [
-        "The vectors are not the encoder's. No setting mends this: embed the texts anew:", f"  {command}",
+        "The vectors were not made by this encoder. No setting fixes this problem; embed the texts again:", f"  {command}",
     ]  # fmt: skip
     assert json.loads(asked(str(path), "--json")[1])["finds"] == finds
 
@@ -230,8 +231,8 @@ def test_a_sick_space_that_does_not_find_has_two_next_steps(built, tmp_path):
     found, shown = doctor(made), asked(str(made))[1]
     assert shown.splitlines()[-3:] == [
         f"  {found['mend']['command']}",
-        "The vectors do not find. Another --pooling or --transform may help (in wordpipe.toml: pooling, transform in the "
-        'stage of embed); or train for search (command = "train static", goal = "search"):',
+        "The vectors do not find the texts. Another --pooling or --transform may help (in wordpipe.toml: pooling, transform in "
+        'the embed stage); or train an encoder for search (command = "train static", goal = "search"):',
         f"  {SEARCH}",
     ]
     assert "too well" not in shown
@@ -266,7 +267,7 @@ def test_no_transform_is_named_that_finds_less(of, built, tmp_path, monkeypatch)
     assert found["mend"] is None
     assert found["worse"] == {"transform": kind, "dense": seen["none"], "dense_after": 0.0}
     shown = asked(str(made))[1]
-    assert f"--transform {kind} would make the space more even, and find less (0.00 by vectors, where it is 0." in shown
+    assert f"--transform {kind} would make the space more even, but a search by vectors would find less (nDCG@10 0.00 instead" in shown
     assert "now, 0 with --transform" not in shown
 
 
@@ -317,20 +318,20 @@ def test_what_cannot_be_measured_is_said(sick, finding, tmp_path, built):
     assert (finds["state"], finds["measured"], finds["says"]) == (
         "unknown",
         None,
-        "there is no encoder for queries here",
+        "this artifact has no encoder for queries",
     )
     vectors_ND = cone(165, 16, shift=0)
     vectors_ND[3] = 0
     assert (
         doctor(with_other_vectors(tmp_path / "broken", finding, vectors_ND))["finds"]["says"]
-        == "some vectors are broken"
+        == "some vectors are zero or not finite"
     )
     (tmp_path / "short.txt").write_text("\n\n".join(f"{word} of {other}" for word in _SHORT for other in _SHORT))
     wordpipe.ingest(tmp_path / "short.txt", output=tmp_path / "corpus", documents="block")
     wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "short", unit="document", threads=1)
     finds = doctor(tmp_path / "short")["finds"]
-    assert finds["says"] == "too few texts of 12 words or more, and only more text helps"
-    assert "finds    not measured: too few texts" in asked(str(tmp_path / "short"))[1]
+    assert finds["says"] == "there are too few texts of 12 words or more: only more text helps"
+    assert "search   not measured: there are too few texts" in asked(str(tmp_path / "short"))[1]
     assert "finds" not in doctor(built / "words")
 
 

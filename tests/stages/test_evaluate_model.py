@@ -173,7 +173,7 @@ def test_what_is_held_out_is_evaluated_first(evaluated, root, tmp_path):
     wordpipe.ingest(records, output=tmp_path / "none", valid=0.0)
     notes.clear()
     assert evaluated(root / "decoder", tmp_path / "none", run=run)["split"] is None
-    assert "nothing of this corpus is held out" in notes[-1]
+    assert "this corpus has no held-out split" in notes[-1]
 
 
 def test_the_trail_of_what_a_model_was_trained_on(evaluated, root, tmp_path):

@@ -215,9 +215,9 @@ def test_unequal_numbers_of_lines(tmp_path):
         ("a.tsv", b"ein\t\n\tone\n", {}, "1 without a source and 1 without a target"),
         ("a.tsv", b"ein\tone\nzw\xff\ttwo\n", {}, r"a\.tsv:2: not UTF-8"),
         ("a.tsv", b"de\ten\nein\tone\n", {"text_field": "fr"}, "no field 'fr'"),
-        ("a.tsv", b"text\ten\nein\tone\n", {"text_b": ("fr",)}, "no field 'fr' to take the second text from"),
+        ("a.tsv", b"text\ten\nein\tone\n", {"text_b": ("fr",)}, "there is no field 'fr' for the second text"),
         ("a.csv", b"text,en\nein,one\n", {}, r"a\.csv.*: no field 'text_b'.*text, en"),
-        ("a.csv", b"text,text_b\nein,one\n", {"prefix_field": "task"}, "no field 'task' to take the prefix from"),
+        ("a.csv", b"text,text_b\nein,one\n", {"prefix_field": "task"}, "there is no field 'task' for the prefix"),
         ("a.jsonl", b'{"text": "a", "text_b": "b"}\n{"text": 3, "text_b": "b"}\n', {}, "line 2.*not a string"),
         ("a.jsonl", b'{"text": "a", "text_b": "b"}\n{', {}, "line 2"),
         ("a.parquet", b"PAR1 no", {}, "not a sound Parquet file"),
@@ -238,7 +238,7 @@ def test_other_bad_input(corpus, tmp_path):
         read([as_text(tmp_path), tmp_path / "pairs.txt"])
     with pytest.raises(InputError, match="--text-field"):
         read([tmp_path / "a.de", tmp_path / "a.en.bz2"], text_field="de")
-    with pytest.raises(ConfigError, match="only a corpus artifact has splits"):
+    with pytest.raises(ConfigError, match="--split can be used with a corpus artifact only"):
         read(as_tsv(tmp_path), split="valid")
     with pytest.raises(ArtifactError, match="this is an artifact"):
         read([corpus, as_tsv(tmp_path)])

@@ -218,7 +218,7 @@ def test_the_table_and_its_last_line(cli, index, tmp_path):
     assert "5 questions, 6 right answers" in shown.err
     assert f"the first is 'no such note' ({file}:7); 1 question left out" in shown.err
     last = shown.err.rstrip().splitlines()[-1]
-    assert "no way finds more than words alone beyond noise" in last
+    assert "no way finds measurably more than words alone" in last
     assert "--mode lexical" in last
     found = json.loads(cli("evaluate", "search", index, "--data", file, "--draws", 0, "--json").out)
     assert found["evaluated"] == "search"

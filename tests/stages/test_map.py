@@ -140,7 +140,7 @@ def test_without_umap_auto_is_pca_and_says_how_to_get_it(words, tmp_path, no_uma
     ("settings", "kind", "message"),
     [
         ({"near": "w7x"}, InputError, "'w7x' has no vector"),
-        ({"near": "w5"}, InputError, "is zero: no word is near"),
+        ({"near": "w5"}, InputError, "is zero: the word has no neighbours"),
         ({"near": "w7", "only": "list.txt"}, ConfigError, "not both"),
         ({"only": "nowhere.txt"}, InputError, "the file does not exist"),
         ({"only": "unknown.txt"}, InputError, "no word of the list"),

@@ -216,4 +216,4 @@ def test_a_vocabulary_of_their_own_is_refused(tokens, tmp_path):
 
 def test_a_plain_text_is_not_what_it_expects(learned, tokens):
     found = wordpipe.evaluate_model(learned, tokens.parent / "corpus", split="valid")
-    assert any("it learned second texts of pairs" in warning for warning in found["models"][0]["warnings"])
+    assert any("trained to write the second text of a pair" in warning for warning in found["models"][0]["warnings"])

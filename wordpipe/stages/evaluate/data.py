@@ -56,7 +56,7 @@ from wordpipe.storage import as_path
 
 _RECORDS = (".jsonl", ".ndjson", ".csv", ".parquet")
 _ALL = "all"
-_EXPECTED = "source<TAB>target, records with text and text_b, or two files of as many lines"
+_EXPECTED = "source<TAB>target, records with the fields text and text_b, or two files with the same number of lines"
 
 Kind = Literal["single", "several", "score", "tags", "answers"]
 """What is said of a text: a label, any number of labels, a number, a tag for each word, an answer to a question."""
@@ -109,12 +109,12 @@ def with_field_of_training(
         return settings
     if len(named) > 1:
         raise ConfigError(
-            "the models were trained with prefixes of different fields", where="prefix_field",
+            "the models were trained with prefixes from different fields", where="prefix_field",
             got=", ".join(f"{path}: {name or 'none'}" for path, name in found.items()),
-            hint="say with --prefix-field or --prefix what stands before the sources",
+            hint="choose the prefix of the source texts with --prefix-field or --prefix",
         )  # fmt: skip
     (name,) = named
-    run.report(Progress("note", note=f"as in training, the field {name!r} says what stands before each source"))
+    run.report(Progress("note", note=f"as in training, the field {name!r} gives the prefix of each source text"))
     return settings.model_copy(update={"prefix_field": name})
 
 
@@ -143,16 +143,17 @@ def read_training_pairs(data: SourceLike, settings: Seq2SeqEvaluationSettings, r
 def _read(
     data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOptions, split: str | None, *, is_trained: bool
 ) -> TextPairs:
+    """Read pairs from a corpus artifact, from files, or from rows in memory."""
     names, rows = named_or_rows(data)
     if len(names) == 1 and is_artifact(Path(names[0])):
         with Artifact(names[0], ["corpus"], verify=run.verify) as corpus:
             chosen = held_out_split(corpus) if split is None else None if split == _ALL else split
             if chosen is None and split is None:
-                run.report(Progress("note", note="nothing of this corpus is held out: the whole corpus is evaluated"))
+                run.report(Progress("note", note="this corpus has no held-out split: the whole corpus is evaluated"))
             return _kept(_corpus_rows(corpus, chosen, settings, run), names[0], chosen)
     refuse_artifacts(names)
     if split is not None and not is_trained:
-        raise ConfigError("only a corpus artifact has splits", where="split", got=split)
+        raise ConfigError("--split can be used with a corpus artifact only", where="split", got=split)
     if rows is not None:
         return _kept(_record_rows(from_memory(rows), settings), "memory")
     return _kept(_file_rows(names, settings), ", ".join(names))
@@ -170,7 +171,10 @@ def _kept(rows: Iterator[_Row], where: str, split: str | None = None) -> TextPai
         found.references.append(references)
         found.prefixes.append(prefix)
     if not len(found):
-        left = [f"{counts['sources_empty']:,} without a source", f"{counts['targets_empty']:,} without a target"]
+        left = [
+            f"{counts['sources_empty']:,} pairs without a source",
+            f"{counts['targets_empty']:,} pairs without a target",
+        ]
         got = " and ".join(left) if counts.total() else f"nothing in the split {split}" if split else "nothing"
         raise InputError("there is no pair to evaluate on", where=where, got=got, expected=_EXPECTED)
     found.counts.update(pairs=len(found), references=sum(map(len, found.references)), **counts)
@@ -196,7 +200,7 @@ def _column(corpus: Artifact, known: dict[str, str], name: str, option: str) -> 
     for shown in (name, f"_{name}") if name in ("text", "text_b") else (name,):
         if shown in known:
             return known[shown]
-    hint = f"name it with {option}{_or_one(option)}, or ingest the pairs with wordpipe ingest --text-b FIELD"
+    hint = f"name the column with {option}{_or_one(option)}, or make the corpus with wordpipe ingest --text-b FIELD"
     got = ", ".join([*known][:20])
     raise ArtifactError(f"this corpus has no column {name!r}", where=corpus.path, got=got, hint=hint)
 
@@ -227,19 +231,23 @@ def _parallel_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) ->
     """Line by line: the sources, and the references of each further file."""
     if given := [name for name in ("text_field", "text_b", "prefix_field") if getattr(settings, name)]:
         option = f"--{given[0].replace('_', '-')}"
-        hint = f"name a file of records{_or_one(option)}"
-        raise InputError("files of plain text have no fields", where=", ".join(names), got=option, hint=hint)
+        hint = f"use a file of records, such as .jsonl{_or_one(option)}"
+        raise InputError("plain text files have no fields", where=", ".join(names), got=option, hint=hint)
     sides = [_lines(name) for name in names]
     if all(side and "\t" in side[0] for side in sides):
-        what = "files of pairs, or of one side each?"
+        what = "it is unclear whether each file holds pairs or one side of the pairs"
         raise InputError(
-            what, where=", ".join(names), got="a tab in the first line of each", hint="name files of pairs .tsv"
+            what,
+            where=", ".join(names),
+            got="a tab in the first line of each file",
+            hint="name files of pairs with the ending .tsv",
         )
     for name, side in zip(names[1:], sides[1:], strict=True):
         if len(side) != len(sides[0]):
             longer, least = name if len(side) > len(sides[0]) else names[0], min(len(side), len(sides[0]))
             raise InputError(
-                "this line has no partner: parallel files have as many lines", where=f"{longer}:{least + 1}",
+                "this line has no matching line: parallel files must have the same number of lines",
+                where=f"{longer}:{least + 1}",
                 got=f"{len(sides[0]):,} lines in {names[0]} and {len(side):,} in {name}",
             )  # fmt: skip
     for source, *references in zip(*sides, strict=True):
@@ -252,7 +260,10 @@ def _tsv_rows(name: str, settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
     header = next((line.split("\t") for line in lines if line.strip()), [])
     if (field := settings.prefix_field) and header and field not in header and not field.isdigit():
         option = "--prefix-field"
-        what, hint = f"no field {field!r} to take the prefix from", f"name the right one with {option}{_or_one(option)}"
+        what, hint = (
+            f"there is no field {field!r} for the prefix",
+            f"name the right field with {option}{_or_one(option)}",
+        )
         raise InputError(what, where=name, got=", ".join(header[:20]), hint=hint)
     if settings.text_field or settings.text_b or settings.prefix_field or {"text", "text_b"} <= {*header}:
         yield from _record_rows(expand([name], read_as="tsv"), settings)
@@ -262,7 +273,7 @@ def _tsv_rows(name: str, settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
             continue
         source, *references = line.split("\t")
         if not references:
-            hint = "name a second file of as many lines with --data, or the fields of records with --text-field and --text-b"
+            hint = "add a second file with the same number of lines, or name the fields with --text-field and --text-b"
             error = wrong_line(f"{name}:{number}", line, "source<TAB>target")
             error.hint = hint
             raise error
@@ -287,9 +298,12 @@ def _record_rows(sources: Sequence[Source], settings: Seq2SeqEvaluationSettings)
                 missing := next((name for name in filter(None, named) if name not in ledger.fields_seen), "")
             ):
                 got, option = ", ".join([*ledger.fields_seen][:20]), named[missing]
-                what = "take the second text from" if option == "--text-b" else "take the prefix from"
-                where, hint = f"{source.name}, line {record.line}", f"name the right one with {option}{_or_one(option)}"
-                raise InputError(f"no field {missing!r} to {what}", where=where, got=got, hint=hint)
+                what = "second text" if option == "--text-b" else "prefix"
+                where, hint = (
+                    f"{source.name}, line {record.line}",
+                    f"name the right field with {option}{_or_one(option)}",
+                )
+                raise InputError(f"there is no field {missing!r} for the {what}", where=where, got=got, hint=hint)
             # further references, and the prefix
             others = [record.metadata.get(name) for name in more]
             prefix = str(record.metadata.get(settings.prefix_field) or "")
@@ -299,7 +313,7 @@ def _record_rows(sources: Sequence[Source], settings: Seq2SeqEvaluationSettings)
 
 
 def _or_one(option: str) -> str:
-    return ", or give one text for all with --prefix" if option == "--prefix-field" else ""
+    return ", or use one prefix for all texts with --prefix" if option == "--prefix-field" else ""
 
 
 # ---- systems that need no training
@@ -400,8 +414,8 @@ def _unlabelled(kind: Kind, where: object, got: str) -> InputError:
     column = _COLUMNS[kind]
     return InputError(
         f"the texts have no {'answers' if column == 'spans' else f'{column}s'.replace('tagss', 'tags')}", where=str(where),
-        got=got, hint=f"--label-field NAME names the field of a file that holds them; of a corpus artifact and of predictions "
-        f"ingest does: wordpipe ingest SOURCE {_OPTIONS[column]} NAME -o CORPUS",
+        got=got, hint=f"for a file, name the field with --label-field NAME; for a corpus artifact or predictions, make the "
+        f"corpus again: wordpipe ingest SOURCE {_OPTIONS[column]} NAME -o CORPUS",
     )  # fmt: skip
 
 
@@ -451,7 +465,7 @@ def read_labelled_texts(
     with _opened(data, kind, settings, run) as (corpus, is_made):
         columns, pairs = _columns(corpus, kind, pairs)
         if is_made and settings.split is not None:
-            raise ConfigError("only a corpus artifact has splits", where="split", got=settings.split)
+            raise ConfigError("--split can be used with a corpus artifact only", where="split", got=settings.split)
         split = None if is_made else _split_of(corpus, settings.split, is_trained=corpus.digest == trained)
         records = (record for record, _ in whole_records(corpus, columns, split))
         return collect(
@@ -483,8 +497,9 @@ def _columns(corpus: Artifact, kind: Kind, pairs: bool | None) -> tuple[list[str
         raise _unlabelled(kind, corpus.path, got=", ".join(names))
     if pairs and "text_b" not in names:
         raise InputError(
-            "the model learned from pairs, and these texts have no second ones", where=corpus.path, got=", ".join(names),
-            hint="--text-b NAME names the field of a file that holds them; of a corpus: wordpipe ingest SOURCE --text-b NAME",
+            "the model was trained on pairs of texts, but these records have no second text", where=corpus.path,
+            got=", ".join(names),
+            hint="for a file, name the field with --text-b NAME; for a corpus, use wordpipe ingest SOURCE --text-b NAME",
         )  # fmt: skip
     pairs = "text_b" in names if pairs is None else pairs
     return ["source", "line", _COLUMNS[kind], *(["text_b"] if pairs else [])], pairs
@@ -565,22 +580,20 @@ class TrainingCorpus:
 
 def training_corpus(path: str) -> TrainingCorpus:
     """The corpus that a model, or the model of stored predictions, learned from."""
-    given, name = "--train CORPUS gives the baselines what it learned from", Path(path).name
+    given, name = "name the training corpus for the baselines with --train CORPUS", Path(path).name
     if not is_artifact(Path(path)):
-        return TrainingCorpus(None, note=f"{name} does not say what it learned from; {given}")
+        return TrainingCorpus(None, note=f"{name} does not say which texts it was trained on; {given}")
     with Artifact(path, ["model", "predictions"], verify=False) as artifact:
         inputs = artifact.manifest.inputs
         is_model = artifact.kind == "model"
     entry = next((one for one in inputs if one.kind == ("corpus" if is_model else "model")), None)
     if entry is None:
-        return TrainingCorpus(None, note=f"{name} does not name a corpus artifact that it learned from; {given}")
+        return TrainingCorpus(None, note=f"{name} does not name the corpus artifact of its training; {given}")
     found = _there(path, entry)
     if found is None:
-        what = "the corpus that it learned from" if is_model else "the model that made the predictions"
+        what = "the training corpus" if is_model else "the model that made the predictions"
         digest = entry.digest if is_model else ""
-        return TrainingCorpus(
-            None, digest, f"{name}: {what}, {entry.path}, is not there any more, or is another one; {given}"
-        )
+        return TrainingCorpus(None, digest, f"{name}: {what}, {entry.path}, was moved, deleted or changed; {given}")
     return TrainingCorpus(found, entry.digest) if is_model else training_corpus(found)
 
 

@@ -80,24 +80,24 @@ class Norm(NamedTuple):
 
 NORMS = (
     Norm("mean_cosine", "mean cosine of two texts", 0.1, 0.3, "-0.1 to 0.1", (
-        "texts that have nothing in common score above 0: all lie to one side",
-        "all texts look alike: they lie in a narrow cone, and a high score says little",
+        "even unrelated texts have a cosine above 0: all vectors lie to one side",
+        "all texts look alike: their vectors lie in a narrow cone, so a high score means little",
     )),
     Norm("effective_rank", "directions in use", -0.15, -0.05, "15% or more", (
-        "the vectors use few of their directions",
-        "the vectors lie in next to no directions",
+        "the vectors use only a few of their directions",
+        "the vectors use almost none of their directions",
     )),
     Norm("hub_skew", "hubs (skewness)", 3.0, 6.0, "up to 3", (
-        "some texts are near very many others",
-        "a few texts turn up in answer to everything",
+        "some texts are neighbours of very many other texts",
+        "a few texts would be among the results of nearly every search",
     )),
     Norm("orphans", "texts near no other text", 0.2, 0.4, "up to 20%", (
-        "many texts are among the 10 nearest of no other text",
+        "many texts are not among the 10 nearest of any other text",
         "a search would hardly ever find a large part of the texts",
     )),
     Norm("twins", "texts with a twin", 0.05, 0.3, "up to 5%", (
-        "some texts cannot be told apart (cosine 0.99 or more)",
-        "a large part of the texts cannot be told apart (cosine 0.99 or more)",
+        "some texts have nearly the same vector as another text (cosine 0.99 or more)",
+        "a large part of the texts have nearly the same vector as another text (cosine 0.99 or more)",
     )),
 )  # fmt: skip
 
@@ -136,7 +136,7 @@ def doctor(
         ('sentences', 32)
     """
     if sample < 128:
-        raise ConfigError("too small a sample to evaluate", where="sample", got=sample, expected="at least 128")
+        raise ConfigError("the sample is too small", where="sample", got=sample, expected="at least 128")
     run = run or RunOptions()
     if _is_model(Path(artifact)):
         from wordpipe.stages.evaluate.model_doctor import examine_model
@@ -144,7 +144,7 @@ def doctor(
         with storage_errors():
             return examine_model(inspect_model(artifact, verify=run.verify), data=data, sample=sample, run=run)
     if data is not None:
-        raise ConfigError("only a model is measured on data", where="data", got=str(artifact), expected="a model")
+        raise ConfigError("--data can be used with a model only", where="data", got=str(artifact), expected="a model")
     with storage_errors(), Artifact(artifact, ["sentences", "words", "index"], verify=run.verify) as opened:
         return _examine_vectors(opened, str(artifact), sample, run)
 
@@ -182,26 +182,32 @@ def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions
         "transform": transform, "spaces": spaces, "verdicts": {kind: rate(figures) for kind, figures in spaces.items()},
         "mend": mend, "worse": worse, "metrics": spaces["none"], **({"finds": finds} if has_texts else {}),
     }  # fmt: skip
-    through = [] if transform in (None, "none") else [f"these vectors went through --transform {transform} already"]
+    through = [] if transform in (None, "none") else [f"--transform {transform} was already applied to these vectors"]
     return Evaluation(found, parts=[*_parts(found)], remarks=through)
 
 
 def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the complaints about vectors that were examined, the worst first: name, state, says, and mend, the next step."""
     # the next step for the space
-    more = "more text or more --epochs" if found["kind"] == "words" else "more text, or more --steps of its encoder"
+    more = (
+        "more text or more --epochs"
+        if found["kind"] == "words"
+        else "more text, or more --steps in the training of the encoder"
+    )
     mend, worse, verdicts = found["mend"], found["worse"], found["verdicts"]["none"]
     step = (
-        f"{more}; no --transform mends this" if any(one["state"] == "sick" for one in verdicts) else "leave it as it is"
+        f"{more}; no --transform fixes this problem"
+        if any(one["state"] == "sick" for one in verdicts)
+        else "no change is needed"
     )
     if mend is not None:
         step = mend["command"]
     elif worse is not None:
-        step = f"leave it as it is: --transform {worse['transform']} would make the space more even, and find less"
+        step = f"change nothing: --transform {worse['transform']} would make the space more even, but a search would find less"
     # broken vectors, figures that are not healthy, and what is not found
-    broken = {"not_finite": "vectors are not finite", "zero": "vectors are zero"}
+    broken = {"not_finite": "vectors have values that are not finite", "zero": "vectors are zero"}
     findings = [
-        {"name": name, "state": "sick", "says": f"{n:,} {says}", "mend": "make the vectors anew"}
+        {"name": name, "state": "sick", "says": f"{n:,} {says}", "mend": "make the vectors again"}
         for name, says in broken.items() if (n := found["counts"][name])
     ]  # fmt: skip
     for one in verdicts:
@@ -268,8 +274,8 @@ def diagnose(sample_ND: Vectors, *, report: Report = quiet) -> dict[TransformKin
     """
     n = len(sample_ND)
     if n < _MIN_VECTORS:
-        hint = "only more text helps" if n else None
-        raise InputError("too few different vectors to evaluate a space", got=n, expected=_MIN_VECTORS, hint=hint)
+        hint = "use more text" if n else None
+        raise InputError("there are too few different vectors to examine", got=n, expected=_MIN_VECTORS, hint=hint)
     moments, found = Moments(sample_ND.shape[1]), dict[TransformKind, Figures]()
     moments.add(sample_ND[: n // 2])
     kinds = get_args(TransformKind)
@@ -369,7 +375,7 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
         "measured": None, "agreement": None, "mode": None, "rows": counts["rows"], "trained": False, "mend": None,
         "own_cosine": None,
     }  # fmt: skip
-    why = "too few texts of 12 words or more, and only more text helps"
+    why = "there are too few texts of 12 words or more: only more text helps"
     # an index knows it since it was built; of sentences it is measured now
     try:
         if artifact.kind == "index":
@@ -377,9 +383,9 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
             found |= {name: lexical.get(name) for name in ("measured", "agreement", "mode")}
             found["alike"] = lexical.get("alike", False)
         elif not artifact.names(ENCODER):
-            why = "there is no encoder for queries here"
+            why = "this artifact has no encoder for queries"
         elif counts["not_finite"] or counts["zero"]:
-            why = "some vectors are broken"
+            why = "some vectors are zero or not finite"
         else:
             found |= measure_some(artifact, _SEARCHED, report)
         # queries like those of its training are found too easily
@@ -392,7 +398,7 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
     if found["measured"] is None:
         return {**found, "agreement": None, "mode": None, "state": "unknown", "says": why}
     if found["own_cosine"] is not None and found["own_cosine"] < _OWN:
-        why = f"the vectors are not those of the encoder here (median cosine {found['own_cosine']:.2f})"
+        why = f"the vectors were not made by the encoder of this artifact (median cosine {found['own_cosine']:.2f})"
         command = f"wordpipe embed MODEL CORPUS -o {shlex.quote(str(artifact.path))}"
         return {**found, "state": "sick", "says": why, "mend": command}
     state, says = _rate_finds(found["measured"]["ndcg_at_10"])
@@ -404,12 +410,12 @@ def _rate_finds(ndcg_at_10: Mapping[str, float]) -> tuple[str, str]:
     """The state of a space by what its vectors find, and what that means."""
     dense, lexical = ndcg_at_10["dense"], ndcg_at_10["lexical"]
     if max(dense, lexical) < _FOUND:
-        return "unknown", "neither finds the texts, which tells nothing of the vectors"
+        return "unknown", "neither vectors nor words find the texts, so this test says nothing about the vectors"
     if dense < lexical / 2:
         return "sick", "vectors find less than half of what words find"
     if dense < lexical - _NOISE:
-        return "weak", "vectors find less than words do"
-    return "healthy", "vectors find what words find, or more"
+        return "weak", "vectors find less than words"
+    return "healthy", "vectors find as much as words, or more"
 
 
 # ---- for people
@@ -423,7 +429,7 @@ def _parts(found: Mapping[str, Any]) -> Iterator[Part]:
         return what.replace("text", "word") if found["kind"] == "words" else what
 
     yield _counted(found)
-    kinds = {"as it is": "none", **({} if found["mend"] is None else {(best := found["mend"]["transform"]): best})}
+    kinds = {"no transform": "none", **({} if found["mend"] is None else {(best := found["mend"]["transform"]): best})}
     rows = [
         (
             named(norm.what),
@@ -449,10 +455,14 @@ def _cell(name: str, figures: Mapping[str, Any], state: str) -> str:
 def _counted(found: Mapping[str, Any]) -> str:
     """Return a line on the vectors that were read, and how many single ones are broken or repeated."""
     counts = found["counts"]
-    parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} looked at"]
+    parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} examined"]
     if counts["without_vector"]:
-        parts.append(f"{counts['without_vector']:,} texts without one, which words alone find")
-    for name, what in (("not_finite", "NOT FINITE"), ("zero", "zero"), ("repeated_vectors", "equal to an earlier one")):
+        parts.append(f"{counts['without_vector']:,} texts have no vector and are found by words only")
+    for name, what in (
+        ("not_finite", "NOT FINITE"),
+        ("zero", "zero"),
+        ("repeated_vectors", "equal to an earlier vector"),
+    ):
         parts += [f"{counts[name]:,} {what}"] if counts[name] else []
     parts += [counted(counts["repeated_texts"], "repeated texts")] if counts["repeated_texts"] else []
     return "; ".join(parts)
@@ -461,15 +471,15 @@ def _counted(found: Mapping[str, Any]) -> str:
 def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
     """Yield lines on how well vectors and words find texts, out of `rows` texts, and on the meaning of the figures."""
     if (measured := finds["measured"]) is None:
-        yield f"finds    not measured: {finds['says']}"
+        yield f"search   not measured: {finds['says']}"
         return
     dense, lexical, both = (measured["ndcg_at_10"][mode] for mode in ("dense", "lexical", "hybrid"))
     among = f", among {finds['rows']:,} of {rows:,} texts" if finds["rows"] < rows else ""
-    yield f"finds    asked with {measured['queries']:,} {QUERIES_MEASURED[measured['by']]}{among}:"
+    yield f"search   tested with {measured['queries']:,} {QUERIES_MEASURED[measured['by']]}{among}:"
     yield f"{_GAP}{dense:.2f} by vectors, {lexical:.2f} by words, {both:.2f} by both (nDCG@10; 1 is best)"
     if "lexical_twice" in (found := measured["ndcg_at_10"]):
         twice, chance = found["lexical_twice"], found["random_vectors"]
-        yield f"{_GAP}without these vectors {twice:.2f} by words asked twice, {chance:.2f} by both with random vectors"
+        yield f"{_GAP}without these vectors: {twice:.2f} by words asked twice, {chance:.2f} by words and random vectors"
     yield f"{finds['state']:<8} {finds['says']}"
     if finds["trained"] and finds["state"] == "healthy":
         yield f"{_GAP}(too optimistic: the vectors were trained on pairs of this kind)"
@@ -483,30 +493,31 @@ def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:
     ill = {kind: len(some) - some.count("healthy") for kind, some in states.items()}
     more = "more text or more --steps (in wordpipe.toml: steps in the stage that trains the encoder)"
     if found["kind"] == "words":
-        more = "more text or more --epochs (in wordpipe.toml: epochs in the stage of train word2vec)"
+        more = "more text or more --epochs (in wordpipe.toml: epochs in the stage that trains the words)"
     # about the space
     if (mend := found["mend"]) is not None:
         best = mend["transform"]
-        now = f"{counted(ill['none'], 'complaints')} now, {ill[best]} with --transform {best}"
-        yield f'{now} (in wordpipe.toml: transform = "{best}" in the stage of embed):'
+        now = f"{counted(ill['none'], 'problems')} now, {ill[best]} with --transform {best}"
+        yield f'{now} (in wordpipe.toml: transform = "{best}" in the embed stage):'
         yield f"  {mend['command']}"
     elif (worse := found["worse"]) is not None:
         yield (
-            f"--transform {worse['transform']} would make the space more even, and find less ({worse['dense_after']:.2f} by "
-            f"vectors, where it is {worse['dense']:.2f} now): leave it as it is."
+            f"--transform {worse['transform']} would make the space more even, but a search by vectors would "
+            f"find less (nDCG@10 {worse['dense_after']:.2f} instead of {worse['dense']:.2f}): do not use this transform."
         )
     elif "sick" in states["none"]:
-        yield f"No --transform mends this; {more} may."
+        yield f"No --transform fixes this problem; {more} may help."
     # about what its vectors find
     if finds["mend"] is not None and "embed" in finds["mend"]:
-        yield "The vectors are not the encoder's. No setting mends this: embed the texts anew:"
+        yield "The vectors were not made by this encoder. No setting fixes this problem; embed the texts again:"
         yield f"  {finds['mend']}"
     elif finds["mend"] is not None:
-        way = "Another --pooling or --transform may help (in wordpipe.toml: pooling, transform in the stage of embed)"
+        way = "Another --pooling or --transform may help (in wordpipe.toml: pooling, transform in the embed stage)"
         way = f"For search {more} may help" if finds["trained"] else way
-        yield f'The vectors do not find. {way}; or train for search (command = "train static", goal = "search"):'
+        train = 'or train an encoder for search (command = "train static", goal = "search"):'
+        yield f"The vectors do not find the texts. {way}; {train}"
         yield f"  {finds['mend']}"
     elif finds["state"] == "weak":
-        yield f"For vectors that find as much as words, {more} may help; `query` asks by both."
+        yield f"For vectors that find as much as words, {more} may help; `query` searches by vectors and words together."
     elif "sick" not in states["none"]:
-        yield "Nothing is sick: leave it as it is." if ill["none"] else "The space is healthy."
+        yield "Nothing is sick: no change is needed." if ill["none"] else "The space is healthy."

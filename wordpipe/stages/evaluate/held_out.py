@@ -132,7 +132,7 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
     """
     if model.facts.get("objective") == "contrast":
         raise ArtifactError(
-            "the model learned which texts belong together: it has no loss of single texts", where=model.path,
+            "the model is an encoder of texts, trained by contrast: single texts have no loss", where=model.path,
             expected="a language model, an encoder-decoder, a classifier or a tagger", hint=see_its_vectors(model.path),
         )  # fmt: skip
     small = sum(weight.numel() for weight in model.model.parameters()) < _SMALL
@@ -146,7 +146,8 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
         if sample.split is None:
             run.report(
                 Progress(
-                    "note", note=f"nothing of {sample.where} is held out: all of it is used, which flatters the model"
+                    "note",
+                    note=f"{sample.where} has no held-out part: the whole text is used, so the figures may be too good",
                 )
             )
         yield sample
@@ -179,8 +180,9 @@ def _named(model: Inspected, kind: str) -> str:
                 if entry.kind == kind and is_artifact(corpus):
                     return str(corpus)
     raise InputError(
-        "the text that the model was trained on is not found", where=model.path, expected=f"its {kind}, where it was",
-        hint="name some text with --data: a corpus artifact, or files",
+        "the text that the model was trained on was not found", where=model.path,
+        expected=f"its {kind} artifact in the old place",
+        hint="name another text with --data: a corpus artifact, or files",
     )  # fmt: skip
 
 
@@ -224,7 +226,7 @@ def _first_rows(source: _Source, n_tokens: int) -> Iterator[pa.RecordBatch]:
 
 
 def _of_text(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack) -> HeldOut:
-    """By the recipe of the model's training; what damages a text is as the manifest says."""
+    """Return the sample of a language model: plain text, with the recipe and the damage of the model's training."""
     # the recipe, and how it lays texts out
     opened, cpu = model.opened, torch.device("cpu")
     assert opened is not None
@@ -256,7 +258,7 @@ def _of_text(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack)
 
 
 def _validated(model: Inspected, blocks: Blocks, objective: Any, what: str, source: _Source, n_tokens: int) -> HeldOut:
-    """The loss of a `Validation`, and sequences of what it reads."""
+    """Return the sample whose loss is that of a `Validation`."""
     cpu = torch.device("cpu")
     validation = Validation(
         blocks, objective, Execution(cpu, torch.float32, torch.get_num_threads(), compiled=False, bitwise=True),
@@ -291,7 +293,7 @@ def _read_over(model: Inspected, blocks: Blocks, source: _Source, n_tokens: int)
 
     n_positions, sequences = ids_NT.numel(), [Read(one.numpy().astype(np.int64)) for one in ids_NT[:_SEQUENCES]]
     no_loss = ArtifactError(
-        "an ELECTRA finds replaced tokens, and what replaced them in its training is not kept: it has no loss",
+        "an ELECTRA has no loss here: the generator that replaced tokens in its training is not stored",
         where=model.path, expected="a language model, an encoder-decoder, a classifier or a tagger",
     )  # fmt: skip
     return HeldOut(
@@ -300,6 +302,7 @@ def _read_over(model: Inspected, blocks: Blocks, source: _Source, n_tokens: int)
 
 
 def _of_pairs(opened: OpenModel, data: SourceLike, n_tokens: int, run: RunOptions) -> HeldOut:
+    """Return the sample of a model that was trained on pairs of texts."""
     # pairs in random order, until there are tokens enough
     settings = Seq2SeqEvaluationSettings(prefix_field=opened.prefix_field)
     pairs = read_pairs(data, settings, run)
@@ -356,7 +359,7 @@ def _summed(
     model: Any, batches: Sequence[Any], sum_of: Callable[[Any, Any], torch.Tensor], what: str, where: str, split: str | None,
     sequences: list[Read], left_out: int = 0,
 ) -> HeldOut:  # fmt: skip
-    """The mean loss of batches."""
+    """Return the sample whose loss is the mean over batches."""
     n_targets = sum(float(batch.n_targets) for batch in batches)
 
     def loss() -> float:
@@ -368,7 +371,7 @@ def _summed(
 
 
 def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) -> HeldOut:
-    """The loss of a head's labels; records with a label that it does not know are left out."""
+    """Return the sample of a model with a head; records with a label that the head does not know are left out."""
     # the task that the head was trained for
     headed = model.model
     assert isinstance(headed, HeadedModel)
@@ -402,7 +405,11 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
         model.tokenizer.no_truncation()
     # none of them may be known
     if not rows:
-        raise InputError("no record has a label that the model knows", where=corpus.path, got=f"{left_out} others")
+        raise InputError(
+            "no record has a label that the model knows",
+            where=corpus.path,
+            got=f"{left_out:,} records with other labels",
+        )
     # batches of about one length, and what is looked at of them
     batches = [
         HeadTargets(_rows([rows[one] for one in some], task.per_word), task.per_word)

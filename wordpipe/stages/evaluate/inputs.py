@@ -34,10 +34,10 @@ _MAX_UNKNOWN_SHOWN, _WORDS_SAID = 20, 5  # unknown words: in JSON, in a remark
 _LOOKED_AT = 1 << 16  # bytes that tell what a file is
 PLAIN = {
     "bm25": "BM25", "bm25_twice": "BM25 asked twice", "rm3": "BM25 + RM3", "words_mean": "mean of words", "tfidf": "TF-IDF",
-    "lsi": "LSI", "overlap": "overlap", "random": "hybrid, random vectors",
+    "lsi": "LSI", "overlap": "word overlap", "random": "hybrid, random vectors",
 }  # fmt: skip
 """Systems that are no encoder, for people."""
-_FROM_LATIN = "convert it first: iconv -f LATIN1 -t UTF-8"
+_FROM_LATIN = "convert the file first: iconv -f LATIN1 -t UTF-8"
 
 
 def evaluation_of(
@@ -79,7 +79,7 @@ def some_words(found: Mapping[str, Any]) -> str:
 def passed_over(skipped: Mapping[str, int]) -> list[str]:
     """Return a line that counts the files of folders that were not read; no line where all were."""
     said = ", ".join(f"{count:,} {ending}" for ending, count in skipped.items())
-    return [f"files passed over: {said}"] if said else []
+    return [f"files skipped: {said}"] if said else []
 
 
 def mean_of(values: Iterable[float | None]) -> float | None:
@@ -140,7 +140,7 @@ def decoded(data: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         place, got, hint = f"{where}:{data.count(10, 0, error.start) + 1}", error.reason, _FROM_LATIN
         if (found := not_text(data[:_LOOKED_AT], where)) is not None:
-            place, got, hint = where, found.kind, "write it as CSV or JSON Lines first"
+            place, got, hint = where, found.kind, "save the file as CSV or JSON Lines first"
         raise InputError("not UTF-8 text", where=place, got=got, hint=hint) from None
 
 
@@ -300,7 +300,9 @@ def open_evaluated(path: PathLike, settings: EmbedSettings, run: RunOptions) -> 
     with Artifact(path, ["model", "words", "sentences", "index"], verify=run.verify) as artifact:
         carries = artifact.kind in ("sentences", "index")
         if artifact.kind == "index" and artifact.manifest.facts.get("of") == "words":
-            raise ArtifactError("an index over words encodes no texts", where=str(path), hint="name the words artifact")
+            raise ArtifactError(
+                "an index over words cannot embed texts", where=str(path), hint="use the words artifact instead"
+            )
         encoder = bundled_encoder(artifact) if carries else open_encoder(artifact, settings)
         yield EvaluatedEncoder(str(path), encoder, carries, settings, run)
 

@@ -104,13 +104,13 @@ def evaluate_model(
         raise ConfigError("out of bounds", where="seq_len", got=seq_len, expected=f"{_MIN_SEQ_LEN} or more")
     sources = as_list(data)
     with storage_errors(), ExitStack() as stack:
-        waiting = "compiling the loops for this machine, which only the first run does"
+        waiting = "compiling code for this machine, in the first run only"
         stack.enter_context(watch_compilation(lambda: run.report(Progress("note", note=waiting))))
         stack.enter_context(torch_threads(threads))
         corpus, is_made = stack.enter_context(corpus_to_evaluate(sources, run))
         text = _Text(corpus, _ALL if is_made and split is None else split, run.report)
         if text.split is None and split is None and not is_made:
-            run.report(Progress("note", note="nothing of this corpus is held out: the whole corpus is evaluated"))
+            run.report(Progress("note", note="this corpus has no held-out split: the whole corpus is evaluated"))
         where = pick_device(device)
         systems = [_evaluate(path, text, where, seq_len, run) for path in as_list(models)]
     return evaluation_of(
@@ -140,7 +140,7 @@ class _Text:
         if not self.counts["bytes"]:
             raise InputError(
                 "there is no text to evaluate on", where=corpus.path, got=self.split and f"nothing in the split {self.split}",
-                hint="give --split all, or ingest with --valid 0.1" if self.split else None,
+                hint="use --split all, or ingest with --valid 0.1" if self.split else None,
             )  # fmt: skip
 
     def rows(self, columns: list[str], phase: str) -> Iterator[pa.RecordBatch]:
@@ -166,7 +166,9 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
     # more positions than the model was made for only where it needs no table of them
     if wanted is not None and wanted > config.max_len and (config.has_fixed_length or config.positions == "sinusoidal"):
         expected = f"at most {config.max_len}"
-        raise ConfigError("the model has no more positions", where="seq_len", got=wanted, expected=expected)
+        raise ConfigError(
+            "the sequences are longer than the model can read", where="seq_len", got=wanted, expected=expected
+        )
     seq_len, model = wanted or min(config.max_len, _MAX_DEFAULT_SEQ_LEN), opened.language_model
     # the layout of texts by the recipe that can go on with such a model
     known, recipe = known_of(opened, seq_len), recipe_for(config)
@@ -192,7 +194,9 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
         scorer = Scorer(lambda done: text.report(Progress(phase, done, validation.n_positions, "positions")))
         total = validation.total(model, scorer)
     if not math.isfinite(total.nats):
-        raise ArtifactError("the model's probabilities are no numbers", where=opened.path, hint="train it again")
+        raise ArtifactError(
+            "the model's probabilities are not numbers", where=opened.path, hint="train the model again"
+        )
     # the counts that the figures are shares of, and whether the model knows the text already
     counts = text.counts | {
         "documents": stream.n_documents,
@@ -215,7 +219,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
 
 def _system(metrics: dict[str, float | None], facts: dict[str, Any]) -> System:
     """A model in the report."""
-    own = {"accuracy": ("guessed first", "{:.1%}")}
+    own = {"accuracy": ("first guess right", "{:.1%}")}
     figures = [Figure(key, value, None, *own.get(key, ())) for key, value in metrics.items()]
     counts = facts["counts"]
     about = {
@@ -223,8 +227,8 @@ def _system(metrics: dict[str, float | None], facts: dict[str, Any]) -> System:
         "vocabulary": f"{facts['vocab_size']:,}", "positions": f"{facts['seq_len']:,}",
         "weights": human_count(facts["parameters"]),
     }  # fmt: skip
-    reads = ("reads", "to the right" if facts["architecture"] == "decoder" else "both sides")
-    return System(short_name(facts["name"]), figures, facts, [reads, *figures, *about.items()])
+    context = ("context", "left side" if facts["architecture"] == "decoder" else "both sides")
+    return System(short_name(facts["name"]), figures, facts, [context, *figures, *about.items()])
 
 
 def _remarks(systems: Sequence[System], split: str | None) -> Iterator[str]:
@@ -235,9 +239,9 @@ def _remarks(systems: Sequence[System], split: str | None) -> Iterator[str]:
         f"words {human_count(counts['words'])}, {human_bytes(counts['bytes'])}"
     )
     if len({one.facts["architecture"] for one in systems}) > 1:
-        yield "models that see both sides guess an easier thing: their figures do not compare with the others'"
+        yield "models that see both sides of a token have an easier task: do not compare their figures with causal models"
     if len({one.facts["seq_len"] for one in systems}) > 1:
-        yield "longer sequences let a model look further back; --seq-len gives all the same"
+        yield "the models read different lengths, and a longer context helps: --seq-len sets one length for all models"
 
 
 def known_of(opened: OpenModel, seq_len: int, **given: Any) -> Opened:
@@ -265,18 +269,22 @@ def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool, answers: bool
     """Warnings where the figures would be misread."""
     found = []
     if answers:
-        found.append("it learned second texts of pairs, after a first one: a plain text is not what it expects")
+        found.append("the model was trained to write the second text of a pair: it does not expect plain text")
     if seen == "yes":
-        found.append("it was trained on this text, so these figures say how well it remembers, not what it knows")
+        found.append(
+            "the model was trained on this text: the figures show what the model remembers, not how well it predicts new text"
+        )
     if seen == "perhaps":
         found.append(
-            "it was trained on the same sources; unless they were split in the same way, it has seen this text"
+            "the model was trained on the same sources: if they were split in another way, the model has seen this text"
         )
     if counts["unknown_tokens"]:
         share = counts["unknown_tokens"] / counts["tokens"]
-        found.append(f"{share:.2%} of the tokens stand for what its vocabulary cannot spell, which are easily guessed")
+        found.append(
+            f"{share:.2%} of the tokens are unknown tokens, which are easy to guess: the figures look better than they are"
+        )
     if causal and counts["unspaced_runs"] > counts["words"] / 100:
-        found.append("runs of scripts without spaces count as one word each: compare bits per byte")
+        found.append("in scripts without spaces a whole run of text counts as one word: compare bits per byte")
     return found
 
 

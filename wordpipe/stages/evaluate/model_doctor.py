@@ -35,7 +35,7 @@ _STILL = 0.02  # distance of a layer's weights from where they began, as a share
 _LEARNED = 0.05  # of the loss of frequencies: a model that is no better by so much knows nothing else
 _FEW_STEPS = 1000
 _GAP = " " * 9  # below a state
-_STARTS = {"fresh": "from their fresh weights", "": ""}
+_STARTS = {"fresh": "the random weights before training", "": ""}
 
 
 def examine_model(model: Inspected, *, data: SourceLike | None, sample: int, run: RunOptions) -> Evaluation:
@@ -68,18 +68,20 @@ def findings(found: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     learned = found["task"] is not None or not entropy or loss is None or loss <= entropy * (1 - _LEARNED)
     if not learned:
         more = "more --steps" if not steps or steps < _FEW_STEPS else "more --steps, another --lr or more text"
-        says = f"it knows next to nothing but how frequent each token is ({loss:.2f} against {entropy:.2f})"
-        plot = f"`wordpipe plot {shlex.quote(found['path'])}` shows whether it still falls"
+        says = (
+            f"the model has learned little more than how frequent each token is (loss {loss:.2f} against {entropy:.2f})"
+        )
+        plot = f"`wordpipe plot {shlex.quote(found['path'])}` shows whether the loss still falls"
         yield _finding("loss", "sick", says, f"{more}; {plot}")
     still = [one for one in found["layers"] if one["moved"] is not None and one["moved"] < _STILL]
     if still:
-        says = f"{_named(still)} hardly left where training began (by less than {_STILL:.0%})"
+        says = f"the weights of {_named(still)} hardly changed in training (by less than {_STILL:.0%})"
         state = "sick" if len(still) == len(found["layers"]) else "weak"
         yield _finding("weights", state, says, "more --steps or a higher --lr")
     dead = [one for one in found["layers"] if one["dead_units"] > _DEAD_SHARE]
     if dead and learned:  # else more training mends them too
         worst = max(one["dead_units"] for one in dead)
-        says = f"in {_named(dead)} up to {worst:.0%} of the feed-forward's units say the same of every token"
+        says = f"in {_named(dead)} up to {worst:.0%} of the feed-forward units give the same output for every token"
         mend = "a lower --lr, or a longer --warmup; or a narrower feed-forward (--set ffn_dim=N)"
         yield _finding("units", "weak", says, mend)
 
@@ -125,14 +127,14 @@ def _parts(found: Mapping[str, Any], no_loss: str) -> Iterator[Part]:
     start = found["start"]
     yield Table(("moved" if start in _STARTS else "moved from start", "dead units"), rows, "layer")
     if start:
-        said = _STARTS.get(start, f"from those of {start}")
-        yield f"moved    is how far the matrices are {said}, over their length then"
+        said = _STARTS.get(start, f"the weights of {start}")
+        yield f"moved    = distance from {said}, as a share of the length of those weights"
     # what is not healthy
     for one in found["findings"]:
         yield f"{one['state']:<8} {one['says']}"
-        yield f"{_GAP}mend: {one['mend']}"
+        yield f"{_GAP}fix: {one['mend']}"
     if not found["findings"]:
-        yield "Nothing is sick: leave it as it is."
+        yield "Nothing is sick: no change is needed."
 
 
 # ---- units

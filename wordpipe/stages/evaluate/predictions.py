@@ -83,8 +83,9 @@ _WHOLE_TABLE, _MOST_CONFUSED = 30, 20  # labels of a confusion table; pairs that
 _MOST_LABELS, _MOST_COLUMNS, _MOST_PAIRS = 40, 10, 10  # the same on the screen; JSON has more
 _NAME_WIDTH, _LABEL_WIDTH, _HEAD_WIDTH = 20, 24, 12
 _HEADS = {
-    ("majority", "single"): "commonest\nlabel", ("majority", "several"): "commonest\nlabels", ("majority", "score"): "mean",
-    ("majority", "tags"): "commonest\ntag", ("majority", "answers"): "no answer", ("tfidf", ""): "TF-IDF,\nlinear model",
+    ("majority", "single"): "most frequent\nlabel", ("majority", "several"): "most frequent\nlabels",
+    ("majority", "score"): "mean",
+    ("majority", "tags"): "most frequent\ntag", ("majority", "answers"): "no answer", ("tfidf", ""): "TF-IDF,\nlinear model",
     ("gazetteer", ""): "gazetteer", ("sentence", ""): "best sentence\n(BM25)",
 }  # fmt: skip
 _ORDER: dict[Kind, tuple[str, ...]] = {
@@ -165,7 +166,10 @@ def evaluate_predictions(
     """
     run, chosen, paths = run or RunOptions(), PredictionsEvaluationSettings.make(settings), as_list(models)
     if not paths:
-        raise ConfigError("no model to evaluate", hint="name a model of train classifier or tagger, or predictions")
+        raise ConfigError(
+            "no model to evaluate",
+            hint="name a model made by `train classifier`, `train tagger` or `train reader`, or predictions",
+        )
     with storage_errors(), torch_threads(chosen.threads):
         learned = training_corpus(paths[0])
         # what models say, what baselines learned from training texts say, and the figures of both
@@ -177,7 +181,7 @@ def evaluate_predictions(
             source, kind, chosen, run, pairs=pairs, evaluated=texts
         )  # fmt: skip
         systems = [*(one.system for one in said), *_baselines(kind, texts, trained, run)]
-        run.report(Progress("drawing texts for the intervals"))
+        run.report(Progress("computing the intervals"))
         shown = _Figures(kind, texts, systems, chosen).systems()
     # on how many texts, and whether the training had the same ones
     counts = {"texts": len(texts), "unlabelled": texts.unlabelled}
@@ -219,11 +223,11 @@ def _said(
     stored = any(map(_is_predictions, paths))
     if stored and data is not None:
         raise ConfigError(
-            "predictions are evaluated on their own labels", got=f"--data {' '.join(shown_names(data))}",
-            hint="leave --data out, or name the models in the place of their predictions",
+            "predictions are evaluated with the labels stored in their artifact", got=f"--data {' '.join(shown_names(data))}",
+            hint="leave out --data, or name the models instead of their predictions",
         )  # fmt: skip
     if not stored and data is None:
-        raise ConfigError("a model needs labelled texts to be evaluated on", where=paths[0], hint="--data LABELLED")
+        raise ConfigError("labelled texts are needed to evaluate a model", where=paths[0], hint="add --data LABELLED")
     found = list[_Said]()
     for path in paths:
         run.report(Progress(f"reading {path}"))
@@ -232,11 +236,12 @@ def _said(
         if first is not None and one.kind != first.kind:
             raise ConfigError(
                 "models of different tasks cannot be compared", where=path, got=one.kind,
-                expected=f"{first.kind}, as {paths[0]}", hint="evaluate them one by one",
+                expected=f"{first.kind}, as {paths[0]}", hint="evaluate each model alone",
             )  # fmt: skip
         if first is not None and (one.texts.texts, one.texts.gold) != (first.texts.texts, first.texts.gold):
             raise ArtifactError(
-                "predictions of other texts, or with other labels", where=path, expected=f"those of {paths[0]}",
+                "the predictions are of other texts, or have other labels, than the first predictions", where=path,
+                expected=f"the texts and labels of {paths[0]}",
                 hint="wordpipe predict MODEL CORPUS -o OUTPUT, with the same corpus for each model",
             )  # fmt: skip
         found.append(one)
@@ -263,7 +268,7 @@ def _asked(
     for done, found in enumerate(opened.predict(given)):
         _add(system, kind, answer_of(opened.task, found, ""))
         system.counts["texts_cut"] += found.cut > 0
-        run.report(Progress(f"asking {Path(path).name}", done, len(texts), "texts"))
+        run.report(Progress(f"predicting with {Path(path).name}", done, len(texts), "texts"))
     return _Said(kind, texts, system)
 
 
@@ -328,7 +333,7 @@ def _baselines(kind: Kind, texts: LabelledTexts, trained: LabelledTexts | None, 
     usual = float(np.mean(seen)) if kind == "score" else commonest(seen)
     yield _System("majority", "majority", [usual] * len(texts))
     if trained is not None:
-        run.report(Progress(f"learning the TF-IDF baseline from {len(trained):,} texts"))
+        run.report(Progress(f"training the TF-IDF baseline on {len(trained):,} texts"))
         model = TfidfModel.fit(trained.texts, trained.gold, kind)
         yield _System("tfidf", "tfidf", model.predict(texts.texts))
 
@@ -562,7 +567,7 @@ def _labels(by_label: Mapping[str, Mapping[str, float]], kind: Kind, title: str)
     ]  # fmt: skip
     yield Table(("precision", "recall", "F1", "spans" if kind == "tags" else "texts"), rows, "label", title)
     if (more := len(ranked) - _MOST_LABELS) > 0:
-        yield f"and {more:,} more labels: --json has all"
+        yield f"and {more:,} more labels: --json lists all labels"
 
 
 def _confused(facts: Mapping[str, Any]) -> Table:
@@ -573,12 +578,12 @@ def _confused(facts: Mapping[str, Any]) -> Table:
         rows = [
             (head, [f"{n:,}" if n else "·" for n in some]) for head, some in zip(heads, table["table"], strict=True)
         ]
-        return Table(heads, rows, "is ↓  called →", "which label is called which")
+        return Table(heads, rows, "true ↓  predicted →", "true and predicted labels")
     pairs = [
         (short_name(one["true"], _LABEL_WIDTH), [short_name(one["given"], _LABEL_WIDTH), f"{one['count']:,}", one["first"]])
         for one in facts["confused"][:_MOST_PAIRS]
     ]  # fmt: skip
-    return Table(("called", "times", "first"), pairs, "is", "confused most often")
+    return Table(("predicted", "times", "first"), pairs, "true", "most frequent confusions")
 
 
 def _remarks(
@@ -600,24 +605,24 @@ def _remarks(
         yield f"{counted(counts['unlabelled'], 'texts')} without a label left out"
     if known := counts.get("texts_in_train"):
         yield (
-            f"{counted(known, 'texts')} of {counts['texts']:,} are among the training texts: of these the figures say what "
-            "was remembered"
+            f"{counted(known, 'texts')} of {counts['texts']:,} are also training texts, which a model can remember: "
+            "the figures may be too good"
         )
     # of each model: what it did not read, labels that it does not know, and whether it pays
     for one in systems:
         if one.facts["system"] != "model":
             continue
         if cut := one.facts["counts"].get("texts_cut"):
-            yield f"{one.head}: {counted(cut, 'texts')} longer than the model reads, their ends left out"
+            yield f"{one.head}: {counted(cut, 'texts')} longer than the model can read: only the beginning was used"
         for label, unknown in one.facts["unknown_labels"].items():
             many = "once" if unknown["count"] == 1 else f"{unknown['count']:,} times"
-            yield f"{one.head} does not know the label {label}, {many} wrong, first {unknown['first']}"
+            yield f"{one.head} does not know the label {label}: {many} wrong, first at {unknown['first']}"
         if (best := one.facts["best_baseline"]) is not None:
             yield _verdict(one.head, best, kind, draws)
     # the baseline that is missing
     missing = {"tags": "gazetteer", "answers": ""}.get(kind, "TF-IDF")
     if note and missing:
-        yield f"no baseline of {missing}: {note}"
+        yield f"no {missing} baseline: {note}"
 
 
 def _verdict(name: str, best: Mapping[str, Any], kind: Kind, draws: int) -> str:
@@ -626,6 +631,6 @@ def _verdict(name: str, best: Mapping[str, Any], kind: Kind, draws: int) -> str:
     floor = " ".join(_head(best["baseline"], "", kind).split())
     by = f"{figure.measure.label} {figure.signed(apart.difference)}, {apart.shown_p}"
     if best["significant"]:
-        return f"{name} is above the best baseline, {floor}: {by}"
-    where = "below" if apart.difference < 0 and apart.p < SIGNIFICANT else "not measurably above"
-    return f"{name} is {where} the best baseline, {floor}, which is simpler: {by}"
+        return f"{name} is better than the best baseline ({floor}): {by}"
+    how = "worse" if apart.difference < 0 and apart.p < SIGNIFICANT else "not measurably better"
+    return f"{name} is {how} than the best baseline ({floor}), which is simpler: {by}"

@@ -51,10 +51,10 @@ _MISSING = {
     "documents_empty": "documents have no text",
 }
 _LEGEND = {
-    "bm25_twice": "BM25 asked twice: words alone, asked again with what the first results say, as hybrid is; no vectors",
-    "words_mean": "mean of words: cosines of the plain mean of word vectors; dense weighs rare words more and has a transform",
-    "dense": "dense: cosines of the encoder's vectors alone; hybrid: mixed with BM25, and asked twice",
-    "random": "random vectors: hybrid, with vectors drawn by chance in the place of the encoder's",
+    "bm25_twice": "BM25 asked twice: a second search adds words from the first results, as in hybrid; no vectors",
+    "words_mean": "mean of words: cosine of the mean word vectors; dense gives rare words more weight and has a transform",
+    "dense": "dense: cosine of the encoder's vectors only; hybrid: dense mixed with BM25, and asked twice",
+    "random": "random vectors: hybrid with random vectors instead of the encoder's vectors",
 }
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
@@ -128,7 +128,7 @@ def evaluate_retrieval(
         if given < 0:
             raise ConfigError("the number is too small", where=name, got=given, expected="0 or more")
     if weight is not None and not 0 <= weight <= 1:
-        raise ConfigError("not a share", where="weight", got=weight, expected="0 to 1")
+        raise ConfigError("the weight is out of bounds", where="weight", got=weight, expected="0 to 1")
     # every system searches, and is compared with the baselines before it
     reach = _DEPTH + drop_identical  # so that enough documents are left when the query's own is dropped
     systems, measured = list[System](), dict[str, dict[str, Measured]]()
@@ -192,9 +192,9 @@ def _remarks(systems: Sequence[System], counts: Mapping[str, int], *, drop_ident
     for one in systems:
         if (unanswered := one.facts["unanswered"]) > counts["queries_unknown"]:
             name = one.head.splitlines()[0]
-            yield f"{name}: {unanswered:,} queries have no answer from {one.facts['system']} and count as 0"
+            yield f"{name}: {one.facts['system']} finds nothing for {unanswered:,} queries, which count as 0"
     if drop_identical:
-        yield "documents of the same id as their query are left out"
+        yield "documents with the same id as their query are left out"
     there = {one.facts["system"] for one in systems}
     yield from (text for name, text in _LEGEND.items() if name in there)
 
@@ -206,14 +206,14 @@ def _advice(systems: Sequence[System]) -> Iterator[str]:
         if one.facts["system"] == "hybrid" and gain:
             sure = "" if gain["p"] < SIGNIFICANT else ", which may be chance"
             points = f"{100 * gain['difference']:+.2f} points of nDCG@10 (p {gain['p']:.4f})"
-            yield f"{short_name(one.facts['name'], _NAME_WIDTH)}: its vectors bring {points} to BM25 asked twice{sure}"
+            yield f"{short_name(one.facts['name'], _NAME_WIDTH)}: the vectors add {points} to BM25 asked twice{sure}"
     untrained = [
         short_name(one.facts["name"], _NAME_WIDTH)
         for one in systems if one.facts["system"] == "dense" and not one.facts["facts"]["learned_from_pairs"]
     ]  # fmt: skip
     if untrained:
         yield (
-            f"{', '.join(untrained)}: not trained to search; to train an encoder on these documents, without labels: "
+            f"{', '.join(untrained)}: not trained for search; train an encoder on these documents, without labels: "
             "wordpipe train static --goal search"
         )
 
@@ -352,6 +352,6 @@ def _file(folder: Path, names: list[str]) -> tuple[bytes, str]:
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         there = sorted(path.stem for path in folder.glob("qrels/*.tsv*"))
-        hint = f"there are the splits {', '.join(there)}: --split" if there and "qrels/" in names[0] else None
+        hint = f"choose a split with --split: {', '.join(there)}" if there and "qrels/" in names[0] else None
         raise InputError(f"{' or '.join(names)} is missing", where=folder, expected=_LAYOUT, hint=hint)
     return inputs.read_whole(found), str(found)

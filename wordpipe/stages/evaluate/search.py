@@ -57,7 +57,7 @@ _WAYS = {
 _FEW = 100  # questions
 _DEPTH = 10  # of recall
 _QUESTION, _RIGHT = ("question", "query"), ("id", "title")
-_EXPECTED = "a question and the id or title of a right answer, parted by a tab; or columns question and id or title"
+_EXPECTED = "a question and the id or title of a right answer, separated by a tab; or columns question and id or title"
 Array = npt.NDArray[np.float64]
 
 
@@ -106,8 +106,8 @@ def evaluate_search(
         lines = read_questions(data)
         with open_artifact(index, "index", verify=run.verify) as opened:
             if not isinstance(opened, OpenTextIndex):
-                hint = "name an index over sentences; wordpipe evaluate words measures words"
-                raise ArtifactError("an index over words answers no questions", where=str(index), hint=hint)
+                hint = "use an index over sentences, or wordpipe evaluate words"
+                raise ArtifactError("an index over words cannot answer questions", where=str(index), hint=hint)
             opened.check(QueryOptions(mode="lexical"))
             asked = _asked(opened.artifact, lines, str(data))
             tables = dict(_tables(opened, asked, run))
@@ -157,10 +157,10 @@ def _remarks(systems: Sequence[System], asked: "_Asked") -> Iterator[str]:
         left_out = f"; {counted(counts['left_out'], 'questions')} left out" if counts["left_out"] else ""
         yield f"{unknown}: the first is {first['value']!r} ({first['where']}){left_out}"
     if counts["repeated"]:
-        yield f"{counted(counts['repeated'], 'lines')} stand twice and count once"
+        yield f"{counted(counts['repeated'], 'repeated lines')} left out"
     for one in systems:
         if unanswered := one.facts["unanswered"]:
-            yield f"{one.head}: {counted(unanswered, 'questions')} without an answer count as 0"
+            yield f"{one.head}: nothing found for {counted(unanswered, 'questions')}, counted as 0"
 
 
 def _verdict(best: dict[str, Any], n: int, index: str) -> str:
@@ -168,9 +168,9 @@ def _verdict(best: dict[str, Any], n: int, index: str) -> str:
     options = " ".join(f"--{name} {value}" for name, value in best["options"].items())
     ask = f"wordpipe query {shlex.quote(index)} … {options}"
     if best["differs"]:
-        return f"best beyond noise: {_way(best['system'])}; ask so: {ask}"
-    few = f"; {counted(n, 'questions')} are few: more tell more" if n < _FEW else ""
-    return f"no way finds more than words alone beyond noise; ask so: {ask}{few}"
+        return f"measurably the best way: {_way(best['system'])}; use: {ask}"
+    few = f"; {counted(n, 'questions')} are few: more questions give a clearer result" if n < _FEW else ""
+    return f"no way finds measurably more than words alone; use: {ask}{few}"
 
 
 class _Line(NamedTuple):
@@ -227,7 +227,9 @@ def _of_table(text: str, where: str) -> Iterator[_Line]:
             # without names: a question, then an id or title
             if len(cells) == 2 and cells[0].lower() in _QUESTION and cells[1].lower() not in _RIGHT:
                 expected = "a column named id or title"
-                raise InputError("no column says what is right", where=place, got=cells[1], expected=expected)
+                raise InputError(
+                    "there is no column with the right answers", where=place, got=cells[1], expected=expected
+                )
             places = 0, [(1, _RIGHT)]
         # a question, and the first of its values that is there
         if len(cells) <= max(places[0], *(at for at, _ in places[1])) or (
@@ -277,8 +279,10 @@ def _asked(artifact: Artifact, lines: Sequence[_Line], where: str) -> _Asked:
     known = {question: rows for question, rows in right.items() if rows}
     if not known:
         hint = f"see ids and titles with: wordpipe show {artifact.path} --rows 3"
-        what = "no right answer of the file stands in the index"
-        raise InputError(what, where=unknown[0].where, got=unknown[0].value, expected="an id or title", hint=hint)
+        what = "none of the right answers in the file is in the index"
+        raise InputError(
+            what, where=unknown[0].where, got=unknown[0].value, expected="an id or title of the index", hint=hint
+        )
     # how much was asked and left out
     counts = {
         "lines": len(lines),
@@ -315,7 +319,7 @@ def _tables(opened: OpenTextIndex, asked: _Asked, run: RunOptions) -> Iterator[t
     run.report(Progress("embedding the questions"))
     batch = opened.encoder.encode(asked.questions)
     for number, (name, given) in enumerate(WAYS.items()):
-        run.report(Progress("asking", number, len(WAYS), "ways"))
+        run.report(Progress("searching", number, len(WAYS), "ways"))
         _, results, _ = opened.found(asked.questions, CANDIDATES, QueryOptions(**given), batch)
         ranked = [result.hits.rows.tolist() for result in results]
         pairs = zip(ranked, asked.right, strict=True)

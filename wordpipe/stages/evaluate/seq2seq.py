@@ -163,7 +163,7 @@ def evaluate_seq2seq(
         for path in paths[1:]:  # a search takes minutes: the last model is refused before
             open_model(path, verify=False).need("encoder-decoder")
         systems = [*_models(paths, pairs, chosen, run), *_baselines(pairs, trained, run)]
-        run.report(Progress("drawing pairs for the intervals"))
+        run.report(Progress("computing the intervals"))
         shown, tables = _shown(systems, pairs, chosen)
         if file is not None:
             _write(file, pairs, systems[0])
@@ -188,7 +188,9 @@ def _check_output(file: Path | None, models: Sequence[str], read: Sequence[Sourc
     if file.suffix not in _ENDINGS:
         raise ConfigError("unknown format", where=file, got=file.suffix or "no ending", expected=" or ".join(_ENDINGS))
     if len(models) != 1:
-        raise ConfigError("a file takes what one model wrote", where=file, got=f"{len(models)} models")
+        raise ConfigError(
+            "the output file can hold the texts of one model only", where=file, got=f"{len(models)} models"
+        )
     for source in read:
         refuse_source_as_output(file, shown_names(source))
 
@@ -353,22 +355,23 @@ def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | Non
     said = {
         "sources_empty": ("pairs", "without a source left out"),
         "targets_empty": ("pairs", "without a target left out"),
-        "sources_in_train": ("sources", "in the training pairs too"),
+        "sources_in_train": ("sources", "also in the training pairs"),
     }
     yield from (f"{counted(counts[name], what)} {text}" for name, (what, text) in said.items() if counts.get(name))
     # what each model did not read or write
     for one in systems:
         name, own = _PLAIN.get(one.facts["system"], one.head), one.facts["counts"]
         if cut := own.get("sources_cut"):
-            yield f"{name}: {counted(cut, 'sources')} longer than the model, {counted(own['tokens_cut'], 'tokens')} not read"
+            unread = counted(own["tokens_cut"], "tokens")
+            yield f"{name}: {counted(cut, 'sources')} longer than the model can read, {unread} not read"
         if cut := own.get("targets_cut"):
-            yield f"{name}: {counted(cut, 'references')} longer than the model, the loss is of their beginning"
+            yield f"{name}: {counted(cut, 'references')} longer than the model can read: the loss covers only their beginning"
         if empty := own["outputs_empty"]:
-            yield f"{name}: {counted(empty, 'outputs')} empty"
+            yield f"{name}: {counted(empty, 'empty outputs')}"
     if not has_sacrebleu():
         yield f"BLEU, chrF and the length ratio are not measured: sacrebleu is not installed; {INSTALL_SACREBLEU}"
     if not has_train:
-        yield "no --train, so no baseline of the nearest training pair"
+        yield "without --train there is no baseline of the nearest training pair"
 
 
 def _samples(systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings) -> list[dict[str, Any]]:
@@ -411,7 +414,7 @@ def pair_losses(
         run: progress.
 
     Raises:
-        ArtifactError: the tokenizer has no token that ends a text, or the model's probabilities are no numbers.
+        ArtifactError: the tokenizer has no token that ends a text, or the model's probabilities are not numbers.
     """
     if "eos" not in opened.special:
         raise ArtifactError("the model has no token that ends a text", where=opened.path, expected="eos_token_id")
@@ -431,7 +434,9 @@ def pair_losses(
         nats_N[batch] = _packed_losses(opened.pair_model, [ids[one] for one in batch], [labels[one] for one in batch])
         done += len(batch)
     if not np.isfinite(nats_N).all():
-        raise ArtifactError("the model's probabilities are no numbers", where=opened.path, hint="train it again")
+        raise ArtifactError(
+            "the model's probabilities are not numbers", where=opened.path, hint="train the model again"
+        )
     return PairLosses(nats_N, tokens_N, cut)
 
 

@@ -66,7 +66,7 @@ from wordpipe.wording import counted, short_name
 
 _BASELINES = ("tfidf", "lsi", "overlap")
 _LSI_DIM = 300
-_ABOUT = "Spearman. Correlation of the cosines with the scores, x 100; with 95 % of the draws of as many pairs."
+_ABOUT = "Spearman correlation of the cosines with the scores, x 100, with 95 % bootstrap intervals."
 _ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
 _INPUT, _GOLD = ".input.", ".gs."  # what SemEval calls the two files of one set
 
@@ -231,7 +231,7 @@ def _remarks(systems: Sequence[System], sets: Sequence[StsSet]) -> Iterator[str]
     for one, dataset in ((system, dataset) for system in systems for dataset in system.facts["sets"]):
         if (count := dataset["sentences_without_vector"]) > 0:
             without = f"{counted(count, 'sentences')} of {dataset['name']} without a vector"
-            yield f"{one.head}: {without}: pairs count as 0"
+            yield f"{one.head}: {without}: their pairs have the cosine 0"
         if (count := dataset["unknown_words"]["count"]) > 0:
             unknown = f"{counted(count, 'unknown words')} in {dataset['name']}"
             yield f"{one.head}: {unknown}: {some_words(dataset['unknown_words'])}"
@@ -337,7 +337,7 @@ def _read_folder(folder: Path, skipped: Counter[str]) -> ScoredPairs:
         if _GOLD not in file.name or not file.with_name(file.name.replace(_GOLD, _INPUT)).is_file()
     ]  # fmt: skip
     if not files:
-        raise InputError("no set of scored pairs in this folder", where=folder, expected=" ".join(_ENDINGS))
+        raise InputError("there is no file of scored pairs in this folder", where=folder, expected=" ".join(_ENDINGS))
     read = [_read(file) for file in files]
     return ScoredPairs(
         [text for pairs in read for text in pairs.first],
@@ -396,7 +396,9 @@ def _joined(text: str, scores: str, where: str) -> list[_Row]:
     """Rows of two sentences and a score, out of a file of pairs and one of scores."""
     pairs, numbers = text.rstrip("\n").split("\n"), scores.rstrip("\n").split("\n")
     if len(numbers) > len(pairs):
-        raise InputError("more scores than pairs", where=where, got=f"{len(numbers)} lines", expected=len(pairs))
+        raise InputError(
+            "there are more scores than pairs", where=where, got=f"{len(numbers)} lines", expected=len(pairs)
+        )
     numbers += [""] * (len(pairs) - len(numbers))  # pairs at the end without a score
     cells = [[*f"{pair}\t".split("\t")[:2], score] for pair, score in zip(pairs, numbers, strict=True)]
     return [(line, [cell.strip() for cell in some]) for line, some in enumerate(cells, start=1)]
@@ -421,7 +423,7 @@ def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
     length = [sum(map(len, column)) for column in columns]
     pairs = [place for place in range(width - 1) if not numeric[place] and not numeric[place + 1]]
     if not pairs:
-        raise InputError("no two columns of sentences side by side", where=where, expected=_EXPECTED)
+        raise InputError("there are no two neighbouring columns of sentences", where=where, expected=_EXPECTED)
     first = max(pairs, key=lambda place: min(length[place], length[place + 1]))
     scores = [place for place in (first - 1, first + 2) if 0 <= place < width and numeric[place]]
     if len(scores) == 2:  # one of them may number the pairs, by different whole numbers
@@ -430,7 +432,11 @@ def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
             if len({*columns[place]}) < len(columns[place]) or any("." in cell for cell in columns[place])
         ]  # fmt: skip
     if len(scores) != 1:
-        what = "no column of scores before or after the sentences" if not scores else "two columns could be the score"
+        what = (
+            "there is no column of scores before or after the sentences"
+            if not scores
+            else "two columns could be the score"
+        )
         hint = "name the columns in a first line: sentence1, sentence2, score"
         raise InputError(what, where=where, expected=_EXPECTED, hint=hint)
     return first, first + 1, scores[0]
@@ -446,7 +452,7 @@ def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
             unscored += 1
             continue
         if not _is_number(score):
-            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"a score where {score[:_MAX_SHOWN]!r} stands")
+            raise wrong_line(f"{where}:{line}", "\t".join(cells), f"a number as the score, not {score[:_MAX_SHOWN]!r}")
         if not one or not two:
             raise wrong_line(f"{where}:{line}", "\t".join(cells), "two sentences")
         first.append(one)

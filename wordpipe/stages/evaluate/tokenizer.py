@@ -74,8 +74,8 @@ def _column(corpus: Artifact, by: str | None) -> str | None:
     names = {name: column for name, column in known.items() if column not in ("text", "sentence_id", "line")}
     if by is not None and by not in names:
         raise ConfigError(
-            "the corpus has no column of this name to group by", where="by", got=by, expected=", ".join(names),
-            hint="wordpipe ingest carries all fields of records, or those that --metadata names",
+            "the corpus has no column with this name", where="by", got=by, expected=", ".join(names),
+            hint="wordpipe ingest keeps all fields of the records, or those named with --metadata",
         )  # fmt: skip
     return None if by is None else names[by]
 
@@ -147,7 +147,7 @@ def _remarks(systems: Sequence[System]) -> Iterator[str]:
     for one in systems:
         if one.facts["failures"]:
             first, count = one.facts["failures"][0], one.facts["counts"]["round_trip_failures"]
-            yield f"{one.head}: {count:,} texts do not come back as they were; the first:"
+            yield f"{one.head}: {count:,} texts change when they are encoded and decoded; the first:"
             yield f"  text     {_start(first['text'])}"
             yield f"  decoded  {_start(first['decoded'])}"
             yield f"  differs  {_start(first['was'])} → {_start(first['became'])}"

@@ -72,7 +72,7 @@ def evaluate_words(
     # what cannot be is refused before anything is read
     run = run or RunOptions()
     if restrict_vocab < 0:
-        raise ConfigError("not a number of words", where="restrict_vocab", got=restrict_vocab, expected="0 or more")
+        raise ConfigError("the number is too small", where="restrict_vocab", got=restrict_vocab, expected="0 or more")
     for name, got, choices in (("analogy", analogy, get_args(Method)), ("unknown", unknown, get_args(Unknown))):
         if got not in choices:
             raise ConfigError("unknown choice", where=name, got=got, expected=" or ".join(choices))
@@ -133,8 +133,10 @@ def _read_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[tuple[str, Pat
         file for path in map(Path, paths) for file in (files_of(path, _ENDINGS, skipped) if path.is_dir() else [path])
     ]
     if not files:
-        hint = f"name the files, or let their names end in {' '.join(_ENDINGS)}"
-        raise InputError("there is no set of words to evaluate on", where=", ".join(paths), hint=hint)
+        hint = f"name the files, or use file names that end in {' '.join(_ENDINGS)}"
+        raise InputError(
+            "there is no file of word pairs or analogies to evaluate on", where=", ".join(paths), hint=hint
+        )
     sets = [(name, file, read_set(read_whole(file), str(file))) for name, file in distinct_names(files).items()]
     return sets, dict(sorted(skipped.items()))
 
@@ -160,20 +162,22 @@ def _counts(one: dict[str, Any]) -> dict[str, str | None]:
     parts = {part: one[part]["accuracy"] for part in ("semantic", "syntactic") if one[part] is not None}
     return {
         **{part: written(accuracy, "{:.1%}") for part, accuracy in parts.items()},
-        "questions seen": f"{one['seen']:,} of {one['asked']:,}",
-        "among words": f"{one['among']:,}",
+        "questions known": f"{one['seen']:,} of {one['asked']:,}",
+        "candidate words": f"{one['among']:,}",
     }
 
 
 def _norms(kinds: set[str], restrict_vocab: int, analogy: Method, unknown: Unknown) -> str:
     """Return a sentence on how the figures were computed: figures compare only where it is equal."""
-    cut = f"the {restrict_vocab:,} commonest words" if restrict_vocab else "all words"
+    cut = f"the {restrict_vocab:,} most frequent words" if restrict_vocab else "all words"
     said = {
         "similarity": "Similarity: Spearman's correlation with the cosines.",
         "analogies": f"Analogies: {_METHODS[analogy]} among {cut}.",
     }
-    left = "left out" if unknown == "drop" else "counted as cosine 0 and as wrong"
-    return " ".join([*(said[kind] for kind in said if kind in kinds), f"Unknown words: {left}."])
+    left = "are left out" if unknown == "drop" else "count as cosine 0 and as wrong"
+    return " ".join(
+        [*(said[kind] for kind in said if kind in kinds), f"Pairs and questions with unknown words {left}."]
+    )
 
 
 def _sections(systems: Sequence[System], whole: str) -> Table:
@@ -193,17 +197,17 @@ def _remarks(systems: Sequence[System], unknown: Unknown) -> Iterator[str]:
     """Yield lines on unknown words, and a warning where the columns do not compare."""
     for one in systems:
         if one.facts["unit"] == "token":
-            yield f"{one.head}: its rows are tokens, so a word of several tokens is unknown"
+            yield f"{one.head}: the table holds tokens, so a word of several tokens is unknown"
         for kind in ("unknown_words", "guessed_words"):
             found = (some for some in one.facts["sets"] if some.get(kind, {}).get("count"))
             yield from (f"{one.head}: {_named(some, kind)}" for some in found)
     known = [[one.get("known", one.get("seen")) for one in system.facts["sets"]] for system in systems]
     if unknown == "drop" and any(one != known[0] for one in known):
-        yield "the columns know different pairs or questions; --unknown zero counts all pairs and questions"
+        yield "the tables know different words, so do not compare their figures; --unknown zero counts all pairs and questions"
 
 
 def _named(found: dict[str, Any], kind: str) -> str:
     """Return a line with the number of unknown or guessed words and the first few."""
-    what = f"not among the {found['among']:,} commonest" if "among" in found else "unknown"
-    what = "guessed from the letters, not in the table" if kind == "guessed_words" else what
+    what = f"not among the {found['among']:,} most frequent" if "among" in found else "unknown"
+    what = "not in the table, vectors computed from the letters" if kind == "guessed_words" else what
     return f"{counted(found[kind]['count'], 'words')} of {found['name']} {what}: {some_words(found[kind])}"

@@ -76,7 +76,7 @@ def attention(
     """
     run = run or RunOptions()
     if importance and data is None:
-        raise ConfigError("importance is the rise of a loss, and needs text", where="data", hint="--data CORPUS")
+        raise ConfigError("importance is measured on a text", where="data", hint="add --data CORPUS")
     target = None if output is None else Path(output)
     if target is not None:
         check_page(target, "page", replace=replace)
@@ -159,7 +159,7 @@ def _read(model: Inspected, text: str, second: str | None, notes: list[str]) -> 
     cut = sum(row.cut for row in rows.values())
     if cut:
         notes.append(
-            f"the text is longer than the {model.max_len:,} tokens that the model reads: {cut:,} were left out"
+            f"the text is longer than the {model.max_len:,} tokens that the model can read: {cut:,} tokens were left out"
         )
     # heads × layers × the squares of lengths, over all stacks
     config = model.model.config
@@ -212,7 +212,7 @@ def _prediction(model: Inspected, text: str, second: str | None, row: TokenRow) 
     if found.score is not None:  # type: ignore[union-attr]
         return f"score: {found.score:.4f}"  # type: ignore[union-attr]
     known = sorted(zip(found.probabilities, opened.labels, strict=True), reverse=True)  # type: ignore[union-attr]
-    return "says: " + ", ".join(f"{label} {share:.1%}" for share, label in known[:_MOST_LABELS])
+    return "predicts: " + ", ".join(f"{label} {share:.1%}" for share, label in known[:_MOST_LABELS])
 
 
 def _answer(model: Any, row: TokenRow) -> str:
@@ -280,15 +280,15 @@ def _view(
     config = model.model.config
     layers = f"{config.n_layers} + {config.n_decoder_layers}" if config.n_decoder_layers else str(config.n_layers)
     cut = sum(row.cut for row in rows.values())
-    figures = f"{config.architecture}, {layers} layers of {config.n_heads} heads; heads are named {over}" + (
-        f"; {cut:,} tokens were left out: the model reads {model.max_len:,}" if cut else ""
+    figures = f"{config.architecture}, {layers} layers of {config.n_heads} heads; names of heads: {over}" + (
+        f"; {cut:,} tokens were left out: the model can read {model.max_len:,}" if cut else ""
     )
     named = Path(model.path).name
     shown_text = text if second is None or model.writes_targets else f"{text}\n{second}"
     shown_loss = "" if loss is None else f"{loss['before']:.3f} with all heads, over {loss['targets']:,} {loss['of']}"
     said = f"{named} {said}" if said else ""
     return (
-        AttentionView(f"The attention of {named}", shown_text, said, figures, tokens, stacks, over, shown_loss), loss, over,
+        AttentionView(f"Attention of {named}", shown_text, said, figures, tokens, stacks, over, shown_loss), loss, over,
     )  # fmt: skip
 
 

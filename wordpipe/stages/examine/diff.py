@@ -76,7 +76,9 @@ def diff(
         for fact, usual in (("unit", "word"), ("dim", None)):
             if (one := first.manifest.facts.get(fact, usual)) != (other := second.manifest.facts.get(fact, usual)):
                 hint = f"train both with --{fact} {one}"
-                raise ArtifactError(f"vectors of another {fact}", where=second.path, got=other, expected=one, hint=hint)
+                raise ArtifactError(
+                    f"the two tables differ in {fact}", where=second.path, got=other, expected=one, hint=hint
+                )
         table_a, table_b = (
             CountedWords.from_batches(read_batches(table, "words", ["word", "count"], expected=VOCABULARY))
             for table in (first, second)
@@ -95,9 +97,11 @@ def diff(
     directed = unit_a.any(axis=1) & unit_b.any(axis=1)
     rows_a, rows_b, unit_a, unit_b = rows_a[directed], rows_b[directed], unit_a[directed], unit_b[directed]
     if len(rows_a) < 2:
-        what, where = "too few words to compare are in both tables", f"{first.path}, {second.path}"
-        hint = "compare tables of the same language and case"
-        raise InputError(what, where=where, got=f"{len(rows_a)} of {shared} shared", expected="2 or more", hint=hint)
+        what, where = "too few words of both tables can be compared", f"{first.path}, {second.path}"
+        hint = "compare tables of the same language and the same letter case"
+        raise InputError(
+            what, where=where, got=f"{len(rows_a)} of {shared} shared words", expected="2 or more", hint=hint
+        )
 
     # their shifts, the most surprising first
     def report(done: int) -> None:

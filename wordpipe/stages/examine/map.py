@@ -139,13 +139,13 @@ def check_page(output: Path, what: str, *, replace: bool) -> None:
     """Refuse an output that a page cannot replace. Raises ConfigError: a folder, standard output, a file that is no page."""
     if output.is_dir() or str(output) == "-":
         hint = f"name a file with -o, such as {what}.html"
-        raise ConfigError(f"a {what} is a file", where="output", got=output, hint=hint)
+        raise ConfigError(f"a {what} must be written to a file", where="output", got=output, hint=hint)
     if output.is_file():
         with output.open("rb") as file:
             begin = file.read(15)
         if begin.lower() not in (b"<!doctype html>", b""):
             hint = "name another file with -o"
-            raise ConfigError("a file is there that is no page", where="output", got=output, hint=hint)
+            raise ConfigError("the output exists and is not an HTML page", where="output", got=output, hint=hint)
     check_output(output, replace=replace)
 
 
@@ -157,7 +157,7 @@ def _pick_layout(layout: str, run: RunOptions) -> str:
         raise ConfigError("UMAP is not installed", where="layout", got=layout, hint=INSTALL_UMAP)
     if layout != "auto" or has_umap():
         return "pca" if layout == "pca" else "umap"
-    run.report(Progress("map", note=f"laid out by PCA; UMAP keeps many more neighbours together: {INSTALL_UMAP}"))
+    run.report(Progress("map", note=f"layout by PCA; UMAP keeps many more neighbours together: {INSTALL_UMAP}"))
     return "pca"
 
 
@@ -178,7 +178,7 @@ def _choose(
         found = table.neighbours([near], k=(n_words or _WORDS_NEAR) - 1)
         if not found:
             hint = "name another word"
-            raise InputError(f"the vector of {near!r} is zero: no word is near", hint=hint)
+            raise InputError(f"the vector of {near!r} is zero: the word has no neighbours", hint=hint)
         rows = np.sort(np.array([table.find(near), *(one.row for one in found)], dtype=np.int64))
     elif only is not None:
         rows = _listed(table, Path(only), n_words or _MOST_WORDS, left_out)
@@ -200,7 +200,7 @@ def _listed(table: WordVectors, path: Path, most: int, left_out: Counter[str]) -
     found = [row for word in wanted if (row := table.find(word)) is not None]
     rows = np.unique(np.array(found, dtype=np.int64))
     if not len(rows):
-        hint = "one word per line"
+        hint = "write one word per line"
         raise InputError("no word of the list has a vector", where=path, got=f"{len(wanted)} words", hint=hint)
     left_out["unknown"] = len(wanted) - len(found)
     left_out["repeated"] = len(found) - len(rows)

@@ -59,7 +59,7 @@ def plot(
     if path is not None:
         if path.suffix.lower() not in (".png", ".svg") or path.is_dir():
             raise ConfigError(
-                "a picture needs a name that ends in .png or .svg", where="output", got=path, expected=".png or .svg"
+                "the file name of a picture must end in .png or .svg", where="output", got=path, expected=".png or .svg"
             )
         check_output(path, replace=replace)
         if find_spec("matplotlib") is None:
@@ -77,7 +77,7 @@ def plot(
         runs = [one for at, name in zip(paths, names, strict=True) for one in logged_runs(at, name, run.verify)]
         for one in runs:
             if not any(row["loss"] is not None for row in one["log"]):
-                hint = "wait for its first report; a training of word2vec by gensim reports no loss"
+                hint = "wait for the first report; word2vec trained with gensim reports no loss"
                 raise InputError("this training reported no loss", where=one["name"], hint=hint)
         # Draw the curves.
         if path is not None:
@@ -100,7 +100,7 @@ def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]
     if there or not partial.is_dir():
         with Artifact(path, ["model", "words"], verify=verify) as artifact:
             if "steps.parquet" not in artifact.names():
-                hint = "imported words have none: train some"
+                hint = "imported words have no log: name an artifact that wordpipe trained"
                 raise ArtifactError("the artifact has no log of a training", where=path, hint=hint)
             rows = [row for batch in read_batches(artifact, "steps", _COLUMNS) for row in batch.to_pylist()]
             if not rows:

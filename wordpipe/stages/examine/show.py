@@ -191,7 +191,7 @@ def verify(path: PathLike) -> dict[str, Any]:
             if output.rows is not None:
                 with open_part(artifact, output.path) as part:
                     if part.metadata.num_rows != output.rows:
-                        what = "the table has another number of rows than it had"
+                        what = "the table does not have the number of rows in the manifest"
                         raise ArtifactError(what, where=path / output.path)
         outputs = artifact.manifest.outputs
         size = {"files": len(outputs) + 1, "bytes": sum(output.bytes for output in outputs)}
@@ -215,10 +215,10 @@ def _changed_inputs(artifact: Artifact) -> list[str]:
         try:
             found = manifest_at(path).digest
         except ArtifactError as error:
-            warnings.append(f"its input {path} is not whole: {error.what}")
+            warnings.append(f"the input {path} is damaged: {error.what}")
             continue
         if found != entry.digest:
-            warnings.append(f"{path} has changed since: it was {entry.digest[:16]} and is {found[:16]}")
+            warnings.append(f"the input {path} has changed: its digest was {entry.digest[:16]} and is now {found[:16]}")
     return warnings
 
 
