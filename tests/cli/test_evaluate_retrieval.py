@@ -55,7 +55,7 @@ def test_a_table_and_its_json_say_the_same(cli, built, data):
     for told in ("mean of words: cosine", "dense: cosine", "the vectors add", "random vectors: hybrid"):
         assert told in table.err
     assert "1 judged queries have no text" in table.err
-    assert "BM25: bm25 finds nothing for 2 queries" in table.err
+    assert "BM25: nothing found for 2 queries" in table.err
     quiet = cli(*args, "-q", "--drop-identical", "--weight", 0.5)
     assert quiet.err == ""
     assert "hybrid, 0.50 dense" in quiet.out

@@ -33,7 +33,10 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
     assert rows["gram1"][0].endswith(f" of {asked['sections'][1]['seen']}")
     assert rows["mean spearman"] == [written(found["metrics"]["spearman"], "{:.3f}")] * 2
     assert "mean accuracy" not in rows
-    assert "3CosAdd among the 30,000 most frequent words. Pairs and questions with unknown words are left out." in table.out
+    assert (
+        "3CosAdd among the 30,000 most frequent words. Pairs and questions with unknown words are left out."
+        in table.out
+    )
     assert "\x1b" not in table.out
     assert "1 word of near unknown: XYZZY" in table.err
     assert "files skipped: 1 .md" in table.err

@@ -68,9 +68,7 @@ def test_the_screen_shows_before_and_after(sick):
     cosine = next(line for line in lines if "mean cosine" in line)
     assert re.fullmatch(r" *mean cosine of two texts +sick 0\.\d\d +-?0\.0\d +-0\.1 to 0\.1 *", cosine)
     assert "sick     all texts look alike: their vectors lie in a narrow cone, so a high score means little" in lines
-    assert lines[-2].endswith(
-        ' 0 with --transform centre (in wordpipe.toml: transform = "centre" in the embed stage):'
-    )
+    assert lines[-2].endswith(' 0 with --transform centre (in wordpipe.toml: transform = "centre" in the embed stage):')
     assert lines[-1] == f"  {doctor(sick)['mend']['command']}"
     code, shown, _ = asked(str(sick), "--json")
     assert json.loads(shown)["spaces"].keys() == {"none", "centre", "remove-components", "whiten"}
@@ -184,7 +182,7 @@ def test_vectors_that_find_are_healthy(finding):
     assert shown[at] == "search   tested with 165 titles that look for their text:"
     assert shown[at + 1].startswith(f"         {finds['measured']['ndcg_at_10']['dense']:.2f} by vectors, 0.")
     assert shown[at + 1].endswith(" by both (nDCG@10; 1 is best)")
-    assert shown[at + 2].strip().startswith("without these vectors 0.")
+    assert shown[at + 2].strip().startswith("without these vectors: 0.")
     assert " by words asked twice, 0." in shown[at + 2]
     assert shown[at + 2].endswith(" by words and random vectors")
     assert [line.strip() for line in shown[at + 3 : at + 5]] == [
@@ -206,7 +204,10 @@ def test_random_vectors_are_even_and_not_of_their_encoder(finding, tmp_path):
     assert finds["agreement"] < 0.3
     code, shown, _ = asked(str(path))
     assert code == 0  # as of every sick space
-    assert f"sick     the vectors were not made by the encoder of this artifact (median cosine {finds['own_cosine']:.2f})" in shown
+    assert (
+        f"sick     the vectors were not made by the encoder of this artifact (median cosine {finds['own_cosine']:.2f})"
+        in shown
+    )
     assert "The space is healthy" not in shown
     assert shown.splitlines()[-2:] == [
         "The vectors were not made by this encoder. No setting fixes this problem; embed the texts again:", f"  {command}",
@@ -231,8 +232,8 @@ def test_a_sick_space_that_does_not_find_has_two_next_steps(built, tmp_path):
     found, shown = doctor(made), asked(str(made))[1]
     assert shown.splitlines()[-3:] == [
         f"  {found['mend']['command']}",
-        "The vectors do not find the texts. Another --pooling or --transform may help (in wordpipe.toml: pooling, transform in "
-        'the embed stage); or train an encoder for search (command = "train static", goal = "search"):',
+        "The vectors do not find the texts. Another --pooling or --transform may help (in wordpipe.toml: pooling, transform "
+        'in the embed stage); or train an encoder for search (command = "train static", goal = "search"):',
         f"  {SEARCH}",
     ]
     assert "too well" not in shown
@@ -267,7 +268,10 @@ def test_no_transform_is_named_that_finds_less(of, built, tmp_path, monkeypatch)
     assert found["mend"] is None
     assert found["worse"] == {"transform": kind, "dense": seen["none"], "dense_after": 0.0}
     shown = asked(str(made))[1]
-    assert f"--transform {kind} would make the space more even, but a search by vectors would find less (nDCG@10 0.00 instead" in shown
+    assert (
+        f"--transform {kind} would make the space more even, but a search by vectors would find less (nDCG@10 0.00 instead"
+        in shown
+    )
     assert "now, 0 with --transform" not in shown
 
 

@@ -195,14 +195,14 @@ def test_the_best_way_is_the_simplest_that_none_beats():
     words = rng.random(300) * 0.5
     noise = rng.normal(0, 0.02, (len(search.WAYS), 300))
     same = {name: words + some for name, some in zip(search.WAYS, noise, strict=True)} | {"words": words}
-    assert search._best(same, 1_000) == {"system": "words", "options": {"mode": "lexical"}, "differs": False}
+    assert search._best_way(same, 1_000) == {"system": "words", "options": {"mode": "lexical"}, "differs": False}
     better = same | {"both": same["both"] + 0.2, "both_0.3": same["both_0.3"] + 0.2}
-    assert search._best(better, 1_000)["system"] == "both"
-    assert search._best(better | {"both_0.3": better["both_0.3"] + 0.1}, 1_000) == {
+    assert search._best_way(better, 1_000)["system"] == "both"
+    assert search._best_way(better | {"both_0.3": better["both_0.3"] + 0.1}, 1_000) == {
         "system": "both_0.3", "options": {"mode": "hybrid", "weight": 0.3}, "differs": True,
     }  # fmt: skip
     alone = {name: values[:1] for name, values in better.items()}
-    assert not search._best(alone, 100)["differs"]  # one question tells nothing
+    assert not search._best_way(alone, 100)["differs"]  # one question tells nothing
 
 
 def test_the_table_and_its_last_line(cli, index, tmp_path):

@@ -132,15 +132,15 @@ def read_pairs(data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOp
         InputError: no such file, none with pairs, unequal numbers of lines, or a record without the fields; names file and
             line.
     """
-    return _read(data, settings, run, settings.split, is_trained=False)
+    return _read_pairs(data, settings, run, settings.split, is_trained=False)
 
 
 def read_training_pairs(data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOptions) -> TextPairs:
     """Read the pairs that a model was trained on, of a corpus its split train. Raises WordpipeError: see `read_pairs`."""
-    return _read(data, settings, run, "train", is_trained=True)
+    return _read_pairs(data, settings, run, "train", is_trained=True)
 
 
-def _read(
+def _read_pairs(
     data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOptions, split: str | None, *, is_trained: bool
 ) -> TextPairs:
     """Read pairs from a corpus artifact, from files, or from rows in memory."""
@@ -150,17 +150,17 @@ def _read(
             chosen = held_out_split(corpus) if split is None else None if split == _ALL else split
             if chosen is None and split is None:
                 run.report(Progress("note", note="this corpus has no held-out split: the whole corpus is evaluated"))
-            return _kept(_corpus_rows(corpus, chosen, settings, run), names[0], chosen)
+            return _scorable_pairs(_corpus_rows(corpus, chosen, settings, run), names[0], chosen)
     refuse_artifacts(names)
     if split is not None and not is_trained:
         raise ConfigError("--split can be used with a corpus artifact only", where="split", got=split)
     if rows is not None:
-        return _kept(_record_rows(from_memory(rows), settings), "memory")
-    return _kept(_file_rows(names, settings), ", ".join(names))
+        return _scorable_pairs(_record_rows(from_memory(rows), settings), "memory")
+    return _scorable_pairs(_file_rows(names, settings), ", ".join(names))
 
 
-def _kept(rows: Iterator[_Row], where: str, split: str | None = None) -> TextPairs:
-    """The pairs that can be scored."""
+def _scorable_pairs(rows: Iterator[_Row], where: str, split: str | None = None) -> TextPairs:
+    """Return the pairs that can be scored, and count those without a source or a target."""
     found, counts = TextPairs([], [], [], {}, split), Counter[str](sources_empty=0, targets_empty=0)
     for source, references, prefix in rows:
         source, references = source.strip(), [text for one in references if (text := one.strip())]
@@ -171,10 +171,8 @@ def _kept(rows: Iterator[_Row], where: str, split: str | None = None) -> TextPai
         found.references.append(references)
         found.prefixes.append(prefix)
     if not len(found):
-        left = [
-            f"{counts['sources_empty']:,} pairs without a source",
-            f"{counts['targets_empty']:,} pairs without a target",
-        ]
+        sides = {"sources_empty": "source", "targets_empty": "target"}
+        left = [f"{counts[name]:,} pairs without a {side}" for name, side in sides.items()]
         got = " and ".join(left) if counts.total() else f"nothing in the split {split}" if split else "nothing"
         raise InputError("there is no pair to evaluate on", where=where, got=got, expected=_EXPECTED)
     found.counts.update(pairs=len(found), references=sum(map(len, found.references)), **counts)
@@ -184,7 +182,7 @@ def _kept(rows: Iterator[_Row], where: str, split: str | None = None) -> TextPai
 def _corpus_rows(
     corpus: Artifact, split: str | None, settings: Seq2SeqEvaluationSettings, run: RunOptions
 ) -> Iterator[_Row]:
-    """The documents of a corpus with their second texts: the sentences of a document are one source."""
+    """Yield the pairs of a corpus: a document is a source, its second text the reference."""
     known = visible_columns(read_schema(corpus, "corpus"))
     targets = [_column(corpus, known, name, "--text-b") for name in settings.text_b or ("text_b",)]
     text = _column(corpus, known, settings.text_field or "text", "--text-field")
@@ -197,27 +195,33 @@ def _corpus_rows(
 
 
 def _column(corpus: Artifact, known: dict[str, str], name: str, option: str) -> str:
+    """Return the column of a corpus by the name that a user gave."""
     for shown in (name, f"_{name}") if name in ("text", "text_b") else (name,):
         if shown in known:
             return known[shown]
-    hint = f"name the column with {option}{_or_one(option)}, or make the corpus with wordpipe ingest --text-b FIELD"
+    hint = (
+        f"name the column with {option}{_or_one_prefix(option)}, or make the corpus with wordpipe ingest --text-b FIELD"
+    )
     got = ", ".join([*known][:20])
     raise ArtifactError(f"this corpus has no column {name!r}", where=corpus.path, got=got, hint=hint)
 
 
 def _file_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
     """The pairs of files: those of records one after the other, those of plain text side by side where they are several."""
-    plain = [name for name in names if not _ends(name, _RECORDS) and not _ends(name, (".tsv",))]
+    plain = [name for name in names if not _has_ending(name, _RECORDS) and not _has_ending(name, (".tsv",))]
     for name in names:
         if name not in plain:
-            yield from _tsv_rows(name, settings) if _ends(name, (".tsv",)) else _record_rows(expand([name]), settings)
+            yield from (
+                _tsv_rows(name, settings) if _has_ending(name, (".tsv",)) else _record_rows(expand([name]), settings)
+            )
     if len(plain) == 1:
         yield from _tsv_rows(plain[0], settings)
     elif plain:
         yield from _parallel_rows(plain, settings)
 
 
-def _ends(name: str, endings: Sequence[str]) -> bool:
+def _has_ending(name: str, endings: Sequence[str]) -> bool:
+    """True if the name of a file has one of some endings, packed or not."""
     return name.lower().endswith(tuple(ending + packed for ending in endings for packed in PACKED))
 
 
@@ -228,10 +232,10 @@ def _lines(name: str) -> list[str]:
 
 
 def _parallel_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
-    """Line by line: the sources, and the references of each further file."""
+    """Yield the pairs of parallel text files, line by line: the sources, and a reference of each further file."""
     if given := [name for name in ("text_field", "text_b", "prefix_field") if getattr(settings, name)]:
         option = f"--{given[0].replace('_', '-')}"
-        hint = f"use a file of records, such as .jsonl{_or_one(option)}"
+        hint = f"use a file of records, such as .jsonl{_or_one_prefix(option)}"
         raise InputError("plain text files have no fields", where=", ".join(names), got=option, hint=hint)
     sides = [_lines(name) for name in names]
     if all(side and "\t" in side[0] for side in sides):
@@ -255,15 +259,13 @@ def _parallel_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) ->
 
 
 def _tsv_rows(name: str, settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
-    """Source, target and further references between tabs; a file with a header is one of records."""
+    """Yield the pairs of a tsv file: source, target and further references; a file with a header is read as records."""
     lines = _lines(name)
     header = next((line.split("\t") for line in lines if line.strip()), [])
     if (field := settings.prefix_field) and header and field not in header and not field.isdigit():
         option = "--prefix-field"
-        what, hint = (
-            f"there is no field {field!r} for the prefix",
-            f"name the right field with {option}{_or_one(option)}",
-        )
+        what = f"there is no field {field!r} for the prefix"
+        hint = f"name the right field with {option}{_or_one_prefix(option)}"
         raise InputError(what, where=name, got=", ".join(header[:20]), hint=hint)
     if settings.text_field or settings.text_b or settings.prefix_field or {"text", "text_b"} <= {*header}:
         yield from _record_rows(expand([name], read_as="tsv"), settings)
@@ -281,7 +283,7 @@ def _tsv_rows(name: str, settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
 
 
 def _record_rows(sources: Sequence[Source], settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
-    """The records of files, or of a program."""
+    """Yield the pairs of records, of files or of a program."""
     # what is read of each record: all further fields as text
     first, *more = settings.text_b or ("text_b",)
     further = tuple(f"{name}:str" for name in [*more, *filter(None, [settings.prefix_field])])
@@ -299,10 +301,8 @@ def _record_rows(sources: Sequence[Source], settings: Seq2SeqEvaluationSettings)
             ):
                 got, option = ", ".join([*ledger.fields_seen][:20]), named[missing]
                 what = "second text" if option == "--text-b" else "prefix"
-                where, hint = (
-                    f"{source.name}, line {record.line}",
-                    f"name the right field with {option}{_or_one(option)}",
-                )
+                where = f"{source.name}, line {record.line}"
+                hint = f"name the right field with {option}{_or_one_prefix(option)}"
                 raise InputError(f"there is no field {missing!r} for the {what}", where=where, got=got, hint=hint)
             # further references, and the prefix
             others = [record.metadata.get(name) for name in more]
@@ -312,7 +312,8 @@ def _record_rows(sources: Sequence[Source], settings: Seq2SeqEvaluationSettings)
             yield "", [], ""  # to be counted
 
 
-def _or_one(option: str) -> str:
+def _or_one_prefix(option: str) -> str:
+    """Return the end of a hint: one prefix for all texts is possible too."""
     return ", or use one prefix for all texts with --prefix" if option == "--prefix-field" else ""
 
 
@@ -380,7 +381,7 @@ class LabelledTexts:
 def collect(
     records: Iterable[dict[str, Any]], kind: Kind, where: object, *, pairs: bool, gold: str, **more: Any
 ) -> LabelledTexts:
-    """The records that have a label.
+    """Collect the texts that have a label, with the labels.
 
     Args:
         records: rows of a corpus with whole texts, or of predictions.
@@ -462,8 +463,8 @@ def read_labelled_texts(
         InputError: no labels, no second texts, no such split, or a label that cannot be one; names file and line.
         ConfigError: a split of files.
     """
-    with _opened(data, kind, settings, run) as (corpus, is_made):
-        columns, pairs = _columns(corpus, kind, pairs)
+    with _open_labelled(data, kind, settings, run) as (corpus, is_made):
+        columns, pairs = _labelled_columns(corpus, kind, pairs)
         if is_made and settings.split is not None:
             raise ConfigError("--split can be used with a corpus artifact only", where="split", got=settings.split)
         split = None if is_made else _split_of(corpus, settings.split, is_trained=corpus.digest == trained)
@@ -483,15 +484,15 @@ def read_training_texts(
     Raises:
         InputError: see `read_labelled_texts`.
     """
-    with _opened(train, kind, settings, run) as (corpus, is_made):
-        columns, pairs = _columns(corpus, kind, pairs)
+    with _open_labelled(train, kind, settings, run) as (corpus, is_made):
+        columns, pairs = _labelled_columns(corpus, kind, pairs)
         out = {"test", evaluated.split if evaluated.digest == corpus.digest else "test"} if not is_made else set()
         records = (record for record, _ in whole_records(corpus, columns) if record["split"] not in out)
         return collect(records, kind, corpus.path, pairs=pairs, gold=_COLUMNS[kind], digest=corpus.digest)
 
 
-def _columns(corpus: Artifact, kind: Kind, pairs: bool | None) -> tuple[list[str], bool]:
-    """The columns to be read, and whether the texts are pairs."""
+def _labelled_columns(corpus: Artifact, kind: Kind, pairs: bool | None) -> tuple[list[str], bool]:
+    """Return the columns of a labelled corpus to read, and whether its texts are pairs."""
     names = read_schema(corpus, "corpus").names
     if _COLUMNS[kind] not in names:
         raise _unlabelled(kind, corpus.path, got=", ".join(names))
@@ -506,6 +507,7 @@ def _columns(corpus: Artifact, kind: Kind, pairs: bool | None) -> tuple[list[str
 
 
 def _split_of(corpus: Artifact, wanted: str | None, *, is_trained: bool) -> str | None:
+    """Return the split of a labelled corpus to evaluate on; None: the whole corpus."""
     if wanted == "all":
         return None
     there = Counter(split for batch in read_batches(corpus, "corpus", ["split"]) for split in batch[0].to_pylist())
@@ -520,10 +522,10 @@ def _split_of(corpus: Artifact, wanted: str | None, *, is_trained: bool) -> str 
 
 
 @contextmanager
-def _opened(
+def _open_labelled(
     data: SourceLike, kind: Kind, settings: PredictionsEvaluationSettings, run: RunOptions
 ) -> Iterator[tuple[Artifact, bool]]:
-    """A corpus, and whether it was made here, in a temporary folder.
+    """Open labelled texts as a corpus; True with it if the corpus was made here, in a temporary folder.
 
     A file says by its format what is what, or it has fields: those that are named, else those that are called as our columns.
     """
@@ -589,7 +591,7 @@ def training_corpus(path: str) -> TrainingCorpus:
     entry = next((one for one in inputs if one.kind == ("corpus" if is_model else "model")), None)
     if entry is None:
         return TrainingCorpus(None, note=f"{name} does not name the corpus artifact of its training; {given}")
-    found = _there(path, entry)
+    found = _input_path(path, entry)
     if found is None:
         what = "the training corpus" if is_model else "the model that made the predictions"
         digest = entry.digest if is_model else ""
@@ -597,7 +599,7 @@ def training_corpus(path: str) -> TrainingCorpus:
     return TrainingCorpus(found, entry.digest) if is_model else training_corpus(found)
 
 
-def _there(path: str, entry: InputEntry) -> str | None:
+def _input_path(path: str, entry: InputEntry) -> str | None:
     """Return the path of an artifact's input; None where it is gone or has changed."""
     found = None if entry.path is None else input_of(as_path(path), entry)
     return None if found is None else str(as_path(os.path.normpath(found[0])))

@@ -164,8 +164,9 @@ def doctor_of(artifact: Artifact, *, sample: int, run: RunOptions) -> dict[str, 
 
 
 def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions) -> Evaluation:
+    """Return the evaluation of the vectors of an open artifact."""
     # the figures of the space, and what is found by vectors and words
-    drawn_ND, counts = _read(artifact, sample, run.report)
+    drawn_ND, counts = _read_vectors(artifact, sample, run.report)
     spaces = diagnose(drawn_ND, report=run.report)
     has_texts = "word" not in read_schema(artifact, artifact.kind).names
     finds = _finds(artifact, counts, run.report) if has_texts else {}
@@ -189,11 +190,7 @@ def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions
 def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the complaints about vectors that were examined, the worst first: name, state, says, and mend, the next step."""
     # the next step for the space
-    more = (
-        "more text or more --epochs"
-        if found["kind"] == "words"
-        else "more text, or more --steps in the training of the encoder"
-    )
+    more = "more text or more --epochs" if found["kind"] == "words" else "more text, or more --steps for the encoder"
     mend, worse, verdicts = found["mend"], found["worse"], found["verdicts"]["none"]
     step = (
         f"{more}; no --transform fixes this problem"
@@ -229,8 +226,8 @@ def _is_model(path: Path) -> bool:
     return (path / "config.json").is_file()
 
 
-def _read(artifact: Artifact, size: int, report: Report) -> tuple[Vectors, dict[str, int]]:
-    """Go through the table once: a sample, and how many vectors are broken, and how many vectors and texts come again."""
+def _read_vectors(artifact: Artifact, size: int, report: Report) -> tuple[Vectors, dict[str, int]]:
+    """Read the vectors of an artifact once: a sample, and how many vectors are broken or repeated."""
     total, without = row_count(artifact, artifact.kind), len(rows_without_vector(artifact))
     name = "word" if "word" in read_schema(artifact, artifact.kind).names else "text"
     rows_S = np.sort(np.random.default_rng([_SEED, 0]).choice(total, min(size, total), replace=False))
@@ -281,12 +278,12 @@ def diagnose(sample_ND: Vectors, *, report: Report = quiet) -> dict[TransformKin
     kinds = get_args(TransformKind)
     for number, kind in enumerate(kinds):
         report(Progress("evaluating the space", number, len(kinds), "transforms"))
-        found[kind] = _figures(moments.fit(kind), sample_ND[n // 2 :])
+        found[kind] = _space_figures(moments.fit(kind), sample_ND[n // 2 :])
     return found
 
 
-def _figures(transform: Transform, held_out_ND: Vectors) -> Figures:
-    """The figures of the vectors that have a direction left after a transform."""
+def _space_figures(transform: Transform, held_out_ND: Vectors) -> Figures:
+    """Return the figures of a space of vectors after a transform."""
     vectors_ND, lost_N = transform.apply(held_out_ND)
     unit_ND = vectors_ND[~lost_N]
     near = hubs(unit_ND, _NEIGHBOURS)
@@ -305,7 +302,7 @@ def rate(figures: Figures) -> list[dict[str, str]]:
 
 
 def best_transform(spaces: Mapping[TransformKind, Figures]) -> TransformKind:
-    """Return the transform that mends a sick space: it leaves the fewest sick figures, then the fewest weak ones.
+    """Return the transform that fixes a sick space: it leaves the fewest sick figures, then the fewest weak ones.
 
     Of equals it is the first, which does least; but where the vectors lie in next to no directions the last, which gives
     every direction its say. A space that is weak at most is left alone.
@@ -407,7 +404,7 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
 
 
 def _rate_finds(ndcg_at_10: Mapping[str, float]) -> tuple[str, str]:
-    """The state of a space by what its vectors find, and what that means."""
+    """Return the state of the search by vectors, compared with words, and the state in words."""
     dense, lexical = ndcg_at_10["dense"], ndcg_at_10["lexical"]
     if max(dense, lexical) < _FOUND:
         return "unknown", "neither vectors nor words find the texts, so this test says nothing about the vectors"

@@ -138,11 +138,13 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
     small = sum(weight.numel() for weight in model.model.parameters()) < _SMALL
     with ExitStack() as stack, torch_threads(1 if small else 0):
         if model.opened is None:
-            sample = _of_head(model, _corpus(model, data, stack, run), n_tokens, given=data is not None)
+            sample = _sample_of_head(model, _corpus(model, data, stack, run), n_tokens, given=data is not None)
         elif model.opened.answers or (model.writes_targets and model.command != DENOISING):
-            sample = _of_pairs(model.opened, data if data is not None else [_named(model, "corpus")], n_tokens, run)
+            sample = _sample_of_pairs(
+                model.opened, data if data is not None else [_input_path(model, "corpus")], n_tokens, run
+            )
         else:
-            sample = _of_text(model, _token_rows(model, data, stack, run), n_tokens, stack)
+            sample = _sample_of_text(model, _token_rows(model, data, stack, run), n_tokens, stack)
         if sample.split is None:
             run.report(
                 Progress(
@@ -165,8 +167,8 @@ class _Source:
     rows: Iterator[pa.RecordBatch]  # doc_id, sentence_id, split, ids
 
 
-def _named(model: Inspected, kind: str) -> str:
-    """The corpus or the tokens that a model was made of, directly or by way of its tokens.
+def _input_path(model: Inspected, kind: str) -> str:
+    """Return the path of the corpus or the tokens that a model was trained on.
 
     Raises:
         InputError: they are not where they were.
@@ -187,24 +189,26 @@ def _named(model: Inspected, kind: str) -> str:
 
 
 def _corpus(model: Inspected, data: SourceLike | None, stack: ExitStack, run: RunOptions) -> Artifact:
-    return stack.enter_context(corpus_to_evaluate([_named(model, "corpus")] if data is None else data, run))[0]
+    """Open the corpus that a model is measured on."""
+    return stack.enter_context(corpus_to_evaluate([_input_path(model, "corpus")] if data is None else data, run))[0]
 
 
 def _token_rows(model: Inspected, data: SourceLike | None, stack: ExitStack, run: RunOptions) -> _Source:
     """Return the ids of one split of the text."""
     names = ["doc_id", "sentence_id", "split"]
     if data is None and any(kind == "tokens" for kind, _ in model.inputs):
-        tokens = stack.enter_context(Artifact(_named(model, "tokens"), ["tokens"], verify=run.verify))
+        tokens = stack.enter_context(Artifact(_input_path(model, "tokens"), ["tokens"], verify=run.verify))
         split = held_out_split(tokens, "tokens")
-        batches = (_only(batch, split) for batch in read_batches(tokens, "tokens", [*names, "ids"]))
+        batches = (_rows_of_split(batch, split) for batch in read_batches(tokens, "tokens", [*names, "ids"]))
         return _Source(shown_path(tokens.path), split, batches)
     corpus = _corpus(model, data, stack, run)
     split = held_out_split(corpus)
-    batches = (_only(batch, split) for batch in read_batches(corpus, "corpus", [*names, "text"]))
+    batches = (_rows_of_split(batch, split) for batch in read_batches(corpus, "corpus", [*names, "text"]))
     return _Source(shown_path(corpus.path), split, tokenized(batches, model.tokenizer))
 
 
-def _only(batch: pa.RecordBatch, split: str | None) -> pa.RecordBatch:
+def _rows_of_split(batch: pa.RecordBatch, split: str | None) -> pa.RecordBatch:
+    """Return the rows of one split of the text; None: all rows."""
     return batch if split is None else batch.filter(pc.equal(batch.column("split"), split))
 
 
@@ -225,7 +229,7 @@ def _first_rows(source: _Source, n_tokens: int) -> Iterator[pa.RecordBatch]:
 # ---- the objectives
 
 
-def _of_text(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack) -> HeldOut:
+def _sample_of_text(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack) -> HeldOut:
     """Return the sample of a language model: plain text, with the recipe and the damage of the model's training."""
     # the recipe, and how it lays texts out
     opened, cpu = model.opened, torch.device("cpu")
@@ -251,13 +255,15 @@ def _of_text(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack)
         raise InputError("there is no text to measure the model on", where=source.where)
     blocks = data.held_out(open_ids(file, n_ids), data.seq_len, None if data.find_starts is None else open_starts(file))
     if config.replaced_head:
-        return _read_over(model, blocks, source, n_tokens)
+        return _sample_of_electra(model, blocks, source, n_tokens)
     what = {"decoder": "next tokens", "encoder": "masked tokens", "encoder-decoder": "damaged tokens"}
     objective = recipe.measured_by(settings, known, cpu)
-    return _validated(model, blocks, objective, what[config.architecture], source, n_tokens)
+    return _validated_sample(model, blocks, objective, what[config.architecture], source, n_tokens)
 
 
-def _validated(model: Inspected, blocks: Blocks, objective: Any, what: str, source: _Source, n_tokens: int) -> HeldOut:
+def _validated_sample(
+    model: Inspected, blocks: Blocks, objective: Any, what: str, source: _Source, n_tokens: int
+) -> HeldOut:
     """Return the sample whose loss is that of a `Validation`."""
     cpu = torch.device("cpu")
     validation = Validation(
@@ -279,7 +285,7 @@ def _validated(model: Inspected, blocks: Blocks, objective: Any, what: str, sour
     )  # fmt: skip
 
 
-def _read_over(model: Inspected, blocks: Blocks, source: _Source, n_tokens: int) -> HeldOut:
+def _sample_of_electra(model: Inspected, blocks: Blocks, source: _Source, n_tokens: int) -> HeldOut:
     """Return a sample for an ELECTRA, which is never shown a mask: it reads plain text and has no loss."""
     assert model.opened is not None
     encoder, at_once = model.opened.language_model, max(1, _AT_ONCE // blocks.seq_len)
@@ -301,7 +307,7 @@ def _read_over(model: Inspected, blocks: Blocks, source: _Source, n_tokens: int)
     )  # fmt: skip
 
 
-def _of_pairs(opened: OpenModel, data: SourceLike, n_tokens: int, run: RunOptions) -> HeldOut:
+def _sample_of_pairs(opened: OpenModel, data: SourceLike, n_tokens: int, run: RunOptions) -> HeldOut:
     """Return the sample of a model that was trained on pairs of texts."""
     # pairs in random order, until there are tokens enough
     settings = Seq2SeqEvaluationSettings(prefix_field=opened.prefix_field)
@@ -335,7 +341,7 @@ def _of_pairs(opened: OpenModel, data: SourceLike, n_tokens: int, run: RunOption
         sequences = [Read(ids) for ids in joined[:_SEQUENCES]]
     else:
         sequences = _pair_sequences(flat(sources[:_SEQUENCES]), flat(labels[:_SEQUENCES]), start_id)
-    return _summed(
+    return _sample_of_batches(
         opened.model, batches, loss_sum, "tokens of targets", ", ".join(shown_names(data)), pairs.split, sequences
     )
 
@@ -355,7 +361,7 @@ def _by_size(sizes: Sequence[int]) -> Iterator[list[int]]:
     return batches_of(sizes, np.argsort(sizes, kind="stable").tolist(), _AT_ONCE)
 
 
-def _summed(
+def _sample_of_batches(
     model: Any, batches: Sequence[Any], sum_of: Callable[[Any, Any], torch.Tensor], what: str, where: str, split: str | None,
     sequences: list[Read], left_out: int = 0,
 ) -> HeldOut:  # fmt: skip
@@ -370,7 +376,7 @@ def _summed(
     return HeldOut(what, where, split, round(n_targets), positions, loss, sequences, left_out)
 
 
-def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) -> HeldOut:
+def _sample_of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) -> HeldOut:
     """Return the sample of a model with a head; records with a label that the head does not know are left out."""
     # the task that the head was trained for
     headed = model.model
@@ -395,7 +401,7 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
     records = (record for record in labelled.records() if record.held_out or not kept)
     try:
         while size < n_tokens and (some := list(islice(records, 256))):
-            for one, target in _examples(task, some, encoder, labelled, head):
+            for one, target in _head_examples(task, some, encoder, labelled, head):
                 if target is None:
                     left_out += 1
                 elif size < n_tokens:
@@ -412,7 +418,7 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
         )
     # batches of about one length, and what is looked at of them
     batches = [
-        HeadTargets(_rows([rows[one] for one in some], task.per_word), task.per_word)
+        HeadTargets(_head_rows([rows[one] for one in some], task.per_word), task.per_word)
         for some in _by_size([len(one.ids) for one, _ in rows])
     ]
     has_segments = headed.config.segments > 0
@@ -423,13 +429,13 @@ def _of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) 
     ]  # fmt: skip
     # what the loss is of
     what = {"token": "tags of words", "sequence": "labels of texts", "span": "ends of answers"}[head.kind]
-    return _summed(
+    return _sample_of_batches(
         headed, batches, head_loss_sum, "scores of texts" if head.problem == "regression" else what, str(corpus.path),
         "held out" if kept else None, sequences, left_out,
     )  # fmt: skip
 
 
-def _examples(
+def _head_examples(
     task: Any, records: Sequence[Record], encoder: Any, labelled: Labelled, head: HeadConfig
 ) -> Iterator[tuple[Any, list[float] | None]]:
     """Yield the ids that the model reads of each record, and their target; None where a label is unknown to the model."""
@@ -439,13 +445,13 @@ def _examples(
         return
     encoded = encoder.encode([record.texts for record in records], words=task.per_word)
     for record, one in zip(records, encoded, strict=True):
-        yield one, _target(record, head.labels, head.problem, one.firsts, len(one.ids), task.per_word)
+        yield one, _head_target(record, head.labels, head.problem, one.firsts, len(one.ids), task.per_word)
 
 
-def _target(
+def _head_target(
     record: Record, labels: Sequence[str], problem: str, firsts: npt.NDArray[np.int32], n: int, per_word: bool
 ) -> list[float] | None:
-    """The target of a record; None where it has a label that the head does not know."""
+    """Return the target of a labelled record; None where the head does not know its label."""
     label = record.label
     if problem == "regression":
         return [float(label)]
@@ -463,7 +469,8 @@ def _target(
     return [float(labels.index(names[0]))]
 
 
-def _rows(some: Sequence[tuple[Any, list[float]]], per_word: bool) -> Rows:
+def _head_rows(some: Sequence[tuple[Any, list[float]]], per_word: bool) -> Rows:
+    """Return examples of a head as rows of ids with their targets."""
     targets = [np.array(target, np.float32) for _, target in some]
     return Rows(
         np.concatenate([one.ids for one, _ in some]), np.array([len(one.ids) for one, _ in some], np.int64),

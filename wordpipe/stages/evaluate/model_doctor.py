@@ -42,7 +42,7 @@ def examine_model(model: Inspected, *, data: SourceLike | None, sample: int, run
     """Examine a transformer; see `doctor`, which says what is given back."""
     with held_out(model, data, sample, run) as text:
         loss, units = None if text.no_loss else text.loss(), _dead_units(model, text, run)
-        moved, start = _moved(model, run)
+        moved, start = _weights_moved(model, run)
         found: dict[str, Any] = {
             "path": model.path, "kind": "model", "architecture": model.model.config.architecture,
             "task": model.facts.get("task"), "data": text.where, "split": text.split, "objective": text.what,
@@ -75,13 +75,15 @@ def findings(found: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         yield _finding("loss", "sick", says, f"{more}; {plot}")
     still = [one for one in found["layers"] if one["moved"] is not None and one["moved"] < _STILL]
     if still:
-        says = f"the weights of {_named(still)} hardly changed in training (by less than {_STILL:.0%})"
+        says = f"the weights of {_layer_names(still)} hardly changed in training (by less than {_STILL:.0%})"
         state = "sick" if len(still) == len(found["layers"]) else "weak"
         yield _finding("weights", state, says, "more --steps or a higher --lr")
     dead = [one for one in found["layers"] if one["dead_units"] > _DEAD_SHARE]
     if dead and learned:  # else more training mends them too
         worst = max(one["dead_units"] for one in dead)
-        says = f"in {_named(dead)} up to {worst:.0%} of the feed-forward units give the same output for every token"
+        says = (
+            f"in {_layer_names(dead)} up to {worst:.0%} of the feed-forward units give the same output for every token"
+        )
         mend = "a lower --lr, or a longer --warmup; or a narrower feed-forward (--set ffn_dim=N)"
         yield _finding("units", "weak", says, mend)
 
@@ -90,7 +92,7 @@ def _finding(name: str, state: str, says: str, mend: str) -> dict[str, str]:
     return {"name": name, "state": state, "says": says, "mend": mend}
 
 
-def _named(layers: Sequence[Mapping[str, Any]]) -> str:
+def _layer_names(layers: Sequence[Mapping[str, Any]]) -> str:
     """The layers, counted from 1; of both stacks with their name."""
     stacks = dict.fromkeys(one["stack"] for one in layers)
     parts = []
@@ -171,7 +173,7 @@ def _dead_units(model: Inspected, text: HeldOut, run: RunOptions) -> dict[tuple[
 # ---- weights
 
 
-def _moved(model: Inspected, run: RunOptions) -> tuple[dict[str, float], str]:
+def _weights_moved(model: Inspected, run: RunOptions) -> tuple[dict[str, float], str]:
     """Return how far weights moved from where they began, as a share of their length there, and the name of that start.
 
     Layers by `STACK.NUMBER`, and the embeddings; nothing where the start is not known.
@@ -180,7 +182,7 @@ def _moved(model: Inspected, run: RunOptions) -> tuple[dict[str, float], str]:
         moved and the start: fresh (the same seed gives it again), the path of the model that it began from, or "".
     """
     run.report(Progress("comparing with the start"))
-    start, name = _start(model)
+    start, name = _starting_model(model)
     if start is None:
         return {}, ""
     groups: dict[str, list[tuple[float, float]]] = {}
@@ -192,7 +194,7 @@ def _moved(model: Inspected, run: RunOptions) -> tuple[dict[str, float], str]:
             continue  # rates and waves of state spaces, which begin spread out and long, and need not go far
         # matrices alone: norms begin at 1 and offsets at 0, whose lengths say nothing
         difference = float((weight.detach() - before[key].detach()).double().norm())
-        groups.setdefault(_group(key, model), []).append(
+        groups.setdefault(_weight_group(key, model), []).append(
             (difference**2, float(before[key].detach().double().norm()) ** 2)
         )
     return {
@@ -201,7 +203,7 @@ def _moved(model: Inspected, run: RunOptions) -> tuple[dict[str, float], str]:
     }, name  # fmt: skip
 
 
-def _group(name: str, model: Inspected) -> str:
+def _weight_group(name: str, model: Inspected) -> str:
     """Return the group of a weight: `encoder.0`, `embedding`, or "" for all others."""
     parts = name.split(".")
     if "blocks" in parts:
@@ -210,7 +212,7 @@ def _group(name: str, model: Inspected) -> str:
     return "embedding" if parts[-1] == "embedding" else ""
 
 
-def _start(model: Inspected) -> "tuple[Transformer | None, str]":
+def _starting_model(model: Inspected) -> "tuple[Transformer | None, str]":
     """The model before its first step: fresh weights of the same seed, or what it was trained from."""
     from wordpipe.model import new_encoder_decoder, new_model
 

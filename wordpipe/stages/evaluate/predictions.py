@@ -173,7 +173,7 @@ def evaluate_predictions(
     with storage_errors(), torch_threads(chosen.threads):
         learned = training_corpus(paths[0])
         # what models say, what baselines learned from training texts say, and the figures of both
-        said = _said(paths, data, learned, chosen, run)
+        said = _answers_of_models(paths, data, learned, chosen, run)
         kind, texts, _ = said[0]
         pairs = len(texts.texts[0]) > 1
         source = learned.path if train is None else train
@@ -209,13 +209,14 @@ class _Said(NamedTuple):
 
 
 def _is_predictions(path: str) -> bool:
+    """True if the path is a predictions artifact."""
     if not is_artifact(Path(path)):
         return False
     with Artifact(path, verify=False) as artifact:
         return artifact.kind == "predictions"
 
 
-def _said(
+def _answers_of_models(
     paths: Sequence[str], data: SourceLike | None, learned: TrainingCorpus, settings: PredictionsEvaluationSettings,
     run: RunOptions,
 ) -> list[_Said]:  # fmt: skip
@@ -232,7 +233,11 @@ def _said(
     for path in paths:
         run.report(Progress(f"reading {path}"))
         first = found[0] if found else None
-        one = _stored(path, run) if data is None else _asked(path, data, first, learned.digest, settings, run)
+        one = (
+            _stored_answers(path, run)
+            if data is None
+            else _model_answers(path, data, first, learned.digest, settings, run)
+        )
         if first is not None and one.kind != first.kind:
             raise ConfigError(
                 "models of different tasks cannot be compared", where=path, got=one.kind,
@@ -248,7 +253,7 @@ def _said(
     return found
 
 
-def _asked(
+def _model_answers(
     path: str, data: SourceLike, first: _Said | None, trained: str, settings: PredictionsEvaluationSettings, run: RunOptions
 ) -> _Said:  # fmt: skip
     """Ask a model about the texts of the first one; `trained` is the digest of the corpus that the first one learned from."""
@@ -266,13 +271,13 @@ def _asked(
     )  # fmt: skip
     given = (one[0] if len(one) == 1 else (one[0], one[1]) for one in texts.texts)
     for done, found in enumerate(opened.predict(given)):
-        _add(system, kind, answer_of(opened.task, found, ""))
+        _add_answer(system, kind, answer_of(opened.task, found, ""))
         system.counts["texts_cut"] += found.cut > 0
         run.report(Progress(f"predicting with {Path(path).name}", done, len(texts), "texts"))
     return _Said(kind, texts, system)
 
 
-def _stored(path: str, run: RunOptions) -> _Said:
+def _stored_answers(path: str, run: RunOptions) -> _Said:
     """Read the answers of stored predictions, and the labels beside the answers."""
     with Artifact(path, ["predictions"], verify=run.verify) as artifact:
         schema, facts = read_schema(artifact, "predictions"), artifact.manifest.facts
@@ -284,11 +289,11 @@ def _stored(path: str, run: RunOptions) -> _Said:
     texts, labels = collect(rows, kind, path, pairs="text_b" in schema.names, gold=column), facts.get("labels")
     system = _System("model", path, [], labels=tuple(labels) if isinstance(labels, list) else ())
     for number in texts.numbers:
-        _add(system, kind, rows[number])
+        _add_answer(system, kind, rows[number])
     return _Said(kind, texts, system)
 
 
-def _add(system: _System, kind: Kind, row: dict[str, Any]) -> None:
+def _add_answer(system: _System, kind: Kind, row: dict[str, Any]) -> None:
     """Take what is said of a text out of a row of predictions."""
     if kind == "score":
         system.said.append(float(row["score"]))
@@ -434,7 +439,7 @@ class _Figures:
                 yield "exact_match", _mean(right)
 
     def _sums(self, number: int) -> Floats:
-        """Of each label how often it is right, given and there, (3 V,)."""
+        """Return for each label how often it was right, predicted and true, (3 V,)."""
         sums, sets = np.zeros(3 * len(self._labels)), self._sets[number]
         if self._kind == "tags":
             for place, label in enumerate(self._labels):
@@ -449,6 +454,7 @@ class _Figures:
         return sums
 
     def _by_label(self, number: int) -> dict[str, dict[str, float]]:
+        """Return precision, recall, F1 and support of each label."""
         if self._kind in ("score", "answers"):
             return {}
         found = {}
@@ -461,6 +467,7 @@ class _Figures:
         return found
 
     def _calibration(self, number: int) -> float | None:
+        """Return the calibration error of a model's probabilities; None without probabilities."""
         one, sets = self._systems[number], self._sets[number]
         if not one.sure:
             return None
@@ -492,6 +499,7 @@ class _Figures:
         return {"baseline": self._systems[best].name, "measure": main, **found, "significant": bool(above)}
 
     def _confusion(self, number: int) -> dict[str, Any]:
+        """Return the table of true and predicted labels, and the pairs that are confused most often."""
         if self._kind != "single":
             return {"confusion": None, "confused": []}
         said, gold = self._systems[number].said, self._texts.gold
@@ -530,10 +538,12 @@ def _as_sets(kind: Kind, values: Sequence[Any]) -> list[set[Any]]:
 
 
 def _label_of(thing: Any) -> str:
+    """Return the label of a text or of a span."""
     return thing if isinstance(thing, str) else str(thing.label)
 
 
 def _mean(values_N: Floats) -> Measured:
+    """Return the measure that is the mean of a value of each text."""
     return Measured(np.stack([values_N, np.ones(len(values_N))], axis=1), ratio_of)
 
 

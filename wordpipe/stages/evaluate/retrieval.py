@@ -191,8 +191,8 @@ def _remarks(systems: Sequence[System], counts: Mapping[str, int], *, drop_ident
     yield from (f"{counts[name]:,} {text}" for name, text in _MISSING.items() if counts[name])
     for one in systems:
         if (unanswered := one.facts["unanswered"]) > counts["queries_unknown"]:
-            name = one.head.splitlines()[0]
-            yield f"{name}: {one.facts['system']} finds nothing for {unanswered:,} queries, which count as 0"
+            name = ", ".join(one.head.splitlines())
+            yield f"{name}: nothing found for {unanswered:,} queries, which count as 0"
     if drop_identical:
         yield "documents with the same id as their query are left out"
     there = {one.facts["system"] for one in systems}
@@ -275,7 +275,7 @@ class _Searches:
             yield from self._of_encoder(str(path))
 
     def _twice(self) -> list[Hits]:
-        """By words alone, asked again with the first that were found."""
+        """Search by BM25 twice: the second time with words from the first results."""
         control = Retriever(None, self.lexical, feedback=self.feedback)
         words = [self.lexical.read(question) for question in self.collection.questions]
         worded = control.worded(words, max(self.reach, CANDIDATES))
@@ -348,6 +348,7 @@ def open_collection(data: PathLike, split: str | None = None) -> beir.Collection
 
 
 def _file(folder: Path, names: list[str]) -> tuple[bytes, str]:
+    """Return content and path of the first file of a collection that is there, by its possible names."""
     places = (folder / (name + packed) for name in names for packed in inputs.PACKED)
     found = next((place for place in places if place.is_file()), None)
     if found is None:

@@ -109,13 +109,13 @@ def evaluate_search(
                 hint = "use an index over sentences, or wordpipe evaluate words"
                 raise ArtifactError("an index over words cannot answer questions", where=str(index), hint=hint)
             opened.check(QueryOptions(mode="lexical"))
-            asked = _asked(opened.artifact, lines, str(data))
-            tables = dict(_tables(opened, asked, run))
+            asked = _answerable_questions(opened.artifact, lines, str(data))
+            tables = dict(_figures_of_ways(opened, asked, run))
             auto = opened.artifact.fact("lexical", dict, {}).get("mode", "hybrid")
     # every way beside words alone, and the best of them
     floor_QM = tables[_FLOOR][0]
     systems = [_system(name, *found, floor_QM, draws) for name, found in tables.items()]
-    best = _best({name: table_QM[:, 0] for name, (table_QM, _) in tables.items()}, draws) if draws else None
+    best = _best_way({name: table_QM[:, 0] for name, (table_QM, _) in tables.items()}, draws) if draws else None
     return evaluation_of(
         "search", str(data), systems, index=str(index), draws=draws, auto=auto, counts=asked.counts,
         unknown_first=asked.unknown_first, best=best, parts=[side_by_side(systems).turned("x 100")],
@@ -138,11 +138,11 @@ def _system(name: str, table_QM: Array, unanswered: int, floor_QM: Array, draws:
         replace(first, below={"above words": (apart or {}).get(first.key)}),
         *(replace(one, interval=None) for one in rest),
     ]
-    return System(_way(name), figures, facts, shown)
+    return System(_way_in_words(name), figures, facts, shown)
 
 
-def _way(name: str) -> str:
-    """A way of asking for people."""
+def _way_in_words(name: str) -> str:
+    """Return the name of a way of searching, for people."""
     return _WAYS.get(name) or f"both, weight {name.removeprefix('both_')}"
 
 
@@ -168,7 +168,7 @@ def _verdict(best: dict[str, Any], n: int, index: str) -> str:
     options = " ".join(f"--{name} {value}" for name, value in best["options"].items())
     ask = f"wordpipe query {shlex.quote(index)} … {options}"
     if best["differs"]:
-        return f"measurably the best way: {_way(best['system'])}; use: {ask}"
+        return f"measurably the best way: {_way_in_words(best['system'])}; use: {ask}"
     few = f"; {counted(n, 'questions')} are few: more questions give a clearer result" if n < _FEW else ""
     return f"no way finds measurably more than words alone; use: {ask}{few}"
 
@@ -201,25 +201,25 @@ def read_questions(data: PathLike) -> list[_Line]:
 
 def _of_json(text: str, where: str) -> Iterator[_Line]:
     expected = "an object with question, and id or title"
-    for number, line, record, (name, right) in json_rows(text, where, _named, expected):
+    for number, line, record, (name, right) in json_rows(text, where, _question_columns, expected):
         place, question = f"{where}:{number}", record[name]
         value, by = next(((record[one], (by,)) for one, by in right if record[one] is not None), (None, ()))
         if not isinstance(question, str) or isinstance(value, bool) or not isinstance(value, str | int):
             raise wrong_line(place, line, expected)
         refuse_repeats([*record], [name, *(one for one, _ in right)], place)
-        yield _line(place, line, question, str(value), by)
+        yield _question_line(place, line, question, str(value), by)
 
 
 def _of_table(text: str, where: str) -> Iterator[_Line]:
     """Cells between tabs, in which quotes mean nothing, or of a csv file; columns by their names, else by their order."""
     places: tuple[int, list[tuple[int, tuple[str, ...]]]] | None = None
     # the first row may name the columns
-    for number, cells in table_rows(text, where, lambda cells: _named(cells) is not None):
+    for number, cells in table_rows(text, where, lambda cells: _question_columns(cells) is not None):
         if not any(cells):
             continue
         place, shown = f"{where}:{number}", "\t".join(cells)
         if places is None:
-            if (named := _named(cells)) is not None:
+            if (named := _question_columns(cells)) is not None:
                 question, right = named
                 refuse_repeats(cells, [question, *(name for name, _ in right)], place)
                 places = cells.index(question), [(cells.index(name), (by,)) for name, by in right]
@@ -237,10 +237,10 @@ def _of_table(text: str, where: str) -> Iterator[_Line]:
         ):
             raise wrong_line(place, shown, _EXPECTED)
         value, by = next(((cells[at], by) for at, by in places[1] if cells[at]), ("", _RIGHT))
-        yield _line(place, shown, cells[places[0]], value, by)
+        yield _question_line(place, shown, cells[places[0]], value, by)
 
 
-def _named(names: Sequence[str]) -> tuple[str, list[tuple[str, str]]] | None:
+def _question_columns(names: Sequence[str]) -> tuple[str, list[tuple[str, str]]] | None:
     """The names of the question and of what is right, and which of id and title that is; None where they do not name both."""
     small = {name.strip().lower(): name for name in names}
     question = next((small[name] for name in _QUESTION if name in small), None)
@@ -248,7 +248,8 @@ def _named(names: Sequence[str]) -> tuple[str, list[tuple[str, str]]] | None:
     return None if question is None or not right else (question, right)
 
 
-def _line(place: str, shown: str, question: str, value: str, by: tuple[str, ...]) -> _Line:
+def _question_line(place: str, shown: str, question: str, value: str, by: tuple[str, ...]) -> _Line:
+    """Return a line of the file of questions; both the question and the right answer must be filled."""
     if not question.strip() or not value.strip():
         raise wrong_line(place, shown, _EXPECTED)
     return _Line(place, question.strip(), value.strip(), by)
@@ -264,7 +265,7 @@ class _Asked:
     unknown_first: dict[str, str] | None  # where and value of the first line whose answer stands nowhere
 
 
-def _asked(artifact: Artifact, lines: Sequence[_Line], where: str) -> _Asked:
+def _answerable_questions(artifact: Artifact, lines: Sequence[_Line], where: str) -> _Asked:
     """The questions that have an answer in the index. Raises InputError: none has."""
     # rows that answer each question; lines whose answer stands nowhere
     rows_of = _rows_of(artifact, lines)
@@ -314,7 +315,7 @@ def _rows_of(artifact: Artifact, lines: Sequence[_Line]) -> dict[str, dict[str, 
     return found
 
 
-def _tables(opened: OpenTextIndex, asked: _Asked, run: RunOptions) -> Iterator[tuple[str, tuple[Array, int]]]:
+def _figures_of_ways(opened: OpenTextIndex, asked: _Asked, run: RunOptions) -> Iterator[tuple[str, tuple[Array, int]]]:
     """For each way its figures, (Q, M), and how many questions found nothing."""
     run.report(Progress("embedding the questions"))
     batch = opened.encoder.encode(asked.questions)
@@ -343,8 +344,8 @@ def score_rows(rows: Sequence[int], right: Mapping[int, str]) -> tuple[float, fl
     return found.ndcg_at_10, found.mrr, sum(name in wanted for name in names[:_DEPTH]) / len(wanted)
 
 
-def _best(ndcg: Mapping[str, Array], draws: int) -> dict[str, Any]:
-    """The way to ask: the simplest that no other beats beyond noise, of those that find more than words alone beyond noise.
+def _best_way(ndcg: Mapping[str, Array], draws: int) -> dict[str, Any]:
+    """Return the best way to search: the simplest that no other beats beyond noise, of those measurably above words alone.
 
     So many ways are tried that one is above words alone by chance: p counts times their number (Bonferroni).
     """

@@ -183,6 +183,7 @@ def evaluate_seq2seq(
 
 
 def _check_output(file: Path | None, models: Sequence[str], read: Sequence[SourceLike]) -> None:
+    """Refuse a file for the written texts that cannot be written."""
     if file is None:
         return
     if file.suffix not in _ENDINGS:

@@ -256,7 +256,7 @@ def _figures(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
 
 def encoder_scores(evaluated: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
     """Return the cosines of an encoder's vectors; a transform is fitted on the sentences of the set."""
-    texts, first_P, second_P = _numbered(pairs)
+    texts, first_P, second_P = _sentence_numbers(pairs)
     raw = evaluated.encode(texts)
     found = raw.transformed(evaluated.fitted(raw)) if evaluated.settings.transform != "auto" else raw
     return _Scores(_cosines(found.vectors, first_P, second_P), int(found.empty.sum()), found.unknown)
@@ -268,7 +268,7 @@ def _baseline_scores(pairs: ScoredPairs, language: str) -> dict[str, _Scores]:
     Stop words count: without them TF-IDF scored 79.7 instead of 78.7 on STS-B dev and 72.9 instead of 72.5 on its training
     part, but 47.7 instead of 49.7 on STS12 and 58.0 instead of 61.2 on SICK (Spearman x 100).
     """
-    texts, first_P, second_P = _numbered(pairs)
+    texts, first_P, second_P = _sentence_numbers(pairs)
     analyse = _analyser(recognised_language(texts) if language == "auto" else language)
     sparse_NV = Tfidf.fit(texts, analyse).vectors(texts)
     latent_NK = LatentSpace.fit(sparse_NV, _LSI_DIM).vectors(sparse_NV)
@@ -283,7 +283,7 @@ def _baseline_scores(pairs: ScoredPairs, language: str) -> dict[str, _Scores]:
     }
 
 
-def _numbered(pairs: ScoredPairs) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _sentence_numbers(pairs: ScoredPairs) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return all different sentences, and for each pair the places of its two sentences."""
     number_of = {text: number for number, text in enumerate(dict.fromkeys([*pairs.first, *pairs.second]))}
     first_P, second_P = (np.array([number_of[text] for text in side]) for side in (pairs.first, pairs.second))
@@ -293,6 +293,7 @@ def _numbered(pairs: ScoredPairs) -> tuple[list[str], npt.NDArray[np.int64], npt
 def _cosines(
     vectors_ND: npt.NDArray[np.float32], first_P: npt.NDArray[np.int64], second_P: npt.NDArray[np.int64]
 ) -> Array:
+    """Return the cosines of the pairs of sentences, (P,)."""
     return _rounded(np.einsum("pd,pd->p", vectors_ND[first_P], vectors_ND[second_P], dtype=np.float64))
 
 
@@ -324,7 +325,7 @@ def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], di
         raise InputError("there is no set to evaluate on", hint="name files of scored pairs with --data")
     skipped: Counter[str] = Counter()
     sets = [
-        StsSet(name, place, _read_folder(place, skipped) if place.is_dir() else _read(place))
+        StsSet(name, place, _read_folder(place, skipped) if place.is_dir() else _read_set(place))
         for name, place in distinct_names(map(Path, paths)).items()
     ]
     return sets, dict(sorted(skipped.items()))
@@ -338,7 +339,7 @@ def _read_folder(folder: Path, skipped: Counter[str]) -> ScoredPairs:
     ]  # fmt: skip
     if not files:
         raise InputError("there is no file of scored pairs in this folder", where=folder, expected=" ".join(_ENDINGS))
-    read = [_read(file) for file in files]
+    read = [_read_set(file) for file in files]
     return ScoredPairs(
         [text for pairs in read for text in pairs.first],
         [text for pairs in read for text in pairs.second],
@@ -347,7 +348,7 @@ def _read_folder(folder: Path, skipped: Counter[str]) -> ScoredPairs:
     )
 
 
-def _read(file: Path) -> ScoredPairs:
+def _read_set(file: Path) -> ScoredPairs:
     """Read one file; SemEval's file of pairs is read together with its file of scores."""
     gold = file.with_name(file.name.replace(_INPUT, _GOLD))
     scores = read_whole(gold) if gold != file and gold.is_file() else None
@@ -363,36 +364,38 @@ def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> S
     # files of which every row says what it is
     text = decoded(data, where)
     if scores is not None:
-        return _pairs(_joined(text, decoded(scores, where), where), (0, 1, 2), where)
+        return _scored_pairs(_pairs_with_scores(text, decoded(scores, where), where), (0, 1, 2), where)
     if text.lstrip().startswith("{"):
-        read = json_rows(text, where, _by_name, "an object with sentence1, sentence2 and score")
+        read = json_rows(text, where, _columns_by_name, "an object with sentence1, sentence2 and score")
         cells = ((number, [*record.values()], columns) for number, _, record, columns in read)
         rows = [
             (number, ["" if values[place] is None else str(values[place]) for place in columns])
             for number, values, columns in cells
         ]
-        return _pairs(rows, (0, 1, 2), where)
+        return _scored_pairs(rows, (0, 1, 2), where)
     # tables: columns by their names, else by their shape
-    rows = [*_rows(text, where)]
+    rows = [*_filled_rows(text, where)]
     if not rows:
         hint = "an example of a line: A man sings.,A man is singing.,4.8"
         raise InputError("the file has no pairs of sentences", where=where, expected=_EXPECTED, hint=hint)
-    if (columns := _by_name(rows[0][1])) is not None:
+    if (columns := _columns_by_name(rows[0][1])) is not None:
         refuse_repeats(rows[0][1], [rows[0][1][place] for place in columns], where)
-        return _pairs(rows[1:], columns, where)
-    columns = _by_shape([cells for _, cells in rows[1:] or rows], where)  # the first may be a header of other names
+        return _scored_pairs(rows[1:], columns, where)
+    columns = _columns_by_shape(
+        [cells for _, cells in rows[1:] or rows], where
+    )  # the first may be a header of other names
     headed = len(rows) > 1 and len(rows[0][1]) > max(columns) and not any(map(_is_number, rows[0][1]))
-    return _pairs(rows[1:] if headed else rows, columns, where)
+    return _scored_pairs(rows[1:] if headed else rows, columns, where)
 
 
-def _rows(text: str, where: str) -> Iterator[_Row]:
-    """Rows that are not empty."""
-    for number, cells in table_rows(text, where, lambda cells: _by_name(cells) is not None):
+def _filled_rows(text: str, where: str) -> Iterator[_Row]:
+    """Yield the rows of a table of scored pairs that are not empty."""
+    for number, cells in table_rows(text, where, lambda cells: _columns_by_name(cells) is not None):
         if any(cells):
             yield number, cells
 
 
-def _joined(text: str, scores: str, where: str) -> list[_Row]:
+def _pairs_with_scores(text: str, scores: str, where: str) -> list[_Row]:
     """Rows of two sentences and a score, out of a file of pairs and one of scores."""
     pairs, numbers = text.rstrip("\n").split("\n"), scores.rstrip("\n").split("\n")
     if len(numbers) > len(pairs):
@@ -404,7 +407,7 @@ def _joined(text: str, scores: str, where: str) -> list[_Row]:
     return [(line, [cell.strip() for cell in some]) for line, some in enumerate(cells, start=1)]
 
 
-def _by_name(header: Sequence[str]) -> _Columns | None:
+def _columns_by_name(header: Sequence[str]) -> _Columns | None:
     """The columns that a header names; None where it does not name all three."""
     place_of = {re.sub(r"[^a-z0-9]", "", name.lower()): place for place, name in reversed([*enumerate(header)])}
     pairs = [(f"{stem}{one}", f"{stem}{two}") for stem in _PAIR_NAMES for one, two in ("12", "ab")]
@@ -413,7 +416,7 @@ def _by_name(header: Sequence[str]) -> _Columns | None:
     return None if pair is None or score is None else (place_of[pair[0]], place_of[pair[1]], place_of[score])
 
 
-def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
+def _columns_by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
     """The columns that look like two sentences and a score; InputError if none do, or two could be the score."""
     widths = sorted(len(cells) for cells in rows)
     width = widths[int(len(widths) * (1 - _MIN_ROWS_SHARE))]
@@ -442,7 +445,8 @@ def _by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
     return first, first + 1, scores[0]
 
 
-def _pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
+def _scored_pairs(rows: Sequence[_Row], columns: _Columns, where: str) -> ScoredPairs:
+    """Return the pairs of sentences with their scores, out of rows of cells."""
     first, second, scores, unscored = [], [], [], 0
     for line, cells in rows:
         if len(cells) <= max(columns):

@@ -57,8 +57,8 @@ def evaluate_tokenizer(
     run = run or RunOptions()
     paths = as_list(tokens)
     with storage_errors(), corpus_to_evaluate(data, run) as (corpus, _):
-        column = _column(corpus, by)
-        evaluations = [TokenizerEvaluation(_opened(path, run)) for path in paths]
+        column = _grouping_column(corpus, by)
+        evaluations = [TokenizerEvaluation(_open_tokenizer_at(path, run)) for path in paths]
         _read_corpus(evaluations, corpus, column, split, run)
     systems = [_system(path, evaluation, by) for path, evaluation in zip(paths, evaluations, strict=True)]
     groups = [_groups(one, by) for one in systems] if by is not None else []
@@ -68,8 +68,8 @@ def evaluate_tokenizer(
     )  # fmt: skip
 
 
-def _column(corpus: Artifact, by: str | None) -> str | None:
-    """The column that the user's name means."""
+def _grouping_column(corpus: Artifact, by: str | None) -> str | None:
+    """Return the column of the corpus to group by, by the name that a user gave."""
     known = visible_columns(read_schema(corpus, "corpus"))
     names = {name: column for name, column in known.items() if column not in ("text", "sentence_id", "line")}
     if by is not None and by not in names:
@@ -80,7 +80,8 @@ def _column(corpus: Artifact, by: str | None) -> str | None:
     return None if by is None else names[by]
 
 
-def _opened(path: str, run: RunOptions) -> Tokenizer:
+def _open_tokenizer_at(path: str, run: RunOptions) -> Tokenizer:
+    """Open a tokenizer to evaluate: of an artifact, or a tokenizer file."""
     if not is_artifact(Path(path)):
         return read_tokenizer(Path(path))
     with Artifact(path, ["tokens", "model"], verify=run.verify) as artifact:
@@ -148,11 +149,12 @@ def _remarks(systems: Sequence[System]) -> Iterator[str]:
         if one.facts["failures"]:
             first, count = one.facts["failures"][0], one.facts["counts"]["round_trip_failures"]
             yield f"{one.head}: {count:,} texts change when they are encoded and decoded; the first:"
-            yield f"  text     {_start(first['text'])}"
-            yield f"  decoded  {_start(first['decoded'])}"
-            yield f"  differs  {_start(first['was'])} → {_start(first['became'])}"
+            yield f"  text     {_shortened_text(first['text'])}"
+            yield f"  decoded  {_shortened_text(first['decoded'])}"
+            yield f"  differs  {_shortened_text(first['was'])} → {_shortened_text(first['became'])}"
 
 
-def _start(text: str) -> str:
+def _shortened_text(text: str) -> str:
+    """Return the beginning of a text, on one line."""
     text = text.replace("\n", "⏎")
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"

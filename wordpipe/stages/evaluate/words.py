@@ -105,7 +105,7 @@ def evaluate_words(
     how: dict[str, Any] = {"restrict_vocab": restrict_vocab, "analogy": analogy, "unknown": unknown}
     return evaluation_of(
         "words", data, systems, under="words", skipped=skipped, **how,
-        parts=[_norms(kinds, restrict_vocab, analogy, unknown), side_by_side(systems)],
+        parts=[_methods_line(kinds, restrict_vocab, analogy, unknown), side_by_side(systems)],
         details=[_sections(systems, "asked" if unknown == "zero" else "seen")] if "analogies" in kinds else [],
         remarks=[*_remarks(systems, unknown), *passed_over(skipped)],
     )  # fmt: skip
@@ -167,7 +167,7 @@ def _counts(one: dict[str, Any]) -> dict[str, str | None]:
     }
 
 
-def _norms(kinds: set[str], restrict_vocab: int, analogy: Method, unknown: Unknown) -> str:
+def _methods_line(kinds: set[str], restrict_vocab: int, analogy: Method, unknown: Unknown) -> str:
     """Return a sentence on how the figures were computed: figures compare only where it is equal."""
     cut = f"the {restrict_vocab:,} most frequent words" if restrict_vocab else "all words"
     said = {
@@ -200,13 +200,13 @@ def _remarks(systems: Sequence[System], unknown: Unknown) -> Iterator[str]:
             yield f"{one.head}: the table holds tokens, so a word of several tokens is unknown"
         for kind in ("unknown_words", "guessed_words"):
             found = (some for some in one.facts["sets"] if some.get(kind, {}).get("count"))
-            yield from (f"{one.head}: {_named(some, kind)}" for some in found)
+            yield from (f"{one.head}: {_unknown_words_line(some, kind)}" for some in found)
     known = [[one.get("known", one.get("seen")) for one in system.facts["sets"]] for system in systems]
     if unknown == "drop" and any(one != known[0] for one in known):
         yield "the tables know different words, so do not compare their figures; --unknown zero counts all pairs and questions"
 
 
-def _named(found: dict[str, Any], kind: str) -> str:
+def _unknown_words_line(found: dict[str, Any], kind: str) -> str:
     """Return a line with the number of unknown or guessed words and the first few."""
     what = f"not among the {found['among']:,} most frequent" if "among" in found else "unknown"
     what = "not in the table, vectors computed from the letters" if kind == "guessed_words" else what

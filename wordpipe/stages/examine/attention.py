@@ -76,7 +76,7 @@ def attention(
     """
     run = run or RunOptions()
     if importance and data is None:
-        raise ConfigError("importance is measured on a text", where="data", hint="add --data CORPUS")
+        raise ConfigError("importance needs a text to measure the loss on", where="data", hint="add --data CORPUS")
     target = None if output is None else Path(output)
     if target is not None:
         check_page(target, "page", replace=replace)
@@ -86,12 +86,14 @@ def attention(
         notes = list(opened.notes)
         run.report(Progress("reading the text"))
         given = printable(text), None if second is None else printable(second)
-        rows, written = _read(opened, *given, notes)
-        said = _said(opened, *given, rows, written)
+        rows, written = _read_sides(opened, *given, notes)
+        said = _answer_in_words(opened, *given, rows, written)
         # The weights of attention in this text, the names of heads, the figures.
         attended = _attend(opened, rows)
-        view, loss, over = _view(opened, rows, attended, text, second, said, data, sample, run, importance=importance)
-        found = _numbers(opened, view, rows, loss, over, notes)
+        view, loss, over = _page_view(
+            opened, rows, attended, text, second, said, data, sample, run, importance=importance
+        )
+        found = _view_as_numbers(opened, view, rows, loss, over, notes)
         # Notes for the user, and the page.
         for note in notes:
             run.report(Progress("note", note=note))
@@ -118,7 +120,7 @@ class AttendedText:
     notes: tuple[str, ...]
 
     def sides(self, kind: str) -> tuple[TokenRow, TokenRow]:
-        """The tokens that look, and those that are looked at."""
+        """Return the tokens that attend (rows of the weights) and the tokens that are attended to (columns)."""
         queries, keys = _SIDES[kind] if "target" in self.rows else ("text", "text")
         return self.rows[queries], self.rows[keys]
 
@@ -142,13 +144,13 @@ def attend_in(model: Inspected, text: str, second: str | None = None) -> Attende
         InputError: a blank text, or one with more tokens than fit a page.
     """
     notes = list[str]()
-    rows, _ = _read(model, printable(text), None if second is None else printable(second), notes)
+    rows, _ = _read_sides(model, printable(text), None if second is None else printable(second), notes)
     maps = {kind: one.weights for kind, one in _attend(model, rows).maps.items()}
     return AttendedText(rows, maps, (*model.notes, *notes))
 
 
-def _read(model: Inspected, text: str, second: str | None, notes: list[str]) -> tuple[dict[str, TokenRow], str]:
-    """The tokens of each side, and the target text of an encoder-decoder."""
+def _read_sides(model: Inspected, text: str, second: str | None, notes: list[str]) -> tuple[dict[str, TokenRow], str]:
+    """Return the tokens of each side of the attention, and the target text of an encoder-decoder."""
     written = ""
     if not model.writes_targets:
         rows = {"text": model.read(text, second)}
@@ -175,7 +177,7 @@ def _read(model: Inspected, text: str, second: str | None, notes: list[str]) -> 
     return rows, written
 
 
-def _said(model: Inspected, text: str, second: str | None, rows: dict[str, TokenRow], written: str) -> str:
+def _answer_in_words(model: Inspected, text: str, second: str | None, rows: dict[str, TokenRow], written: str) -> str:
     """Return the answer of a model to a text, in words; "" for a language model."""
     if model.writes_targets:
         return f"{'writes' if second is None else 'reads'}: {written}" if written.strip() else "writes nothing"
@@ -234,6 +236,7 @@ def _answer(model: Any, row: TokenRow) -> str:
 
 
 def _attend(model: Inspected, rows: dict[str, TokenRow]) -> "Attended":
+    """Return all weights of attention of a model in a text."""
     from wordpipe.model import attend_exactly
 
     first = next(iter(rows.values()))
@@ -244,7 +247,7 @@ def _attend(model: Inspected, rows: dict[str, TokenRow]) -> "Attended":
 _SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
 
 
-def _view(
+def _page_view(
     model: Inspected, rows: dict[str, TokenRow], attended: "Attended", text: str, second: str | None, said: str,
     data: SourceLike | None, sample: int, run: RunOptions, *, importance: bool,
 ) -> tuple[AttentionView, dict[str, Any] | None, str]:  # fmt: skip
@@ -345,10 +348,10 @@ def _head_rises(model: "Transformer", sample: "HeldOut", before: float, report: 
     return found
 
 
-def _numbers(
+def _view_as_numbers(
     model: Inspected, view: AttentionView, rows: dict[str, TokenRow], loss: dict[str, Any] | None, over: str, notes: list[str]
 ) -> dict[str, Any]:  # fmt: skip
-    """The view as numbers."""
+    """Return what the page of attention shows, as numbers for JSON."""
 
     def rounded(values: Any) -> Any:
         return None if values is None else np.round(np.asarray(values, np.float64), _DIGITS).tolist()

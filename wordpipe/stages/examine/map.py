@@ -83,12 +83,12 @@ def map_words(
     with storage_errors(output):
         with Artifact(words, ["words"], verify=run.verify) as artifact:
             most = sys.maxsize if only is not None or near is not None else n_words or _WORDS
-            table = WordVectors.from_batches(_first(read_batches(artifact, "words"), most))
-        rows = _choose(table, n_words, only, near, left_out)
+            table = WordVectors.from_batches(_first_rows(read_batches(artifact, "words"), most))
+        rows = _choose_words(table, n_words, only, near, left_out)
         if reasons := ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in (+left_out).items()):
             run.report(Progress("map", note=f"words left out: {reasons}"))
         # Lay them out, and write the page.
-        shown = _laid_out(table, rows, str(words), near, layout, groups, run)
+        shown = _word_map(table, rows, str(words), near, layout, groups, run)
         page = word_map_page(shown)
         with atomic_file(output) as file:
             file.write(page)
@@ -111,14 +111,15 @@ def map_of(artifact: Artifact, n_words: int, *, layout: str = "auto", run: RunOp
     """
     run = run or RunOptions()
     layout = _pick_layout(layout, run)
-    table = WordVectors.from_batches(_first(read_batches(artifact, "words"), n_words))
-    rows = _choose(table, n_words, None, None, Counter())
-    return _laid_out(table, rows, str(artifact.path), None, layout, _GROUPS, run)
+    table = WordVectors.from_batches(_first_rows(read_batches(artifact, "words"), n_words))
+    rows = _choose_words(table, n_words, None, None, Counter())
+    return _word_map(table, rows, str(artifact.path), None, layout, _GROUPS, run)
 
 
-def _laid_out(
+def _word_map(
     table: WordVectors, rows: npt.NDArray[np.int64], where: str, near: str | None, layout: str, groups: int, run: RunOptions
 ) -> WordMap:  # fmt: skip
+    """Return the map of some words: their places on the plane, groups and colours."""
     if (n := len(rows)) < _LEAST_WORDS:
         raise InputError("too few words for a map", where=where, got=n, expected=f"{_LEAST_WORDS} or more")
     found = None if near is None else table.find(near)
@@ -161,7 +162,7 @@ def _pick_layout(layout: str, run: RunOptions) -> str:
     return "pca"
 
 
-def _first(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+def _first_rows(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
     """The first rows of a table."""
     for batch in batches:
         yield batch.slice(0, most)
@@ -170,7 +171,7 @@ def _first(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBa
             return
 
 
-def _choose(
+def _choose_words(
     table: WordVectors, n_words: int | None, only: PathLike | None, near: str | None, left_out: Counter[str]
 ) -> npt.NDArray[np.int64]:
     """Rows of the words to show, the commonest first; those whose vector is zero or not finite are left out."""
@@ -181,7 +182,7 @@ def _choose(
             raise InputError(f"the vector of {near!r} is zero: the word has no neighbours", hint=hint)
         rows = np.sort(np.array([table.find(near), *(one.row for one in found)], dtype=np.int64))
     elif only is not None:
-        rows = _listed(table, Path(only), n_words or _MOST_WORDS, left_out)
+        rows = _words_of_list(table, Path(only), n_words or _MOST_WORDS, left_out)
     else:
         rows = np.arange(min(n_words or _WORDS, len(table)))
     valid = has_direction(table.vectors[rows])
@@ -189,7 +190,7 @@ def _choose(
     return rows[valid]
 
 
-def _listed(table: WordVectors, path: Path, most: int, left_out: Counter[str]) -> npt.NDArray[np.int64]:
+def _words_of_list(table: WordVectors, path: Path, most: int, left_out: Counter[str]) -> npt.NDArray[np.int64]:
     """Rows of the words in a UTF-8 file, one per line, ascending; blank lines mean nothing. The commonest `most` are kept."""
     data = read_regular_file(path, _LARGEST_LIST, what="a list of words")
     try:

@@ -108,6 +108,7 @@ def _where_it_stands(run: StoppedRun) -> dict[str, Any]:
 
 
 def _shortened(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row to show, its long vectors and lists cut."""
     shown = dict(row)
     for name, value in row.items():
         if isinstance(value, list) and len(value) > _NUMBERS_SHOWN:
@@ -145,11 +146,11 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
         for name in names:
             with artifact.damage_of(name):
                 tokenizer = open_tokenizer(artifact.read(name), where=str(path))
-            found.append(_cut(tokenizer, text, name))
+            found.append(_cut_into_tokens(tokenizer, text, name))
     return {"path": str(path), **found[0], **({"target": found[1]} if len(found) > 1 else {})}
 
 
-def _cut(tokenizer: "Tokenizer", text: str, name: str) -> dict[str, Any]:
+def _cut_into_tokens(tokenizer: "Tokenizer", text: str, name: str) -> dict[str, Any]:
     """A text cut by the tokenizer of a file."""
     from wordpipe.tokens import library_errors, readable_tokens, unknown_token, vocabulary_of
 
@@ -200,7 +201,7 @@ def verify(path: PathLike) -> dict[str, Any]:
 
 
 def _changed_inputs(artifact: Artifact) -> list[str]:
-    """Inputs that stand where they stood but hold something else now."""
+    """Return a warning for each input of an artifact that has changed or is damaged."""
     warnings = []
     for entry in artifact.manifest.inputs:
         path = as_path(artifact.path.parent / (entry.path or ""))
@@ -253,6 +254,7 @@ def parameters(path: PathLike) -> dict[str, Any]:
 def _parameters(
     names: Collection[str], open_file: Callable[[str], AbstractContextManager[BinaryIO]], where: str
 ) -> dict[str, Any]:
+    """Return the parts of a model by the headers of its files of weights."""
     from wordpipe.model import CONFIG, PARTS, WEIGHTS, StoredWeight, parts_of, read_header
 
     def read_json(name: str) -> dict[str, Any]:
