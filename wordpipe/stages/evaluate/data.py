@@ -237,6 +237,7 @@ def _parallel_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) ->
         option = f"--{given[0].replace('_', '-')}"
         hint = f"use a file of records, such as .jsonl{_or_one_prefix(option)}"
         raise InputError("plain text files have no fields", where=", ".join(names), got=option, hint=hint)
+    # all files, as lists of lines of the same length
     sides = [_lines(name) for name in names]
     if all(side and "\t" in side[0] for side in sides):
         what = "it is unclear whether each file holds pairs or one side of the pairs"
@@ -254,6 +255,7 @@ def _parallel_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) ->
                 where=f"{longer}:{least + 1}",
                 got=f"{len(sides[0]):,} lines in {names[0]} and {len(side):,} in {name}",
             )  # fmt: skip
+    # a pair of each line
     for source, *references in zip(*sides, strict=True):
         yield source, references, ""
 

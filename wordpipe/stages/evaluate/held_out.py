@@ -135,6 +135,7 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
             "the model is an encoder of texts, trained by contrast: single texts have no loss", where=model.path,
             expected="a language model, an encoder-decoder, a classifier or a tagger", hint=see_its_vectors(model.path),
         )  # fmt: skip
+    # the sample of the model's own objective
     small = sum(weight.numel() for weight in model.model.parameters()) < _SMALL
     with ExitStack() as stack, torch_threads(1 if small else 0):
         if model.opened is None:

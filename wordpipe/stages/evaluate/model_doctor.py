@@ -73,11 +73,13 @@ def findings(found: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         )
         plot = f"`wordpipe plot {shlex.quote(found['path'])}` shows whether the loss still falls"
         yield _finding("loss", "sick", says, f"{more}; {plot}")
+    # layers whose weights did not move
     still = [one for one in found["layers"] if one["moved"] is not None and one["moved"] < _STILL]
     if still:
         says = f"the weights of {_layer_names(still)} hardly changed in training (by less than {_STILL:.0%})"
         state = "sick" if len(still) == len(found["layers"]) else "weak"
         yield _finding("weights", state, says, "more --steps or a higher --lr")
+    # dead units, of a model that has learned something
     dead = [one for one in found["layers"] if one["dead_units"] > _DEAD_SHARE]
     if dead and learned:  # else more training mends them too
         worst = max(one["dead_units"] for one in dead)

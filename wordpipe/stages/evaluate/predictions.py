@@ -229,6 +229,7 @@ def _answers_of_models(
         )  # fmt: skip
     if not stored and data is None:
         raise ConfigError("labelled texts are needed to evaluate a model", where=paths[0], hint="add --data LABELLED")
+    # model after model, each on the texts of the first
     found = list[_Said]()
     for path in paths:
         run.report(Progress(f"reading {path}"))

@@ -369,6 +369,7 @@ def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | Non
             yield f"{name}: {counted(cut, 'references')} longer than the model can read: the loss covers only their beginning"
         if empty := own["outputs_empty"]:
             yield f"{name}: {counted(empty, 'empty outputs')}"
+    # measures and baselines that are missing
     if not has_sacrebleu():
         yield f"BLEU, chrF and the length ratio are not measured: sacrebleu is not installed; {INSTALL_SACREBLEU}"
     if not has_train:
@@ -419,6 +420,7 @@ def pair_losses(
     """
     if "eos" not in opened.special:
         raise ArtifactError("the model has no token that ends a text", where=opened.path, expected="eos_token_id")
+    # ids of all sources and targets
     end = opened.special["eos"]
     ids = [source_ids(opened, opened.prefix if prefix is None else prefix, text)[0] for text in sources]
     first = () if opened.pair_model.config.first_id is None else (opened.pair_model.config.first_id,)
@@ -427,6 +429,7 @@ def pair_losses(
     labels = [some[: opened.max_len] for some in labels]
     tokens_N = np.array([len(some) for some in labels], np.int64)
     nats_N, device = np.zeros(len(labels)), opened.pair_model.embedding.device
+    # pairs of like lengths together, in batches
     order = sorted(range(len(labels)), key=lambda number: (len(labels[number]), len(ids[number])))
     done, phase = 0, f"evaluating {Path(opened.path).name}"
     sizes = [len(one) + len(some) for one, some in zip(ids, labels, strict=True)]

@@ -54,6 +54,7 @@ def plot(
         >>> [run["steps"] for run in found["runs"]]
         [4]
     """
+    # What cannot be drawn is refused before anything is read.
     run = run or RunOptions()
     path = None if output is None else Path(output)
     if path is not None:
