@@ -233,6 +233,7 @@ def _lines(name: str) -> list[str]:
 
 def _parallel_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
     """Yield the pairs of parallel text files, line by line: the sources, and a reference of each further file."""
+    # plain text has no fields, and a tab would mean pairs
     if given := [name for name in ("text_field", "text_b", "prefix_field") if getattr(settings, name)]:
         option = f"--{given[0].replace('_', '-')}"
         hint = f"use a file of records, such as .jsonl{_or_one_prefix(option)}"
@@ -247,6 +248,7 @@ def _parallel_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) ->
             got="a tab in the first line of each file",
             hint="name files of pairs with the ending .tsv",
         )
+    # each line needs its matching lines
     for name, side in zip(names[1:], sides[1:], strict=True):
         if len(side) != len(sides[0]):
             longer, least = name if len(side) > len(sides[0]) else names[0], min(len(side), len(sides[0]))

@@ -497,6 +497,7 @@ def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:
         now = f"{counted(ill['none'], 'problems')} now, {ill[best]} with --transform {best}"
         yield f'{now} (in wordpipe.toml: transform = "{best}" in the embed stage):'
         yield f"  {mend['command']}"
+    # a transform that would do harm, or none that helps
     elif (worse := found["worse"]) is not None:
         yield (
             f"--transform {worse['transform']} would make the space more even, but a search by vectors would "
@@ -514,6 +515,7 @@ def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:
         train = 'or train an encoder for search (command = "train static", goal = "search"):'
         yield f"The vectors do not find the texts. {way}; {train}"
         yield f"  {finds['mend']}"
+    # where nothing is to be repaired
     elif finds["state"] == "weak":
         yield f"For vectors that find as much as words, {more} may help; `query` searches by vectors and words together."
     elif "sick" not in states["none"]:

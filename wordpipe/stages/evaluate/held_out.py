@@ -137,6 +137,7 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
         )  # fmt: skip
     # the sample of the model's own objective
     small = sum(weight.numel() for weight in model.model.parameters()) < _SMALL
+    # labels of a head, pairs of texts, or plain text
     with ExitStack() as stack, torch_threads(1 if small else 0):
         if model.opened is None:
             sample = _sample_of_head(model, _corpus(model, data, stack, run), n_tokens, given=data is not None)
@@ -146,6 +147,7 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
             )
         else:
             sample = _sample_of_text(model, _token_rows(model, data, stack, run), n_tokens, stack)
+        # the figures of text that the model has seen may be too good
         if sample.split is None:
             run.report(
                 Progress(

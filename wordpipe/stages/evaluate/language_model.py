@@ -169,6 +169,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
         raise ConfigError(
             "the sequences are longer than the model can read", where="seq_len", got=wanted, expected=expected
         )
+    # what the model reads at once
     seq_len, model = wanted or min(config.max_len, _MAX_DEFAULT_SEQ_LEN), opened.language_model
     # the layout of texts by the recipe that can go on with such a model
     known, recipe = known_of(opened, seq_len), recipe_for(config)
@@ -182,7 +183,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
         rows = tokenized(text.rows(["doc_id", "sentence_id", "split", "text"], "tokenizing"), opened.tokenizer)
         stream = write_streams(rows, files, vocab_size=n_ids, before=data.before, after=data.after)[_ALL]
         blocks = data.held_out(stream.open(), seq_len)
-        # the loss of all of it
+        # the loss of the whole text
         validation = Validation(
             blocks,
             recipe.measured_by(settings, known, device),
@@ -190,6 +191,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
             n_positions=None,
             micro_batch=max(1, _POSITIONS_AT_ONCE[device.type] // blocks.seq_len),
         )
+        # the figures, with progress
         phase = f"evaluating {Path(opened.path).name}"
         scorer = Scorer(lambda done: text.report(Progress(phase, done, validation.n_positions, "positions")))
         total = validation.total(model, scorer)

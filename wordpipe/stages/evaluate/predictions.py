@@ -221,6 +221,7 @@ def _answers_of_models(
     run: RunOptions,
 ) -> list[_Said]:  # fmt: skip
     """Return the answers of models, or of stored predictions; one model is out of memory before the next is read."""
+    # stored predictions have their labels; models need labelled texts
     stored = any(map(_is_predictions, paths))
     if stored and data is not None:
         raise ConfigError(
@@ -239,6 +240,7 @@ def _answers_of_models(
             if data is None
             else _model_answers(path, data, first, learned.digest, settings, run)
         )
+        # all models answer the same task on the same texts
         if first is not None and one.kind != first.kind:
             raise ConfigError(
                 "models of different tasks cannot be compared", where=path, got=one.kind,

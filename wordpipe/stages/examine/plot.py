@@ -63,6 +63,7 @@ def plot(
                 "the file name of a picture must end in .png or .svg", where="output", got=path, expected=".png or .svg"
             )
         check_output(path, replace=replace)
+        # The library is not installed with wordpipe.
         if find_spec("matplotlib") is None:
             hint = 'pip install "matplotlib>=3.10"'
             raise ConfigError("matplotlib, which draws the picture, is not installed", hint=hint)
@@ -76,6 +77,7 @@ def plot(
         if len(set(names)) < len(names):
             names = [str(one) for one in paths]
         runs = [one for at, name in zip(paths, names, strict=True) for one in logged_runs(at, name, run.verify)]
+        # A run without a loss has no curve.
         for one in runs:
             if not any(row["loss"] is not None for row in one["log"]):
                 hint = "wait for the first report; word2vec trained with gensim reports no loss"
