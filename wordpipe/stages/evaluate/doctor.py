@@ -1,4 +1,4 @@
-"""`wordpipe doctor`: the health of a space of vectors, what it finds, and what would mend it; nothing is made.
+"""`wordpipe doctor`: the health of a space of vectors, what a search finds, and which setting helps; nothing is written.
 
 A trained transformer is examined by `model_doctor`.
 
@@ -110,8 +110,9 @@ def doctor(
 
     Args:
         artifact: sentences, words, or an index over either; or a model, also one with a head, also a folder of transformers.
-        data: of a model: a corpus artifact or text to measure it on; None: what its manifest names.
-        sample: vectors to sample; transforms are fitted on half of them and evaluated on the other half. Of a model: tokens.
+        data: for a model: a corpus artifact or text for the measurement; None: the training data in its manifest.
+        sample: number of vectors to sample; transforms are fitted on one half and evaluated on the other. For a model:
+            number of tokens.
         run: progress, verification.
 
     Returns:

@@ -66,10 +66,10 @@ def evaluate_model(
     the validation in training, which are the same in every call on the same kind of device. Everything is float32.
 
     Args:
-        models: model artifacts, or folders of transformers.
-        data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
-        split: train, valid, test or all; None: of an artifact what is held out (valid, else test, else all of it), of sources
-            all.
+        models: model artifacts, or model folders of transformers.
+        data: a corpus artifact, or sources of text, which are ingested with the default settings into a temporary folder.
+        split: train, valid, test or all; None: the held-out part of an artifact (valid, else test, else all), all of the
+            sources.
         seq_len: positions of a sequence; None: the model's length, at most 2048.
         device: where the models run.
         threads: CPU threads, 0 = one per core.

@@ -1,4 +1,4 @@
-"""`wordpipe evaluate predictions`: what models with heads say of labelled texts, measured, beside baselines.
+"""`wordpipe evaluate predictions`: models with heads and baselines, measured on labelled texts.
 
 Every system says something of each of N texts:
 
@@ -120,13 +120,13 @@ def evaluate_predictions(
     run: RunOptions | None = None,
     **settings: Any,
 ) -> Evaluation:
-    """Evaluate models with heads by what they say of labelled texts, beside baselines that need no transformer.
+    """Evaluate models with heads on labelled texts, beside baselines that need no transformer.
 
     Args:
-        models: artifacts of train classifier or tagger, or folders of transformers with such a class; or predictions
-            artifacts, of a corpus with labels, in the place of all of these and of `data`.
+        models: models made by `train classifier`, `train tagger` or `train reader`, or model folders of transformers with a
+            class for these tasks; or predictions artifacts of a labelled corpus, without `data`.
         data: labelled texts: a corpus artifact, or files, or rows in memory. None with predictions.
-        train: the labelled texts that the baselines learn from; None: what the first model says it learned from.
+        train: the labelled texts on which the baselines are trained; None: the training corpus of the first model.
         run: progress, verification.
         settings: fields of `PredictionsEvaluationSettings`.
 

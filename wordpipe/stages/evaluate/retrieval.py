@@ -1,4 +1,4 @@
-"""`wordpipe evaluate retrieval`: how well encoders find the documents that people judged relevant, beside plain words.
+"""`wordpipe evaluate retrieval`: how well encoders find documents that people judged relevant, compared with words.
 
 Shapes: N documents, Q queries, D numbers of a vector.
 """
@@ -84,16 +84,16 @@ def evaluate_retrieval(
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
-            that it carries. None at all evaluates the baselines.
+            that it carries. An empty list evaluates the baselines only.
         data: a folder in the layout of BEIR: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/SPLIT.tsv.
-        split: which file in the folder qrels; None: test.
-        words: a words artifact; the plain mean of its vectors is one more baseline. None: the first of the encoders
-            that is one.
-        weight: share of the dense score in hybrid; None: found without labels.
+        split: name of the file in the folder qrels; None: test.
+        words: a words artifact; the mean of its vectors is one more baseline. None: the first words artifact among the
+            encoders.
+        weight: weight of the dense score in hybrid, 0 to 1; None: measured without labels.
         drop_identical: leave out a document that has the same id as the query, as BEIR does with ArguAna.
-        draws: of the bootstrap, from which intervals and p come; 0 leaves them out.
-        feedback: hybrid search asks again with this many of its first hits; 0 does not.
-        language: whose endings are cut off words (Snowball), none, or auto.
+        draws: number of bootstrap samples for intervals and p; 0: no intervals and no p.
+        feedback: number of first results that hybrid search uses for a second search; 0: one search only.
+        language: language whose endings are cut off words (Snowball), none, or auto.
         run: progress, verification.
         settings: fields of `EmbedSettings` for model and words artifacts; a transform is fitted on the documents.
 

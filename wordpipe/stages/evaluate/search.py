@@ -1,6 +1,6 @@
-"""`wordpipe evaluate search`: one's own questions put to an index that is there, in every way in which it can be asked.
+"""`wordpipe evaluate search`: your own questions, searched in an index in every possible way.
 
-Rows count as `wordpipe query` lists them: a right answer is found at the first row that is it, and is found once. Figures are
+Rows count as `wordpipe query` lists them: a right answer counts once, at its first row. Figures are
 trec_eval's for the first 100 rows, a question without an answer counting as 0.
 
 Shapes: Q questions, M measures.
@@ -65,14 +65,13 @@ Array = npt.NDArray[np.float64]
 def evaluate_search(
     index: PathLike, data: PathLike, *, draws: int = 10_000, run: RunOptions | None = None
 ) -> Evaluation:
-    r"""Ask an index one's own questions, by words, by vectors, by both and by several weights, and compare what is found.
+    r"""Search an index with your own questions by words, by vectors, by both and by several weights, and compare the results.
 
     Args:
-        index: an index over texts, which is asked as it is.
-        data: a file of questions and right answers: a question, a tab, and the id or the title of a record a line (an id goes
-            before a title), several right answers being several lines; or a .jsonl, .csv or .tsv file with columns question
-            and id or title.
-        draws: of the bootstrap, from which intervals and p come; 0 leaves them out.
+        index: an index over texts.
+        data: a file of questions and right answers, one right answer per line: a question, a tab, and the id or the title of
+            a record (an id is tried before a title); or a .jsonl, .csv or .tsv file with columns question and id or title.
+        draws: number of bootstrap samples for intervals and p; 0: no intervals and no p.
         run: progress, verification.
 
     Returns:
@@ -87,8 +86,8 @@ def evaluate_search(
         p of every measure).
 
     Raises:
-        ArtifactError: no index over texts, or one that cannot be asked by words.
-        InputError: the file cannot be read, or none of its answers stands in the index.
+        ArtifactError: not an index over texts, or an index that cannot be searched by words.
+        InputError: the file cannot be read, or none of its answers is in the index.
 
     Example:
         >>> with wordpipe.open("run/index") as opened:

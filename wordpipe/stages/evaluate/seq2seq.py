@@ -111,13 +111,12 @@ def evaluate_seq2seq(
     r"""Evaluate encoder-decoders by the target texts that they write, beside baselines that need no training.
 
     Args:
-        models: model artifacts, or folders of transformers. None at all evaluates the baselines.
+        models: model artifacts, or folders of transformers. An empty list evaluates the baselines only.
         data: pairs: a corpus artifact with second texts; a tsv file of source, target and further references; records with
             the fields text and text_b (jsonl, csv, Parquet, a tsv file with a header); two or more files of plain text, line
             by line, the sources first; or rows in memory.
-        train: the pairs of the training, of a corpus its split train: with them the target of the nearest source is a
-            baseline.
-        output: write what the model wrote to this file, .tsv or .parquet; of a single model.
+        train: the training pairs (of a corpus its split train), for a baseline: the target of the nearest source.
+        output: a file for the texts that the model wrote, .tsv or .parquet; with one model only.
         run: progress, verification.
         settings: fields of `Seq2SeqEvaluationSettings`.
 

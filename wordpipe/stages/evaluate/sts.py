@@ -1,4 +1,4 @@
-"""`wordpipe evaluate sts`: how well the cosines of sentence vectors agree with people; nothing is made.
+"""`wordpipe evaluate sts`: how well the cosines of sentence vectors agree with people's scores; nothing is written.
 
 Columns of a set are found by the names in a header where there is one, else by their shape: the sentences are the two
 neighbouring columns with the longest texts, the score is the column of numbers before or after them. That reads the STS
@@ -131,14 +131,14 @@ def evaluate_sts(
 
     Args:
         encoders: model or words artifacts; or sentences or index artifacts, whose encoder is evaluated with the transform
-            that it carries. None at all evaluates the baselines.
+            that it carries. An empty list evaluates the baselines only.
         data: sets: files, or folders; the files of a folder are one set, whose pairs are
             ranked together, as SemEval's sets of one year are.
-        words: a words artifact; the plain mean of its vectors is one more baseline. None: the first of the encoders that
-            is one.
+        words: a words artifact; the mean of its vectors is one more baseline. None: the first words artifact among the
+            encoders.
         floors: whether to evaluate TF-IDF, latent semantic indexing, the overlap of words and the mean of word vectors.
-        language: whose endings the baselines cut off: a Snowball language, none, or auto.
-        draws: of the bootstrap, from which the intervals come; 0 leaves them out.
+        language: language whose endings the baselines cut off: a Snowball language, none, or auto.
+        draws: number of bootstrap samples for the intervals; 0: no intervals.
         run: progress, verification.
         settings: fields of `EmbedSettings` for model and words artifacts (pooling, device, …). A `transform` other than
             none is fitted on the sentences of each set, without their scores; auto is none here.

@@ -1,4 +1,4 @@
-"""`wordpipe evaluate tokenizer`: how well tokenizers fit a text, by measures; nothing is written."""
+"""`wordpipe evaluate tokenizer`: measures of how well tokenizers fit a text; nothing is written."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -40,7 +40,7 @@ def evaluate_tokenizer(
 
     Args:
         tokens: tokens or model artifacts, or tokenizer files (whatever `tokenize --tokenizer` takes).
-        data: a corpus artifact, or sources of text, which are ingested with the default settings and left nowhere.
+        data: a corpus artifact, or sources of text, which are ingested with the default settings into a temporary folder.
         by: a column of the corpus (source, or a field of its records such as lang): figures for each of its values too.
         split: train, valid or test: evaluate this part of the corpus only.
         run: progress, verification.

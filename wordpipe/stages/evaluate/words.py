@@ -47,7 +47,7 @@ def evaluate_words(
         words: words artifacts.
         data: sets of scored pairs (`word word score`) and of analogies (`: section`, then four words a line): files, or
             folders of .txt, .tsv and .csv files.
-        restrict_vocab: ask and answer analogies with so many of the commonest words; 0 takes all.
+        restrict_vocab: number of most frequent words used in analogies; 0: all words.
         analogy: cosadd or cosmul.
         unknown: "drop" leaves out pairs and questions with an unknown word; "zero" gives such a pair the cosine 0 and counts
             such a question as wrong.

@@ -1,4 +1,4 @@
-"""`wordpipe attention`: what looks where in a text, in every layer and head of a model, as one page or as numbers."""
+"""`wordpipe attention`: the attention of a model in a text, in every layer and head, as one page or as numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,10 +49,10 @@ def attention(
         model: a model artifact, also one with a head, or a folder of transformers.
         text: to be read; of an encoder-decoder the source.
         second: the second text of a pair; of an encoder-decoder the target text, else it writes its own.
-        output: an HTML file to write, which needs nothing beside it; None: none.
-        data: a corpus artifact or text: heads are named by what they do over it; None: over this text alone.
+        output: an HTML file to write, which needs no other files; None: no file.
+        data: a corpus artifact or text, over which heads are named; None: heads are named over `text` alone.
         importance: measure how much the loss on `data` rises when each head is switched off.
-        sample: about so many tokens of `data` are read.
+        sample: number of tokens of `data` to read, about.
         replace: false refuses to replace a file.
         run: progress, verification.
 

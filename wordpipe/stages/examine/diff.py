@@ -36,11 +36,11 @@ def diff(
     Args:
         a: a words artifact.
         b: another, of the same unit and dimensions.
-        n: so many words are given, those that shifted most; and so many new and gone ones, the commonest.
-        k: neighbours of each word that are compared.
-        words: so many of the commonest words of both are compared, and are neighbours: memory grows with this number, time
-            with its square.
-        only: give just these words, whether they shifted or not, and however rare they are.
+        n: number of words to return: those that shifted most, and the most frequent new and gone words.
+        k: number of neighbours to compare for each word.
+        words: number of most frequent shared words to compare, also as neighbours: memory grows with this number, time with
+            its square.
+        only: return only these words, shifted or not, frequent or rare.
         run: progress, verification.
 
     Returns:

@@ -46,12 +46,12 @@ def map_words(
     Args:
         words: a words artifact.
         output: the file to write; an older one is replaced in one step.
-        n_words: show so many of the commonest words (with `near`: of the nearest), from 3 to 50,000. By default 5000, with
+        n_words: number of most frequent words to show (with `near`: of nearest words), from 3 to 50,000; default: 5000, with
             `near` 500, with `only` all.
-        only: a UTF-8 file of words, one per line: show no others.
+        only: a UTF-8 file of words, one per line: show only these words.
         near: a word: show it and the words nearest to it.
         layout: umap, pca, or auto (umap where umap-learn is installed).
-        groups: colours, from 1 to 12; a map of few words has fewer.
+        groups: number of groups of words, each with a colour, from 1 to 12; a map of few words has fewer groups.
         replace: false refuses to replace anything.
         run: progress, verification.
 

@@ -31,12 +31,12 @@ def plot(
     """Loss and learning rate of trainings, finished or not, as one picture; the same logs give the same bytes.
 
     Args:
-        trained: model or words artifacts, or what they will be: of a training that still runs, or was stopped, what its last
-            checkpoint knows is drawn. Where a new run is about to replace an artifact, both are.
+        trained: model or words artifacts, or outputs of trainings that still run or were stopped, whose last checkpoint is
+            drawn. If a new run will replace an artifact, both runs are drawn.
         output: a .png or .svg file, which is written whole or not at all; None: nothing is drawn.
-        axis: what the curves run along: tokens, steps or seconds.
+        axis: horizontal axis of the curves: tokens, steps or seconds.
         log: a logarithmic axis.
-        start: draw nothing before this many tokens, steps or seconds, so that what comes after fills the picture.
+        start: number of tokens, steps or seconds where the curves begin.
         replace: false refuses to replace anything.
         run: progress, verification.
 

@@ -51,8 +51,8 @@ def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, An
 
     Args:
         path: an artifact.
-        rows: so many rows; long vectors and lists are shortened.
-        params: the parts of a model instead, which may be a folder of transformers.
+        rows: number of first rows to show; long vectors and lists are shortened.
+        params: show the parts of a model instead; the model may be a folder of transformers.
 
     Returns:
         path, manifest, columns (name, as a condition has it, to type; none where the table is damaged) and rows; with
