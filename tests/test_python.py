@@ -402,7 +402,7 @@ def test_every_kind_is_opened_says_what_it_is_and_gives_its_rows(built, kind):
         assert table.num_rows > 0
         name = table.schema.names[-1]
         assert opened.batches([name]).read_all() == table.select([name])
-        with pytest.raises(ConfigError, match="no column with this name"):
+        with pytest.raises(ConfigError, match="no column of this name"):
             opened.batches(["colour"])
         with pytest.raises(ConfigError, match="no table of this name"):
             opened.batches(table="colours")
