@@ -70,7 +70,7 @@ def test_a_table_and_its_json_say_the_same(cli, model, files):
     assert "3 pairs\n1 pair without a target left out\n1 source also in the training pairs\n" in table.err
     empty = {one["name"]: one["counts"]["outputs_empty"] for one in found["systems"]}
     assert empty["nearest"] == 1
-    assert "the nearest in training: 1 output empty\n" in table.err
+    assert "the nearest in training: 1 empty output\n" in table.err
     assert len((files / "out.tsv").read_text().splitlines()) == 4
     bare = cli(*args, "-q")
     assert (bare.code, bare.err) == (0, "")
@@ -81,7 +81,7 @@ def test_what_is_cut_or_missing_is_said(cli, model, files):
     (files / "data.tsv").write_text(f"{long}\tx\nbees\t{long}\n")
     told = cli(*arguments(model, files)[:5], "--max-tokens", 2, "--draws", 0, "--device", "cpu").err
     assert re.search(r"model: 1 source longer than the model can read, \d+ tokens not read\n", told)
-    assert "model: 1 reference longer than the model can read: the loss covers only their beginning\n" in told
+    assert "model: 1 reference longer than the model can read: the loss covers only the beginning\n" in told
     assert told.endswith("without --train there is no baseline of the nearest training pair\n")
 
 

@@ -219,9 +219,9 @@ def test_a_text_that_is_gone_is_asked_for(models, tmp_path):
     [
         ({"text": " "}, InputError, "blank"),
         ({"text": "a", "second": ""}, InputError, "blank"),
-        ({"text": "a", "importance": True}, ConfigError, "needs text"),
-        ({"text": "a", "output": "."}, ConfigError, "a page is a file"),
-        ({"text": "a", "output": "notes.txt"}, ConfigError, "no page"),
+        ({"text": "a", "importance": True}, ConfigError, "needs a text"),
+        ({"text": "a", "output": "."}, ConfigError, "a page must be written to a file"),
+        ({"text": "a", "output": "notes.txt"}, ConfigError, "not an HTML page"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_and_nothing_is_written(models, tmp_path, monkeypatch, given, kind, says):
@@ -239,13 +239,13 @@ def test_encoders_of_texts_are_looked_into_and_their_loss_is_not_measured(models
         wordpipe.attention(tmp_path / "static", TEXT)
     wordpipe.train_contrastive(built / "tokens", output=tmp_path / "encoder", init=models / "encoder", **few)
     assert wordpipe.attention(tmp_path / "encoder", TEXT)["stacks"][0]["name"] == "encoder"
-    with pytest.raises(ArtifactError, match="which texts belong together") as caught:
+    with pytest.raises(ArtifactError, match="single texts have no loss") as caught:
         doctor(tmp_path / "encoder")
     assert "wordpipe doctor SENTENCES" in str(caught.value.hint)
 
 
 def test_data_for_vectors_is_refused(built):
-    with pytest.raises(ConfigError, match="only a model"):
+    with pytest.raises(ConfigError, match="with a model only"):
         doctor(built / "sentences", data=built / "corpus")
 
 

@@ -184,7 +184,7 @@ def test_vectors_that_find_are_healthy(finding):
     assert shown[at + 1].endswith(" by both (nDCG@10; 1 is best)")
     assert shown[at + 2].strip().startswith("without these vectors: 0.")
     assert " by words asked twice, 0." in shown[at + 2]
-    assert shown[at + 2].endswith(" by words and random vectors")
+    assert shown[at + 2].endswith(" with random vectors")
     assert [line.strip() for line in shown[at + 3 : at + 5]] == [
         "healthy  vectors find as much as words, or more",
         "(too optimistic: the vectors were trained on pairs of this kind)",

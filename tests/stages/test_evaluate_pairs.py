@@ -198,7 +198,7 @@ def test_a_corpus_without_pairs(corpus, handbook, tmp_path):
 def test_unequal_numbers_of_lines(tmp_path):
     (tmp_path / "de").write_text("ein\nzwei\ndrei\n")
     (tmp_path / "en").write_text("one\ntwo\n")
-    with pytest.raises(InputError, match=r"de:3: this line has no partner.*3 lines in .*de and 2 in .*en"):
+    with pytest.raises(InputError, match=r"de:3: this line has no matching line.*3 lines in .*de and 2 in .*en"):
         read([tmp_path / "de", tmp_path / "en"])
     with pytest.raises(InputError, match=r"de:3"):
         read([tmp_path / "en", tmp_path / "de"])
@@ -212,10 +212,10 @@ def test_unequal_numbers_of_lines(tmp_path):
         ("a.tsv", b"", {}, "there is no pair"),
         ("a.tsv", b"\n\n", {}, "there is no pair"),
         ("a.jsonl", b"", {}, "there is no pair"),
-        ("a.tsv", b"ein\t\n\tone\n", {}, "1 without a source and 1 without a target"),
+        ("a.tsv", b"ein\t\n\tone\n", {}, "1 pairs without a source and 1 pairs without a target"),
         ("a.tsv", b"ein\tone\nzw\xff\ttwo\n", {}, r"a\.tsv:2: not UTF-8"),
         ("a.tsv", b"de\ten\nein\tone\n", {"text_field": "fr"}, "no field 'fr'"),
-        ("a.tsv", b"text\ten\nein\tone\n", {"text_b": ("fr",)}, "there is no field 'fr' for the second text"),
+        ("a.tsv", b"text\ten\nein\tone\n", {"text_b": ("fr",)}, "no field 'fr'"),
         ("a.csv", b"text,en\nein,one\n", {}, r"a\.csv.*: no field 'text_b'.*text, en"),
         ("a.csv", b"text,text_b\nein,one\n", {"prefix_field": "task"}, "there is no field 'task' for the prefix"),
         ("a.jsonl", b'{"text": "a", "text_b": "b"}\n{"text": 3, "text_b": "b"}\n', {}, "line 2.*not a string"),

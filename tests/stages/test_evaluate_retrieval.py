@@ -195,4 +195,4 @@ def test_an_encoder_that_learned_from_pairs_is_not_sent_to_be_trained():
     (said,) = retrieval._advice(systems)
     assert said == "enc: the vectors add +3.00 points of nDCG@10 (p 0.0020) to BM25 asked twice"
     dense["facts"]["learned_from_pairs"] = False
-    assert "enc: not trained to search" in [*retrieval._advice(systems)][1]
+    assert "enc: not trained for search" in [*retrieval._advice(systems)][1]

@@ -159,12 +159,12 @@ def test_numbers_as_ids_and_answers_that_stand_nowhere(index, tmp_path):
         ("only a question\n", "does not belong"),
         ("a\tb\tc\n", "does not belong"),
         ("a\t\n", "does not belong"),
-        ("question\tanswer\nwhy\tsea-1\n", "no column says"),
+        ("question\tanswer\nwhy\tsea-1\n", "no column with the right answers"),
         ('{"question": "a"}\n', "does not belong"),
         ('{"question": "a", "id": 1.5}\n', "does not belong"),
         ('{"question": "a", "id": true}\n', "does not belong"),
         ('{"question"\n', "not a line of JSON"),
-        ("why\tnobody\n", "no right answer"),
+        ("why\tnobody\n", "none of the right answers"),
     ],
 )
 def test_files_that_are_none(index, tmp_path, text, message):

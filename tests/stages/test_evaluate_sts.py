@@ -128,7 +128,7 @@ def test_what_cannot_be_evaluated(built, sets, tmp_path):
     (tmp_path / "empty").mkdir()
     cases = [
         ([], tmp_path / "nowhere", {}, InputError, "nowhere"),
-        ([], tmp_path / "empty", {}, InputError, "no set"),
+        ([], tmp_path / "empty", {}, InputError, "no file of scored pairs"),
         ([], [], {}, InputError, "no set"),
         ([], built / "corpus", {}, ArtifactError, "artifact"),
         (built / "tokens", sets, {}, ArtifactError, "wrong kind"),
@@ -240,7 +240,7 @@ def test_nothing_is_lost_or_changed(rows):
     [
         (b"", "no pair"),
         (b"\n \n", "no pair"),
-        (b"one sentence\nand another\n", "no two columns"),
+        (b"one sentence\nand another\n", "no two neighbouring columns"),
         (b"a b,c d\ne f,g h\n", "no column of scores"),
         (b"1.5,a b,c d,2.5\n3.5,e f,g h,1.5\n", "two columns could"),
         ("".join(f"a b,c d,{n}\n" for n in range(20)).encode() + b"e f,g h,x\n", r"file:21.*'x'"),

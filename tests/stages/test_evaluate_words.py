@@ -112,7 +112,7 @@ def test_what_cannot_be_evaluated(built, sets, tmp_path):
     (tmp_path / "bad.txt").write_text("one two 3\none two\n")
     cases = [
         (built / "words", tmp_path / "nowhere", InputError, "nowhere"),
-        (built / "words", tmp_path / "empty", InputError, "no set"),
+        (built / "words", tmp_path / "empty", InputError, "no file of word pairs"),
         (built / "words", tmp_path / "bad.txt", InputError, r"bad\.txt:2"),
         (built / "words", built / "corpus", ArtifactError, "artifact"),
         (built / "tokens", sets, ArtifactError, "wrong kind"),

@@ -477,7 +477,7 @@ def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
     yield f"{_GAP}{dense:.2f} by vectors, {lexical:.2f} by words, {both:.2f} by both (nDCG@10; 1 is best)"
     if "lexical_twice" in (found := measured["ndcg_at_10"]):
         twice, chance = found["lexical_twice"], found["random_vectors"]
-        yield f"{_GAP}without these vectors: {twice:.2f} by words asked twice, {chance:.2f} by words and random vectors"
+        yield f"{_GAP}without these vectors: {twice:.2f} by words asked twice, {chance:.2f} with random vectors"
     yield f"{finds['state']:<8} {finds['says']}"
     if finds["trained"] and finds["state"] == "healthy":
         yield f"{_GAP}(too optimistic: the vectors were trained on pairs of this kind)"

@@ -365,7 +365,7 @@ def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | Non
             unread = counted(own["tokens_cut"], "tokens")
             yield f"{name}: {counted(cut, 'sources')} longer than the model can read, {unread} not read"
         if cut := own.get("targets_cut"):
-            yield f"{name}: {counted(cut, 'references')} longer than the model can read: the loss covers only their beginning"
+            yield f"{name}: {counted(cut, 'references')} longer than the model can read: the loss covers only the beginning"
         if empty := own["outputs_empty"]:
             yield f"{name}: {counted(empty, 'empty outputs')}"
     # measures and baselines that are missing
