@@ -87,7 +87,7 @@ def _never_fail_to_write() -> None:
 
 
 def _encoding(stream: io.TextIOWrapper) -> str:
-    """That of a stream, where it is one for texts of any kind (IDNA, for one, is for names of hosts), else UTF-8."""
+    """Return the encoding of a stream if it can hold texts of any kind (IDNA, for one, cannot), otherwise UTF-8."""
     try:
         ("\u00e9" * 99 + "\n").encode(stream.encoding, "wordpipe")
     except UnicodeError:
@@ -96,7 +96,7 @@ def _encoding(stream: io.TextIOWrapper) -> str:
 
 
 def _as_escapes(error: UnicodeError) -> tuple[str, int]:
-    r"""Characters that an encoding does not have as \uXXXX, those beyond as a pair."""
+    r"""Replace characters that an encoding does not have by \uXXXX, those above U+FFFF by a pair."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
@@ -104,7 +104,7 @@ def _as_escapes(error: UnicodeError) -> tuple[str, int]:
 
 
 def run(called: float | None = None) -> int:
-    """Run the command line; the exit code. `called`: when the command was, by `pace.now`; None: now."""
+    """Run the command line and return the exit code. `called`: when the command was, by `pace.now`; None: now."""
     import click
 
     from wordpipe.cli.app import app
@@ -116,6 +116,7 @@ def run(called: float | None = None) -> int:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     return_freed_memory()
     raise_on_stop_signals()
+    # run the command; each kind of error has its message and its exit code
     try:
         code = app.main(prog_name="wordpipe", standalone_mode=False, obj=called)
         sys.stdout.flush()
@@ -150,7 +151,7 @@ def wants_json(args: "list[str]") -> bool:
 
 
 def _show(error: "WordpipeError") -> int:
-    """Print an error: one line, and the next step; or one JSON object. Its exit code."""
+    """Print an error with its hint, or as one JSON object with --json; return its exit code."""
     from wordpipe.cli.output import escaped, say
 
     if wants_json(sys.argv[1:]):
@@ -162,7 +163,7 @@ def _show(error: "WordpipeError") -> int:
 
 
 def _as_json(value: "dict[str, typing.Any]") -> str:
-    """One line of JSON, whose control characters are escapes of JSON, also those that JSON itself lets stand."""
+    """Return one line of JSON in which all control characters are escapes, also those that JSON itself allows."""
     import json
     import re
 
@@ -170,19 +171,21 @@ def _as_json(value: "dict[str, typing.Any]") -> str:
 
 
 def _usage_error(error: "click.ClickException") -> "WordpipeError":
-    """Click's error as one of ours: what, where, and the help page that says more."""
+    """Turn an error that click raised on the command line into one of ours, with the help page as its hint."""
     import re
 
     import click
 
     from wordpipe.errors import StorageError, UsageError
 
+    # the message, in our words
     text = " ".join(error.format_message().split()).removesuffix(".")
     text = re.sub("not a valid integer( range)?$", "not a whole number", text)
     text = re.sub("not a valid float( range)?$", "not a number", text)
     what = text[:1].lower() + text[1:] if text[1:2].islower() else text
     if isinstance(error, click.FileError):
         return StorageError(what)
+    # the next step: the help page, or the option that is meant
     page = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "wordpipe"
     hint = f"{page} --help"
     if isinstance(error, click.NoSuchOption):
@@ -190,12 +193,12 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
         if meant := _meant_option(error):
             hint = f"{meant} All options: {hint}"
         elif error.option_name in ("-o", "--output"):
-            hint = "what it finds goes to standard output: say > FILE"
+            hint = "results are printed to standard output: add > FILE to save them in a file"
     return UsageError(what, hint=hint)
 
 
 def _meant_option(error: "click.NoSuchOption") -> str:
-    """The question that names the option that is meant; one by --set where it has none of its own."""
+    """Return "did you mean --OPTION?" for an unknown option, with --set for a setting that has no option; or nothing."""
     from wordpipe.elsewhere import did_you_mean
 
     if error.ctx is None:
@@ -210,11 +213,12 @@ def _meant_option(error: "click.NoSuchOption") -> str:
 
 
 def _unforeseen(error: BaseException) -> int:
-    """Stop requests, refusals of the operating system that no stage translated, and bugs."""
+    """Report stop requests, errors of the operating system that no stage translated, and bugs; return the exit code."""
     from wordpipe.cli.output import say
     from wordpipe.errors import BudgetError
     from wordpipe.runtime import Stopped, is_out_of_memory, stopped_by
 
+    # stops
     if isinstance(error, Stopped):
         _say_stopped(error.signum, error.saved or "")
         return _die(error.signum)
@@ -226,18 +230,20 @@ def _unforeseen(error: BaseException) -> int:
     if (stopped := stopped_by()) is not None:
         _say_stopped(stopped)
         return _die(stopped)
+    # the memory, the operating system
     if is_out_of_memory(error):
         got = next(iter(str(error).splitlines()), None)
-        hint = "lower the batch or the vocabulary size, raise ulimit -v, or use a machine with more memory"
+        hint = "use a smaller batch or vocabulary size, raise ulimit -v, or use a machine with more memory"
         return _show(BudgetError("out of memory", got=got or None, hint=hint))
     if isinstance(error, OSError):
         from wordpipe.stages import storage_error
 
         return _show(storage_error(error, where="standard output"))  # stages name their own files
+    # all else is a bug
     import traceback
 
     say("".join(traceback.format_exception(error)), as_it_is=True)
-    say("wordpipe: this is a bug of ours, not of yours; nothing that was there has been changed")
+    say("wordpipe: this is a bug in wordpipe, not an error of yours; no existing file was changed")
     return 1
 
 
@@ -246,37 +252,38 @@ _STAGES = {"ingest", "import", "index", "cluster", *_SAVING}
 
 
 def _say_stopping(text: str) -> None:
-    """A line for people in the midst of a stop; for a program the error that follows says all."""
+    """Print a line while the command is stopping; nothing with --json, as the error that follows says all."""
     if not wants_json(sys.argv[1:]):
         _say_below_key(text)
 
 
 def _say_stopped(signum: int, saved: str | None = None) -> None:
-    """Say what a stop leaves, and what the command will do next time; as JSON with --json.
+    """Say what is kept after a stop, and what the command will do next time; as JSON with --json.
 
     Args:
-        signum: which stopped it; of a reader that went away nothing is said.
-        saved: what it will continue from, empty for nothing; None where nobody can say.
+        signum: the signal; SIGPIPE (the reader of a pipe is gone) prints nothing.
+        saved: the checkpoint to continue from; empty: there is none; None: it is not known.
     """
-    if (
-        signum == _signal.SIGPIPE or os.environ.get("RANK", "0") != "0"
-    ):  # of torchrun's processes the first alone speaks
+    # of torchrun's processes only the first prints
+    if signum == _signal.SIGPIPE or os.environ.get("RANK", "0") != "0":
         return
+    # what is kept, and what happens next time, by command
     command = next(iter(sys.argv[1:]), "")
-    kept, again = "nothing that was there has changed", "run the command again: it begins from the start"
-    if command == "run":  # which folder a stage saved into is nobody's business
-        kept, again = "the stages that were made are kept", "run the command again: it goes on with the others"
-        again += ", the one at work from what it saved" if saved else ""
+    kept, again = "no existing file was changed", "run the command again: it starts from the beginning"
+    if command == "run":  # the folder in which a stage saves is not shown
+        kept, again = "finished stages are kept", "run the command again: it continues with the other stages"
+        again += "; the stage that was stopped continues from its checkpoint" if saved else ""
     elif command == "serve":
-        kept, again = "what was asked before is answered", "run the command again to serve"
+        kept, again = "all requests received before were answered", "run the command again to start the server"
     elif saved:
         kept, again = "", f"run the same command again to continue from {saved}"
         if command == "train" and (folder := _partial_of(saved)):
-            again += f", or make a model of it: wordpipe finish {folder}"
+            again += f", or make a model from the checkpoint: wordpipe finish {folder}"
     elif saved is None and command in _SAVING:
-        again = "run the command again: it goes on from what is saved, or begins from the start"
+        again = "run the command again: it continues from the last checkpoint, or from the beginning if there is none"
     elif command in _STAGES:
         kept = f"nothing was made, and {kept}"
+    # one JSON object for programs, a line for people
     what = f"stopped: {kept}" if kept else "stopped"
     if wants_json(sys.argv[1:]):
         from wordpipe.cli.output import say
@@ -290,7 +297,7 @@ def _say_stopped(signum: int, saved: str | None = None) -> None:
 
 
 def _partial_of(saved: str) -> str:
-    """The output of the training that saved a checkpoint there, as it is named on a command line; empty: of none."""
+    """Return the output folder of the training that saved a checkpoint, quoted for a shell; empty: it is no training's."""
     import shlex
     from pathlib import Path
 
@@ -304,7 +311,7 @@ _SAID_BELOW = False
 
 
 def _say_below_key(text: str) -> None:
-    """A line on stderr; the first on a terminal below the ^C that it shows where one has pressed Ctrl-C."""
+    """Print a line on stderr; on a terminal the first one goes below the ^C that Ctrl-C shows."""
     global _SAID_BELOW
     from wordpipe.cli.output import say
 

@@ -46,10 +46,10 @@ _OURS = {
 }  # fmt: skip
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
 _LEGEND = {
-    "dense": "vectors: the cosine as a sum: what a word brings, or a pair of them (query~text)",
-    "lexical": "words: the BM25 score as a sum over the query's words; it is on no scale: compare it within one query alone",
-    "share": "(adds …): what the side adds to the score, in which both are mixed, 0 to 1",
-    "answers": "early answers: nearness to the first answers, with which the index asks once more",
+    "dense": "vectors: the cosine as a sum of what each word, or pair of words (query~text), adds",
+    "lexical": "words: the BM25 score as a sum over the query's words; it has no fixed scale, so compare within one query only",
+    "share": "(adds …): how much vectors or words add to the mixed score, which is 0 to 1",
+    "answers": "early answers: similarity to the first answers, which the index uses for a second search",
 }
 
 Segments = list[tuple[str, bool]]
@@ -80,6 +80,7 @@ class Answers:
             for hit in result.hits:
                 click.echo(json.dumps({"query": result.query} | hit, ensure_ascii=False, default=str))
             return
+        # in a pipe: cells, with the query first where there are several
         if self.titled and self.form != "tsv":
             click.echo(emphasised(f"# {escaped(one_line(result.query))}"))
         if self.form == "tsv":
@@ -94,6 +95,7 @@ class Answers:
                     cells += [""] * (_PIPED_CELLS - len(cells)) + [escaped("; ".join(why))]
                 click.echo("\t".join([*asked, *cells]))
             return
+        # for people: a table, or lines
         finder = self.opened.passages(result.query)
         if self.form == "table":
             self._print_table(result.hits, finder)
@@ -102,6 +104,7 @@ class Answers:
             for hit in result.hits:
                 for line in answer_lines(hit, finder, width, self.shown):
                     click.echo(styled(line))
+        # what the legend has to explain
         for explained in (hit["explain"] for hit in result.hits if "explain" in hit):
             sides = [explained[name] for name in ("dense", "lexical") if name in explained]
             asked_again = any("answers" in part for side in sides for part in (side, *side.get("terms", ())))
@@ -145,12 +148,13 @@ class Answers:
         screen.print(table)
 
     def _columns(self, cells: "list[dict[str, Text]]", room: int) -> dict[str, int | None]:
-        """The columns beside the score and their least widths, None for the text's.
+        """Return the columns of a table of answers beside the score, and their least widths; None for the text's.
 
         Where the text has too little room, the title goes before it into one cell, then columns go, the least useful first.
         """
         from rich.text import Text
 
+        # each column as wide as its widest cell
         order = ("title", "text", "word", "place", "id", *self.shown)
         widths: dict[str, int | None] = {}
         for name in order:
@@ -162,6 +166,7 @@ class Answers:
         def is_narrow() -> bool:
             return room - _SCORE - sum(_BETWEEN + (width or 0) for width in widths.values()) < _TEXT
 
+        # where the text has too little room
         if is_narrow() and "title" in widths:
             del widths["title"]
             for one in cells:
@@ -221,7 +226,8 @@ def piped_cells(hit: Mapping[str, Any]) -> list[str]:
 def answer_lines(
     hit: Mapping[str, Any], finder: "PassageFinder", width: int, shown: Sequence[str] = ()
 ) -> Iterator[Segments]:
-    """The lines of one answer, none wider than the terminal: score and title, the place, the passage, the explanation."""
+    """Yield the lines of one answer, none wider than the terminal: score and title, place, passage, explanation."""
+    # score, title, and the details beside or below
     score = f"{hit['score']:.4f}"
     indent = " " * (len(score) + 2 if width >= _NARROW else 2)
     room = width - len(indent)
@@ -245,6 +251,7 @@ def answer_lines(
         yield from ([(" " * taken, False), *line] for line in first[1:_LINES])
         if about:
             yield from ([(indent + line, False)] for line in _about_lines(details, room))
+    # the passage, and the explanation
     if hit.get("text"):
         text, passage = matched(hit, finder, max(1, int(_FILLED * _LINES * room) - 2))
         yield from ([(indent, False), *line] for line in _passage_lines(text, passage, room))
@@ -256,7 +263,7 @@ def answer_lines(
 
 
 def _about_lines(details: Sequence[str], room: int) -> Iterator[str]:
-    """The details of an answer on as many lines as they take; the place, the first, is cut from the left to one."""
+    """Yield the details of an answer (place, id, fields) on as many lines as needed; the place is cut from the left."""
     line = ""
     for detail in (_end(details[0], room), *details[1:]) if details else ():
         joined = f"{line} · {detail}" if line else detail
@@ -270,7 +277,7 @@ def _about_lines(details: Sequence[str], room: int) -> Iterator[str]:
 
 
 def _named_values(values: Mapping[str, Any], shown: Sequence[str], within: str = "") -> Iterator[tuple[str, Any]]:
-    """The fields that are shown; of an object those fields that are named too, as `machine.kind`, or all where none is."""
+    """Yield the metadata fields to show; of an object the fields that are named too (`machine.kind`), or all if none is."""
     for name, value in values.items():
         if name in shown:
             named = [*_named_values(value, shown, f"{within}{name}.")] if isinstance(value, dict) else []
@@ -278,7 +285,7 @@ def _named_values(values: Mapping[str, Any], shown: Sequence[str], within: str =
 
 
 def matched(hit: Mapping[str, Any], finder: "PassageFinder", room: int) -> tuple[str, "Passage"]:
-    """The text on one line, fit for the terminal, and what of it answers best."""
+    """Return the text of a hit on one line, fit for the terminal, and the passage of it that answers best."""
     text = safe_text(one_line(str(hit["text"])))
     dense = (hit.get("explain") or {}).get("dense")
     strongest = dict[str, float]()
@@ -290,7 +297,7 @@ def matched(hit: Mapping[str, Any], finder: "PassageFinder", room: int) -> tuple
 
 
 def pieces(text: str, passage: "Passage") -> Segments:
-    """A passage in pieces, with an ellipsis where it leaves something out."""
+    """Cut a passage into marked and unmarked pieces, with an ellipsis where text is left out."""
     found: Segments = [("… ", False)] if passage.start else []
     at = passage.start
     for start, stop in passage.marks:
@@ -319,7 +326,7 @@ def user_id(hit: Mapping[str, Any]) -> str:
 
 
 def fields_of(hit: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's fields."""
+    """Return the metadata fields of a hit: the fields of the user's record."""
     nested = hit.get("metadata")
     return dict(nested) if isinstance(nested, dict) else {name: hit[name] for name in hit if name not in _OURS}
 
@@ -330,10 +337,10 @@ def _value_text(value: Any) -> str:
 
 
 def explained_parts(explained: Mapping[str, Any] | None, words: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Why a hit scored as it did: of each side its name and score, and the largest parts of that. None tells nothing.
+    """Yield why a hit scored as it did: for vectors and for words the name with the score, and its largest parts.
 
     Args:
-        explained: what the hit has.
+        explained: the explanation of the hit; None: there is none.
         words: stem → the word of the query.
     """
     if explained is None:
@@ -354,19 +361,19 @@ def explained_parts(explained: Mapping[str, Any] | None, words: Mapping[str, str
 
 
 def _pair(pair: Mapping[str, Any]) -> str:
-    """A word of the query and one of the text; the token that a transformer puts before a text stands for the whole text."""
+    """Return a word of the query and one of the text as "query~text"; a transformer's first token is the whole text."""
     one, other = (one_line(pair[side]) or f"(whole {side})" for side in ("query", "text"))
     return one if one.lower() == other.lower() else f"{one}~{other}"
 
 
 def _of(side: Mapping[str, Any]) -> str:
-    """The score of one side, and the share of the mixed score that comes from that side."""
+    """Return the score by vectors or by words, with the part of the mixed score that this side adds."""
     score = f"{side['score']:.3f}"
     return f"{score} (adds {side['share']:.3f})" if "share" in side else score
 
 
 def _parts(parts: list[tuple[str, float]], score: float, rest: str) -> list[str]:
-    """The largest parts, equal ones together, and what is left."""
+    """Return the largest parts of an explained score, parts of one name added up, and the rest."""
     added: dict[str, float] = {}
     for name, value in parts:
         added[name] = added.get(name, 0.0) + value
@@ -400,7 +407,7 @@ def _passage_lines(text: str, passage: "Passage", width: int) -> list[Segments]:
 
 
 def _wrapped(text: str, marks: Sequence[tuple[int, int]], width: int) -> list[Segments]:
-    """Lines of at most `width` places, broken at spaces, or within what is too long for one."""
+    """Wrap a text with marks to lines of at most `width` columns, broken at spaces, or within words that are too long."""
     width, lines, start = max(2, width), list[Segments](), 0
     while start < len(text):
         stop, taken, space = start, 0, -1
@@ -428,7 +435,7 @@ def _marked(text: str, start: int, stop: int, marks: Sequence[tuple[int, int]]) 
 
 
 def _end(text: str, room: int) -> str:
-    """The end of a place, which says most, in so many places."""
+    """Cut the place of an answer from the left to a number of columns: its end says most."""
     while cells_of(text) > room:
         text = "…" + text[2:] if text.startswith("…") else "…" + text[1:]
     return text

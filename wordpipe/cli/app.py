@@ -37,12 +37,12 @@ class LazyGroup(click.Group):
         self._names = [name for lines in self._sections.values() for name in lines]
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse; the reader of a help page may go away."""
+        """Parse the command line; a closed pipe is a stop request."""
         with _stopping():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; the reader of its output may go away."""
+        """Run the command; a closed pipe is a stop request."""
         with _stopping():
             return super().invoke(ctx)
 
@@ -82,11 +82,11 @@ class LazyGroup(click.Group):
             meant = [MEANT[name] for name in get_close_matches(args[0], MEANT, n=1, cutoff=0.8)]
             near = meant if {*meant} <= {*self._names} else []
             near = near or get_close_matches(args[0], self._names, n=2)
-            hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(self._names)}."
+            hint = f" Did you mean {' or '.join(near)}?" if near else f" Commands: {', '.join(self._names)}."
             raise click.UsageError(f"Unknown command {args[0]!r}.{hint}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Its commands; the help says what options there are."""
+        """Print the commands of the group in the place of options."""
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -133,7 +133,7 @@ _GROUPS = {
     ),
 }
 _HELP = """\b
-From your own text to a searchable index. Stages read and make folders (-o).
+Make a searchable index from your own text. Each stage makes a folder (-o).
 wordpipe init --from bees.txt && wordpipe run && wordpipe query run/index bee
 """
 

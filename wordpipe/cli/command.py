@@ -22,7 +22,7 @@ from wordpipe.stages import TABLE
 
 COMMON = "Common options"
 PATH = click.Path(path_type=Path)
-FORCE = click.option("--force", is_flag=True, help="Replace what is there already.")
+FORCE = click.option("--force", is_flag=True, help="Replace the output if it exists.")
 _MIN_UNDER_HEADING = 3  # options; a heading of the short page for fewer is not worth its lines
 _ALL = "wordpipe.help_all"  # key in a context's meta: everything is shown
 _NOTE = re.compile(r"  \[(required|on|off|default: [^];:]+)")  # what help says behind a text
@@ -89,7 +89,7 @@ class ExampleCommand(click.Command):
         return ["-h", "--help"]
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Its parameters, --help and --help-all."""
+        """Return the parameters of the command, --help and --help-all."""
         return [*super().get_params(ctx), HELP_ALL]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -102,12 +102,12 @@ class ExampleCommand(click.Command):
                 raise click.UsageError(f"Unknown option {error.option_name}: {said}.", ctx) from None
             if option in self.no_option:
                 value = _value_after(error.option_name, args)
-                instead = f"say --set {option}={value}, or {option} = {value} in a --config file"
+                instead = f"use --set {option}={value}, or write {option} = {value} in a --config file"
                 raise click.UsageError(f"Unknown option {error.option_name}: {instead}.", ctx) from None
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it, where the libraries that it loads have room, and what is at URLs has been fetched."""
+        """Run the command after checking the address space for its libraries, and after fetching inputs at URLs."""
         if known := TABLE.get(ctx.command_path.partition(" ")[2]):
             need_address_space(known.needs_mb)
         for param in self.params:
@@ -119,7 +119,7 @@ class ExampleCommand(click.Command):
         return super().invoke(ctx)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Example, usage, what it does, options."""
+        """Write the help page: example, usage, description, options."""
         if self.example:
             formatter.write_text("Example:")
             for line in self.example.splitlines():
@@ -138,7 +138,8 @@ class ExampleCommand(click.Command):
             )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options under their headings, the command's own first and the common ones last."""
+        """Write the options under their headings, the command's own first and the common ones last."""
+        # the options by heading
         in_full = _ALL in ctx.meta
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
         left_out = len(self.no_option)
@@ -154,12 +155,14 @@ class ExampleCommand(click.Command):
                 sections.setdefault(section or "Options", []).append(_plain(*row))
             else:
                 left_out += param is not HELP_ALL
+        # few options need no heading of their own; the common ones come last
         common = sections.pop(COMMON)
         if not in_full:
             for heading in [*sections]:
                 if len(sections[heading]) < _MIN_UNDER_HEADING and heading != "Options":
                     sections["Options"] += sections.pop(heading)
         sections[COMMON] = common
+        # all texts begin at one column
         col_max = max(10, formatter.width // 2 - 9)
         col_max = min(30, col_max) if in_full else col_max
         width = min(col_max, max(len(name) for rows in sections.values() for name, _ in rows))
@@ -167,16 +170,17 @@ class ExampleCommand(click.Command):
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl([(name.ljust(width), text) for name, text in rows], col_max=col_max)
+        # what is not shown, or is set without an option
         if in_full and self.no_option:
             with formatter.section("Settings without an option (--set NAME=VALUE, or NAME = VALUE in a --config file)"):
                 formatter.write_dl(list(self.no_option.items()))
         elif not in_full and (left_out or self._paragraphs() != self._paragraphs(brief=True)):
             formatter.write_paragraph()
-            more = f"shows {counted(left_out, 'more options')}" if left_out else "says more"
+            more = f"shows {counted(left_out, 'more options')}" if left_out else "shows the full text"
             formatter.write_text(f"--help-all {more}.")
 
     def _paragraphs(self, *, brief: bool = False) -> list[str]:
-        """The description; in brief its first paragraph, and what is set out line by line."""
+        """Return the paragraphs of the description; in brief the first one, and those set out line by line."""
         paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
         return [text for n, text in enumerate(paragraphs) if not (brief and n) or text.startswith("\b")]
 
@@ -191,14 +195,14 @@ def first_clause(text: str) -> str:
 
 
 def help_page(ctx: click.Context, *, in_full: bool) -> str:
-    """The help of a context's command, one screen or in full."""
+    """Return the help page of a context's command, on one screen or in full."""
     if in_full:
         ctx.meta[_ALL] = True
     return ctx.get_help()
 
 
 def _brief(option: click.Option, record: tuple[str, str], width: int) -> tuple[str, str]:
-    """Its line on the screen: --[no-]NAME, the first clause, and the default; of many choices those that have room."""
+    """Return an option's line of the short help: --[no-]NAME, the first clause, the default; of many choices a few."""
     names, text = record
     if option.secondary_opts:
         names = option.opts[0].replace("--", "--[no-]", 1)
@@ -210,7 +214,7 @@ def _brief(option: click.Option, record: tuple[str, str], width: int) -> tuple[s
 
 
 def _plain(names: str, text: str) -> tuple[str, str]:
-    """A line of help with N and X for numbers and a capital before the text, but where it begins with a value ("flat: …")."""
+    """Return a line of help with N and X for numbers, and a capital where the text does not begin with a value ("flat: …")."""
     names = _NUMBERS.sub(lambda kind: "N" if kind[1] == "INTEGER" else "X", names)
     return names, text if text.partition(" ")[0].endswith(":") else text[:1].upper() + text[1:]
 
@@ -258,7 +262,7 @@ def _kinds(metavar: str) -> Sequence[str]:
 
 
 def _artifacts(kinds: Sequence[str], _: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Folders that hold an artifact of one of these kinds; where there is none, the shell's own files and folders."""
+    """Complete folders of artifacts of some kinds; if there is none, the shell's own files and folders."""
     folder, slash, begins = incomplete.rpartition("/")
     below = _below(
         Path(folder + slash).expanduser(), begins, kinds, _COMPLETION_DEPTH, iter(range(_COMPLETION_FOLDERS))
@@ -268,7 +272,7 @@ def _artifacts(kinds: Sequence[str], _: click.Context, incomplete: str) -> list[
 
 
 def _below(folder: Path, begins: str, kinds: Sequence[str], depth: int, looked_into: Iterator[int]) -> Iterator[str]:
-    """Paths below a folder of artifacts of some kinds; hidden folders are passed over, and those inside artifacts."""
+    """Yield paths of artifacts of some kinds below a folder; hidden folders and those inside artifacts are left out."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.name.startswith(begins) and entry.is_dir())
@@ -297,7 +301,7 @@ def _kind(folder: Path) -> str | None:
 
 
 def _stages_of_file(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """After the # the stages of a config that are of this command; before it files."""
+    """Complete FILE#STAGE: files before the #, and after it the stages of the config that have this command."""
     file, sign, begins = incomplete.partition("#")
     if not sign:
         return [CompletionItem(incomplete, type="file")]
@@ -306,14 +310,14 @@ def _stages_of_file(ctx: click.Context, incomplete: str) -> list[CompletionItem]
 
 
 def _stages_of_config(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """The stages of the config that was named before."""
+    """Complete STAGE with the stages of the config that is named before it on the command line."""
     # click stops parsing where a value is missing; `run` and `status` read ./wordpipe.toml where none is named
     config = next(iter(ctx.args), None) or ctx.params.get("config") or "wordpipe.toml"
     return [CompletionItem(name) for name in _stages(Path(config)) if name.startswith(incomplete)]
 
 
 def _stages(config: Path) -> dict[str, object]:
-    """Stage → its command, as the config says."""
+    """Return stage → its command, as the config says; nothing from a config that cannot be read."""
     import tomllib
 
     from wordpipe.artifacts import read_regular_file
@@ -329,7 +333,7 @@ def _stages(config: Path) -> dict[str, object]:
 _HELP_OF_HELP = """Show the help of a command.
 
 \b
-In your shell, TAB completes commands, options, artifacts and the stages of a config after
+With one of these lines in your shell, TAB completes commands, options, artifacts and stages:
   bash:  eval "$(_WORDPIPE_COMPLETE=bash_source wordpipe)"
   zsh:   eval "$(_WORDPIPE_COMPLETE=zsh_source wordpipe)"
   fish:  _WORDPIPE_COMPLETE=fish_source wordpipe | source
@@ -347,7 +351,7 @@ def help_(ctx: click.Context, command: tuple[str, ...], in_full: bool) -> None:
     at = ctx.find_root()
     for name in command:
         if not isinstance(at.command, click.Group):
-            raise click.UsageError(f"{at.command_path} has no commands of its own, so no {name!r}.", at)
+            raise click.UsageError(f"{at.command_path} has no subcommands: {name!r} is not a command.", at)
         _, found, _ = at.command.resolve_command(at, [name])
         assert found is not None
         at = type(at)(found, info_name=name, parent=at, **found.context_settings)

@@ -22,7 +22,7 @@ def evaluation(
     params: Sequence[click.Parameter] = (),
     nargs: int = -1,
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """A command that evaluates what its arguments name: with --json, -q and --verify."""
+    """Return the decorator of a command of `evaluate`, which has --json, -q and --verify."""
 
     def make(function: Callable[..., None]) -> click.Command:
         take = click.argument(name, nargs=nargs, required=required, metavar=metavar, type=click.Path(path_type=Path))
@@ -46,16 +46,16 @@ _data = click.option(
 )  # fmt: skip
 @_data
 @click.option(
-    "--by", metavar="COLUMN", help="Figures for each source, or each value of a metadata column such as lang."
+    "--by", metavar="COLUMN", help="Show figures by source, or by the values of a metadata column such as lang."
 )
 @click.option("--split", type=click.Choice(["train", "valid", "test"]), help="Evaluate this part of the corpus only.")
 def tokenizer(tokens: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> None:
     """Evaluate tokenizers on a text, side by side.
 
-    TOKENS are artifacts with a tokenizer, or whatever tokenize --tokenizer takes. More bytes per token make shorter
-    sequences; tokens per word (fertility) and split words count words where spaces mark them.
+    TOKENS: artifacts with a tokenizer, or any value that `tokenize --tokenizer` accepts. More bytes per token mean shorter
+    sequences. Tokens per word (fertility) and split words are counted where spaces separate words.
 
-    Another size of the vocabulary is trained in seconds: wordpipe tokenize CORPUS --counts TOKENS --vocab-size N.
+    To train another vocabulary size in seconds: wordpipe tokenize CORPUS --counts TOKENS --vocab-size N.
     """
     from wordpipe.stages import evaluate_tokenizer
 
@@ -70,15 +70,15 @@ def tokenizer(tokens: tuple[Path, ...], data: tuple[str, ...], **options: Any) -
 @_data
 @click.option(
     "--split", type=click.Choice(["train", "valid", "test", "all"]),
-    help="The part of the corpus to evaluate on.  [default: what is held out: valid, else test, else all; of sources: all]",
+    help="The part of the corpus to evaluate on.  [default: the held-out part: valid, else test, else all; for sources: all]",
 )  # fmt: skip
 @click.option(
     "--seq-len", type=int, metavar="N",
-    help="Positions of a sequence: how far a model can look back.  [default: the model's length, at most 2048]",
+    help="Number of positions in a sequence: how far a model can look back.  [default: the model's length, at most 2048]",
 )  # fmt: skip
 @click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda", "mps"]), default="auto",
-    help="Where the models run; auto takes the fastest there is.  [default: auto]",
+    help="Where to run the models; auto chooses the fastest device.  [default: auto]",
 )  # fmt: skip
 @click.option(
     "--threads",
@@ -88,13 +88,13 @@ def tokenizer(tokens: tuple[Path, ...], data: tuple[str, ...], **options: Any) -
     help="CPU threads, 0 = one per core.  [default: 0]",
 )
 def model(models: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> None:
-    """Evaluate language models by how much a text surprises them, side by side.
+    """Evaluate language models on a text by loss, perplexity and bits per byte, side by side.
 
-    MODEL is an artifact, or a folder of transformers. A target is a token to be guessed: every token for a model that reads
-    from left to right, 15 % of them, always the same, for one that sees both sides.
+    MODEL: a model artifact, or a model folder of Hugging Face transformers. A target is a token that the model must predict:
+    every token for a left-to-right model, 15 % of the tokens (always the same) for a model that sees both sides.
 
-    Models with different tokenizers compare by bits per byte and by perplexity per word; those of equal tokenizers by
-    their loss too. Models that see both sides compare only with each other.
+    Compare models with different tokenizers by bits per byte and by perplexity per word. Models with the same tokenizer can
+    be compared by loss too. Models that see both sides can be compared only with each other.
     """
     from wordpipe.stages import evaluate_model
 
@@ -107,35 +107,39 @@ def model(models: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> No
     "wordpipe evaluate words run/words run/small --data sets/ --sections",
 )  # fmt: skip
 @click.option(
-    "--data", required=True, multiple=True, metavar="PATH", help="A set, or a folder of .txt, .tsv and .csv sets."
+    "--data",
+    required=True,
+    multiple=True,
+    metavar="PATH",
+    help="A test set, or a folder of test sets (.txt, .tsv, .csv).",
 )
-@number("--restrict-vocab", 0, 30_000, "Ask and answer analogies with the N commonest words; 0 takes all.")
+@number("--restrict-vocab", 0, 30_000, "For analogies, use only the N most frequent words; 0: all words.")
 @click.option(
     "--analogy", type=click.Choice(["cosadd", "cosmul"]), default="cosadd",
-    help="Add the cosines of a question, or multiply them.  [default: cosadd]",
+    help="Add the cosines of an analogy (cosadd), or multiply the cosines (cosmul).  [default: cosadd]",
 )  # fmt: skip
 @click.option(
     "--unknown", type=click.Choice(["drop", "zero"]), default="drop",
-    help="Leave out pairs and questions with unknown words, or count them as cosine 0 and as wrong.  [default: drop]",
+    help="Pairs and questions with unknown words: drop, or zero (a pair has cosine 0, a question is wrong).  [default: drop]",
 )  # fmt: skip
-@click.option("--sections", is_flag=True, help="Figures for each section of the analogies.")
+@click.option("--sections", is_flag=True, help="Show figures for each section of the analogies.")
 def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **options: Any) -> None:
     """Evaluate word vectors on word similarity and analogies, side by side.
 
-    A similarity set has two words and a score a line; the figure is Spearman's correlation of the scores with the cosines.
-    An analogy set has lines of four words below lines such as ": family"; the figure is the share of questions whose
-    fourth word is found from the other three.
+    Each line of a similarity set has two words and a score; the figure is Spearman's correlation between the scores and the
+    cosines. An analogy set has lines of four words below headings such as ": family"; the figure is the share of questions
+    whose fourth word is found from the other three.
 
-    Figures depend on which pairs and questions are known, and those of analogies on --restrict-vocab, so both are printed;
-    only figures of equal ones can be compared.
+    The figures depend on how many pairs and questions contain only known words, and for analogies on --restrict-vocab. Both
+    numbers are printed: compare two figures only if both numbers are equal.
     """
     from wordpipe.errors import InputError
     from wordpipe.stages import evaluate_words
 
     found = answer(evaluate_words, words, data, details=sections, **options)
     if all(figure is None for one in found["words"] for figure in one["metrics"].values()):
-        hint = "look at the case and the language of the sets, or raise --restrict-vocab"
-        raise InputError("nothing could be evaluated: the tables know too few words of the sets", hint=hint)
+        hint = "check the letter case and the language of the test sets, or raise --restrict-vocab"
+        raise InputError("nothing could be evaluated: too few words of the test sets have vectors", hint=hint)
 
 
 @evaluation(
@@ -143,16 +147,17 @@ def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **opti
 )  # fmt: skip
 @click.option(
     "--data", required=True, metavar="FILE", type=PATH,
-    help="Lines of a question, a tab, and the id or title of a right answer; or columns question, and id or title.",
+    help="Lines of question, tab, id or title of a right answer; or a table with columns question, and id or title.",
 )  # fmt: skip
-@number("--draws", 0, 10_000, "Of the bootstrap.", expert=True)
+@number("--draws", 0, 10_000, "Number of bootstrap samples.", expert=True)
 def search(index: Path, data: Path, **given: Any) -> None:
-    """Ask an index your own questions, in every way in which it can be asked, and say which finds best.
+    """Evaluate an index with your own questions, in every way of searching, and say which way is best.
 
-    Several right answers of a question are several lines; an id goes before a title. The index is asked as it is, by words,
-    by vectors, by both, by words asked twice (with what the first answers say, without vectors), by both asked once, and by
-    several weights of the vectors. Rows count as query lists them. p says how often draws of as many questions turn the
-    difference to words alone around. Exit code 3 when no right answer stands in the index.
+    If a question has several right answers, write one line for each. A value that is an id of the index is read as an id,
+    otherwise as a title. The ways of searching are: words; vectors; both; words with a second search that uses the first
+    answers (without vectors); both with one search only; and several weights of the vectors. Rows are ranked as `query` lists
+    them. p is the two-sided bootstrap p-value of the difference to a search by words. Exit code 3: no right answer is in the
+    index.
     """
     from wordpipe.stages import evaluate_search
 
@@ -162,25 +167,32 @@ def search(index: Path, data: Path, **given: Any) -> None:
 @click.command(
     cls=ExampleCommand,
     example="wordpipe doctor run/sentences\nwordpipe doctor run/words --json\nwordpipe doctor run/model --data run/corpus",
-    json="Print one JSON object, with the figures of every transform, and what is found.",
+    json="Print one JSON object, with the figures of every transform and all findings.",
     quiet="Print nothing but the figures and errors.",
     verify="artifact's",
 )
 @click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX|MODEL")
 @click.option("--data", multiple=True, metavar="CORPUS", help="Measure a model on this text; may be repeated.")
-@number("--sample", 128, 10_000, "Vectors to sample; half of them fit, half are evaluated. Of a model: tokens.")
+@number(
+    "--sample",
+    128,
+    10_000,
+    "Number of vectors to sample, half to fit and half to evaluate; for a model: number of tokens.",
+)
 def doctor(artifact: Path, data: tuple[str, ...], quiet: bool, as_json: bool, **options: Any) -> None:
-    """Examine a space of vectors: is it crowded, flat or ruled by hubs, does it find, and which change would help.
+    """Examine vectors or a model: find weaknesses, and the setting that fixes each.
 
-    What is weak or sick is named, and at the end the setting that mends it, or that only more text helps. Where a transform
-    mends, its figures stand beside those of now; it is fitted on one half of the sample and evaluated on the other.
+    For vectors, the checks are: are all vectors similar, do they use only a few dimensions, are a few vectors neighbours of
+    most others (hubs), and do searches find the right texts? The report names each weakness, and at the end the setting that
+    fixes it, or says that only more text helps. If a transform helps, its figures are shown beside the present ones; it is
+    fitted on one half of the sample and evaluated on the other half.
 
-    Of texts it is measured how well vectors and words find what they should: the text of a title, the other rows of a row's
-    document, or what a cut was taken from. Of an index that is known since it was built.
+    For texts, doctor measures how well vectors and words find what belongs together: a title and its text, the rows of one
+    document, or a part of a text and the rest. For an index, these figures were measured when the index was built.
 
-    Of a model (of train mlm, clm, seq2seq, denoising, classifier or tagger, or a folder of transformers) the loss on
-    held-out text is measured, on what it was made of or on --data, and which layers hardly moved or have dead units. What
-    single heads bring, attention --importance says.
+    For a model (of `train mlm`, `clm`, `seq2seq`, `denoising`, `classifier` or `tagger`, or a model folder of Hugging Face
+    transformers), doctor measures the loss on held-out text (of the training data, or of --data), and finds layers that
+    hardly changed or have dead units. For the importance of single heads, use `attention --importance`.
     """
     from wordpipe.stages import doctor as examine
 
@@ -190,10 +202,10 @@ def doctor(artifact: Path, data: tuple[str, ...], quiet: bool, as_json: bool, **
 _COMMON = ("quiet", "verify", "as_json")
 _words = click.option(
     "--words", metavar="WORDS", type=click.Path(path_type=Path),
-    help="Evaluate the mean of these vectors too.  [default: the first WORDS named]",
+    help="Also evaluate the mean of these word vectors.  [default: the first WORDS argument]",
 )  # fmt: skip
 _language = click.option(
-    "--language", default="auto", metavar="LANGUAGE", help="Whose endings are cut off words.  [default: auto]"
+    "--language", default="auto", metavar="LANGUAGE", help="Language whose word endings are removed.  [default: auto]"
 )
 
 
@@ -204,20 +216,20 @@ _language = click.option(
 )  # fmt: skip
 @click.option(
     "--data", required=True, multiple=True, metavar="PATH",
-    help="A file of scored pairs, or a folder whose files are one set.",
+    help="A file of scored pairs, or a folder whose files form one test set.",
 )  # fmt: skip
 @_words
 @click.option(
     "--floors/--no-floors", default=True,
-    help="Evaluate TF-IDF, LSI, the overlap and the mean of words too, as baselines.  [on]",
+    help="Also evaluate baselines: TF-IDF, LSI, word overlap and the mean of word vectors.  [on]",
 )  # fmt: skip
 @_language
-@number("--draws", 0, 1_000, "Of the bootstrap.")
+@number("--draws", 0, 1_000, "Number of bootstrap samples.")
 def sts(encoders: tuple[Path, ...], data: tuple[str, ...], **given: Any) -> None:
     """Evaluate encoders of texts on pairs of sentences that people have scored, side by side with plain words.
 
-    Columns of a csv, tsv or JSON Lines file are found by their names, or by their shape: two columns of sentences, and a
-    score before or after them. The pairs of a folder are ranked together.
+    The columns of a csv, tsv or JSON Lines file are recognized by their names, or by their contents: two columns of
+    sentences, and a score before or after them. All pairs of a folder are ranked together.
 
     A model or words artifact is evaluated as it is; a sentences or index artifact with its transform.
     """
@@ -236,27 +248,28 @@ def sts(encoders: tuple[Path, ...], data: tuple[str, ...], **given: Any) -> None
     "--data", required=True, metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl and qrels.tsv (BEIR)."
 )
 @_words
-@click.option("--split", metavar="NAME", help="Take the judgements in qrels/NAME.tsv.  [default: test, or qrels.tsv]")
+@click.option("--split", metavar="NAME", help="Use the judgements in qrels/NAME.tsv.  [default: test, or qrels.tsv]")
 @click.option(
     "--weight", type=click.FloatRange(0, 1), metavar="W",
-    help="Share of the dense score in hybrid.  [default: found without labels]",
+    help="Weight of the dense score in hybrid search.  [default: estimated without labels]",
 )  # fmt: skip
 @click.option(
     "--feedback", type=click.IntRange(min=0), metavar="N",
-    help="In hybrid, ask again with the first N results, by vectors and by words; 0 asks once.  [default: 10]",
+    help="In hybrid search, search again with the first N results; 0: search only once.  [default: 10]",
 )  # fmt: skip
 @_language
 @click.option(
     "--drop-identical", cls=Option, expert=True, is_flag=True,
-    help="Leave out a document of the same id as its query (ArguAna).",
+    help="Leave out a document that has the same id as the query (ArguAna).",
 )  # fmt: skip
-@number("--draws", 0, 10_000, "Of the bootstrap.", expert=True)
+@number("--draws", 0, 10_000, "Number of bootstrap samples.", expert=True)
 def retrieval(encoders: tuple[Path, ...], data: str, **given: Any) -> None:
     """Evaluate how well encoders find the documents that people judged relevant, side by side with plain words.
 
-    Each encoder is evaluated alone (dense) and mixed with BM25 (hybrid). Hybrid search asks twice, which brings something
-    without vectors too: BM25 asked twice and random vectors are the controls. The figures are trec_eval's; a query without an
-    answer counts as 0. p says how often draws of as many queries turn the difference to BM25 around.
+    Each encoder is evaluated alone (dense) and mixed with BM25 (hybrid). Hybrid search searches twice, by vectors and by
+    words. A second search helps without vectors too; therefore BM25 with two searches and random vectors are controls. The
+    figures are those of trec_eval; a query without results counts as 0. p is the two-sided bootstrap p-value of the
+    difference to BM25.
     """
     from wordpipe.stages import evaluate_retrieval
 
@@ -273,27 +286,27 @@ def retrieval(encoders: tuple[Path, ...], data: str, **given: Any) -> None:
 )  # fmt: skip
 @click.option(
     "--data", required=True, multiple=True, metavar="PAIRS",
-    help="A corpus with second texts, a file of pairs, or parallel files of plain text, the sources first.",
+    help="A corpus of pairs, a file of pairs, or parallel files of plain text, the source texts first.",
 )  # fmt: skip
 @click.option(
     "--train",
     multiple=True,
     metavar="PAIRS",
-    help="The training pairs; the target of the nearest source is a baseline.",
+    help="The training pairs; one baseline answers with the target of the most similar source.",
 )
-@click.option("-o", "--output", type=PATH, metavar="FILE", help="Write what the model wrote, as .tsv or .parquet.")
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="Save the written texts as .tsv or .parquet.")
 def seq2seq(
     models: tuple[Path, ...], data: tuple[str, ...], train: tuple[str, ...], output: Path | None, **given: Any
 ) -> None:
     """Evaluate encoder-decoders by the target texts that they write, side by side with baselines.
 
-    PAIRS are source<TAB>target lines (further columns are further references), records with the fields text and text_b, two
-    parallel files, or a corpus. Baselines copy the source, or take its first sentence, or the target of the nearest training
-    pair.
+    PAIRS: lines of source<TAB>target (more columns: more references), records with the fields text and text_b, two parallel
+    files, or a corpus of pairs. The baselines are: the source itself, its first sentence, and the target of the most similar
+    training pair.
 
-    BLEU is cased (13a) and lower-cased (split at white space); only figures of equal signatures compare. p says how often
-    draws of as many pairs turn the difference around. The loss is of the first reference, and compares models with the same
-    tokenizer.
+    BLEU is computed with upper and lower case (13a), and in lower case (split at white space). Compare only BLEU figures with
+    the same signature. p is the two-sided bootstrap p-value of a difference. The loss is that of the first reference; compare
+    it only between models with the same tokenizer.
     """
     from wordpipe.stages import evaluate_seq2seq
 
@@ -311,22 +324,21 @@ def seq2seq(
 )  # fmt: skip
 @click.option(
     "--data", multiple=True, metavar="LABELLED",
-    help="Labelled texts; a corpus artifact, or any source. Predictions hold their own labels.",
+    help="Labelled texts; a corpus artifact, or any source of text. PREDICTIONS already contain labels.",
 )  # fmt: skip
 @click.option(
     "--train", multiple=True, metavar="LABELLED",
-    help="The texts that the baselines learn from.  [default: the corpus that the model names]",
+    help="Labelled texts to train the baselines.  [default: the corpus that the model names]",
 )  # fmt: skip
 def predictions(models: tuple[Path, ...], data: tuple[str, ...], train: tuple[str, ...], **given: Any) -> None:
-    """Evaluate classifiers and taggers by what they say of labelled texts, beside baselines without a transformer.
+    """Evaluate classifiers and taggers on labelled texts, beside baselines without a transformer.
 
-    MODEL is an artifact of train classifier or tagger, or a folder of transformers with such a class; PREDICTIONS what
-    `wordpipe predict MODEL CORPUS -o` made of a corpus with labels.
+    MODEL: a model of `train classifier` or `train tagger`, or a model folder of Hugging Face transformers of one of these
+    classes. PREDICTIONS: an artifact that `wordpipe predict MODEL CORPUS -o` made from a corpus with labels.
 
-    Baselines: the commonest label; TF-IDF of words and pairs of words with a linear model; of tags the spans of the training
-    texts by heart; of questions the best sentence by BM25. p says how often draws of as many texts turn a difference around.
-    Spans are counted as conlleval counts them. The calibration error says how far probabilities are from the share that is
-    right.
+    Baselines: the most frequent label; a linear model on TF-IDF of words and word pairs; for tags, the spans of the training
+    texts; for questions, the best sentence by BM25. p is the two-sided bootstrap p-value of a difference. Spans are counted
+    as by conlleval. The calibration error is the distance between the probabilities and the share of right predictions.
     """
     from wordpipe.stages import evaluate_predictions
 

@@ -28,11 +28,11 @@ from wordpipe.cli.output import (
 
 _LIST_WIDTH = 8  # of words and of neighbours, at least
 _NAMED = 10  # new or gone words named in a line
-_WORDS = "Show the N commonest words, 3 to 50000.  [default: 5000; with --near: the 500 nearest; with --only: all]"
-_LAYOUT = "How words get their places; auto is umap where umap-learn is installed, else pca.  [default: auto]"
+_WORDS = "Show the N most frequent words, 3 to 50000.  [default: 5000; with --near: the 500 nearest; with --only: all]"
+_LAYOUT = "Method that places the words; auto: umap if umap-learn is installed, otherwise pca.  [default: auto]"
 _SPARKS = 40
 _AXES = click.Choice(["tokens", "steps", "seconds"])
-_START = "Draw nothing before N tokens, steps or seconds."
+_START = "Leave out the first N tokens, steps or seconds."
 _GROUP_ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty times
 _SHOWN = 8  # heads named as the most important ones
 _STATED = 8  # artifacts of a state
@@ -42,26 +42,26 @@ _MANY = 20  # rows in one group: of fewer texts more than half may well be copie
 @click.command(
     cls=ExampleCommand,
     example="wordpipe diff run/1990 run/2020\nwordpipe diff run/1990 run/2020 --word cloud --word web",
-    json="Print one JSON object: totals, words with all neighbours, new and gone words.",
+    json="Print one JSON object: totals, words with all neighbours, words of one table only.",
     quiet="Print nothing but the words and errors.",
     verify="artifacts'",
 )
 @click.argument("old", metavar="A", type=click.Path(path_type=Path))
 @click.argument("new", metavar="B", type=click.Path(path_type=Path))
-@click.option("-n", type=int, default=20, help="Words to show.  [default: 20]")
-@click.option("-k", type=int, default=10, help="Neighbours compared of each word.  [default: 10]")
+@click.option("-n", type=int, default=20, help="Number of words to show.  [default: 20]")
+@click.option("-k", type=int, default=10, help="Number of neighbours to compare for each word.  [default: 10]")
 @click.option(
     "--words", type=int, default=20_000, metavar="N",
-    help="Compare so many of the commonest shared words; the time grows with the square.  [default: 20000]",
+    help="Compare the N most frequent shared words; the time grows with the square of N.  [default: 20000]",
 )  # fmt: skip
 @click.option("--word", "only", multiple=True, metavar="WORD", help="Show just this word; may be repeated.")
 def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: bool, quiet: bool, **numbers: int) -> None:
     """Show which words moved between two tables of word vectors.
 
-    A and B are words artifacts of two years, two domains or two runs. A word moved when it is far from itself after the tables
-    are aligned, and when its neighbours are others; both more than for words as rare as it is, by `surprise` standard
-    deviations. In a pipe, there is one line per word, parted by tabs: surprise, word, moved (1 - cosine), kept (share of its
-    neighbours), neighbours lost, neighbours gained.
+    A and B: words artifacts of two years, two domains or two runs. A word moved if its two vectors are far apart after the
+    tables are aligned and its neighbours changed, both more than for other words of the same frequency: by `surprise`
+    standard deviations. In a pipe, each word is one line, separated by tabs: surprise, word, moved (1 - cosine), kept (share
+    of its neighbours), neighbours lost, neighbours gained.
     """
     from wordpipe.errors import InputError
     from wordpipe.stages import RunOptions
@@ -80,11 +80,11 @@ def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: boo
         for line in _remarks(found, old, new):
             say(line)
     if only and not found["words"]:
-        raise InputError("none of the words can be compared", hint="wordpipe query shows the words of one table")
+        raise InputError("none of the words can be compared", hint="wordpipe query shows neighbours in one table")
 
 
 def _cells(word: dict[str, Any]) -> list[str]:
-    """surprise, word, moved, kept, lost, gained."""
+    """Return the cells of a moved word in `diff`: surprise, word, moved, kept, lost, gained."""
     before, after = word["neighbours_a"], word["neighbours_b"]
     lists = [[near for near in before if near not in after], [near for near in after if near not in before]]
     joined = [", ".join(map(one_line, some)) for some in lists]
@@ -92,7 +92,7 @@ def _cells(word: dict[str, Any]) -> list[str]:
 
 
 def _print_table(words: list[dict[str, Any]]) -> None:
-    """One line per word; lists of neighbours are cut to the room there is."""
+    """Print the moved words of `diff`, one line each; lists of neighbours are cut to the room there is."""
     from rich.text import Text
 
     from wordpipe.cli.figures import console, new_table
@@ -107,10 +107,10 @@ def _print_table(words: list[dict[str, Any]]) -> None:
 
 
 def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
-    """Lines below the table: the number of words compared, and the words of one table only."""
+    """Return the lines below the table of `diff`: the number of words compared, and the words of one table only."""
     compared, kept = counted(found["compared"], "words compared"), f"{found['neighbours_kept']:.0%} of {found['k']}"
     lines = [
-        f"{compared} of {found['shared']:,} shared",
+        f"{compared} of {found['shared']:,} that both tables have",
         f"{kept} neighbours kept on average; cosine after alignment {found['alignment_cosine']:.2f}",
     ]
     for path, count, words in ((old, found["only_in_a"], found["gone"]), (new, found["only_in_b"], found["new"])):
@@ -123,7 +123,7 @@ def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
             near = f" (did you mean {', '.join(about['near'])}?)" if about["near"] else ""
             lines.append(f"unknown: {word}{near}")
     if not found["words"] and not found["unknown"]:
-        lines.append("no word moved more than others of its count")
+        lines.append("no word moved more than other words of the same frequency")
     return lines
 
 
@@ -146,8 +146,8 @@ def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
 def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, quiet: bool, **drawn: Any) -> None:
     """Draw a map of word vectors as one HTML page.
 
-    The page needs no network and nothing beside it: zoom, search, and choose a word to see its true nearest neighbours.
-    UMAP keeps neighbours together, and compiles itself first, which takes some twenty seconds.
+    The page needs no network and no other files. Zoom, search, and choose a word to see its true nearest neighbours. UMAP
+    keeps neighbours together; its start takes about twenty seconds, in which it compiles itself.
     """
     from wordpipe.stages import RunOptions, map_words
 
@@ -157,22 +157,22 @@ def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, qu
         click.echo(json.dumps(made, ensure_ascii=False))
     elif not quiet:
         say(f"{counted(made['words'], 'words')} → {output}  ({human_bytes(made['bytes'])})")
-        kept = f"{made['layout'].upper()} keeps {made['neighbours_kept']:.2f}"
-        say(f"{kept} of the 10 nearest neighbours of a word, near that word")
+        kept = f"{made['layout'].upper()} keeps a share of {made['neighbours_kept']:.2f}"
+        say(f"{kept} of each word's 10 nearest neighbours near the word")
 
 
 @click.command(
     cls=ExampleCommand,
     example="wordpipe plot run/model -o curve.png\nwordpipe plot run/adamw run/muon --axis steps --log -o both.svg\n"
     "wordpipe plot run/model",
-    json="Print one JSON object on stdout, with all that was logged.",
+    json="Print one JSON object on stdout, with all logged values.",
     quiet="Print nothing but errors (and the lines of text).",
     verify="artifacts'",
 )
 @click.argument("trained", nargs=-1, required=True, metavar="MODEL|WORDS...", type=PATH)
-@click.option("-o", "--output", type=PATH, help="The .png or .svg to write; without it, lines of text.")
-@click.option("--axis", type=_AXES, default="tokens", help="What the curves run along.  [default: tokens]")
-@click.option("--log", is_flag=True, help="A logarithmic axis: what came first takes as much room as what came last.")
+@click.option("-o", "--output", type=PATH, help="The .png or .svg file to write; if not given: lines of text.")
+@click.option("--axis", type=_AXES, default="tokens", help="Unit of the horizontal axis.  [default: tokens]")
+@click.option("--log", is_flag=True, help="Use a logarithmic horizontal axis, which gives the beginning more room.")
 @click.option("--start", type=click.FloatRange(min=0), default=0, metavar="N", help=_START)
 @FORCE
 def plot(
@@ -180,8 +180,8 @@ def plot(
 ) -> None:
     """Draw loss and learning rate of trainings, side by side.
 
-    A training that still runs, or was stopped, is drawn from its last checkpoint: name the folder that it will make.
-    The dotted line is the loss of a model that knows how frequent each token is and nothing else.
+    A training that still runs, or was stopped, is drawn from its last checkpoint: give its output folder as MODEL.
+    The dotted line is the loss of a model that knows only the frequency of each token.
     """
     from wordpipe.stages import RunOptions
     from wordpipe.stages import plot as draw_plot
@@ -204,7 +204,7 @@ def plot(
 
 
 def _lines(one: dict[str, Any]) -> Iterator[str]:
-    """The course of each figure of a run."""
+    """Yield the curves of a training as lines of text: losses, learning rate."""
     from wordpipe.pages import trend
 
     split = {name: [row for row in one["log"] if row["split"] == name] for name in ("train", "valid")}
@@ -218,30 +218,30 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
             yield trend(f"{name:15}", values, _SPARKS, form=form)
     if one["unigram_entropy"] is not None:
         entropy = f"{'unigram entropy':15} {one['unigram_entropy']:.3f}"
-        yield f"{entropy}  (the loss of knowing frequencies and nothing else)"
+        yield f"{entropy}  (the loss of a model that knows only token frequencies)"
 
 
 @click.command(
     cls=ExampleCommand,
     example="wordpipe duplicates run/sentences --threshold 0.95",
-    json="Print one JSON object: totals, and the groups shown with all rows.",
+    json="Print one JSON object: totals, and all rows of the groups shown.",
     quiet="Print nothing but the groups and errors.",
     verify="artifact's",
 )
 @click.argument("artifact", metavar="INDEX|SENTENCES", type=click.Path(path_type=Path))
 @click.option(
     "--threshold", type=click.FloatRange(-1, 1), default=0.95, metavar="COSINE",
-    help="How near two texts must be to be linked.  [default: 0.95]",
+    help="Link two texts if their cosine is at least this value.  [default: 0.95]",
 )  # fmt: skip
 @click.option(
     "-n", type=click.IntRange(0, 1_000_000), default=20,
-    help="Groups to show, the largest first, ten texts of each.  [default: 20]",
+    help="Number of groups to show, the largest first, with up to ten texts each.  [default: 20]",
 )  # fmt: skip
 def duplicates(artifact: Path, **options: Any) -> None:
     """Report groups of texts whose vectors are nearly the same.
 
-    Every text is linked to those near it, and what is linked is a group, so its ends may be farther apart than the threshold.
-    Up to 200,000 rows all pairs are compared; of more, the index is asked for the nearest of every row.
+    Texts that are linked, directly or through other texts, form a group; so two texts of a group may be less similar than the
+    threshold. Up to 200,000 rows, all pairs are compared; with more rows, the index is searched for the nearest rows of each.
     """
     from wordpipe.cli.figures import answer
     from wordpipe.stages import duplicates as stage
@@ -250,7 +250,7 @@ def duplicates(artifact: Path, **options: Any) -> None:
 
 
 def _show_groups(found: dict[str, Any]) -> None:
-    """Groups as answers are shown, the score being the cosine: lines for people, in a pipe cells parted by tabs."""
+    """Print groups of duplicates like answers, with the cosine as the score: lines for people, in a pipe cells with tabs."""
     from wordpipe.search import Analyser
     from wordpipe.stages import PassageFinder
 
@@ -271,18 +271,18 @@ def _group_remarks(found: dict[str, Any]) -> list[str]:
     rows = counted(found["rows"], "rows")
     lines = [
         f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "
-        f"at {found['threshold']:g} or nearer; "
-        f"{'all pairs compared' if found['exact'] else 'only pairs that the index found'}"
+        f"with a cosine of at least {found['threshold']:g}; "
+        f"{'all pairs were compared' if found['exact'] else 'only pairs that the index found were compared'}"
     ]
     if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
         lines.append(
-            f"one group holds {found['largest']:,} of {rows}: at {found['threshold']:g} these vectors cannot tell the texts "
-            f"apart; raise --threshold, or see what is wrong with: wordpipe doctor {shlex.quote(found['path'])}"
+            f"one group contains {found['largest']:,} of {rows}: at {found['threshold']:g} the vectors do not distinguish the "
+            f"texts; raise --threshold, or look for the cause with: wordpipe doctor {shlex.quote(found['path'])}"
         )
     elif found["rows"] >= 2 * _MANY and 2 * found["rows_in_groups"] > found["rows"]:
         higher = f"{1 - (1 - found['threshold']) / 5:.4g}"
         lines.append(
-            f"{found['rows_in_groups'] / found['rows']:.0%} of the rows are in groups, which chain from member to member: try "
+            f"{found['rows_in_groups'] / found['rows']:.0%} of the rows are in groups, which grow by chains of links: try "
             f"--threshold {higher}"
         )
     return lines
@@ -295,16 +295,18 @@ def _group_remarks(found: dict[str, Any]) -> list[str]:
 )
 @click.argument("time", metavar="TIME")
 @click.argument("text", metavar="[TOKENS|CORPUS|SOURCE]", required=False, type=PATH)
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help="Where it is to be trained.")
-@click.option("--command", metavar="COMMAND", default="train mlm", help="The training.  [default: train mlm]")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help="Where to train.")
+@click.option("--command", metavar="COMMAND", default="train mlm", help="The training command.  [default: train mlm]")
 def plan(time: str, text: Path | None, device: str, command: str, as_json: bool) -> None:
-    """Say which preset to train in a time, with how many steps, how much memory and disk. Makes nothing.
+    """Recommend a preset to train in a given time, with steps, memory and disk space. Makes nothing.
 
-    TIME: such as 30m, 1h30m or 90s. The pace is that of earlier runs of this machine, else measured in half a second.
+    TIME: for example 30m, 1h30m or 90s. The training speed is that of earlier runs on this machine; if there are none, it is
+    measured for half a second.
     """
     from wordpipe.cli.figures import console, new_table
     from wordpipe.stages import plan as look
 
+    # the presets that fit, as JSON or as a table
     found: dict[str, Any] = look(time, text, command=command, device=device)
     if as_json:
         click.echo(json.dumps(found))
@@ -319,6 +321,7 @@ def plan(time: str, text: Path | None, device: str, command: str, as_json: bool)
         ]  # fmt: skip
         table.add_row(*cells)
     console().print(table)
+    # what the figures stand on, and the next command
     for line in _plan_remarks(found):
         say(line)
     if found["recommended"] is not None:
@@ -328,17 +331,17 @@ def plan(time: str, text: Path | None, device: str, command: str, as_json: bool)
 
 
 def _plan_remarks(found: dict[str, Any]) -> list[str]:
-    """Lines below the table."""
+    """Return the lines below the table of `plan`."""
     factor = max(row["spread"] for row in found["presets"])
-    lines = [f"the pace: {found['basis']}; likely within a factor of {factor:g}"]
+    lines = [f"training speed: {found['basis']}; the real speed is likely within a factor of {factor:g}"]
     if known := found["measured"]:
         lines.append(
-            f"the loss was measured once: {known['loss']} held out, of {known['preset']} after {known['tokens'] / 1e6:.1f} "
-            f"million tokens of Wikipedia (frequencies alone: {known['frequencies']}); yours shows in the training"
+            f"for comparison: {known['preset']} reached a held-out loss of {known['loss']} after {known['tokens'] / 1e6:.1f} "
+            f"million tokens of Wikipedia (token frequencies alone: {known['frequencies']}); your texts give other values"
         )
     if found["recommended"] is None:
-        return [*lines, "too little time for any size"]
-    return [*lines, f"take {found['recommended']}: the largest that makes some hundreds of steps, or the smallest"]
+        return [*lines, "the time is too short for every preset"]
+    return [*lines, f"use {found['recommended']}: the largest preset that makes a few hundred steps, or the smallest"]
 
 
 @click.command(
@@ -353,24 +356,24 @@ def _plan_remarks(found: dict[str, Any]) -> list[str]:
 @click.argument("model", metavar="MODEL", type=PATH)
 @click.argument("text", metavar="TEXT")
 @click.argument("second", metavar="[SECOND]", required=False)
-@click.option("-o", "--output", type=PATH, help="The HTML file to write; without it with --json alone.")
+@click.option("-o", "--output", type=PATH, help="The HTML file to write; required without --json.")
 @click.option(
-    "--data", multiple=True, metavar="CORPUS", help="Name heads by what they do over this text; may be repeated."
+    "--data", multiple=True, metavar="CORPUS", help="Name heads by what they do on this text; may be repeated."
 )
 @click.option("--importance", is_flag=True, help="Measure how much the loss on --data rises without each head.")
-@number("--sample", 128, 10_000, "Tokens of --data to read.")
+@number("--sample", 128, 10_000, "Number of tokens of --data to read.")
 @FORCE
 def attention(
     model: Path, text: str, second: str | None, output: Path | None, force: bool, verify: bool, as_json: bool, quiet: bool,
     data: tuple[str, ...], **options: Any,
 ) -> None:  # fmt: skip
-    """Show what looks where in a text, in every layer and head of a model, as one HTML page.
+    """Show the attention of every layer and head of a model over a text, as one HTML page.
 
-    The weights are computed exactly, and the model's result from them. SECOND is the second text of a pair; of an
-    encoder-decoder it is the target text, and without it what the model writes itself. Models with a head (train
-    classifier, train tagger) are looked into as well. The page needs no network and nothing beside it.
+    The weights are exact: the model's result is computed from the same weights. SECOND is the second text of a pair; for an
+    encoder-decoder, it is the target text (if not given: the text that the model writes). Classifiers and taggers
+    (`train classifier`, `train tagger`) work too. The page needs no network and no other files.
 
-    Attention is not explanation: --importance says what is lost without a head.
+    Attention is not explanation: --importance measures how much the loss rises without each head.
     """
     from wordpipe.errors import ConfigError
     from wordpipe.stages import RunOptions
@@ -378,7 +381,7 @@ def attention(
 
     if output is None and not as_json:
         raise ConfigError(
-            "neither a page nor numbers are wanted",
+            "no output was requested",
             where="output",
             hint="-o page.html writes the page, --json prints numbers",
         )
@@ -394,7 +397,7 @@ def attention(
 
 
 def _remark(found: dict[str, Any]) -> None:
-    """Say the result of the model, the jobs of its heads, and what was written."""
+    """Say the result of the model on the text, the names of its attention heads, and what was written."""
     if found["said"]:
         say(safe_text(found["said"]))
     for stack in found["stacks"]:
@@ -407,7 +410,7 @@ def _remark(found: dict[str, Any]) -> None:
                 reverse=True,
             )
             best = ", ".join(f"{layer + 1}.{head + 1} +{rise:.3f}" for rise, layer, head in ranked[:_SHOWN] if rise > 0)
-            say(f"the loss rises most without (layer.head): {best or 'no head'}")
+            say(f"heads without which the loss rises most (layer.head): {best or 'none'}")
     if found["path"] is not None:
         shown = ", ".join(f"{len(one['shown'])} tokens of {name}" for name, one in found["tokens"].items())
         say(f"{shown} → {found['path']}  ({human_bytes(found['bytes'])})")
@@ -425,7 +428,7 @@ def _remark(found: dict[str, Any]) -> None:
 @click.option("-o", "--output", type=PATH, required=True, help="The HTML file to write.")
 @click.option(
     "--config", type=PATH, metavar="FILE",
-    help="The pipeline that says what is stale.  [default: wordpipe.toml in FOLDER or above]",
+    help="The pipeline config that decides what is stale.  [default: wordpipe.toml in FOLDER or above]",
 )  # fmt: skip
 @FORCE
 def report(
@@ -433,9 +436,9 @@ def report(
 ) -> None:
     """Write a report on all artifacts of a folder as one HTML page.
 
-    It has the flow with sizes and times, what was read and dropped, tokenizers, curves of trainings, quality, the index,
-    settings, versions, warnings, and what is stale. Keep what `evaluate --json` prints as .json files in FOLDER, and it is
-    shown too. The page needs no script, no network and nothing beside it, and it can be printed.
+    The report shows which artifact was made from which, with sizes and times; the data read and dropped; tokenizers; training
+    curves; quality; the index; settings; versions; warnings; and stale artifacts. To show evaluations too, save the output of
+    `evaluate --json` as .json files in FOLDER. The page needs no script, no network and no other files. It can be printed.
     """
     from wordpipe.pipeline import report_pipeline
     from wordpipe.stages import RunOptions

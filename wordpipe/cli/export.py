@@ -21,8 +21,8 @@ HELP = """Write vectors, an encoder of texts or a tokenizer in the format of ano
 \b
 words:
   word2vec-text    a file, read by gensim, fastText and many others
-  word2vec-binary  a file, the same in binary
-  glove            a file, the text without its first line
+  word2vec-binary  a file, the same data in binary
+  glove            a file, word2vec-text without its first line
   numpy            a folder with vectors.npy, words.txt and counts.npy
   projector        a folder, for TensorFlow's embedding projector
   npy              a file of the vectors alone, for numpy.load(FILE)
@@ -37,8 +37,8 @@ tokens, or a model (its tokenizer):
   vocab-merges     a folder with vocab.json and merges.txt; BPE only
   tiktoken         a file and FILE.json beside it; byte-level BPE only
 
-A format that cannot hold what it is given is refused, and those that can are named. For transformers a model needs no
-export: its folder is a Hugging Face folder as it is.
+If a format cannot hold the artifact, an error names the formats that can. For Hugging Face transformers, a model needs no
+export: the model's folder already is a model folder of transformers.
 """
 
 
@@ -50,7 +50,9 @@ export: its folder is a Hugging Face folder as it is.
     quiet="Print nothing but errors.",
 )
 @click.argument("artifact", type=click.Path(path_type=Path))
-@click.option("--to", type=click.Choice(FORMATS), required=True, help="The format; see above what goes with what.")
+@click.option(
+    "--to", type=click.Choice(FORMATS), required=True, help="The format; see the list for each artifact above."
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to write.")
 @FORCE
 def export(artifact: Path, to: str, output: Path, force: bool, as_json: bool, quiet: bool) -> None:
@@ -76,9 +78,9 @@ def export(artifact: Path, to: str, output: Path, force: bool, as_json: bool, qu
 @click.argument("artifact", type=PATH)
 @click.argument("output", type=PATH)
 def copy(artifact: Path, output: Path, verify: bool, as_json: bool, quiet: bool) -> None:
-    """Copy an artifact to or from a bucket, or between folders: the same bytes, whole or absent.
+    """Copy an artifact to or from a bucket, or between folders: an exact copy, complete or not at all.
 
-    An artifact of the same kind at OUTPUT is replaced in one step; nothing else is.
+    An artifact of the same kind at OUTPUT is replaced in one step; anything else at OUTPUT is an error.
     """
     from wordpipe.stages import RunOptions
     from wordpipe.stages import copy as stage
@@ -92,17 +94,15 @@ def copy(artifact: Path, output: Path, verify: bool, as_json: bool, quiet: bool)
 
 
 def _held(written: dict[str, Any]) -> str:
-    """The written file or folder, in a few words."""
+    """Return what an exported file or folder contains, in a few words."""
     if "encoder" in written:
         transform = "" if written["transform"] == "none" else f", {written['transform']}"
         pooling = "" if written["encoder"] == "static" else f" ({written['pooling']} pooling{transform})"
-        return f"{written['encoder']} encoder of {written['dim']} numbers{pooling}"
+        return f"{written['encoder']} encoder of {written['dim']} dimensions{pooling}"
     for what in ("words", "vectors"):
         if what in written:
             without = (
-                f", {written['without_vector']:,} of them zero, as they have none"
-                if "without_vector" in written
-                else ""
+                f", {written['without_vector']:,} of them all zeros (no vector)" if "without_vector" in written else ""
             )
-            return f"{counted(written[what], what)} of {written['dim']} numbers{without}"
+            return f"{counted(written[what], what)} of {written['dim']} dimensions{without}"
     return counted(written["tokens"], "tokens")

@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 
 _GENERATE_HELP = """Continue a text with a causal model, or write the target of a source text with an encoder-decoder.
 
-A causal model (wordpipe train clm) goes on where PROMPT ends, or, where it learned from pairs, with the text that belongs to
-PROMPT; a single text is shown while it is made. An encoder-decoder (wordpipe train seq2seq) reads PROMPT whole and writes
-another text: a translation, a title, an answer. Folders of transformers serve for both. All PROMPT words are one prompt.
-Without PROMPT, prompts are read from --prompts or stdin, one per line; on a terminal there is a prompt. An encoder-decoder,
-and in a pipe a causal model of pairs, answers each line by one line, a blank line by an empty one; several targets of a line
-(--n-best, --samples) are lines of its number, rank, score and text, parted by tabs. Special tokens never come, but the one
-that ends a text. Exit code 3 when there was nothing to do."""
+A causal model (`train clm`) continues PROMPT; if it was trained on pairs of texts, it writes the text that belongs to PROMPT.
+A single text is shown while the model writes. An encoder-decoder (`train seq2seq`) reads the whole PROMPT and writes another
+text: a translation, a title, an answer. Model folders of Hugging Face transformers work too. All PROMPT words are one prompt.
+Without PROMPT, prompts are read from --prompts or standard input, one per line; on a terminal you can type them.
+
+An encoder-decoder (and in a pipe also a causal model trained on pairs) prints one line for each input line, and an empty line
+for an empty line. With several targets for a line (--n-best, --samples), each target is a line of line number, rank, score
+and text, separated by tabs. Special tokens are never written, except the token that ends a text. Exit code 3: the prompts
+contain no text."""
 
 
 def _generate(
@@ -58,13 +60,15 @@ def _continue(
     opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
     *, as_json: bool, quiet: bool, verbose: bool,
 ) -> None:  # fmt: skip
-    """Texts that go on, by a decoder, one prompt after the other; in a pipe a line for a line, where it learned from pairs."""
+    """Continue prompts by a decoder, one after the other; in a pipe, one trained on pairs gives a line for a line."""
     from wordpipe.stages import Writing
 
+    # pairs in a pipe: a line for a line
     opened.need("decoder")
     if opened.answers and not as_json and not sys.stdout.isatty():
         _answer_lines(opened, prompt, prompts, settings, quiet=quiet, verbose=verbose)
         return
+    # each prompt with its text, as the model writes it
     number = 0
     for line in given_lines(prompt, prompts, what="prompt", option="--prompts", quiet=quiet):
         if not (prompt or line.strip()):
@@ -91,14 +95,14 @@ def _continue(
 def _no_text() -> "InputError":
     from wordpipe.errors import InputError
 
-    return InputError("there is no text in the prompts", hint="give some words")
+    return InputError("the prompts contain no text", hint="give at least one word")
 
 
 def _answer_lines(
     opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
     *, quiet: bool, verbose: bool,
 ) -> None:  # fmt: skip
-    """The second texts of pairs, by a decoder that learned from pairs: lines as those of an encoder-decoder."""
+    """Print the second texts of pairs that a decoder trained on pairs writes: lines as those of an encoder-decoder."""
     from wordpipe.stages import Writing, answer_notes
 
     number = answered = shortened = cut = outgrown = tokens = 0
@@ -129,7 +133,7 @@ def _write_targets(
     opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
     *, as_json: bool, quiet: bool, verbose: bool,
 ) -> None:  # fmt: skip
-    """Target texts, by an encoder-decoder: as many lines together as have come, at most a window."""
+    """Print the target texts that an encoder-decoder writes: as many lines together as have come, at most a window."""
     from wordpipe.stages import WINDOW, TargetWriter
 
     writer = TargetWriter(opened, settings)
@@ -151,7 +155,7 @@ def _write_targets(
 
 
 def _print_targets(found: "list[Written]", first: int, settings: GenerateSettings, *, as_json: bool) -> None:
-    """One line for each source; of several targets one each, parted by tabs: number of the source, rank, score, text."""
+    """Print the targets of sources: a line each, or for several targets number of the source, rank, score and text."""
     for number, written in enumerate(found, start=first):
         if as_json:
             for rank, target in enumerate(written.targets, start=1):
@@ -163,7 +167,7 @@ def _print_targets(found: "list[Written]", first: int, settings: GenerateSetting
 
 
 def _print_lines(number: int, found: list[tuple[float, str]], *, several: bool) -> None:
-    """The one text of a source as a line; or several with their scores, a line each."""
+    """Print the one text of a source as a line, or several texts with their scores, a line each."""
     if not several:
         click.echo(safe_text(" ".join((found[0][1] if found else "").splitlines())))
         return
@@ -172,7 +176,7 @@ def _print_lines(number: int, found: list[tuple[float, str]], *, several: bool) 
 
 
 def _print_live(writing: "Writing") -> None:
-    """The prompt, and the text as it comes."""
+    """Print the prompt, then the text while the model is writing."""
     click.echo(emphasised(safe_text(writing.prompt)), nl=writing.answers)
     for _, text in writing.texts:
         click.echo(safe_text(text), nl=False)
@@ -191,7 +195,7 @@ def _print_json(writing: "Writing") -> None:
 
 
 def _params(argument: str, settings: type[Settings]) -> list[click.Parameter]:
-    """A model and texts, given or from a file; the settings."""
+    """Return the parameters of `generate` or `fill`: a model, texts given or from a file, settings."""
     return [
         click.Argument(["model"], metavar="MODEL", type=click.Path(path_type=Path)),
         click.Argument([argument], nargs=-1),
@@ -203,7 +207,7 @@ def _params(argument: str, settings: type[Settings]) -> list[click.Parameter]:
     ]  # fmt: skip
 
 
-_verbose = Option(["-v", "--verbose"], is_flag=True, section=COMMON, expert=True, help="Say how fast it was.")
+_verbose = Option(["-v", "--verbose"], is_flag=True, section=COMMON, expert=True, help="Show the speed.")
 
 generate = ExampleCommand(
     "generate",
@@ -219,15 +223,17 @@ generate = ExampleCommand(
 )
 
 
-_FILL_HELP = """Guess the missing words of a text with a masked model, or with a denoised encoder-decoder.
+_FILL_HELP = """Predict the missing words of a text with a masked model, or with a denoising encoder-decoder.
 
-All TEXT words are one text; [MASK] (or what the model's tokenizer has for it) stands for what is missing. Without TEXT,
-texts are read from --texts or stdin, one per line; on a terminal there is a prompt. A masked model (wordpipe train mlm) knows
-one token for a mask, and predicts several masks together, each without knowing the others. In a pipe, there is one line per
-candidate, parted by tabs: probability, token, text; of several masks, the mask's number first. An encoder-decoder (wordpipe
-train denoising) writes as many tokens as it takes for all masks at once; in a pipe each candidate is its score and the text.
-A line that is blank, or has nothing to fill, has one line for its answer: an empty one, or with --json an object with its text
-alone. Folders of transformers serve for both. Exit code 3 when nothing was filled."""
+All TEXT words are one text; [MASK] (or the mask token of the model's tokenizer) stands for missing words. Without TEXT, texts
+are read from --texts or standard input, one per line; on a terminal you can type them. Model folders of Hugging Face
+transformers work too.
+
+A masked model (`train mlm`) puts one token in the place of each mask. Several masks are predicted together, each without
+knowledge of the others. In a pipe, each candidate is one line, separated by tabs: probability, token, text; with several
+masks, first the number of the mask. An encoder-decoder (`train denoising`) writes any number of tokens for all masks at once;
+in a pipe, each candidate is a line of score and text. A line that is empty, or has no mask, gives an empty line, or with
+--json an object with the text alone. Exit code 3: nothing was filled."""
 
 
 def _fill(
@@ -236,11 +242,13 @@ def _fill(
     from wordpipe.errors import InputError
     from wordpipe.stages import filler_of, open_model
 
+    # the model
     settings = FillSettings.make(chosen_settings(FillSettings, given))
     opened = open_model(model, verify=verify)
     filler = filler_of(opened, settings)
     for note in () if quiet else opened.notes:
         say(f"{model.name}: {note}")
+    # each text; one that cannot be filled is named, and the others go on
     n_filled = 0
     for line in given_lines(text, texts, what="text", option="--texts", quiet=quiet):
         try:
@@ -253,18 +261,15 @@ def _fill(
             if not is_prompt(text, texts):
                 print_unanswered(as_json=as_json, text=line)
             continue
+        # the candidates, and what was lost
         n_filled += 1
         if filled.cut and not quiet:
-            say(
-                f"the text is longer than the model's {filler.max_len:,} positions: {filled.cut:,} of its tokens were cut"
-            )
+            say(f"the text is longer than the model's {filler.max_len:,} positions: {filled.cut:,} tokens were cut off")
         if filled.fillings and len(filled.fillings) < settings.top_k and not quiet:
-            say(
-                f"{counted(len(filled.fillings), 'candidates')} of {settings.top_k:,}: no search found more different texts"
-            )
+            say(f"{counted(len(filled.fillings), 'candidates')} of {settings.top_k:,}: the search found no other texts")
         _print_filled(filled, filler, as_json=as_json)
     if not n_filled:
-        raise InputError("nothing was filled", hint=f"write {filler.mask} for what is missing")
+        raise InputError("nothing was filled", hint=f"write {filler.mask} where words are missing")
 
 
 def _print_filled(filled: "Filled", filler: "Filler | DenoisingFiller", *, as_json: bool) -> None:
@@ -284,7 +289,7 @@ def _print_filled(filled: "Filled", filler: "Filler | DenoisingFiller", *, as_js
 
 
 def _print_table(filled: "Filled", filler: "Filler | DenoisingFiller") -> None:
-    """The filled text, and below it the candidates, mask by mask; of an encoder-decoder the texts."""
+    """Print the filled text, and below it the candidates, mask by mask; of an encoder-decoder the texts."""
     click.echo(emphasised(safe_text(filled.filled)))
     for filling in filled.fillings:
         click.echo(safe_text(f"  {filling.score:8.4f}  {' … '.join(filling.spans) or filling.filled}"))
@@ -308,22 +313,23 @@ fill = ExampleCommand(
 )
 
 
-_PREDICT_HELP = """Label texts, find the names in them, or find answers in them, with a trained classifier, tagger or reader.
+_PREDICT_HELP = """Label texts, find names in texts, or find answers, with a trained classifier, tagger or reader.
 
-With -o, what is named after MODEL is a corpus, or any source of text, and the result an artifact with a row for each record.
+With -o, the arguments after MODEL are a corpus or any sources of text, and the result is an artifact with a row for each
+record.
 
-All TEXT words are one text. Without TEXT, texts are read from --texts or stdin, one per line; on a terminal there is a
-prompt. A model that learned from pairs reads two texts of a line, parted by a tab. Of a classifier a line is its label and
-the probability, of several labels each with its own; of a score the number; of a tagger each span is a line: the number of
-the text, where the span begins and ends in characters, its label, its probability and its text, parted by tabs. A blank
-line counts, and has an empty line for its answer, of spans none; with --json an object of its own.
+Without -o, all TEXT words are one text. Without TEXT, texts are read from --texts or standard input, one per line; on a
+terminal you can type them. A model trained on pairs reads two texts from a line, separated by a tab. Output lines are
+separated by tabs. A classifier prints a line with the label and the probability (with several labels: each label with its
+probability), or the score. A tagger prints a line for each span: number of the text, begin and end of the span in characters,
+label, probability, text of the span. An empty input line gives an empty output line (a tagger: no line; --json: an object).
 
-A reader takes a question and its passage, parted by a tab, and a line is the number, where the answer begins and ends in
-characters of the passage (-1: it has none), its probability and the answer. With --index the question is searched for in an
-index and the ten best texts are read, with --passages all of a corpus or a source: a line is the rank, the probability, the
-answer, its source and the passage. Exit code 3 when no passage has an answer.
+A reader reads a question and a passage, separated by a tab, and prints a line: number of the question, begin and end of the
+answer in characters of the passage (-1: no answer), probability, answer. With --index, the reader reads the ten best texts
+that a search for the question finds; with --passages, all texts of a corpus or a source. A line is then: rank, probability,
+answer, source, passage. Exit code 3: no passage has an answer.
 
-Probabilities are those of the temperature that was chosen on held-out texts. Folders of transformers serve, too."""
+Probabilities use the temperature that was chosen on held-out texts. Model folders of Hugging Face transformers work too."""
 
 _AT_ONCE = 1_024  # texts that are computed together
 _SHOWN = 5  # labels on a terminal
@@ -333,22 +339,20 @@ _COMMAND = COMMANDS["predict"]
 
 
 def _predict(**given: Any) -> None:
-    """With -o, or a stage of a --config, the making of an artifact; else answers to texts."""
+    """Run `predict`: make an artifact with -o or a stage of a --config, otherwise print predictions of texts."""
     if given["output"] is not None or given["config"]:
         if given["texts"] is not None:
-            raise ConfigError("-o takes a corpus or sources of text, not --texts", hint="name the file after MODEL")
+            raise ConfigError("--texts cannot be used with -o", hint="write the name of the file after MODEL")
         make(_COMMAND, given)
         return
     if given["fresh"] or given["set"]:
-        raise ConfigError("--fresh and --set are of an artifact that is made: give -o OUTPUT")
+        raise ConfigError("--fresh and --set can be used only with -o", hint="add -o OUTPUT to make an artifact")
     if given["model"] is None:
         raise click.MissingParameter(
             ctx=click.get_current_context(), param=click.get_current_context().command.params[0]
         )
-    if len(given["corpus"]) == 1 and _is_there(given["corpus"][0]):  # who types its name means what it holds
-        hint = (
-            f"-o OUTPUT makes predictions of what it holds; --texts {given['corpus'][0]} reads a text from every line"
-        )
+    if len(given["corpus"]) == 1 and _is_there(given["corpus"][0]):  # its name is not the text that is meant
+        hint = f"-o OUTPUT makes predictions for all its texts; --texts {given['corpus'][0]} reads one text per line"
         raise ConfigError("this is a file or a folder, not a text", where=given["corpus"][0], hint=hint)
     taken = ("texts", "device", "as_json", "verify", "quiet", "index", "passages", "k")
     with torch_threads(given["threads"] or 0):
@@ -365,6 +369,7 @@ def _answer(
 ) -> None:  # fmt: skip
     from wordpipe.stages import open_predictor
 
+    # the model; a reader of an index or of passages has lines of its own
     opened = open_predictor(model, device=device or "auto", verify=verify)
     for note in () if quiet else opened.notes:
         say(f"{model.name}: {note}")
@@ -373,6 +378,7 @@ def _answer(
         more: dict[str, Any] = {"as_json": as_json, "verify": verify, "quiet": quiet}
         _print_answers(opened, questions, index=index, passages=passages, k=k, **more)
         return
+    # texts are predicted together, and printed in the order of their lines
     number = answered = shortened = without = 0
     lines = given_lines(text, texts, what="text", option="--texts", quiet=quiet)
     for some in together(lines, text, texts, _AT_ONCE):
@@ -389,16 +395,17 @@ def _answer(
             answered, shortened = answered + 1, shortened + (said.cut > 0)
             without += opened.tags_words and not said.spans  # type: ignore[union-attr]
             _print(number, one, said, opened, as_json=as_json)
+    # what was not found, or cut
     if not answered:
-        raise InputError("there is no text in the lines", hint="give some words")
+        raise InputError("the lines contain no text", hint="give at least one word")
     if without and not (quiet or as_json):
         say(f"no span in {without:,} of {counted(answered, 'texts')}" if answered > 1 else "no span in this text")
     if shortened and not quiet:
-        say(f"{counted(shortened, 'texts')} of {answered:,} are longer than the model reads: their ends were left out")
+        say(f"{counted(shortened, 'texts')} of {answered:,} are longer than the model reads: their ends were cut off")
 
 
 def _asked(line: str, opened: "Predictor") -> "str | tuple[str, str]":
-    """A line as a text, or as two."""
+    """Return a line as one text, or as a pair of texts for a model of pairs."""
     first, tab, second = line.partition("\t")
     if opened.finds_answers and tab:  # the question comes first, for a passage may have tabs
         first, second = second, first
@@ -409,7 +416,7 @@ def _print_answers(
     opened: "Predictor", questions: Iterable[str], *, index: Path | None, passages: tuple[str, ...], k: int, as_json: bool,
     verify: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Ask an index, or passages, and print the best answers of each question.
+    """Print the best answers that a reader finds in an index, or in passages, to each question.
 
     Raises:
         InputError: no question has an answer.
@@ -428,12 +435,12 @@ def _print_answers(
             for one in found:
                 _print_found(question, one, first=one.rank == 1, as_json=as_json)
     if cut and not quiet:
-        say(f"{counted(cut, 'questions')} of {asked:,} are longer than the model reads: their ends were left out")
+        say(f"{counted(cut, 'questions')} of {asked:,} are longer than the model reads: their ends were cut off")
     if asked and without == asked:
-        hint = "ask in other words, or name more passages" if asked == 1 else "name other passages"
-        raise InputError("no passage has an answer, as the model says", got=counted(asked, "questions"), hint=hint)
+        hint = "use other words, or give more passages" if asked == 1 else "give other passages"
+        raise InputError("the model found no answer in any passage", got=counted(asked, "questions"), hint=hint)
     if without and not quiet:
-        say(f"{counted(without, 'questions')} of {asked:,} have no answer, as the model says")
+        say(f"the model found no answer to {without:,} of {counted(asked, 'questions')}")
 
 
 def _print_found(question: str, found: "FoundAnswer", *, first: bool, as_json: bool) -> None:
@@ -457,14 +464,14 @@ def _print_found(question: str, found: "FoundAnswer", *, first: bool, as_json: b
 
 
 def _around(found: "FoundAnswer") -> str:
-    """The passage on either side of an answer."""
+    """Return the text of a passage around an answer."""
     start, end = max(0, found.said.start - _AROUND), found.said.end + _AROUND
     before, after = "… " * (start > 0), " …" * (end < len(found.text))
     return before + one_line(found.text[start:end]).strip() + after
 
 
 def _print_answer(number: int, question: str, found: "Answered") -> None:
-    """The answer of one passage."""
+    """Print the answer that a reader found in one passage."""
     if sys.stdout.isatty():
         click.echo(safe_text(one_line(question)))
         click.echo(safe_text(f"  {found.probability:7.2%}  {one_line(found.answer) or '(no answer)'}"))
@@ -474,7 +481,7 @@ def _print_answer(number: int, question: str, found: "Answered") -> None:
 
 
 def _answer_values(found: "Answered") -> dict[str, Any]:
-    """An answer as an object of JSON; where there is none at all, it has no score."""
+    """Return the JSON values of an answer; without any answer there is no score."""
     values = {name: round(value, 6) if isinstance(value, float) else value for name, value in asdict(found).items()}
     return {name: value for name, value in values.items() if name != "score" or abs(value) < float("inf")}
 
@@ -537,21 +544,21 @@ predict = ExampleCommand(
             ["--index"],
             type=PATH,
             metavar="INDEX",
-            help="Of a reader: search an index over texts for the question, and read the best ten.",
+            help="For a reader: search this index for the question, and read the ten best texts.",
         ),
         Option(
             ["--passages"],
             multiple=True,
             metavar="CORPUS|SOURCE",
-            help="Of a reader: read all documents of a corpus, or of files; may be given several times.",
+            help="For a reader: read all documents of a corpus, or of files; may be repeated.",
         ),
-        Option(["-k"], type=click.IntRange(1, 1000), default=5, help="Of a reader: answers per question."),
+        Option(["-k"], type=click.IntRange(1, 1000), default=5, help="For a reader: number of answers per question."),
     ],
     callback=_predict,
     help=_PREDICT_HELP,
     example='wordpipe predict run/topics "How far is the moon?"\nwordpipe predict run/names --json < posts.txt\n'
     'wordpipe predict run/reader "Who built the mill?" --index run/index\n' + _COMMAND.example,
-    json="Print one JSON object per text; with -o one for all.",
+    json="Print one JSON object per text; with -o, one object in total.",
     quiet="Print nothing but the predictions and errors.",
     verify="artifacts'",
 )

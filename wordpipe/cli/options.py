@@ -25,17 +25,17 @@ def settings_options(cls: type[Settings]) -> list[Option]:
 
 
 def settings_without_option(cls: type[Settings]) -> dict[str, str]:
-    """The settings without an option, with their texts of help."""
+    """Return the settings that have no option, with their texts of help."""
     return {name: _help(one) for name, one in cls.model_fields.items() if not one.option}
 
 
 def chosen_settings(cls: type[Settings], params: dict[str, Any]) -> dict[str, Any]:
-    """Those settings that were given on the command line."""
+    """Return those settings of a class that were given on the command line."""
     return {name: params[name] for name in cls.model_fields if params.get(name) not in (None, ())}
 
 
 def assigned_settings(pairs: Sequence[str], given: Container[str] = ()) -> dict[str, Any]:
-    """The settings of `--set NAME=VALUE`, a value as in TOML; what is none is a string.
+    """Return the settings of `--set NAME=VALUE`; a value that is not valid TOML is a string.
 
     Args:
         pairs: as they stand on the command line.
@@ -60,7 +60,7 @@ def assigned_settings(pairs: Sequence[str], given: Container[str] = ()) -> dict[
 
 
 def embedding_options() -> list[click.Parameter]:
-    """One option for each setting of `wordpipe embed` that makes a difference to commands that embed for a while."""
+    """Return one option for each setting of `wordpipe embed` that matters to commands that embed texts and save nothing."""
     from wordpipe.encoders.settings import EmbedSettings
 
     options = [option for option in settings_options(EmbedSettings) if option.name in _EMBEDDING]
@@ -70,7 +70,7 @@ def embedding_options() -> list[click.Parameter]:
 
 
 def chosen_embedding(given: dict[str, Any]) -> dict[str, Any]:
-    """Take these settings out of a command's options; those that were given on the command line."""
+    """Take the settings of `embedding_options` out of a command's options; return those that were given."""
     found = {name: given.pop(name, None) for name in _EMBEDDING}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -72,7 +72,7 @@ def emphasised(text: str) -> str:
 
 
 def say(text: str, *, whole: str = "", as_it_is: bool = False) -> None:
-    """A message for people, on stderr: on a terminal wrapped to its width, elsewhere as it is.
+    """Print a message for people on stderr, wrapped to the width of a terminal, elsewhere as it is.
 
     A reader that went away is no reason to stop working.
 
@@ -175,7 +175,7 @@ _NAMED = {
     "tokens_b_special": "special tokens in second texts", "distinct_dropped_rare": "different words dropped as rare",
 }  # fmt: skip
 _FIGURES: dict[str, Callable[[float], str]] = {
-    "recall_at_10": lambda share: f"finds {100 * share:.3g} % of the true ten nearest",
+    "recall_at_10": lambda share: f"finds {100 * share:.3g} % of the true 10 nearest neighbours",
     "bytes_per_token": lambda value: f"{value:.3g} bytes per token",
     "bytes_per_token_b": lambda value: f"{value:.3g} in second texts",
     "valid_loss": lambda value: f"held-out loss {value:.4g}",
@@ -189,7 +189,7 @@ def made_lines(
     """Lines about an artifact that was made: counts, quality and speed; `show` has the rest.
 
     >>> [*made_lines({"bytes_read": 1500, "documents_read": 2, "documents_kept": 2}, {"recall_at_10": 0.98}, {}, "x")]
-    ['1.5 kB read · 2 documents read', 'finds 98 % of the true ten nearest']
+    ['1.5 kB read · 2 documents read', 'finds 98 % of the true 10 nearest neighbours']
     """
     kept = {name: n for name, n in counts.items() if n and not re.match(r"fields_not_carried|(labels|tags)\.", name)}
     for name in [*kept]:  # all that was read is kept
@@ -215,7 +215,7 @@ def made_lines(
 
 
 def _of_pairs(counts: Mapping[str, int]) -> dict[str, int]:
-    """The counts of pairs that were tokenized, by names that say of which texts: pre-tokens may be of both."""
+    """Rename the counts of tokenized pairs so that they say of which texts they are: first, second or both."""
     sides = dict.fromkeys(("words", "distinct_words", "tokens"), "first")
     sides |= dict.fromkeys(("pretokens", "distinct_pretokens"), "first" if "pretokens_b" in counts else "both")
     sides |= {name: "second" for name in counts if name.endswith("_b") and name not in _NAMED}

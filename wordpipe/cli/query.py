@@ -40,7 +40,7 @@ _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
 wordpipe query run/index --where "opened >= '2024-01-31'"
 wordpipe query run/words water - salt + sugar"""
-_FORMAT = "Lines for people, a table, lines parted by tabs, or JSON.  [default: plain on a terminal, tsv in a pipe]"
+_FORMAT = "Lines for people, a table, lines separated by tabs, or JSON.  [default: plain on a terminal, tsv in a pipe]"
 
 
 def _query(
@@ -49,20 +49,23 @@ def _query(
 ) -> None:  # fmt: skip
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
-    All QUERY words are one query. Without QUERY, queries are read from --queries or stdin, one per line; on a terminal
-    there is a prompt, or with --where alone the first rows of which it is true are listed. From a pipe every query is
-    answered when it comes, so that a shell may keep the command running; with --json each answer then ends with a line
-    {"query": …, "hits": N}, also where N is 0, as it is for a blank line. A score is a cosine by vectors, BM25 by words, and 0
-    to 1 where both are mixed. With --mode auto or hybrid, a query with words that have no vector but stand in the texts is
-    asked by words too. Exit code 3 when nothing was answered.
+    All QUERY words are one query. Without QUERY, queries are read from --queries or standard input, one per line; on a
+    terminal you can type them, or with --where alone the first rows that match the condition are listed. From a pipe, every
+    query is answered as soon as it is read, so a program can keep the command running; with --json, the answers of each query
+    then end with a line {"query": …, "hits": N}. N is 0 if nothing was found, or if the line is empty.
+
+    A score is a cosine in a search by vectors, BM25 in a search by words, and 0 to 1 in a hybrid search. With --mode auto or
+    hybrid, a query with words that have no vector but occur in the texts is searched by words too. Exit code 3: no query has
+    an answer.
     """
     from wordpipe.errors import ConfigError
     from wordpipe.stages import OpenIndex, open_artifact
 
+    # options that go together, before anything is opened
     if text and not " ".join(text).strip():
         raise ConfigError("the query is empty", hint="give words, or a file with --queries")
     if as_json and form not in (None, "json"):
-        raise click.UsageError(f"--json is --format json; --format {form} is another.", click.get_current_context())
+        raise click.UsageError(f"--json means --format json: leave out --format {form}.", click.get_current_context())
     form = "json" if as_json else form or ("plain" if sys.stdout.isatty() else "tsv")
     as_json = form == "json"
     chosen = chosen_settings(QueryOptions, given)
@@ -74,6 +77,7 @@ def _query(
         opened.check(options)
         answers = Answers(form, opened, titled=not text, shown=named_fields(options.where))
         lines: Iterator[str] | None = given_lines(text, queries, what="query", option="--queries", quiet=quiet)
+        # a condition alone lists rows
         lists = options.where is not None and not text and queries is None and isinstance(opened, OpenIndex)
         if lists and (is_prompt(text, queries) or (lines := _any_of(lines)) is None):
             assert isinstance(opened, OpenIndex)
@@ -81,7 +85,8 @@ def _query(
             answers.titled, answered, lines = False, bool(found.hits), iter(())
             answers.print(found)
             if not quiet and n_rows > k:
-                say(f"{k:,} of {n_rows:,} rows of which the condition is true; -k shows more")
+                say(f"{k:,} of {n_rows:,} rows that match the condition; a larger -k shows more")
+        # queries are answered together, as many as have come
         for some in together((line.strip() for line in lines or ()), text, queries, _AT_ONCE):
             for result in _results(opened, some, k, options, strict=bool(text)):
                 answered += bool(result.hits)
@@ -100,7 +105,7 @@ query = ExampleCommand(
     params=[
         click.Argument(["artifact"], metavar="INDEX|WORDS", type=PATH),
         click.Argument(["text"], nargs=-1, metavar="[QUERY]..."),
-        Option(["-k"], type=click.IntRange(1, 100_000), default=10, help="Answers per query.  [default: 10]"),
+        Option(["-k"], type=click.IntRange(1, 100_000), default=10, help="Number of answers per query.  [default: 10]"),
         Option(["--queries"], type=PATH, metavar="FILE", help="Read queries from a file, one per line."),
         *settings_options(QueryOptions),
         Option(["--format", "form"], type=click.Choice(FORMATS), help=_FORMAT),
@@ -108,14 +113,14 @@ query = ExampleCommand(
     callback=_query,
     example=_EXAMPLES,
     help=_query.__doc__,
-    json="As --format json: one object per hit; of several queries, one after each.",
+    json="As --format json: one object per hit; without QUERY, one more after each query.",
     quiet="Print nothing but the answers and errors.",
     verify="artifact's",
 )
 
 
 def _any_of(lines: Iterator[str] | None) -> Iterator[str] | None:
-    """The lines, the first of which has come; None where there are none."""
+    """Return the lines of a query once the first has come; None if there are none."""
     from wordpipe.errors import InputError
 
     try:
@@ -129,6 +134,7 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     from wordpipe.artifacts import MANIFEST, Artifact
     from wordpipe.errors import ArtifactError, shortened
 
+    # the index that may be meant
     found: list[Path] = []
     for manifest in islice(Path("run").glob(f"*/{MANIFEST}"), _LOOKED_AT):
         with suppress(ArtifactError), Artifact(manifest.parent, ["index"], verify=False) as artifact:
@@ -136,26 +142,29 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     meant = [one for one in found if text and one.name == str(path)] or found
     index = shlex.quote(str(meant[0])) if len(meant) == 1 else None
     maker = "train word2vec" if re.search("word|vec", path.name.lower()) else "index"
-    made = "" if found else f"; wordpipe {maker} makes one"
+    what = "an index" if maker == "index" else "word vectors"
+    made = "" if found else f"; wordpipe {maker} makes {what}"
+    # the path is an index that is missing, or a word of the question
     is_path = (len(path.parts) > 1 and " " not in str(path)) or (
         text and str(path) in ("index", *(one.name for one in found))
     )
     words = text if is_path else (str(path), *text)
     asked = shlex.quote(shortened(" ".join(words), _SHOWN)) if words else '"your question"'
     hint = f"wordpipe query {index or 'INDEX'} {asked}{made}"
+    # the hint
     if is_path and not found and Path("wordpipe.toml").is_file():
-        hint = "wordpipe run makes what wordpipe.toml describes"
+        hint = "wordpipe run makes the artifacts of wordpipe.toml"
     elif is_path and text and not index:
-        hint = f"wordpipe {maker} makes one, or wordpipe run all of a pipeline"
+        hint = f"wordpipe {maker} makes {what}; wordpipe run makes all artifacts of a pipeline"
     elif not (is_path and text):
-        hint = f"the index comes before the question: {hint}"
+        hint = f"write the index before the question: {hint}"
     return ArtifactError("the artifact does not exist", where=shortened(str(path), _SAID), hint=hint)
 
 
 def _results(
     opened: "OpenArtifact", texts: list[str], k: int, options: QueryOptions, *, strict: bool
 ) -> "list[QueryResult]":
-    """The results of some queries; of many lines a bad one is skipped and named, and like a blank one finds nothing."""
+    """Return the results of some queries; of many lines, a bad one is named and skipped, and has no hits."""
     from wordpipe.errors import ConfigError, InputError
     from wordpipe.stages import QueryResult
 
@@ -171,27 +180,27 @@ def _results(
 
 
 def _remarks(result: "QueryResult", options: QueryOptions) -> Iterator[str]:
-    """The words that have no vector, and those whose vector was guessed; a line of 80 kB is not said again whole."""
+    """Yield remarks on a result: words that have no vector, or one guessed from their letters."""
     from wordpipe.errors import shortened
 
     if result.guessed:
-        whose = "its" if len(result.guessed) == 1 else "their"
-        yield f"guessed from {whose} letters: {shortened(', '.join(result.guessed), _SAID)}"
+        what = "vector" if len(result.guessed) == 1 else "vectors"
+        yield f"{what} guessed from the letters of: {shortened(', '.join(result.guessed), _SAID)}"
     if result.by_words:
         have = "has" if len(result.by_words) == 1 else "have"
         how = "by words" if result.mode == "lexical" else "by words too"
-        yield f"{shortened(', '.join(result.by_words), _SAID)} {have} no vector: answered {how}"
+        yield f"{shortened(', '.join(result.by_words), _SAID)} {have} no vector: searched {how}"
     unknown = [(word, near) for word, near in result.unknown.items() if word not in result.by_words]
     if unknown:
         named = (f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in unknown)
-        what = "without a vector" if result.mode == "dense" else "unknown"  # the texts may have it
+        what = "no vector for" if result.mode == "dense" else "unknown"  # the texts may have it
         yield f"{what}: {shortened(', '.join(named), _SAID)}"
         if result.mode == "dense" and options.mode == "auto" and options.min_score is not None:
-            yield "--min-score is a cosine here: answered by vectors alone"
+            yield "--min-score is compared with cosines: searched by vectors only"
 
 
 def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str, quiet: bool) -> Iterator[str]:
-    """All words as one line; else the lines of a file or of standard input, without their ends.
+    """Yield all words as one line, otherwise the lines of a file or of standard input, without line ends.
 
     Blank lines of a file or a pipe come too, and an empty one for a line that is too long: answers stay in step with lines.
 
@@ -221,7 +230,7 @@ def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option:
 
 
 def _as_unicode(text: str, what: str) -> str:
-    """The text of arguments; bytes that are no UTF-8 are replaced, and it is said."""
+    """Return the text of arguments; invalid UTF-8 is replaced, with a message."""
     if not is_unicode(text):
         say(f"replaced invalid UTF-8 by U+FFFD in the {what}")
     return text.encode(errors="surrogateescape").decode(errors="replace")
@@ -261,15 +270,15 @@ def _read_lines(path: Path | None, *, quiet: bool) -> Iterator[str]:
         with path.open(**how) if path else nullcontext(sys.stdin) as file:
             yield from bounded_lines(file, str(path or "standard input"), quiet=quiet)
     except (FileNotFoundError, IsADirectoryError) as error:
-        what = "the file does not exist" if isinstance(error, FileNotFoundError) else "a folder"
+        what = "the file does not exist" if isinstance(error, FileNotFoundError) else "this is a folder, not a file"
         raise InputError(what, where=path) from None
 
 
 def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[str]:
-    """The lines of a file; one of more than a million characters is named, so memory is bounded, and comes as an empty one.
+    """Yield the lines of a file in bounded memory: one of more than a million characters is named, and comes as an empty one.
 
-    Bytes that are no UTF-8, which the file is to give as
-    `surrogateescape` does, become U+FFFD; after the last line it is said how many lines had some, but with `quiet`.
+    Invalid UTF-8, which the file must give as `surrogateescape` does, becomes U+FFFD; after the last line a message says in
+    how many lines, unless `quiet`.
 
     Raises:
         InputError: a line that does not end, as /dev/zero has it; UTF-16 or UTF-32.
@@ -278,6 +287,7 @@ def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[
 
     number = n_mended = first_mended = 0
     while line := file.readline(_LONGEST):
+        # bytes that are no text
         number += 1
         if number == 1:
             _refuse_wide(line, where)
@@ -287,6 +297,7 @@ def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[
         if line.endswith("\n") or len(line) < _LONGEST:
             yield line
             continue
+        # a line that is too long is read to its end, piece by piece
         taken = len(line)
         while (more := file.readline(_LONGEST)) and not more.endswith("\n"):
             taken += len(more)
@@ -317,13 +328,13 @@ def _refuse_wide(line: str, where: str) -> None:
 
 
 def together(lines: Iterable[str], words: tuple[str, ...], path: Path | None, size: int) -> Iterator[list[str]]:
-    """Lines of `given_lines`, as many at once as have come, at most `size`: a single line is answered at once."""
+    """Yield lines of `given_lines` in lists: as many as have come, at most `size`; a typed line comes alone."""
     has_more = stdin_has_more if path is None and not words else lambda: True
     return batches(lines, 1 if is_prompt(words, path) else size, has_more)
 
 
 def print_unanswered(*, as_json: bool, **about: str) -> None:
-    """The one line of an input line that has no answer: an empty one, or an object with what was asked alone."""
+    """Print the output line of an input line without an answer: an empty line, or an object with the input alone."""
     click.echo(json.dumps(about, ensure_ascii=False) if as_json else "")
 
 

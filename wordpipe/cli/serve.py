@@ -15,23 +15,23 @@ wordpipe serve run/index run/words run/model --port 8080"""
 
 
 def _serve(artifacts: tuple[Path, ...], *, verify: bool, as_json: bool, quiet: bool, **given: Any) -> None:
-    """Answer queries over HTTP: a page, and an API that clients speak already.
+    """Answer queries over HTTP, with a web page and an API that existing clients can use.
 
-    Indexes, words, sentences and models are opened once, each under its folder's name, or NAME=PATH, and swapped whole when
-    they are made anew. Only programs of this machine are answered, or with --host those that have the token.
+    Indexes, words, sentences and models are opened once, each under the name of its folder, or under NAME with NAME=PATH. If
+    an artifact is made again, the server changes to the new one. Only programs on this machine get answers; with --host, also
+    programs on other machines that send the token.
 
-    Ask it as `query` is asked: curl 'http://127.0.0.1:8000/search?q=TEXT&k=5' gives the lines of `wordpipe query --json`;
-    clients of OpenAI and of text-embeddings-inference get vectors and hits. A line of JSON for each request goes to stderr,
-    without what was asked.
+    Search as with `query`: curl 'http://127.0.0.1:8000/search?q=TEXT&k=5' returns the lines of `wordpipe query --json`.
+    Clients for OpenAI and for text-embeddings-inference get vectors and hits. For each request, a line of JSON is written to
+    stderr, without the text of the query.
 
-    On Ctrl-C or SIGTERM what was asked before is answered first.
+    On Ctrl-C or SIGTERM, the server first answers the requests that it has received.
     """
     import json
 
     from wordpipe.web import serve
 
-    # what cannot be is said by the flag that gave it
-
+    # errors name the option
     flags = chosen_settings(ServeSettings, given)
     shown = {name: f"--{name.replace('_', '-')}" for name in flags}
     ServeSettings.make(flags, flags=shown)
@@ -41,7 +41,7 @@ def _serve(artifacts: tuple[Path, ...], *, verify: bool, as_json: bool, quiet: b
         if as_json:
             click.echo(json.dumps({"url": server.url, "artifacts": names}, ensure_ascii=False))
         elif not quiet:
-            say(f"{escaped(', '.join(names))} at {server.url}  (Ctrl-C ends it)")
+            say(f"{escaped(', '.join(names))} at {server.url}  (Ctrl-C stops the server)")
         server.wait()
 
 
@@ -54,7 +54,7 @@ serve = ExampleCommand(
     callback=_serve,
     example=_EXAMPLES,
     help=_serve.__doc__,
-    json="Print one JSON object on stdout when it answers: url, artifacts.",
+    json="Print one JSON object on stdout when the server is ready: url, artifacts.",
     quiet="Print nothing but errors.",
     verify="artifacts'",
 )

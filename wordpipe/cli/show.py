@@ -38,24 +38,25 @@ _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
     cls=ExampleCommand,
     example='wordpipe show run/tokens --rows 3\nwordpipe show run/tokens --text "The sea-bed is muddy."\n'
     "wordpipe show run/clusters --cluster 0\nwordpipe show run/model --params",
-    json="Print the manifest (and the rows), or the cut text, the parts, or a line for each member, as JSON.",
+    json="Print the manifest (and the rows), the tokens, the parts, or a line for each text of a cluster, as JSON.",
 )
 @click.argument("artifact", type=PATH)
-@click.option("--rows", type=click.IntRange(0), default=0, metavar="N", help="Print the first N rows of its table too.")
-@click.option("--text", metavar="TEXT", help="Show instead how its tokenizer cuts this text, with the ids.")
+@click.option("--rows", type=click.IntRange(0), default=0, metavar="N", help="Also print the first N table rows.")
+@click.option("--text", metavar="TEXT", help="Show only how the tokenizer splits this text, with token ids.")
 @click.option(
     "--cluster", type=click.IntRange(-1), metavar="NUMBER",
-    help="List instead the members of this cluster, the nearest to its centre first; with --rows N the first N. "
+    help="List only the texts of this cluster, the nearest to its centre first; with --rows N the first N. "
     "-1: the texts without a vector.",
 )  # fmt: skip
-@click.option("--params", is_flag=True, help="List instead the parts of a model, the shapes and the counts of weights.")
+@click.option("--params", is_flag=True, help="List only the parts of a model, with shapes and numbers of weights.")
 def show(artifact: Path, rows: int, text: str | None, cluster: int | None, params: bool, as_json: bool) -> None:
-    """Say what an artifact is, how it was made and what it holds; how its tokenizer cuts a text; who is in a cluster.
+    """Show what an artifact is, how it was made and what it contains; how its tokenizer splits a text; a cluster's texts.
 
-    With --params it may be a folder of transformers too.
+    With --params, ARTIFACT may also be a model folder of Hugging Face transformers.
     """
     from wordpipe.errors import ConfigError
 
+    # one thing at a time
     asked = {"--params": params, "--cluster": cluster is not None, "--text": text is not None}
     if (n_asked := sum(asked.values())) > 1 or (n_asked and rows and cluster is None):
         given = [name for name, there in {**asked, "--rows": rows}.items() if there]
@@ -73,7 +74,7 @@ def show(artifact: Path, rows: int, text: str | None, cluster: int | None, param
         elif "target" in cut:
             click.echo(emphasised("as a first text:"))
             print_segmentation(cut)
-            click.echo(emphasised("\nas a second text, which has a tokenizer of its own:"))
+            click.echo(emphasised("\nas a second text, with the tokenizer of second texts:"))
             print_segmentation(cut["target"])
         else:
             print_segmentation(cut)
@@ -97,6 +98,7 @@ def _print_artifact(artifact: Path, rows: int, *, as_json: bool) -> None:
     if found["manifest"] is None:
         _print_stopped(found["stopped"])
         return
+    # the sections, each with its lines
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for title, lines in _sections(found, example):
         click.echo(emphasised(title))
@@ -105,7 +107,7 @@ def _print_artifact(artifact: Path, rows: int, *, as_json: bool) -> None:
                 click.echo(line)
     if width is not None:
         command = shlex.join(["wordpipe", "show", str(artifact), "--json"])
-        click.echo(fitted(f"hashes, all settings and what is nested: {command}", width))
+        click.echo(fitted(f"for hashes, all settings and nested values: {command}", width))
 
 
 @click.command(
@@ -116,13 +118,15 @@ def _print_artifact(artifact: Path, rows: int, *, as_json: bool) -> None:
 )
 @click.argument("artifacts", nargs=-1, required=True, type=PATH)
 def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
-    """Check that artifacts are whole and unchanged: every byte is read and compared with its hash.
+    """Check that artifacts are complete and unchanged: every file is read and compared with its hash.
 
-    Of a folder that is none, such as run, all that it holds are checked. Exit code 4 if any is not whole.
+    For a folder that is not an artifact, such as run, all artifacts in the folder are checked. Exit code 4: an artifact is
+    damaged.
     """
     from wordpipe.errors import ArtifactError
     from wordpipe.stages import verify as verify_artifact
 
+    # all are checked; the first damaged one decides the exit code
     broken: ArtifactError | None = None
     for path in (one for given in artifacts for one in _artifacts_at(given)):
         try:
@@ -146,7 +150,7 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
 
 
 def _artifacts_at(path: Path) -> list[Path]:
-    """The path; for a folder that is no artifact, the artifacts in this folder."""
+    """Return the path of an artifact; for a folder that is no artifact, the artifacts in this folder."""
     from wordpipe.artifacts import is_artifact
 
     if is_artifact(path) or not path.is_dir():
@@ -155,7 +159,7 @@ def _artifacts_at(path: Path) -> list[Path]:
 
 
 def _print_parameters(path: Path, *, as_json: bool) -> None:
-    """The parts of a model, each with its share and its weights; a weight of several blocks on one line."""
+    """Print the parts of a model, each with its share and its weights; a weight of several blocks on one line."""
     from wordpipe.stages import parameters
 
     found = parameters(path)
@@ -175,7 +179,7 @@ def _print_parameters(path: Path, *, as_json: bool) -> None:
 
 
 def _print_members(path: Path, cluster: int, n: int | None, *, as_json: bool) -> None:
-    """A line for each: likeness to the centre, title and text, place, and the user's id where there is one."""
+    """Print a line for each text of a cluster: cosine to the centre, title and text, place, and the user's id."""
     from wordpipe.stages import open_artifact
 
     with open_artifact(path, "clusters", verify=False) as opened:
@@ -188,9 +192,9 @@ def _print_members(path: Path, cluster: int, n: int | None, *, as_json: bool) ->
 
 
 def _print_stopped(run: dict[str, Any]) -> None:
-    """Print the state of a training that was stopped, or goes on."""
-    click.echo(emphasised(f"{run['output']}: a training that was stopped, or goes on; no artifact yet"))
-    lines = [("made by", f"wordpipe {run['command']}" if run["command"] else ""), ("stands at", run["stands_at"])]
+    """Print the state of a training that was stopped, or still runs."""
+    click.echo(emphasised(f"{run['output']}: a training that was stopped, or still runs; no artifact yet"))
+    lines = [("made by", f"wordpipe {run['command']}" if run["command"] else ""), ("progress", run["stands_at"])]
     lines += [(name, round(run[name], 6)) for name in ("loss", "valid_loss") if run[name] is not None]
     lines += [("time", human_seconds(run["seconds"]))] if run["seconds"] else []
     lines += [("checkpoints", run["folder"]), ("make a model", f"wordpipe finish {shlex.quote(run['output'])}")]
@@ -200,8 +204,9 @@ def _print_stopped(run: dict[str, Any]) -> None:
 
 
 def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """Titles and lines about an artifact: its columns first, with the values of the first row; no hashes, nothing nested."""
+    """Return titles and lines about an artifact, columns with the values of the first row; no hashes, nothing nested."""
     manifest = found["manifest"]
+    # what it is, and how it was made
     head = [
         ("kind", manifest["kind"]),
         ("made by", f"wordpipe {manifest['command']} (version {manifest['wordpipe']})"),
@@ -210,8 +215,9 @@ def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str,
         ("device, threads", f"{manifest['device']}, {manifest['threads']}"),
     ]
     if isinstance(within := manifest["facts"].get("within"), dict):
-        planned = f"{within.get('made'):,} made, {within.get('planned'):,} planned first"
+        planned = f"{within.get('made'):,} done, {within.get('planned'):,} planned at first"
         head.append((f"within {within.get('minutes'):g} minutes", planned))
+    # what it contains
     columns = [(f"{name} ({kind})", _example(example, name)) for name, kind in found["columns"].items()]
     files = [
         (f["path"], human_bytes(f["bytes"]) + (f", {counted(f['rows'], 'rows')}" if f["rows"] is not None else ""))
@@ -219,6 +225,7 @@ def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str,
     ]
     inputs = [(i["kind"], i["path"] or "") for i in manifest["inputs"]]
     figures = {**manifest["metrics"], **manifest["facts"]}
+    # the sections in their order
     sections = [
         (found["path"], head),
         ("columns, each with the value of the first row", columns),
@@ -237,7 +244,7 @@ def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str,
 
 
 def _settings(settings: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Those that say something: not what is zero or empty, nor what it is where there are no windows."""
+    """Return the settings of an artifact that are worth a line: not 0, not empty, not without effect."""
     idle = () if settings.get("window") else ("global_every",)
     return [(name, value) for name, value in settings.items() if value not in (0, "", None, []) and name not in idle]
 
@@ -247,7 +254,7 @@ def _json(value: Any) -> str:
 
 
 def _short(value: Any) -> Any:
-    """A value; of a long list of numbers, which is cut already, how many there are."""
+    """Return a value of a row; of a long list of numbers only how many there are."""
     is_cut = (
         isinstance(value, list) and len(value) > 1 and isinstance(value[-1], str) and isinstance(value[0], (int, float))
     )
@@ -255,7 +262,7 @@ def _short(value: Any) -> Any:
 
 
 def _example(row: dict[str, Any], name: str) -> str:
-    """The value of a column in a row as a query shows it; our column behind a field of its name has an underscore."""
+    """Return the value of a column in a row as `query` shows it; a field named like one of our columns comes first."""
     value = {"": None, **{f"_{own}": row[own] for own in row}, **row, **row.get("metadata", {})}.get(name)
     text = _short(value)
     text = text if isinstance(text, str) else "" if text is None else _json(text)
@@ -263,7 +270,7 @@ def _example(row: dict[str, Any], name: str) -> str:
 
 
 def _name_and_value(name: str, value: Any, width: int | None) -> Iterator[str]:
-    """A line, or on a terminal as many as it takes, the value indented."""
+    """Yield a name and a value as a line, on a terminal as several if needed, with the value indented."""
     line = safe_text(f"  {name:<24} {value}").rstrip()
     if width is None or cells_of(line) <= width:
         yield line
@@ -274,7 +281,7 @@ def _name_and_value(name: str, value: Any, width: int | None) -> Iterator[str]:
 
 
 def _broken(word: str, room: int) -> list[str]:
-    """A word in pieces that have room on a line."""
+    """Break a long word into pieces that fit on a line."""
     return [word[first : first + room] for first in range(0, len(word), room)] or [""]
 
 
@@ -321,13 +328,13 @@ def _cells(found: dict[str, Any]) -> Iterator[_Cell]:
 
 
 def _visible(token: str) -> str:
-    """A token on one line, with its spaces to be seen. Other controls, and what has no width of its own, as escapes."""
+    """Return a token on one line with visible spaces; other controls and characters without width are escapes."""
     shown = safe_text("".join(_VISIBLE.get(letter, letter) for letter in token))
     return re.sub(r"[\u00ad\u200b-\u200d\u2060\ufeff]", lambda match: f"\\u{ord(match[0]):04x}", shown)
 
 
 def _lines(cells: Iterable[_Cell], width: int) -> Iterator[list[_Cell]]:
-    """As many cells on a line as there is room for, with a bar before each but the first."""
+    """Yield lines of tokens: as many cells as there is room for, with a bar before each but the first."""
     line: list[_Cell] = []
     used = 0
     for cell in cells:

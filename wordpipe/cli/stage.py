@@ -15,6 +15,7 @@ from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
 from wordpipe.cli.options import assigned_settings, chosen_settings, settings_options, settings_without_option
 from wordpipe.cli.output import (
     ProgressDrawer,
+    counted,
     escaped,
     human_bytes,
     human_seconds,
@@ -37,19 +38,23 @@ _CONFIG = click.argument("config", type=PATH, default="wordpipe.toml")
 
 def stage_command(command: Maker) -> click.Command:
     """The `wordpipe` command of a stage, its options drawn from the settings."""
+    # its options: output, settings, where settings come from, how it runs
     settings = command.load_settings()
-    config = "Take settings from a TOML file; flat keys, or the stage of a pipeline, with its inputs. Flags win."
-    made = f"Folder of the {command.makes} to make; else that of the stage of --config."
+    config = "Read settings from a TOML file; plain keys, or a stage of a pipeline with its inputs. Options override the file."
+    made = f"Output folder of the {command.makes}; if not given: the folder of the stage in --config."
     params = [
         *(_argument(argument) for argument in command.arguments),
         Option(["-o", "--output"], type=PATH, help=made),
         *settings_options(settings),
         _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
-        _common("--set", metavar="NAME=VALUE", multiple=True, help="Any setting by name, as in TOML; may be repeated."),
-        _common("--fresh", is_flag=True, help="Start over, even where a stopped run could be continued."),
+        _common(
+            "--set", metavar="NAME=VALUE", multiple=True, help="Set any setting, with a TOML value; may be repeated."
+        ),
+        _common("--fresh", is_flag=True, help="Start from the beginning, even if a stopped run could be continued."),
         *(_engine_options(joined=command.joined) if command.takes_engine else ()),
-        _common("-v", "--verbose", is_flag=True, help="Say which settings are used and where they come from."),
+        _common("-v", "--verbose", is_flag=True, help="Show which settings are used and where they come from."),
     ]
+    # its help names the inputs
     inputs = "\n".join(f"{argument.name}: {argument.text}." for argument in command.arguments)
     return ExampleCommand(
         command.name.rpartition(" ")[2],
@@ -70,21 +75,21 @@ def _common(*names: str, expert: bool = True, **attrs: Any) -> Option:
 
 
 def _engine_options(*, joined: bool = False) -> list[Option]:
-    """The options that say where shards are made, or by how many processes a training is."""
-    where = "Where shards are made: in this process, or as tasks of Ray. The bytes are the same."
-    workers = "Threads, or processes of Ray.  [default: one for each processor]"
+    """Return the options of Ray: where to make shards, or in how many processes to train."""
+    where = "Where to make shards: in this process, or in tasks of Ray. The bytes are the same."
+    workers = "Number of threads, or of Ray processes.  [default: one for each processor]"
     if joined:
-        where = "Where to train: in this process, or in several that Ray starts, with the same loss."
-        workers = "Processes of Ray.  [default: one for each GPU, else for each machine]"
+        where = "Where to train: in this process, or in several processes of Ray, with the same loss."
+        workers = "Number of Ray processes.  [default: one for each GPU, otherwise one for each machine]"
     return [
         _common("--engine", type=click.Choice(["local", "ray"]), default="local", help=f"{where}  [default: local]"),
-        _common("--address", help="The Ray cluster that runs already: HOST:PORT, or auto. Without, one starts here."),
+        _common("--address", help="A running Ray cluster: HOST:PORT, or auto. If not given: a new one is started."),
         _common("--workers", type=int, help=workers),
     ]
 
 
 def _chosen_engine(given: dict[str, Any]) -> dict[str, Any]:
-    """The run options of these, from what the command line gives."""
+    """Return the run options that `_engine_options` were given."""
     return {name: given[name] for name in ("engine", "address", "workers") if given.get(name) is not None}
 
 
@@ -100,6 +105,7 @@ def make(command: Maker, given: dict[str, Any]) -> None:
     from wordpipe.pace import now
     from wordpipe.stages import RunOptions
 
+    # settings of the file, which options override
     called = click.get_current_context().obj or now()
     settings_class, from_file = command.load_settings(), {}
     pipeline, stage, where = None, None, given["config"]
@@ -119,7 +125,8 @@ def make(command: Maker, given: dict[str, Any]) -> None:
     values = settings_class.merge(from_file, flags)
     checked = settings_class.make(values, where=where, flags=shown)
     if process_number("WORLD_SIZE", 1) > 1 and process_number("RANK", 0) != 0:
-        given |= {"quiet": True, "as_json": False, "verbose": False}  # of torchrun's processes the first alone speaks
+        given |= {"quiet": True, "as_json": False, "verbose": False}  # of torchrun's processes only the first prints
+    # inputs and output, of the command line or of the stage
     inputs, of_stage = _inputs(command, given, pipeline, stage)
     output = given["output"] or (pipeline.from_here(stage.output) if pipeline and stage and of_stage else None)
     if output is None:
@@ -128,6 +135,7 @@ def make(command: Maker, given: dict[str, Any]) -> None:
         for name, value in checked.manifest().items():
             origin = "flag" if name in flags else given["config"] if name in values else "default"
             say(f"  {name} = {value}  ({origin})")
+    # the artifact
     with ProgressDrawer(quiet=given["quiet"]) as draw:
         run = RunOptions(
             report=draw, fresh=given["fresh"], verify=given["verify"], called=called, **_chosen_engine(given)
@@ -151,12 +159,13 @@ def _artifacts(command: Maker) -> dict[str, tuple[str, ...]]:
 def _inputs(
     command: Maker, given: dict[str, Any], pipeline: "Pipeline | None", stage: "Stage | None"
 ) -> tuple[list[Any], bool]:
-    """The inputs of the command line, or, where there are none, of the stage; and whether they are the stage's.
+    """Return the inputs of the command line, or, if there are none, of the stage; and whether they are the stage's.
 
     Raises:
         click.UsageError: neither names all inputs.
         ConfigError: `--config FILE#STAGE` and the command line name different inputs.
     """
+    # those of the command line
     params = [_argument(argument) for argument in command.arguments]
     inputs = [given[param.name or ""] for param in params]
     is_given = [value not in (None, ()) for value in inputs]
@@ -168,6 +177,7 @@ def _inputs(
         return [], True
     if not all(is_given):
         _missing(params[is_given.index(False)])
+    # with FILE#STAGE they must be those of the stage
     named = [str(one) for value in inputs for one in (value if isinstance(value, tuple) else [value])]
     own = pipeline.inputs_from_here(stage)
     same = [*map(os.path.realpath, named)] == [*map(os.path.realpath, own)]
@@ -175,7 +185,7 @@ def _inputs(
         raise ConfigError(
             "the command line and the config name different inputs",
             where=f"{pipeline.config} [stage.{stage.name}]", got=" ".join(named), expected=" ".join(own),
-            hint="leave the inputs out to take the stage's, or change inputs there",
+            hint="leave out the inputs on the command line to use those of the stage, or change inputs in the config",
         )  # fmt: skip
     return inputs, same and "#" in given["config"]
 
@@ -211,13 +221,13 @@ def _print_made(command: Maker, made: "Made", *, as_json: bool, quiet: bool, hin
 @click.argument("trained", metavar="MODEL", type=PATH)
 @click.option(
     "--cool-down", is_flag=True,
-    help="Train a tenth of its steps more first, in which the learning rate falls to nothing.",
+    help="First train a tenth more steps, in which the learning rate falls to 0.",
 )  # fmt: skip
 def finish(trained: Path, cool_down: bool, verify: bool, as_json: bool, quiet: bool) -> None:
-    """Make the artifact of a training that was stopped, or killed, as far as it has come.
+    """Make an artifact from the last checkpoint of a training that was stopped or killed.
 
-    MODEL: what the training was to make. Its last checkpoint becomes the artifact, whole, and its manifest says so. The
-    checkpoint stays: the command that began the training goes on from it.
+    MODEL: the output folder of the training. The artifact is complete, and its manifest says that the training was stopped.
+    The checkpoint is kept: the command that started the training can continue from it.
     """
     from wordpipe.artifacts import manifest_at
     from wordpipe.stages import COMMANDS, RunOptions
@@ -228,7 +238,7 @@ def finish(trained: Path, cool_down: bool, verify: bool, as_json: bool, quiet: b
     command = manifest_at(made.path).command
     _print_made(COMMANDS[command], made, as_json=as_json, quiet=quiet)
     if not (quiet or as_json):
-        say(f"to train on: the same wordpipe {command} as before, which goes on from the checkpoint and replaces this")
+        say(f"to continue, run the same wordpipe {command}: it starts from the checkpoint and replaces this artifact")
 
 
 _CLUSTERS_SHOWN = 20
@@ -236,9 +246,9 @@ _TEXT_WIDTH = 20  # of words and of texts, at least
 
 
 def _print_clusters(made: "Made") -> None:
-    """The largest clusters on stdout: size, words, and id, title or text of the one nearest to the centre.
+    """Print the largest clusters on stdout: size, words, and id, title or text of the text nearest to the centre.
 
-    In a pipe parted by tabs, with the title and the text, the place, and the id last where there is one.
+    In a pipe separated by tabs, with the title and the text, the place, and the id last where there is one.
     """
     from rich.text import Text
 
@@ -246,6 +256,7 @@ def _print_clusters(made: "Made") -> None:
     from wordpipe.cli.figures import console, new_table
     from wordpipe.stages import open_artifact, show
 
+    # each cluster with the text nearest to its centre
     rows: list[list[str]] = []
     with open_artifact(made.path, "clusters", verify=False) as opened:
         for row in show(made.path, rows=_CLUSTERS_SHOWN)["rows"]:
@@ -254,6 +265,7 @@ def _print_clusters(made: "Made") -> None:
             central = " · ".join(filter(None, [user_id(nearest), one_line(nearest["title"] or nearest["text"])]))
             piped = piped_cells({**nearest, "score": nearest["similarity"]})[1:]
             rows.append(own + ([central] if sys.stdout.isatty() else piped))
+    # cells in a pipe, a table on a terminal
     if not sys.stdout.isatty():
         for cells in rows:
             click.echo(safe_text("\t".join(cells)))
@@ -277,10 +289,10 @@ def _print_clusters(made: "Made") -> None:
 @click.argument("folder", default=".", type=PATH)
 @click.option(
     "--from", "source", metavar="SOURCE", multiple=True,
-    help="The texts: a file or folder, whose fields are looked at; may be repeated.",
+    help="File or folder of texts; settings are chosen for its fields; may be repeated.",
 )  # fmt: skip
 def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
-    """Write a commented wordpipe.toml and a Makefile to start from. Files that exist are left alone."""
+    """Write a commented wordpipe.toml and a Makefile to start from. Existing files are not changed."""
     from wordpipe.pipeline import WHY, init_project
 
     project = init_project(folder, source=source)
@@ -288,27 +300,29 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
         return
     for path, is_new in project.files:
         say(f"{'wrote' if is_new else 'kept '} {path}")
+    # the settings that were chosen for the texts
     is_new = project.files[0][1]
     if project.settings:
         if not is_new:
-            say(f"{project.files[0][0]} was there and stays as it is; for these texts it would say:")
+            say(f"{project.files[0][0]} exists and is not changed; for these texts its settings would be:")
         for name, value in project.settings.items():
             say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
         if len(source) > 1 and project.fields_of:
-            say(f"  these fields are those of {escaped(project.fields_of)}")
+            say(f"  these are the fields of {escaped(project.fields_of)}")
         if project.id_like:
             name = json.dumps(project.id_like, ensure_ascii=False)
-            say(f"  no field is called id; {name} is different in each of the first records: set id_field = {name}")
+            say(f"  no field is named id; {name} is different in each of the first records: set id_field = {name}")
         elif "text_field" in project.settings and "id_field" not in project.settings:
-            say('  no field is called id: id_field = "NAME" in wordpipe.toml names the one that is, if there is one')
+            say('  no field is named id: if another field contains the ids, set id_field = "NAME" in wordpipe.toml')
         if project.others:
-            say(f"  not carried: {', '.join(project.others)}")
+            say(f"  fields not kept: {', '.join(project.others)}")
     if is_new:
         width = min(shutil.get_terminal_size().columns, 100)
         say(textwrap.fill(f"chosen: {WHY}", width, subsequent_indent="  "))
+    # how long it will take, and the next commands
     if project.estimate is not None:
         size = human_bytes(project.text_bytes)
-        what = f"{size} of text would take" if project.is_assumed else f"these {size} take"
+        what = f"{size} of text would take" if project.is_assumed else f"these {size} of text take"
         say(f"{what} {_amounts(project.estimate)}")
     first = "" if source else f"put text files into {folder / 'texts'}, then: "
     go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
@@ -325,23 +339,25 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
     verify="inputs'",
 )
 @_CONFIG
-@click.option("--from", "first", metavar="STAGE", help="Begin with this stage.")
+@click.option("--from", "first", metavar="STAGE", help="Start with this stage.")
 @click.option("--to", "last", metavar="STAGE", help="End with this stage.")
-@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be made, why, and how long it takes.")
-@click.option("--fresh", is_flag=True, help="Make every stage, fresh or not.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only show what would be made, why, and how long it would take.")
+@click.option("--fresh", is_flag=True, help="Make every stage, even if it is up to date.")
 def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, quiet: bool, **more: Any) -> None:
-    """Make what is missing or stale in a pipeline, in order, and say why.
+    """Make the missing and stale artifacts of a pipeline, in order, and say why.
 
-    CONFIG is ./wordpipe.toml where none is named. The inputs of all stages are looked for before the first is made.
+    CONFIG: ./wordpipe.toml if not given. The inputs of all stages are checked before the first stage is made.
     """
     from wordpipe.pipeline import Pipeline
     from wordpipe.runtime import Stopwatch
     from wordpipe.stages import RunOptions
 
+    # what would be made
     pipeline, ends = Pipeline(config), {name: more[name] for name in ("first", "last")}
     if dry_run:
         _print_states(pipeline, pipeline.states(fresh=fresh, **ends), as_json=as_json)
         return
+    # what is made, a line for each stage
     made, clock = 0, Stopwatch()
     with ProgressDrawer(quiet=quiet) as draw:
         for state, result in pipeline.run(
@@ -357,7 +373,7 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
                 say(f"── {state.stage.name}: {why}")
     if not quiet:
         seconds = human_seconds(clock.seconds)
-        say(f"{made} made in {seconds}" if made else f"nothing to do ({seconds})")
+        say(f"{counted(made, 'stages')} made in {seconds}" if made else f"nothing to do ({seconds})")
 
 
 @click.command(
@@ -365,9 +381,9 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
 )
 @_CONFIG
 def status(config: Path, as_json: bool) -> None:
-    """Say which stages of a pipeline are stale, why, and what it would take to make them. Makes nothing.
+    """Show which stages of a pipeline are stale, why, and the time, memory and disk to make them. Makes nothing.
 
-    CONFIG is ./wordpipe.toml where none is named.
+    CONFIG: ./wordpipe.toml if not given.
     """
     from wordpipe.pipeline import Pipeline
 
@@ -378,6 +394,7 @@ def status(config: Path, as_json: bool) -> None:
 def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool) -> None:
     from wordpipe.stages import total
 
+    # for programs
     states = pipeline.estimated(states)
     estimates = [state.estimate for state in states if state.estimate is not None]
     if as_json:
@@ -387,6 +404,7 @@ def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool)
         if estimates:
             click.echo(json.dumps({"total": total(estimates).to_json()}))
         return
+    # for people, with the total
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for state in states:
         click.echo(_state_lines(state, width))
@@ -397,13 +415,13 @@ def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool)
         click.echo(f"total: {_amounts(whole)}")
         free, memory = shutil.disk_usage(_existing(pipeline.from_here(states[0].stage.output))).free, memory_bytes()
         if whole.disk_bytes > free:
-            click.echo(f"  that is more than the disk has free: {human_bytes(free)}")
+            click.echo(f"  this is more than the free space on the disk: {human_bytes(free)}")
         if memory and whole.memory_bytes > memory:
-            click.echo(f"  that is more memory than this machine has: {human_bytes(memory)}")
+            click.echo(f"  this is more than the memory of this machine: {human_bytes(memory)}")
 
 
 def _state_lines(state: "State", width: int | None) -> str:
-    """A state in one line; on a terminal where it has no room, the reasons stand below, a line each."""
+    """Return the state of a stage in one line; if it is too long for the terminal, with each reason on a line below."""
     name, command = state.stage.name, state.stage.command.name
     word, reasons = ("kept ", state.kept) if state.kept else ("fresh" if state.fresh else "stale", state.reasons)
     reasons = (*reasons, *state.notes)
@@ -414,25 +432,25 @@ def _state_lines(state: "State", width: int | None) -> str:
 
 
 def _existing(path: Path) -> Path:
-    """The nearest folder above a path that is there."""
+    """Return the nearest folder above a path that exists."""
     return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
 
 
 def _amounts(estimate: "Estimate") -> str:
-    """An estimate in a line: 2 to 5 min · 740 MB memory · 95 MB disk (probed)."""
+    """Return an estimate in a line: 2 to 5 min · 740 MB memory · 95 MB disk (probed)."""
     low, high = estimate.seconds
     parts = [_span(low, high), f"{_about(estimate.memory_bytes)} memory", f"{_about(estimate.disk_bytes)} disk"]
     return f"{' · '.join(parts)} ({estimate.basis})"
 
 
 def _about(size: int) -> str:
-    """A size in two digits: more would promise too much."""
+    """Return an estimated size in two digits: more would promise too much."""
     digits = max(0, len(str(size)) - 2)
     return human_bytes(round(size, -digits)).replace(".0 ", " ")
 
 
 def _span(low: float, high: float) -> str:
-    """A time from, to, in one unit."""
+    """Return an estimated time from, to, in one unit."""
     if high < 1.5:
         return "about 1 s"
     for seconds, unit in ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s")):

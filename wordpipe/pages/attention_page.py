@@ -27,9 +27,9 @@ Floats = npt.NDArray[np.floating[Any]]
 
 _SCRIPTS = ("data", "grid", "lines", "matrix", "main")
 _CAUTION = (
-    "Attention is not explanation: other weights may give the same answer, and weights agree little with what a change of "
-    "the input does (Jain & Wallace 2019, arXiv 1902.10186). What a head is worth is what is lost without it: --importance "
-    "measures that."
+    "Attention is not explanation: other weights can give the same answer, and the weights agree poorly with the effects of "
+    "changes to the input (Jain & Wallace 2019, arXiv 1902.10186). The importance of a head is how much the loss rises "
+    "without it: --importance measures that rise."
 )
 
 
@@ -76,7 +76,7 @@ class ShownStack:
 
     @property
     def names(self) -> list[list[str]]:
-        """Of each layer's heads: what they do."""
+        """The name of each head in each layer, which says what the head looks at."""
         n_layers, n_heads = self.weights.shape[:2]
         return [
             [
@@ -113,7 +113,7 @@ class AttentionView:
 
 
 def draw_attention(view: AttentionView) -> bytes:
-    """The page, UTF-8. The same view gives the same bytes."""
+    """Return the page of attention, UTF-8. The same view gives the same bytes."""
     fills = {
         "title": escape(view.title),
         "text": escape(view.text),
@@ -160,12 +160,12 @@ def _stack_data(stack: ShownStack) -> dict[str, Any]:
 
 
 def _most_telling(stack: ShownStack) -> tuple[int, int]:
-    """The layer and head that the page opens with: the most important one, else the one that looks most clearly somewhere."""
+    """Return the layer and head that the page opens with: the most important one, else the one with the clearest pattern."""
     figures = -stack.shares["spread"] if stack.importance is None else stack.importance
     layer, head = np.unravel_index(int(np.argmax(figures)), figures.shape)
     return int(layer), int(head)
 
 
 def _bytes(values: Floats) -> str:
-    """Numbers from 0 to 1 as bytes in base64."""
+    """Encode weights from 0 to 1 as bytes in base64."""
     return b64encode(np.rint(np.clip(values, 0.0, 1.0) * 255.0).astype(np.uint8).tobytes()).decode()

@@ -33,7 +33,7 @@ def draw_curves(
     start: float = 0,
     form: str = "png",
 ) -> bytes:
-    """The picture. The same logs and the same version of matplotlib give the same bytes.
+    """Return a picture of losses and learning rates. The same logs and version of matplotlib give the same bytes.
 
     Args:
         runs: one or several, as `stages.plot` reads them; a loss that is no number leaves a gap.
@@ -112,7 +112,7 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
 
 
 def _mean(numbers: Sequence[float]) -> float:
-    """NaN where there is none; dividing first cannot overflow."""
+    """Return the mean of finite numbers, NaN of none; dividing first cannot overflow."""
     return math.fsum(number / len(numbers) for number in numbers) if numbers else math.nan
 
 
@@ -120,7 +120,7 @@ def _mean(numbers: Sequence[float]) -> float:
 
 
 def flow_lines(edges: Iterable[tuple[int, int]], n: int) -> str:
-    """The lines beside a list of `n` rows: an arc from each row to the one that was made from it, and a dot for each row.
+    """Return the lines beside a list of `n` artifacts: an arc from each to the one made from it, and a dot for each.
 
     Args:
         edges: (from, to), rows from 0.
@@ -137,7 +137,7 @@ def flow_lines(edges: Iterable[tuple[int, int]], n: int) -> str:
 
 
 def bar(share: float, kind: str = "") -> str:
-    """A bar of so much of its width; it repeats a number that stands beside it, so it is hidden from screen readers."""
+    """Return a bar for a share (SVG); it repeats a number beside it, so it is hidden from screen readers."""
     width = 100 * min(max(share, 0.0), 1.0)
     return (
         f'<svg class="bar {kind}" aria-hidden="true" viewBox="0 0 100 4" preserveAspectRatio="none">'
@@ -184,13 +184,13 @@ def loss_curves(log: Sequence[Mapping[str, Any]], entropy: float | None, name: s
     parts += [
         f'<circle class="valid-dot" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in _places(valid[-1:], end, low, high)
     ]
-    said = f"Loss of {name} along {human_count(end)} tokens: first {losses[0]:.3g}, lowest {min(losses):.3g}"
+    said = f"Loss of {name} over {human_count(end)} tokens: first {losses[0]:.3g}, lowest {min(losses):.3g}"
     drawing = f'<svg role="img" aria-label="{shown(said)}" viewBox="0 0 {_WIDTH} {_HEIGHT}">{"".join(parts)}</svg>'
     return drawing + _rate([(row["tokens"], row["lr"]) for row in rows if is_number(row["lr"])], end)
 
 
 def _rate(points: Sequence[Point], end: float) -> str:
-    """The learning rate as a low curve."""
+    """Return the learning rate as a low curve (SVG); empty where it is always 0."""
     highest = max((rate for _, rate in points), default=0)
     if highest <= 0:
         return ""
@@ -216,7 +216,7 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
 
 
 def _path(points: Sequence[Point], end: float, low: float, high: float) -> str:
-    """A line through the points; it begins anew where a loss is no number."""
+    """Return the SVG path of a loss curve, with a gap where a loss is no number."""
     commands, pen = [], "M"
     for tokens, loss in points:
         if not is_number(loss):
@@ -234,7 +234,7 @@ def _places(points: Sequence[Point], end: float, low: float, high: float) -> lis
 
 
 def _place(value: float, low: float, high: float) -> float:
-    """Pixels from the top."""
+    """Return the pixels from the top of a drawing to a value."""
     return _TOP + (high - value) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
 
 
@@ -244,7 +244,7 @@ def _padded(low: float, high: float) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Three to six round values between two others."""
+    """Return three to six round values of an axis between two values."""
     step = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
     step *= next(one for one in (1, 2, 5, 10) if (high - low) / (step * one) <= _TICKS + 1)
     first = math.ceil(low / step)

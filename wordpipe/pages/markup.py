@@ -52,7 +52,7 @@ def json_for_script(value: object) -> str:
 
 
 def part(folder: str, name: str) -> str:
-    """A file of a page."""
+    """Read a file of a page's folder: HTML, CSS or JavaScript."""
     return files("wordpipe.pages").joinpath(folder, name).read_text(encoding="utf-8")
 
 

@@ -51,7 +51,7 @@ class ReportedArtifact:
 
     @property
     def kind(self) -> str:
-        """Of artifact; empty: unknown."""
+        """Kind of the artifact; empty: unknown."""
         return str(self.manifest.get("kind", ""))
 
     @property
@@ -91,18 +91,18 @@ class ReportedPipeline:
 
 
 def draw_report(pipeline: ReportedPipeline) -> bytes:
-    """The page, UTF-8. The same facts give the same bytes."""
+    """Return the page of the report, UTF-8. The same facts give the same bytes."""
     # sections that have something to show
     found = [(title, body) for title, body in _sections(pipeline) if body]
     names = {title: re.sub(r"\W+", "-", title.lower()) for title, _ in found}
     checked = (
         "Every file was compared with its hash."
         if pipeline.verified
-        else "Sizes of files were checked, their hashes were not."
+        else "The sizes of files were checked, but not their hashes."
     )
-    who_says = "No config was given: an artifact is stale here where an input that lies beside it has changed."
+    who_says = "No config was given: an artifact is called stale if an input of it in this folder has changed."
     if pipeline.said_by:
-        who_says = f"What is fresh or stale is said by {pipeline.said_by}."
+        who_says = f"The config {pipeline.said_by} decides what is fresh or stale."
     # what stands around the sections
     fills = {
         "title": shown(pipeline.title),
@@ -133,7 +133,7 @@ def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
 
 
 def _lead(pipeline: ReportedPipeline) -> str:
-    """The report in a sentence or two."""
+    """Return the report in a sentence or two: artifacts, sizes, times, states, warnings."""
     artifacts = pipeline.artifacts
     size, seconds = sum(one.size for one in artifacts), sum(one.seconds for one in artifacts)
     peak = max((one.manifest.get("peak_memory_bytes", 0) for one in artifacts), default=0)
@@ -161,6 +161,7 @@ def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
                 str(sources[0]["path"] or sources[0]["kind"]) if len(sources) == 1 else counted(len(sources), "sources")
             )
         source = f"from <bdi>{shown(made_from, 80)}</bdi>" if made_from else ""
+        # its state, and bars for time and size
         state, cells = _STATES[one.state], ['<div class="figure">—</div>'] * 2
         if one.manifest:
             amounts = (
@@ -176,7 +177,7 @@ def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
             f"<small>{source}</small></div>{''.join(cells)}</li>"
         )
     return (
-        '<p class="hint">Each row was made from those that its line comes from. Bars compare times and sizes.</p>'
+        '<p class="hint">A line leads to each artifact from those it was made from. Bars compare times and sizes.</p>'
         f'<div class="flow">{flow_lines(edges, len(artifacts))}<ol>{"".join(rows)}</ol></div>'
     )
 
@@ -228,9 +229,9 @@ def _training(artifacts: Sequence[ReportedArtifact]) -> str:
             )
     # what the lines mean
     legend = (
-        '<p class="hint">Loss in nats per target along the tokens that were read, the learning rate below.'
+        '<p class="hint">Loss in nats per target by tokens read; below, the learning rate.'
         '<span class="key"></span>training<span class="key held"></span>held-out text<span class="key known"></span>'
-        "knowing how frequent each token is, and nothing else. Losses of different objectives cannot be compared.</p>"
+        "a model that knows only token frequencies. Losses of different objectives cannot be compared.</p>"
     )
     return f'{legend}<div class="charts">{"".join(figures)}</div>' if figures else ""
 
@@ -304,25 +305,23 @@ def _quality(pipeline: ReportedPipeline) -> str:
             lines = [line for name, value in metrics.items() for line in _figure(name, value).lines()]
             text = shown(" · ".join(f"{short_name(label, 100)} {cell or ''}" for label, cell in lines), 2_000)
             rows.append(f"<tr><th scope=row>{_named(one.name)}</th><td class=what>{text}</td></tr>")
-    body = (
-        f"<table><caption>Measured when they were made</caption><tbody>{''.join(rows)}</tbody></table>" if rows else ""
-    )
+    body = f"<table><caption>Measured when made</caption><tbody>{''.join(rows)}</tbody></table>" if rows else ""
     # evaluations kept as files
     for file, found in pipeline.evaluations.items():
         data = found.get("data")
         of = ", ".join(map(str, data)) if isinstance(data, list) else str(data or "")
         body += f"<h3>evaluate {shown(found['evaluated'], 40)}: <bdi>{shown(of, 120)}</bdi></h3>"
-        body += _html(side_by_side([*_systems(found)], title=f"kept in {file}"))
+        body += _html(side_by_side([*_systems(found)], title=f"from {file}"))
     if not pipeline.evaluations:
         body += (
-            '<p class="hint">What <code>wordpipe evaluate … --json</code> prints is shown here too where it is kept as a '
-            ".json file in the folder.</p>"
+            '<p class="hint">To show evaluations here, save the output of <code>wordpipe evaluate … --json</code> as '
+            ".json files in the folder.</p>"
         )
     return body
 
 
 def _systems(found: Mapping[str, Any]) -> Iterator[System]:
-    """The systems that were evaluated, with their figures."""
+    """Yield the evaluated systems of a file of `evaluate --json`, with their figures."""
     lists = [value for value in found.values() if isinstance(value, list)]
     systems = next((some for some in lists if some and all(_has_metrics(one) for one in some)), [found])
     for one in systems[:30]:
@@ -340,7 +339,7 @@ def _has_metrics(one: object) -> bool:
 
 
 def _indexes(artifacts: Sequence[ReportedArtifact]) -> str:
-    """Kind, recall and speed of each index, side by side."""
+    """Return a table of the kind, recall and speed of each index, side by side."""
     # facts and figures of each index, as far as its manifest has them
     columns = []
     for one in artifacts:
@@ -357,12 +356,12 @@ def _indexes(artifacts: Sequence[ReportedArtifact]) -> str:
             "dimensions": _whole(facts.get("dim")),
             "file": human_bytes(file) if file else "",
             "recall at 10": f"{recall:.1%}" if is_number(recall := metrics.get("recall_at_10")) else "",
-            "queries it was measured with": _whole(facts.get("queries")),
+            "queries for the measurement": _whole(facts.get("queries")),
             # how fast, and how the words are found
             "searches per second": human_count(fast) if fast else "",
             "exact searches per second": human_count(exact) if is_number(exact) else "",
             "words (BM25)": f"{lexical['terms']:,} {noun(2, 'terms')}" if is_number(lexical.get("terms")) else "none",
-            "answers by": str(lexical.get("mode", "vectors")),
+            "default search": str(lexical.get("mode", "vectors")),
         }
         # what its vectors and words find
         measured = lexical.get("measured")
@@ -385,9 +384,9 @@ def _settings(artifacts: Sequence[ReportedArtifact]) -> str:
             )
             rows.append(
                 f"<tr><th scope=row>{_named(one.name)}</th><td>{shown(one.manifest['command'])}</td>"
-                f"<td class=what>{chosen or 'all by default'}</td></tr>"
+                f"<td class=what>{chosen or 'all defaults'}</td></tr>"
             )
-    head = f"<caption>What differs from the defaults</caption>{_head('artifact', 'command', 'settings')}"
+    head = f"<caption>Settings that differ from the defaults</caption>{_head('artifact', 'command', 'settings')}"
     table = _table(head, "".join(rows))
     every = [
         (one.name, {name: _json(value) for name, value in one.manifest["settings"].items()})
@@ -438,7 +437,7 @@ def _versions(artifacts: Sequence[ReportedArtifact]) -> str:
 
 
 def _html(table: Table) -> str:
-    """A table of an evaluation, or of anything else, as HTML; what is not there is left empty."""
+    """Return a table of figures as HTML; missing cells are empty."""
     rows = ""
     for label, cells in table.rows:
         if any(cells):
@@ -452,12 +451,12 @@ def _html(table: Table) -> str:
 
 
 def _table(head: str, rows: str) -> str:
-    """A table that scrolls where it has no room, also by keys."""
+    """Wrap rows in a table that scrolls where it has no room, also by keys."""
     return f'<div class="scroll" tabindex="0"><table>{head}<tbody>{rows}</tbody></table></div>'
 
 
 def _head(*names: str) -> str:
-    """The head of a table; a name that ends in " n" is of numbers."""
+    """Return the header of a table; a name that ends in " n" is of a column of numbers."""
     cells = [
         f"<th scope=col{' class=n' if name.endswith(' n') else ''}>{name.removesuffix(' n')}</th>" for name in names
     ]
@@ -465,7 +464,7 @@ def _head(*names: str) -> str:
 
 
 def _folded(title: str, of: Sequence[tuple[str, Mapping[str, str]]]) -> str:
-    """Values of each artifact, to unfold; printed they are unfolded."""
+    """Return values of each artifact in a folded part of the page, which is unfolded on paper."""
     parts = "".join(f"<h3>{_named(name)}</h3>{_definitions(items)}" for name, items in of)
     return f"<details><summary>{title}</summary>{parts}</details>" if parts else ""
 
@@ -478,7 +477,7 @@ def _definitions(items: Mapping[str, str]) -> str:
 
 
 def _figure(key: str, value: object, interval: object = None) -> Figure:
-    """A figure out of JSON that anybody may have written; what is no number is none."""
+    """Return a figure from JSON of unknown origin; a value that is no number becomes None."""
     good = isinstance(interval, list) and len(interval) == 2 and all(map(is_number, interval))
     return Figure(key, value if is_number(value) else None, interval if good else None)  # type: ignore[arg-type]
 
@@ -496,5 +495,5 @@ def _json(value: object) -> str:
 
 
 def _named(name: str) -> str:
-    """The name of an artifact as HTML."""
+    """Return the name of an artifact as HTML."""
     return f"<bdi>{shown(name, 60)}</bdi>"

@@ -39,8 +39,8 @@ _NAMED_SHARE = 4  # a group is named by words of its commonest quarter
 _SEED = 0
 _SCRIPTS = ("data", "camera", "labels", "drawing", "card", "search", "legend", "pointer", "main")
 _LAYOUTS = {
-    "umap": "UMAP draws neighbours together; long distances, and the sizes of gaps and clumps, mean little.",
-    "pca": "PCA shows the two directions in which the vectors vary most; all others are flattened.",
+    "umap": "UMAP places neighbours near each other; long distances, and the sizes of gaps and clusters, mean little.",
+    "pca": "PCA shows the two directions in which the vectors vary most; all other directions are not visible.",
 }
 
 
@@ -76,7 +76,7 @@ def map_data(
     chosen: int | None = None,
     report: Callable[[str, int], None] = lambda phase, done: None,
 ) -> WordMap:
-    """The map of N words, at least 3, given as `WordMap` has them, with their vectors, finite and not zero.
+    """Make the map of N words, at least 3, given as `WordMap` has them, with their vectors, finite and not zero.
 
     There are at most `n_groups` and `COLOURS` colours, fewer where there would be less than 20 words to each. `report` gets
     what is being done, and for how many words it is done.
@@ -182,7 +182,7 @@ def close_gaps(places_N2: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def on_grid(places_N2: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
-    """Places as whole numbers from 0 to `GRID`, both axes by one scale, the second downwards; the narrower is centred."""
+    """Return places on the map as whole numbers from 0 to `GRID`, both axes by one scale, the second downwards, centred."""
     low, high = places_N2.min(axis=0), places_N2.max(axis=0)
     scale = GRID / max(float((high - low).max()), 1e-12)
     centred = (places_N2 - (low + high) / 2) * scale * (1, -1) + GRID / 2
@@ -222,7 +222,7 @@ def group_by_direction(unit_ND: npt.NDArray[np.float32], n_groups: int) -> npt.N
 
 
 def _far_points(unit_ND: npt.NDArray[np.float32], n: int, random: np.random.Generator) -> npt.NDArray[np.float32]:
-    """`n` of the points, each drawn in proportion to 1 - cosine to the nearest that is drawn already."""
+    """Draw `n` starting points of k-means, each in proportion to 1 - cosine to the nearest one drawn before."""
     chosen = [int(random.integers(len(unit_ND)))]
     farness = np.full(len(unit_ND), np.inf)
     for _ in range(1, n):
@@ -235,7 +235,7 @@ def _far_points(unit_ND: npt.NDArray[np.float32], n: int, random: np.random.Gene
 def _k_means(
     unit_ND: npt.NDArray[np.float32], centres_GD: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.int64], float]:
-    """Groups of the points, and the mean cosine of a point to its group's direction.
+    """Return groups of points by k-means with cosines, and the mean cosine of a point to its group's direction.
 
     A group that is empty, or whose points cancel out, keeps the direction that it had.
     """
@@ -289,14 +289,14 @@ def colour_order(
 
 
 def word_map_page(shown: WordMap) -> bytes:
-    """The page, UTF-8. The same map gives the same bytes.
+    """Return the page of a map of words, UTF-8. The same map gives the same bytes.
 
     A policy in its head lets exactly its own style and script through, by hash, so that no word could run even if it got out
     of the data.
     """
     fills = {
         "title": escape(shown.title),
-        "figures": escape(f"{shown.dim} dimensions, laid out by {shown.layout.upper()}"),
+        "figures": escape(f"{shown.dim} dimensions, layout by {shown.layout.upper()}"),
         "meaning": escape(_meaning(shown)),
         "data": json_for_script(_data(shown)),
     }
@@ -328,7 +328,8 @@ def _meaning(shown: WordMap) -> str:
     k, chance = shown.neighbours.shape[1], shown.neighbours.shape[1] / max(1, len(shown.words) - 1)
     how = "mostly" if shown.neighbours_kept >= 0.5 else "sometimes" if shown.neighbours_kept >= 0.1 else "seldom"
     return (
-        f"What is near here is {how} near in all {shown.dim} dimensions: of each word’s {k} true nearest neighbours, "
-        f"a share of {shown.neighbours_kept:.2f} is among its {k} nearest on this page (by chance {chance:.2g}). "
+        f"Words that are near each other on this page are {how} near in all {shown.dim} dimensions: of each word’s {k} true "
+        f"nearest neighbours, a share of {shown.neighbours_kept:.2f} is among its {k} nearest words on this page (by chance: "
+        f"{chance:.2g}). "
         f"{_LAYOUTS[shown.layout]}"
     )

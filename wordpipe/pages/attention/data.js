@@ -3,13 +3,13 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
 const STACKS = DATA.stacks.map((one) => ({ ...one, weights: bytesOf(one.weights), norms: bytesOf(one.norms), rollout: one.rollout && bytesOf(one.rollout) }));
 const VIEWS = { weights: "weights", norms: "value-weighted", rollout: "rollout" };
 const MEANINGS = {
-  weights: "Weights α: of each row they sum to 1.",
-  norms: "Shares of ‖α·f(v)‖: a weight times the length of what the head writes for that position (Kobayashi et al. 2020). A large weight on a short vector brings little.",
-  rollout: "Rollout: what of each input is in each position after a layer, Π of ½ (A + I), heads averaged (Abnar & Zuidema 2020).",
+  weights: "Attention weights α: the weights of each row sum to 1.",
+  norms: "Shares of ‖α·f(v)‖: the weight times the length of the vector that the head adds for that position (Kobayashi et al. 2020). A large weight on a short vector has little effect.",
+  rollout: "Rollout: how much of each input token is in each position after a layer, as the product of ½ (A + I) over the layers, with heads averaged (Abnar & Zuidema 2020).",
 };
 const LOOKS = {
   previous: "the token before", next: "the token after", same: "the token itself", first: "the first token",
-  separators: "separators and ends", broad: "broad: many alike", mixed: "mixed",
+  separators: "separators and end tokens", broad: "broad: many tokens alike", mixed: "mixed",
 };
 const SHORT = { previous: "prev", next: "next", same: "same", first: "first", separators: "sep", broad: "broad", mixed: "mixed" };
 const state = { stack: 0, view: "weights", unit: "tokens", layer: 0, head: 0, row: -1, column: -1 };

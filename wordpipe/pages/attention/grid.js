@@ -24,7 +24,7 @@ function labelOf(layer, head) {
   const stack = stackNow();
   if (state.view === "rollout") return `rollout after layer ${layer + 1}`;
   let label = `layer ${layer + 1}, head ${head + 1}: ${LOOKS[stack.names[layer][head]]}`;
-  if (stack.importance) label += `; switched off, the loss rises by ${stack.importance[layer][head].toFixed(4)}`;
+  if (stack.importance) label += `; without this head, the loss rises by ${stack.importance[layer][head].toFixed(4)}`;
   return label;
 }
 

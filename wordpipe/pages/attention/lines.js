@@ -29,7 +29,7 @@ function drawLines() {
     }
   }
   links.replaceChildren(...parts);
-  document.getElementById("dropped").textContent = dropped ? `${dropped} lines of less than ${LEAST} are not drawn; the matrix and the table have them.` : "";
+  document.getElementById("dropped").textContent = dropped ? `${dropped} lines with values below ${LEAST} are not drawn; the matrix and the table show all values.` : "";
   light();
 }
 
@@ -59,7 +59,7 @@ function light() {
 function readOut() {
   const matrix = matrixOf(state.layer, state.head), rows = rowNames(), names = columnNames();
   const at = (row, column) => matrix.values[row * matrix.columns + column];
-  let text = "Point at a token or a cell, or reach one by the keyboard, to read its values.";
+  let text = "Point at a token or a cell, or move to one with the keyboard, to read its values.";
   if (state.row >= 0 && state.column >= 0) {
     text = `${visible(rows[state.row])} → ${visible(names[state.column])}: ${shown(at(state.row, state.column))}`;
   } else if (state.row >= 0 || state.column >= 0) {

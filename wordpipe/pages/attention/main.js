@@ -15,8 +15,8 @@ function drawHead() {
 function aboutHead(stack) {
   const share = (name) => stack.shares[name][state.layer][state.head];
   const parts = ["previous", "next", "same", "first", "separators"].map((name) => `${LOOKS[name]} ${(100 * share(name)).toFixed(0)}%`);
-  let text = `Mean weight on ${parts.join(", ")}; entropy ${(100 * share("spread")).toFixed(0)}% of the largest (${DATA.over}).`;
-  if (stack.importance) text += ` Switched off, the loss rises by ${stack.importance[state.layer][state.head].toFixed(4)} (${DATA.loss}).`;
+  let text = `Mean weight on ${parts.join(", ")}; entropy ${(100 * share("spread")).toFixed(0)}% of the maximum (${DATA.over}).`;
+  if (stack.importance) text += ` Without this head, the loss rises by ${stack.importance[state.layer][state.head].toFixed(4)} (${DATA.loss}).`;
   return text;
 }
 
@@ -59,7 +59,7 @@ function redraw() {
   }
   state.layer = Math.min(state.layer, stackNow().layers - 1);
   state.head = Math.min(state.head, headsNow() - 1);
-  document.getElementById("meaning").textContent = MEANINGS[state.view] + (state.unit === "words" ? " Of words: summed over the parts that are looked at, the mean of those that look." : "");
+  document.getElementById("meaning").textContent = MEANINGS[state.view] + (state.unit === "words" ? " For words: the sum over the tokens of the word that is looked at, and the mean over the tokens of the word that looks." : "");
   drawGrid();
   drawHead();
 }

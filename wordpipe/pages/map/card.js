@@ -14,8 +14,8 @@ function showCard() {
 }
 
 function hint() {
-  return element("p", "Point at a word to see its nearest neighbours; click to keep it. Scroll or pinch to zoom, drag to move: "
-    + "more words appear as you come closer.", "hint");
+  return element("p", "Point at a word to see its nearest neighbours; click to select it. Scroll or pinch to zoom, drag to move: "
+    + "more words appear as you zoom in.", "hint");
 }
 
 function title(word) {
@@ -27,7 +27,7 @@ function title(word) {
 
 function frequency(word) {
   const times = COUNTS[word] ? `${COUNTS[word].toLocaleString("en")} times, ` : ""; // 0: nobody counted
-  return element("p", `${times}no. ${(RANKS[word] + 1).toLocaleString("en")}`);
+  return element("p", `${times}rank ${(RANKS[word] + 1).toLocaleString("en")}`);
 }
 
 function neighbourList(word) {

@@ -23,7 +23,7 @@ function showFound() {
   const typed = wanted.value.trim();
   list.hidden = !typed;
   wanted.setAttribute("aria-expanded", String(!list.hidden));
-  list.replaceChildren(...(found.length ? found.map(foundItem) : [element("li", "No such word on this map", "none")]));
+  list.replaceChildren(...(found.length ? found.map(foundItem) : [element("li", "This word is not on the map", "none")]));
   if (found.length && typed) wanted.setAttribute("aria-activedescendant", `found-${active}`);
   else wanted.removeAttribute("aria-activedescendant");
 }
