@@ -127,15 +127,15 @@ def test_formats(cli, built):
     for part in (
         "vectors: the cosine as a sum",
         "words: the BM25 score as a sum",
-        "(adds …): what",
-        "early answers: near",
+        "(adds …): how much",
+        "early answers: similarity",
     ):
         assert mixed.count(part) == 1
     table = cli(*asked, "--format", "table").out
     assert re.search(r"score +title +text +place", table)
     clash = cli(*asked, "--json", "--format", "tsv")
     assert clash.code == 2
-    assert json.loads(clash.err)["error"]["what"] == "--json is --format json; --format tsv is another"
+    assert json.loads(clash.err)["error"]["what"] == "--json means --format json: leave out --format tsv"
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])

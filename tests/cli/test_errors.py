@@ -230,7 +230,7 @@ def test_a_stop_in_a_callback_is_heard_after_it():
     assert (done.stdout, done.stderr) == ("2\n", "")
 
 
-NOT_MADE = "nothing was made, and nothing that was there has changed"
+NOT_MADE = "nothing was made, and no existing file was changed"
 PIPELINE = """
 import sys, time
 from wordpipe.cli import main
@@ -256,13 +256,13 @@ SAVED = PIPELINE.replace(
         raise""".strip(),
 )
 WAITING = [
-    (["-m", "wordpipe", "ingest", "-", "-o", "corpus"], NOT_MADE, "it begins from the start"),
-    (["-m", "wordpipe", "query", "{0}/words"], "nothing that was there has changed", "it begins from the start"),
-    (["-c", PIPELINE, "run"], "the stages that were made are kept", "it goes on with the others"),
+    (["-m", "wordpipe", "ingest", "-", "-o", "corpus"], NOT_MADE, "it starts from the beginning"),
+    (["-m", "wordpipe", "query", "{0}/words"], "no existing file was changed", "it starts from the beginning"),
+    (["-c", PIPELINE, "run"], "finished stages are kept", "it continues with the other stages"),
     (
         ["-c", SAVED, "run"],
-        "the stages that were made are kept",
-        "it goes on with the others, the one at work from what it saved",
+        "finished stages are kept",
+        "it continues with the other stages; the stage that was stopped continues from its checkpoint",
     ),
 ]
 
@@ -338,7 +338,7 @@ def test_a_stop_that_a_library_swallowed_is_heard_at_the_next_report():
         ("ask run/index x", "Did you mean query?"),
         ("find run/index x", "Did you mean query?"),
         ("qurey run/index x", "Did you mean query?"),
-        ("query run/index x -o hits.json", "hint: what it finds goes to standard output: say > FILE"),
+        ("query run/index x -o hits.json", "hint: results are printed to standard output: add > FILE"),
     ],
 )
 def test_what_other_programs_call_it_is_answered_with_ours(cli, words, hint):

@@ -96,7 +96,7 @@ def test_an_empty_prompt_is_a_prompt_and_none_is_an_error(asked, monkeypatch, mo
     typed(monkeypatch, b"\n \n")
     found = asked()
     assert found.code == 3
-    assert "there is no text in the prompts" in found.err
+    assert "the prompts contain no text" in found.err
 
 
 def test_what_the_model_did_not_read_is_said(asked):

@@ -218,7 +218,7 @@ def test_help_of_all_and_of_nothing(cli):
     result = cli("help", "train", "mml")
     assert result.code == 2
     assert "Did you mean mlm" in result.err
-    assert "no commands of its own" in cli("help", "query", "words").err
+    assert "no subcommands" in cli("help", "query", "words").err
 
 
 def test_a_misspelled_command_is_answered_with_the_right_one(cli):

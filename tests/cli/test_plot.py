@@ -31,7 +31,7 @@ def test_without_a_file_there_are_lines(cli, tmp_path):
     assert (len(blocks), blocks[0], blocks[-1]) == (40, "█", "▁")
     assert valid.startswith("  held-out loss   ")
     assert lr.startswith("  learning rate   0.0009")
-    assert entropy == "  unigram entropy 7.000  (the loss of knowing frequencies and nothing else)"
+    assert entropy == "  unigram entropy 7.000  (the loss of a model that knows only token frequencies)"
     assert len(rest) == 2  # nobody measured the entropy of the other, nor its loss on held-out text
 
 

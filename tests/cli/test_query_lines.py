@@ -95,7 +95,7 @@ def test_a_line_that_does_not_end_is_refused(short, cli, built, monkeypatch):
     found = cli("query", built / "words", "--queries", "/dev/zero")
     assert found.code == 3
     assert "/dev/zero, line 1: this line does not end" in found.err
-    assert cli("query", built / "words", "--queries", "/tmp").err.startswith("wordpipe: error: /tmp: a folder")
+    assert cli("query", built / "words", "--queries", "/tmp").err.startswith("wordpipe: error: /tmp: this is a folder")
 
 
 def test_long_lines_are_asked_a_few_at_a_time(short):

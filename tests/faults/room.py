@@ -23,7 +23,7 @@ from tests.faults.world import PROGRAM, World, digest_at
 from wordpipe.errors import WordpipeError
 
 _ERROR_LINE = re.compile(r'^(wordpipe: error\b|Error\b|\{.*"error")', re.MULTILINE)  # for people, Click's, with --json
-_BUG = ("Traceback (most recent call last)", "bug of ours", "terminate called", "Segmentation fault", "core dumped")
+_BUG = ("Traceback (most recent call last)", "this is a bug", "terminate called", "Segmentation fault", "core dumped")
 MANY_MB = 1_500  # no command on these inputs needs so much; torch alone takes 400
 NOT_PASSED = "the end of a sweep: the failpoint is not passed so often"
 SAID_AT_MOST = 8_000  # characters of an error
@@ -243,7 +243,7 @@ class Room:
         said = done.err + done.out
         for bug in _BUG:
             if bug in said:
-                raise Broken(f"exit {done.code}, {bug.split(' (')[0]!r}: {last_line(done.err, but='bug of ours')}")
+                raise Broken(f"exit {done.code}, {bug.split(' (')[0]!r}: {last_line(done.err, but='this is a bug')}")
         if done.code not in codes:
             raise Broken(f"exit {done.code}, allowed {sorted(codes)}: {last_line(done.err)}")
         if done.code > 0 and not silent and done.code != 128 + signal.SIGPIPE:

@@ -351,4 +351,4 @@ def test_the_title_says_how_true_the_map_is(kept, word):
         f"is {word} near in all 5 dimensions: of each word’s 10 true nearest neighbours, a share of {kept:.2f}" in text
     )
     assert "by chance 0.01" in text
-    assert "5 dimensions, laid out by PCA" in text
+    assert "5 dimensions, layout by PCA" in text

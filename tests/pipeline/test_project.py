@@ -149,7 +149,7 @@ def test_several_sources(tmp_path, cli):
     (tmp_path / "garden.md").write_text("# Soil\n\nDig it over in autumn.\n")
     (tmp_path / "r.jsonl").write_bytes(jsonl())
     made = cli("init", tmp_path / "p", "--from", tmp_path / "garden.md", "--from", tmp_path / "r.jsonl")
-    assert re.search(r"these fields are those of \S*r\.jsonl\n", made.err)
+    assert re.search(r"these are the fields of \S*r\.jsonl\n", made.err)
     corpus = Pipeline(tmp_path / "p" / CONFIG).stages[0]
     assert corpus.inputs == ("../garden.md", "../r.jsonl")
     assert corpus.settings["text_field"] == "body"

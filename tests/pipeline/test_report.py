@@ -50,7 +50,7 @@ def test_the_config_says_what_is_stale_and_what_is_missing(project, cli):
     assert "not made: words" in done.err
     page = (project / "report.html").read_text()
     assert "tokens.vocab_size 600 → 700" in page
-    assert "What is fresh or stale is said by wordpipe.toml." in page
+    assert "The config wordpipe.toml decides what is fresh or stale." in page
     config.write_text("[stage.tokens]\nnonsense = 1\n")
     found = json.loads(cli("report", "run", "-o", "report.html", "--force", "--json").out)
     assert "wordpipe.toml does not say what is stale" in found["notes"][0]

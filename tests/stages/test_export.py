@@ -215,7 +215,7 @@ def test_word2vec_has_the_rows_number_for_a_word(form, sentences, tmp_path):
 def test_the_screen_says_how_many(sentences, tmp_path):
     done = CliRunner().invoke(app, ["export", str(sentences), "--to", "npy", "-o", str(tmp_path / "v.npy")])
     assert done.exit_code == 0
-    assert "5,000 vectors of 6 numbers" in done.stderr
+    assert "5,000 vectors of 6 dimensions" in done.stderr
 
 
 def test_what_cannot_be_is_refused(sentences, tmp_path):

@@ -95,7 +95,7 @@ def test_the_folder_is_written_whole(tmp_path):
     for more in ([], ["--force"]):  # the second time over the first
         done = CliRunner().invoke(app, [*args, *more])
         assert done.exit_code == 0, done.output
-    assert "transformer encoder of 32 numbers (mean pooling)" in done.stderr
+    assert "transformer encoder of 32 dimensions (mean pooling)" in done.stderr
     assert "more than 48 tokens is cut" in done.stderr
     assert (tmp_path / "out" / "1_Pooling" / "config.json").is_file()
     done = CliRunner().invoke(app, [*args, "--json", "--force"])

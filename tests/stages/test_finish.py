@@ -67,7 +67,7 @@ def test_a_stopped_model_is_finished_and_can_go_on(stopped, cli):
     found = cli("finish", stopped)
     assert found.code == 0, found.err
     assert "ending a stopped run after step 3 of 12" in found.err
-    assert "goes on from the checkpoint" in found.err
+    assert "it starts from the checkpoint" in found.err
     assert ending_of(stopped) == {"at": 3, "of": 12, "cool_down": 0, "unit": "step"}
     manifest = manifest_at(stopped)
     assert manifest.counts["steps"] == 3
@@ -104,7 +104,7 @@ def test_every_command_names_a_stopped_run(stopped, cli, monkeypatch):
         assert found.code == 4, (args, found.err)
         assert "half: no artifact yet: a training that was stopped at step 3 of 12, or goes on" in found.err, args
         assert re.search(r"or make a model of what is there: wordpipe finish \S*half\n", found.err), args
-    assert "stands at" in cli("show", "half").out
+    assert "progress" in cli("show", "half").out
     assert [run["steps"] for run in wordpipe.plot(partial)["runs"]] == [
         run["steps"] for run in wordpipe.plot("half")["runs"]
     ]

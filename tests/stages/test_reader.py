@@ -101,7 +101,7 @@ def test_questions_without_an_answer_have_a_threshold(base, tmp_path):
     assert [(one.answer, one.start) for one in answers] == [("", -1), ("Eve", 9)]
     assert answers[0].no_answer > answers[1].no_answer
     assert answers[0].probability == answers[0].no_answer
-    with pytest.raises(InputError, match="no passage has an answer"):
+    with pytest.raises(InputError, match="the model found no answer in any passage"):
         CliRunner().invoke(
             cli, ["predict", str(tmp_path / "reader"), "Who is here?", "--passages", _file(tmp_path, pairs[0][0])],
             standalone_mode=False, catch_exceptions=False,

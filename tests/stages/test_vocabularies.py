@@ -254,7 +254,7 @@ def test_a_text_is_shown_as_either_side_cuts_it(kind, tokens, model, cli):
     found = json.loads(cli("show", path, "--text", text, "--json").out)
     assert [found["ids"], found["target"]["ids"]] == own
     shown = cli("show", path, "--text", text).out
-    first, second = shown.split("as a second text, which has a tokenizer of its own:\n")
+    first, second = shown.split("as a second text, with the tokenizer of second texts:\n")
     assert first.startswith("as a first text:\n")
     assert f"{len(own[0])} tokens" in first
     assert f"{len(own[1])} tokens" in second

@@ -47,7 +47,7 @@ _OURS = {
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
 _LEGEND = {
     "dense": "vectors: the cosine as a sum of what each word, or pair of words (query~text), adds",
-    "lexical": "words: the BM25 score as a sum over the query's words; it has no fixed scale, so compare within one query only",
+    "lexical": "words: the BM25 score as a sum over the query's words; it has no fixed scale: compare only within one query",
     "share": "(adds …): how much vectors or words add to the mixed score, which is 0 to 1",
     "answers": "early answers: similarity to the first answers, which the index uses for a second search",
 }

@@ -311,9 +311,9 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
             say(f"  these are the fields of {escaped(project.fields_of)}")
         if project.id_like:
             name = json.dumps(project.id_like, ensure_ascii=False)
-            say(f"  no field is named id; {name} is different in each of the first records: set id_field = {name}")
+            say(f"  no field is called id; {name} is different in each of the first records: set id_field = {name}")
         elif "text_field" in project.settings and "id_field" not in project.settings:
-            say('  no field is named id: if another field contains the ids, set id_field = "NAME" in wordpipe.toml')
+            say('  no field is called id: if another field contains the ids, set id_field = "NAME" in wordpipe.toml')
         if project.others:
             say(f"  fields not kept: {', '.join(project.others)}")
     if is_new:
