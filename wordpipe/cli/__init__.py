@@ -128,13 +128,15 @@ def run(called: float | None = None) -> int:
     except click.Abort:
         _say_stopped(_signal.SIGINT)
         code = _die(_signal.SIGINT)
+    # errors of ours, a reader that is gone, and all else
     except WordpipeError as error:
         code = _show(error)
     except BrokenPipeError:
         code = _die(_signal.SIGPIPE)
     except BaseException as error:  # noqa: BLE001  (the one catch point)
         code = _unforeseen(error)
-    try:  # what is left in the buffer of stdout is written now, or its reader is gone
+    # what is left in the buffer of stdout is written now, or its reader is gone
+    try:
         sys.stdout.flush()
     except BrokenPipeError:
         return _die(_signal.SIGPIPE)

@@ -240,6 +240,7 @@ def answer_lines(
     head = escaped(one_line(str(hit.get("word") or hit.get("title") or "")))
     taken = len(score) + 2
     first = _wrapped(head, [(0, len(head))] if "title" in hit else [], width - taken) if head else []
+    # on the first line as much as there is room for
     if not first:
         first_line, *others = _about_lines(details, width - taken)
         yield [(f"{score}  {first_line}", False)]

@@ -150,6 +150,7 @@ class ExampleCommand(click.Command):
             section, expert = (param.section, param.expert) if isinstance(param, Option) else ("", False)
             if "--help" in param.opts:
                 section = COMMON
+            # in short, experts' options are only counted
             if in_full or not expert:
                 row = record if in_full else _brief(param, record, formatter.width)
                 sections.setdefault(section or "Options", []).append(_plain(*row))

@@ -75,6 +75,7 @@ def _continue(
             if as_json:
                 print_unanswered(as_json=True, prompt=line, text="")
             continue
+        # the text, as JSON, while it comes, or all samples
         number += 1
         writing = Writing(opened, line, settings)
         if as_json:
@@ -83,6 +84,7 @@ def _continue(
             if number > 1:
                 click.echo()
             (_print_live if settings.samples == 1 else _print_samples)(writing)
+        # what was lost, and how fast it was
         if not quiet:
             for note in writing.notes:
                 say(note)
@@ -385,6 +387,7 @@ def _answer(
         asked = [_asked(line, opened) if text or line.strip() else None for line in some]
         numbers = [at for at, one in enumerate(asked, number + 1) if one is not None]
         found = opened.predict([one for one in asked if one is not None], numbers)
+        # an empty line has an empty answer
         for one in asked:
             number += 1
             if one is None:

@@ -68,6 +68,7 @@ def _query(
         raise click.UsageError(f"--json means --format json: leave out --format {form}.", click.get_current_context())
     form = "json" if as_json else form or ("plain" if sys.stdout.isatty() else "tsv")
     as_json = form == "json"
+    # the artifact, which may have been left out
     chosen = chosen_settings(QueryOptions, given)
     options = QueryOptions.make(chosen, flags={name: f"--{name.replace('_', '-')}" for name in chosen})
     if not os.path.lexists(artifact) and url_of(artifact) is None:

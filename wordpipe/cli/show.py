@@ -61,6 +61,7 @@ def show(artifact: Path, rows: int, text: str | None, cluster: int | None, param
     if (n_asked := sum(asked.values())) > 1 or (n_asked and rows and cluster is None):
         given = [name for name, there in {**asked, "--rows": rows}.items() if there]
         raise ConfigError(f"give either {' or '.join(given)}, not both")
+    # parts of a model, a cluster, tokens of a text, or the artifact
     if params:
         _print_parameters(artifact, as_json=as_json)
     elif cluster is not None:
@@ -68,6 +69,7 @@ def show(artifact: Path, rows: int, text: str | None, cluster: int | None, param
     elif text is not None:
         from wordpipe.stages import segment
 
+        # the tokens of the text; of pairs, by both tokenizers
         cut = segment(artifact, text)
         if as_json:
             click.echo(json.dumps(cut, ensure_ascii=False))
@@ -138,6 +140,7 @@ def verify(artifacts: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
             if as_json:
                 click.echo(json.dumps({"path": str(path), "ok": False, "error": error.message}, ensure_ascii=False))
             continue
+        # a line for each whole artifact
         if as_json:
             click.echo(json.dumps(result, ensure_ascii=False))
         elif not quiet:
@@ -234,6 +237,7 @@ def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str,
         ("counts", [(name, f"{value:,}") for name, value in manifest["counts"].items()]),
         ("figures", [(name, value) for name, value in figures.items() if not isinstance(value, (dict, list))]),
         ("files", files),
+        # what was said, and the rows that were asked for
         ("warnings", [("", text) for text in manifest["warnings"]]),
         (
             "rows",

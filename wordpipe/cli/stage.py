@@ -56,6 +56,7 @@ def stage_command(command: Maker) -> click.Command:
     ]
     # its help names the inputs
     inputs = "\n".join(f"{argument.name}: {argument.text}." for argument in command.arguments)
+    # the command
     return ExampleCommand(
         command.name.rpartition(" ")[2],
         params=params,
@@ -118,6 +119,7 @@ def make(command: Maker, given: dict[str, Any]) -> None:
         else:
             pipeline, stage = found
             from_file, where = pipeline.settings_from_here(stage), place_of(stage, pipeline.config)
+    # settings of the command line; errors name their options
     flags = chosen_settings(settings_class, given)
     shown = {name: f"--{name.replace('_', '-')}" for name in flags}
     flags |= (assigned := assigned_settings(given["set"], flags))
@@ -131,6 +133,7 @@ def make(command: Maker, given: dict[str, Any]) -> None:
     output = given["output"] or (pipeline.from_here(stage.output) if pipeline and stage and of_stage else None)
     if output is None:
         _missing(next(param for param in click.get_current_context().command.params if param.name == "output"))
+    # which settings are used
     if given["verbose"]:
         for name, value in checked.manifest().items():
             origin = "flag" if name in flags else given["config"] if name in values else "default"
@@ -270,6 +273,7 @@ def _print_clusters(made: "Made") -> None:
         for cells in rows:
             click.echo(safe_text("\t".join(cells)))
         return
+    # the table
     table = new_table("cluster", "size")
     table.expand = True
     for head, ratio in (("words", 2), ("central text", 3)):
@@ -298,6 +302,7 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
     project = init_project(folder, source=source)
     if quiet:
         return
+    # the files
     for path, is_new in project.files:
         say(f"{'wrote' if is_new else 'kept '} {path}")
     # the settings that were chosen for the texts
@@ -307,6 +312,7 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
             say(f"{project.files[0][0]} exists and is not changed; for these texts its settings would be:")
         for name, value in project.settings.items():
             say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
+        # fields: of which file they are, ids, what is left out
         if len(source) > 1 and project.fields_of:
             say(f"  these are the fields of {escaped(project.fields_of)}")
         if project.id_like:
@@ -366,6 +372,7 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
             if result is not None:
                 made += 1
                 _print_made(state.stage.command, result, as_json=as_json, quiet=quiet, hint=False)
+            # why a stage was not made
             elif not quiet:
                 why = ", ".join(state.reasons) or ("--fresh" if fresh else "")
                 why = why or (f"kept, though {', '.join(state.kept)}" if state.kept else "up to date")
@@ -410,6 +417,7 @@ def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool)
         click.echo(_state_lines(state, width))
         if state.estimate is not None:
             click.echo(f"  {_amounts(state.estimate)}")
+    # beside what this machine has
     if estimates:
         whole = total(estimates)
         click.echo(f"total: {_amounts(whole)}")
