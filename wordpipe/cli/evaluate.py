@@ -120,7 +120,7 @@ def model(models: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> No
 )  # fmt: skip
 @click.option(
     "--unknown", type=click.Choice(["drop", "zero"]), default="drop",
-    help="Pairs and questions with unknown words: drop, or zero (a pair has cosine 0, a question is wrong).  [default: drop]",
+    help="Drop pairs and questions with unknown words, or count each as cosine 0 and as wrong.  [default: drop]",
 )  # fmt: skip
 @click.option("--sections", is_flag=True, help="Show figures for each section of the analogies.")
 def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **options: Any) -> None:
@@ -147,7 +147,7 @@ def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **opti
 )  # fmt: skip
 @click.option(
     "--data", required=True, metavar="FILE", type=PATH,
-    help="Lines of question, tab, id or title of a right answer; or a table with columns question, and id or title.",
+    help="A file of lines: question, tab, id or title of a right answer; or with columns question, and id or title.",
 )  # fmt: skip
 @number("--draws", 0, 10_000, "Number of bootstrap samples.", expert=True)
 def search(index: Path, data: Path, **given: Any) -> None:

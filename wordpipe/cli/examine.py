@@ -141,7 +141,7 @@ def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
 @click.option("--only", type=PATH, metavar="FILE", help="Show only the words in FILE, one per line.")
 @click.option("--near", metavar="WORD", help="Show WORD and its nearest words.")
 @click.option("--layout", type=click.Choice(["auto", "umap", "pca"]), default="auto", help=_LAYOUT)
-@click.option("--groups", type=int, default=10, metavar="N", help="Colours, 1 to 12.  [default: 10]")
+@click.option("--groups", type=int, default=10, metavar="N", help="Number of coloured groups, 1 to 12.  [default: 10]")
 @FORCE
 def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, quiet: bool, **drawn: Any) -> None:
     """Draw a map of word vectors as one HTML page.
@@ -341,7 +341,10 @@ def _plan_remarks(found: dict[str, Any]) -> list[str]:
         )
     if found["recommended"] is None:
         return [*lines, "the time is too short for every preset"]
-    return [*lines, f"use {found['recommended']}: the largest preset that makes a few hundred steps, or the smallest"]
+    return [
+        *lines,
+        f"use {found['recommended']}: the largest preset that can make some hundred steps, else the smallest",
+    ]
 
 
 @click.command(

@@ -100,7 +100,7 @@ def draw_report(pipeline: ReportedPipeline) -> bytes:
         if pipeline.verified
         else "The sizes of files were checked, but not their hashes."
     )
-    who_says = "No config was given: an artifact is called stale if an input of it in this folder has changed."
+    who_says = "No config was given: an artifact counts as stale if one of its inputs in this folder has changed."
     if pipeline.said_by:
         who_says = f"The config {pipeline.said_by} decides what is fresh or stale."
     # what stands around the sections
