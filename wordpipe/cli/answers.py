@@ -179,6 +179,7 @@ class Answers:
         return widths
 
     def _cells(self, hit: dict[str, Any], finder: "PassageFinder") -> "dict[str, Text]":
+        """Return the cells of one answer for the table: title, word, text, place, id, fields."""
         from rich.text import Text
 
         found = {name: Text(escaped(one_line(str(hit[name])))) for name in ("title", "word") if hit.get(name)}
@@ -391,6 +392,7 @@ def cut(text: str, room: int) -> str:
 
 
 def _passage_lines(text: str, passage: "Passage", width: int) -> list[Segments]:
+    """Return the lines of a passage with marks, at most three, the last with an ellipsis if it is cut."""
     whole, marks = "", list[tuple[int, int]]()
     for piece, marked in pieces(text, passage):
         if marked:
@@ -426,6 +428,7 @@ def _wrapped(text: str, marks: Sequence[tuple[int, int]], width: int) -> list[Se
 
 
 def _marked(text: str, start: int, stop: int, marks: Sequence[tuple[int, int]]) -> Segments:
+    """Return a stretch of a text as pieces, marked and unmarked."""
     found, at = Segments(), start
     for one, end in marks:
         one, end = max(one, start), min(end, stop)

@@ -232,6 +232,7 @@ def _value_after(option: str, args: Sequence[str]) -> str:
 
 
 def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print the full help page for --help-all."""
     if asked and not ctx.resilient_parsing:
         click.echo(help_page(ctx, in_full=True), color=ctx.color)
         ctx.exit()
@@ -258,6 +259,7 @@ def _complete_by_metavar(param: click.Parameter) -> None:
 
 
 def _kinds(metavar: str) -> Sequence[str]:
+    """Return the kinds of artifacts that a metavar names, for completion."""
     named = re.findall("[A-Z]+", metavar)
     return _KINDS if {"ARTIFACT", "ARTIFACTS"} & {*named} else [kind for kind in _KINDS if kind.upper() in named]
 

@@ -268,6 +268,7 @@ def _show_groups(found: dict[str, Any]) -> None:
 
 
 def _group_remarks(found: dict[str, Any]) -> list[str]:
+    """Return the lines below the groups of `duplicates`."""
     rows = counted(found["rows"], "rows")
     lines = [
         f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "

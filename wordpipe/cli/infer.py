@@ -44,6 +44,7 @@ def _generate(
     model: Path, prompt: tuple[str, ...], prompts: Path | None, as_json: bool, verify: bool, quiet: bool, verbose: bool,
     **given: Any,
 ) -> None:  # fmt: skip
+    """Run `generate`: open the model, then continue prompts or write targets."""
     from wordpipe.stages import open_model
 
     settings = GenerateSettings.make(chosen_settings(GenerateSettings, given))
@@ -241,6 +242,7 @@ in a pipe, each candidate is a line of score and text. A line that is empty, or 
 def _fill(
     model: Path, text: tuple[str, ...], texts: Path | None, as_json: bool, verify: bool, quiet: bool, **given: Any
 ) -> None:
+    """Run `fill`: print candidates for the masks of each text."""
     from wordpipe.errors import InputError
     from wordpipe.stages import filler_of, open_model
 
@@ -362,6 +364,7 @@ def _predict(**given: Any) -> None:
 
 
 def _is_there(name: str) -> bool:
+    """True if a name is a file, a folder or a URL."""
     return os.path.lexists(name) or url_of(name) is not None
 
 
@@ -369,6 +372,7 @@ def _answer(
     model: Path, text: tuple[str, ...], *, texts: Path | None, device: Any, as_json: bool, verify: bool, quiet: bool,
     index: Path | None, passages: tuple[str, ...], k: int,
 ) -> None:  # fmt: skip
+    """Print the predictions of a model for texts, or the answers of a reader."""
     from wordpipe.stages import open_predictor
 
     # the model; a reader of an index or of passages has lines of its own
@@ -490,6 +494,7 @@ def _answer_values(found: "Answered") -> dict[str, Any]:
 
 
 def _print(number: int, text: Any, found: "Prediction", opened: "Predictor", *, as_json: bool) -> None:
+    """Print the prediction of one text: answer, labels, spans, or JSON."""
     shown = text if isinstance(text, str) else " | ".join(text)
     if as_json and opened.finds_answers:
         click.echo(json.dumps({"question": text[1], "text": text[0], **_answer_values(found)}, ensure_ascii=False))  # type: ignore[arg-type]
@@ -504,6 +509,7 @@ def _print(number: int, text: Any, found: "Prediction", opened: "Predictor", *, 
 
 
 def _values(found: "Prediction", opened: "Predictor") -> dict[str, Any]:
+    """Return the JSON values of a prediction, with probabilities by label."""
     values = {name: value for name, value in asdict(found).items() if value is not None}
     if "probabilities" in values:
         known = dict(zip(opened.labels, values["probabilities"], strict=False))

@@ -76,6 +76,7 @@ def chosen_embedding(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _option(name: str, one: Setting, section: str, *, in_files: bool) -> Option:
+    """Make the command line option of one setting."""
     kind, many = _plain(one.annotation)
     flag = ("-" if len(name) == 1 else "--") + name.replace("_", "-")
     # --no-NAME has no --no-no-NAME; where no file can hold the setting, there is nothing to take back
@@ -89,6 +90,7 @@ def _option(name: str, one: Setting, section: str, *, in_files: bool) -> Option:
 
 
 def _help(one: Setting) -> str:
+    """Return the help of a setting: its text, bounds and default."""
     text, shown = one.description + bounds_of(one), _default(one)
     return f"{text}  [{shown}]" if shown else text
 
@@ -115,6 +117,7 @@ def _click_type(kind: Any) -> Any:
 
 
 def _default(one: Setting) -> str:
+    """Return the default of a setting in the form of help pages."""
     if one.is_required():
         return "required"
     if one.default in (None, (), ""):

@@ -116,6 +116,7 @@ def fitted(text: str, width: int, whole: str = "") -> str:
 
 
 def _fitted(line: str, width: int, whole: str) -> list[str]:
+    """Wrap one line of a message to a width, each clause on a line of its own."""
     if cells_of(line) <= width:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))

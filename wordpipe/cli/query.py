@@ -243,6 +243,7 @@ def is_prompt(words: tuple[str, ...], path: Path | None) -> bool:
 
 
 def _prompted(what: str) -> Iterator[str]:
+    """Yield the lines that are typed at a prompt of `query`, `fill` and the like."""
     while True:
         try:
             if not sys.stdout.isatty():  # there the answers go
@@ -256,6 +257,7 @@ def _prompted(what: str) -> Iterator[str]:
 
 
 def _read_lines(path: Path | None, *, quiet: bool) -> Iterator[str]:
+    """Yield the lines of a file or of standard input."""
     from wordpipe.errors import InputError
 
     if path is None and sys.stdin is None:

@@ -322,6 +322,7 @@ def print_segmentation(found: dict[str, Any]) -> None:
 
 
 def _cells(found: dict[str, Any]) -> Iterator[_Cell]:
+    """Yield the tokens of a segmented text as cells of the screen."""
     from rich.cells import cell_len
 
     rows = zip(found["pieces"], found["ids"], found["special"], found["unknown"], strict=True)
@@ -352,6 +353,7 @@ def _lines(cells: Iterable[_Cell], width: int) -> Iterator[list[_Cell]]:
 
 
 def _summary(found: dict[str, Any]) -> str:
+    """Return the counts of a segmented text: tokens, characters, bytes, unknown and special tokens."""
     tokens, size = len(found["ids"]), len(found["text"].encode())
     parts = [f"{counted(tokens, 'tokens')}, {counted(len(found['text']), 'characters')}, {counted(size, 'bytes')}"]
     if tokens:

@@ -72,6 +72,7 @@ def stage_command(command: Maker) -> click.Command:
 
 
 def _common(*names: str, expert: bool = True, **attrs: Any) -> Option:
+    """Make one of the common options of commands that make artifacts."""
     return Option(names, section=COMMON, expert=expert, **attrs)
 
 
@@ -95,6 +96,7 @@ def _chosen_engine(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _argument(argument: Argument) -> click.Argument:
+    """Make the command line argument of a stage's input."""
     name = argument.name.lower().replace("|", "_or_")
     metavar = f"{argument.name}..." if argument.many else argument.name
     # required, but that a stage of a config has inputs of its own
@@ -156,6 +158,7 @@ def make(command: Maker, given: dict[str, Any]) -> None:
 
 
 def _artifacts(command: Maker) -> dict[str, tuple[str, ...]]:
+    """Return the settings of a command that name artifacts."""
     return command.load_settings().artifact_fields()
 
 
@@ -194,6 +197,7 @@ def _inputs(
 
 
 def _missing(param: click.Parameter) -> NoReturn:
+    """Raise click's error for a missing argument or option."""
     raise click.MissingParameter(ctx=click.get_current_context(), param=param)
 
 

@@ -140,6 +140,7 @@ def _data(view: AttentionView) -> dict[str, Any]:
 
 
 def _stack_data(stack: ShownStack) -> dict[str, Any]:
+    """Return the data of one kind of attention that the script reads."""
     shares = stack.norms / np.maximum(stack.norms.sum(axis=-1, keepdims=True), 1e-30)
     scales = np.maximum(shares.max(axis=(2, 3)), 1e-6)
     rolled = stack.rollout

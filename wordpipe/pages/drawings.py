@@ -108,6 +108,7 @@ def trend(name: str, values: Sequence[float | None], width: int = 20, *, form: s
 
 
 def _numbers(values: Sequence[float | None]) -> list[float]:
+    """Return those values of a curve that are finite numbers."""
     return [value for value in values if value is not None and math.isfinite(value)]
 
 
@@ -229,6 +230,7 @@ def _path(points: Sequence[Point], end: float, low: float, high: float) -> str:
 
 
 def _places(points: Sequence[Point], end: float, low: float, high: float) -> list[Point]:
+    """Return the points of a loss curve in pixels."""
     width = _WIDTH - _LEFT - _RIGHT
     return [(_LEFT + x / end * width, _place(y, low, high)) for x, y in points if is_number(y)]
 
@@ -239,6 +241,7 @@ def _place(value: float, low: float, high: float) -> float:
 
 
 def _padded(low: float, high: float) -> tuple[float, float]:
+    """Return the range of an axis with some room at both ends."""
     room = (high - low) * 0.06 or max(abs(high) * 0.1, 0.1)
     return low - room, high + room
 
