@@ -180,11 +180,11 @@ def test_set_takes_values_as_toml_does(sample, tmp_path):
     [
         (
             ["--rate", "0.9"],
-            "unknown option --rate: say --set rate=0.9, or rate = 0.9 in a --config file\n  hint: ",
+            "unknown option --rate: use --set rate=0.9, or write rate = 0.9 in a --config file\n  hint: ",
         ),
-        (["--rate=0.9"], "say --set rate=0.9,"),
-        (["--no-wise"], "say --set wise=false,"),
-        (["--wise"], "say --set wise=true,"),
+        (["--rate=0.9"], "use --set rate=0.9,"),
+        (["--no-wise"], "use --set wise=false,"),
+        (["--wise"], "use --set wise=true,"),
         (["--set", "rate"], "--set rate: give NAME=VALUE\n"),
         (["--set", "rate=0.1", "--set", "rate=0.2"], "rate is given twice"),
         (["--size", "4", "--set", "size=5"], "size is given twice"),

@@ -348,7 +348,7 @@ def test_the_title_says_how_true_the_map_is(kept, word):
     shown = replace(a_map([str(number) for number in range(1001)], dim=5), neighbours_kept=kept)
     text = " ".join(Page(word_map_page(shown)).texts_of("p"))
     assert (
-        f"is {word} near in all 5 dimensions: of each word’s 10 true nearest neighbours, a share of {kept:.2f}" in text
+        f"are {word} near in all 5 dimensions: of each word’s 10 true nearest neighbours, a share of {kept:.2f}" in text
     )
-    assert "by chance 0.01" in text
+    assert "by chance: 0.01" in text
     assert "5 dimensions, layout by PCA" in text

@@ -141,7 +141,9 @@ def test_a_field_that_may_be_the_id_is_written_as_a_comment(tmp_path, cli):
     said = 'no field is called id; "code" is different in each of the first records: set id_field = "code"'
     assert said in " ".join(cli("init", tmp_path / "q", "--from", tmp_path / "r.jsonl").err.split())
     (tmp_path / "r.jsonl").write_bytes(jsonl([row | {"code": "R"} for row in rows]))
-    assert "if there is one" in " ".join(cli("init", tmp_path / "r", "--from", tmp_path / "r.jsonl").err.split())
+    assert "if another field contains the ids" in " ".join(
+        cli("init", tmp_path / "r", "--from", tmp_path / "r.jsonl").err.split()
+    )
     assert '\n# id_field = "NAME"  # no field is called id, NAME the one' in (tmp_path / "r" / CONFIG).read_text()
 
 

@@ -119,7 +119,6 @@ def draw_report(pipeline: ReportedPipeline) -> bytes:
 
 
 def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
-    """Yield the title and the HTML of each section of the report."""
     artifacts = pipeline.artifacts
     yield "Flow", _flow(artifacts)
     yield "Warnings", _notes(pipeline)
@@ -148,7 +147,6 @@ def _lead(pipeline: ReportedPipeline) -> str:
 
 
 def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
-    """Return the list of artifacts with lines from what each was made of."""
     # lines from what an artifact was made of; the scales of the bars
     row_of = {one.name: row for row, one in enumerate(artifacts)}
     edges = [(row_of[name], row_of[one.name]) for one in artifacts for name in one.made_from if name in row_of]
@@ -212,7 +210,6 @@ def _notes(pipeline: ReportedPipeline) -> str:
 
 
 def _training(artifacts: Sequence[ReportedArtifact]) -> str:
-    """Return the drawings of trainings with their last figures."""
     # a drawing for each run with a loss, and its last figures
     figures = []
     for one in artifacts:
@@ -473,7 +470,6 @@ def _folded(title: str, of: Sequence[tuple[str, Mapping[str, str]]]) -> str:
 
 
 def _definitions(items: Mapping[str, str]) -> str:
-    """Return names and values as an HTML list."""
     rows = "".join(
         f"<div><dt>{shown(name, 100)}</dt><dd>{shown(value, 200)}</dd></div>" for name, value in items.items()
     )
@@ -487,12 +483,10 @@ def _figure(key: str, value: object, interval: object = None) -> Figure:
 
 
 def _whole(value: object) -> str:
-    """Return an integer with thousands separators, or nothing."""
     return f"{value:,}" if isinstance(value, int) else ""
 
 
 def _ratio(part: float | None, of: float | None) -> float | None:
-    """Return part / of, None if one of them is unknown."""
     return part / of if part is not None and of else None
 
 
