@@ -291,8 +291,8 @@ def test_what_tokens_of_single_texts_say_next(project, cli):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["contrastive", "t", "--encoder", "static"], "unknown option --encoder: wordpipe train static"),
-        (["static", "t", "--encoder=transformer"], "wordpipe train contrastive a transformer"),
+        (["contrastive", "t", "--encoder", "static"], "unknown option --encoder: use wordpipe train static"),
+        (["static", "t", "--encoder=transformer"], "wordpipe train contrastive for a transformer"),
         (["contrastive", "t", "--words", "w"], "unknown option --words: it is a setting of wordpipe train static"),
         (["static", "t", "--set", "dropout=0.2"], "unknown setting 'dropout': it is a setting of wordpipe train contrastive"),
     ],

@@ -95,7 +95,7 @@ def _cut_pointer(room: Room) -> None:
     before = _made(room)
     pointer = next(room.work.glob(".out*partial/LATEST.json"))
     pointer.write_bytes(pointer.read_bytes()[:40])
-    room.said(room.run("finish", "out"), {4}, names=["no stopped training is there"])
+    room.said(room.run("finish", "out"), {4}, names=["there is no stopped training here"])
     _kept(room, before)
     room.again("mlm")
 

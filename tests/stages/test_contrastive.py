@@ -201,9 +201,9 @@ def test_pairs_of_a_file_are_read_and_recorded_by_their_content(built, tmp_path)
 @pytest.mark.parametrize(
     ("pairs", "nearest", "said"),
     [
-        (4, 0.0, "0 of 4 held-out texts are nearest to their partner: too few to judge"),
-        (49, 7 / 49, "7 of 49 held-out texts are nearest to their partner: too few to judge"),
-        (50, 0.06, "6.0% of 50 held-out texts are nearest to their partner"),
+        (4, 0.0, "0 of 4 held-out texts are nearest to their matching text (too few pairs to judge)"),
+        (49, 7 / 49, "7 of 49 held-out texts are nearest to their matching text (too few pairs to judge)"),
+        (50, 0.06, "6.0% of 50 held-out texts are nearest to their matching text"),
     ],
 )
 def test_a_share_of_few_held_out_texts_is_given_as_a_count(pairs, nearest, said):
@@ -219,7 +219,7 @@ def test_titles_come_from_the_corpus_and_are_missed_where_it_is_gone(chain, tmp_
     assert without < made.counts["documents"] // 4
     (chain / "corpus").rename(chain / "elsewhere")
     made, said = trained(chain, tmp_path / "model", **title)
-    assert said.about("is not where it was")
+    assert said.about("is missing or has changed")
     assert made.counts["documents_without_known_title"] == made.counts["documents"] > without
 
 
@@ -250,11 +250,11 @@ def test_killed_trainings_go_on_to_the_same_bytes(command, built, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "kind", "message"),
     [
-        (TRANSFORMER | {"teacher_weight": 2.0}, ConfigError, "there is no teacher"),
+        (TRANSFORMER | {"teacher_weight": 2.0}, ConfigError, "no teacher is given"),
         (TRANSFORMER | {"init": "model", "preset": "tiny"}, ConfigError, "has its own size"),
         (TRANSFORMER | {"init_embeddings": "words"}, ArtifactError, "of words, not of tokens"),
-        (TRANSFORMER | {"init_embeddings": "model"}, ArtifactError, "no table of vectors"),
-        (FEW | {"init": "model"}, ArtifactError, "no static encoder"),
+        (TRANSFORMER | {"init_embeddings": "model"}, ArtifactError, "not a static encoder"),
+        (FEW | {"init": "model"}, ArtifactError, "not a static encoder"),
         (STATIC | {"words": "words", "unit": "token"}, ArtifactError, "another unit"),
         (FEW | {"lexical_weight": 0.0}, ConfigError, "all initial weights are 0"),
         (STATIC | {"min_count": 10_000}, InputError, "known word"),
@@ -285,7 +285,7 @@ def test_words_of_a_script_without_spaces_are_refused(tmp_path):
 def test_for_search_words_that_came_once_have_a_vector_unless_there_are_many(built, static, tmp_path, monkeypatch):
     def words(name, **more):
         made, said = trained(built, tmp_path / name, steps=1, batch_size=16, **more)
-        return made.counts["words"], any("came once" in line for line in said)
+        return made.counts["words"], any("occur only once" in line for line in said)
 
     every = words("all", goal="search")
     monkeypatch.setattr("wordpipe.stages.train.static._MANY_WORDS", every[0] - 1)

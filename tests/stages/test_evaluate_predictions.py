@@ -293,10 +293,10 @@ def test_data_without_labels_names_the_option(built, coloured, tmp_path):  # noq
 
 
 def test_a_label_that_cannot_be_one_is_named_by_line(coloured, named):  # noqa: F811
-    with pytest.raises(InputError, match="no single label") as caught:
+    with pytest.raises(InputError, match="not have exactly one label") as caught:
         evaluated(coloured / "head", [{"text": "a", "label": ["red"]}, {"text": "b", "label": ["red", "blue"]}])
     assert "memory:2" in str(caught.value)
-    with pytest.raises(InputError, match="one a word") as caught:
+    with pytest.raises(InputError, match="one tag for each word") as caught:
         evaluated(named / "head", [*tagged_rows(2), {"text": "one two", "tags": ["O"]}])
     assert "memory:3" in str(caught.value)
 

@@ -54,7 +54,7 @@ def seeds(base, tmp_path_factory):
 
 def test_held_out_records_with_labels_of_their_own_alone_are_refused(base, tmp_path):
     rows = [{"text": f"Number {i} is here.", "label": f"label {i}"} for i in range(40)]
-    with pytest.raises(InputError, match="no held-out record has a label that is learned") as caught:
+    with pytest.raises(InputError, match="no held-out record has a label of the training records") as caught:
         trained(tmp_path, rows, base)
     assert "--held-out" in str(caught.value.hint)
     assert not (tmp_path / "head").exists()
@@ -206,7 +206,7 @@ def test_contradictions_and_cut_texts_are_told(base, tmp_path):
             [{"text": f"{i}", "label": ["a", "b"]} for i in range(20)],
             {"problem": "single"},
             InputError,
-            "no single label",
+            "not have exactly one label",
         ),
     ],
 )
@@ -263,7 +263,7 @@ def test_places_are_exact_on_any_text(named, text):
 def test_tags_that_are_not_one_a_word_are_named(base, tmp_path):
     rows = [*TAGGED[:10], {"text": "one two three", "tags": ["O", "O"]}]
     corpus_of(tmp_path, rows, label_field="", tags_field="tags")
-    with pytest.raises(InputError, match="one a word") as caught:
+    with pytest.raises(InputError, match="one tag for each word") as caught:
         wordpipe.train_tagger(tmp_path / "corpus", output=tmp_path / "x", init=base, **SMALL)
     assert ":11" in str(caught.value)
     assert "2 tags of 3 words" in str(caught.value)

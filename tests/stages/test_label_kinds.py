@@ -30,10 +30,12 @@ def test_what_is_no_score_makes_no_classes_of_scores_and_is_left_out(odd):
 
 @pytest.mark.parametrize("odd", ["good", "1,5", "10 %"])
 def test_a_word_among_scores_is_refused(odd):
-    with pytest.raises(InputError, match=rf"in\.csv:60: the labels are numbers, but for 1 of 60; got '{odd}'"):
+    with pytest.raises(
+        InputError, match=rf"in\.csv:60: most labels are numbers, but 1 of 60 labels are not; got '{odd}'"
+    ):
         _ = task_of([*SCORES, odd]).problem
     assert task_of([*SCORES, odd], problem="single").problem == "single_label"
-    with pytest.raises(InputError, match=r"in\.csv:3: a score is no number"):
+    with pytest.raises(InputError, match=r"in\.csv:3: a score is not a number"):
         task_of([*SCORES, odd], problem="score").read(odd, "text", "in.csv:3")
 
 

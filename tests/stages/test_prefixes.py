@@ -95,7 +95,7 @@ def test_what_the_field_said_is_counted_and_said(tokens, model):
     about = manifest(model)
     assert about["facts"]["prefixes"] == {"turn round: ": 30, "say": 30}
     assert (about["counts"]["prefixes"], about["counts"]["pairs_without_prefix"]) == (2, 60)
-    assert any("60 pairs have nothing in the field 'task'" in text for text in about["warnings"])
+    assert any("60 pairs have no text in the field 'task'" in text for text in about["warnings"])
     assert [entry["kind"] for entry in about["inputs"]] == ["tokens", "corpus"]
     assert about["settings"]["prefix_field"] == "task"
 
@@ -110,7 +110,7 @@ def test_one_prefix_for_all_and_a_field_that_says_it_are_the_same(tmp_path):
 
 
 def test_both_are_refused(tokens, tmp_path):
-    with pytest.raises(ConfigError, match="prefix is one text for all sources, prefix_field a text for each"):
+    with pytest.raises(ConfigError, match="prefix and prefix_field both set the text before a source"):
         trained(tokens, tmp_path / "x", prefix="a: ")
 
 
@@ -136,7 +136,7 @@ def test_moved_together_they_find_each_other_and_alone_they_say_what_to_do(token
     assert again.digest == manifest(model)["digest"]
     shutil.move(tmp_path / "all" / "corpus", tmp_path / "all" / "other")
     with pytest.raises(
-        ArtifactError, match="the field 'task' is read from the corpus of the tokens, which is not where"
+        ArtifactError, match="the field 'task' must be read from the corpus of the tokens, but there is no corpus"
     ):
         trained(tmp_path / "all" / "tokens", tmp_path / "x")
 
@@ -146,7 +146,7 @@ def test_another_corpus_in_its_place_is_refused(tokens, tmp_path):
     wordpipe.ingest(
         [record(i) | {"task": "x"} for i in range(120)], output=tmp_path / "all" / "corpus", text_b="text_b"
     )
-    with pytest.raises(ArtifactError, match="another one than the tokens were made of") as caught:
+    with pytest.raises(ArtifactError, match="not the corpus that the tokens were made from") as caught:
         trained(tmp_path / "all" / "tokens", tmp_path / "x")
     assert "wordpipe tokenize" in caught.value.hint
 

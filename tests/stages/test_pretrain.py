@@ -69,7 +69,7 @@ def made_losses(folder):
 def test_the_state_is_kept_only_if_wanted(built, tmp_path):
     trained(built, tmp_path / "model", steps=1, keep_state=False)
     assert not {"optimiser.safetensors", "training.json"} & {file.name for file in (tmp_path / "model").iterdir()}
-    with pytest.raises(ArtifactError, match="kept no state") as caught:
+    with pytest.raises(ArtifactError, match="no saved training state") as caught:
         trained(built, tmp_path / "longer", steps=2, extend=tmp_path / "model", keep_state=False)
     assert "--init" in str(caught.value.hint)
 
@@ -85,21 +85,21 @@ def test_an_extended_training_is_the_longer_one(built, finished, tmp_path):
     trained(built, tmp_path / "straight", steps=8, schedule="constant", warmup=2)
     assert same_weights(tmp_path / "longer", tmp_path / "straight")
     assert made_losses(tmp_path / "longer") == made_losses(tmp_path / "straight")
-    assert said.about("going on").endswith("the learning rates so far were those of the longer schedule")
+    assert said.about("continuing after").endswith("the earlier steps had the learning rates of the longer schedule")
     assert made.counts["steps"] == 8
 
 
 def test_an_extended_training_says_what_became_of_its_learning_rate(built, tmp_path):
     trained(built, tmp_path / "short", steps=4)
     _, said = trained(built, tmp_path / "longer", steps=8, extend=tmp_path / "short")
-    note = said.about("going on")
-    assert "learning rate goes from" in note
+    note = said.about("continuing after")
+    assert "learning rate changes from" in note
     assert "followed another schedule" in note
 
 
 def test_an_extension_says_which_rates_nobody_gave_again(built, finished, tmp_path):
     _, said = trained(built, tmp_path / "model", steps=8, extend=finished, keep_state=False)
-    assert "--warmup 2.0 --schedule constant" in said.about("planned anew")
+    assert "--warmup 2.0 --schedule constant" in said.about("follows the default settings")
 
 
 def test_an_extension_keeps_the_length_of_its_sequences(built, finished, tmp_path):
@@ -120,8 +120,8 @@ def test_an_extension_keeps_the_length_of_its_sequences(built, finished, tmp_pat
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": 4}, r"that long already.*4"),
-        ({"steps": 8, "seed": 2}, r"settings it had.*seed 1 → 2.*--seed 1"),
+        ({"steps": 4}, r"already trained for as many steps.*4"),
+        ({"steps": 8, "seed": 2}, r"settings of the finished training.*seed 1 → 2.*--seed 1"),
         ({"steps": 8, "mask_rate": 0.2}, r"mask_rate 0\.3 → 0\.2"),
     ],
 )
@@ -135,7 +135,7 @@ def test_what_cannot_be_extended_is_said(built, finished, tmp_path, changes, mes
 
 def test_other_tokens_are_not_extended(built, finished, handbook, tmp_path):
     wordpipe.tokenize(handbook, output=tmp_path / "tokens", vocab_size=300)
-    with pytest.raises(ArtifactError, match="other tokens"):
+    with pytest.raises(ArtifactError, match="a different tokens artifact"):
         wordpipe.train_mlm(tmp_path / "tokens", output=tmp_path / "model", extend=finished, **SMALL | {"steps": 8})
 
 
@@ -205,7 +205,7 @@ def test_a_table_of_positions_does_not_grow(built, tmp_path):
 
 
 def test_a_model_of_another_kind_is_no_start(built, finished, tmp_path):
-    with pytest.raises(ArtifactError, match="another kind of model") as caught:
+    with pytest.raises(ArtifactError, match="this kind of model") as caught:
         wordpipe.train_clm(built / "tokens", output=tmp_path / "model", init=finished, steps=1)
     assert "train mlm" in str(caught.value.hint)
 
@@ -226,7 +226,7 @@ def test_nothing_to_start_from(built, tmp_path):
 
 
 def test_the_shape_of_a_given_model_is_not_chosen():
-    with pytest.raises(ConfigError, match=r"dim, n_layers cannot be chosen here"):
+    with pytest.raises(ConfigError, match=r"dim, n_layers cannot be set together with init"):
         wordpipe.train_mlm("tokens", output="model", init="model", dim=64, n_layers=2)
 
 
@@ -308,7 +308,7 @@ def test_two_processes_make_the_model_of_one(built, tmp_path):
 
 
 def test_a_model_that_no_machine_holds_is_refused_at_once(built, tmp_path):
-    with pytest.raises(BudgetError, match=r"weights does not fit.*GB") as caught:
+    with pytest.raises(BudgetError, match=r"weights needs more memory.*GB") as caught:
         wordpipe.train_mlm(built / "tokens", output=tmp_path / "model", dim=16_384, n_layers=256, steps=1)
     assert "--dim" in str(caught.value.hint)
 
@@ -322,7 +322,7 @@ def test_what_the_text_does_not_give_is_said(tmp_path):
         **SMALL | {"steps": 2, "seq_len": 512, "warmup": 5},
     )  # fmt: skip
     assert "too short for sequences of 512" in said.about("too short")
-    assert "several times in one step" in said.about("a batch of 4")
+    assert "more than once" in said.about("the batch size 4")
     assert "never falls" in said.about("the warm-up of 2")
 
 

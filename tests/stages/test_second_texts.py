@@ -75,7 +75,7 @@ def test_transformers_frames_a_prompt_so_and_goes_on_likewise(learned):
 def test_what_was_done_is_said(tokens, tmp_path):
     said = []
     made = trained(tokens, tmp_path / "model", run=RunOptions(report=lambda one: said.append(one.note or "")))
-    assert any("the first ones are read, the second ones are learned" in note for note in said)
+    assert any("the model reads the first text and learns to write the second text" in note for note in said)
     assert not any("only the first ones are used" in note for note in said)
     about = manifest(tmp_path / "model")
     assert about["facts"]["answers"] is True
@@ -101,7 +101,7 @@ def test_pairs_that_are_too_long_together_are_left_out_counted_and_said(tokens, 
         made.counts["pairs_left_out_long"] == long == 50 - made.counts["pairs_train"] - made.counts["pairs_valid"] > 0
     )
     assert any(
-        f"{long} pairs are left out, as both texts together are longer than 14 positions" in note for note in said
+        f"{long} pairs are left out, because both texts together are longer than 14 positions" in note for note in said
     )
     with pytest.raises(InputError, match="no pair to train on"):
         trained(made_of_long(tmp_path), tmp_path / "none", seq_len=8)
@@ -209,7 +209,7 @@ def test_the_terminal_parts_the_two_texts(asked, learned, monkeypatch):
 
 def test_a_vocabulary_of_their_own_is_refused(tokens, tmp_path):
     wordpipe.tokenize(tokens.parent / "corpus", output=tmp_path / "two", vocab_size=300, vocabulary="separate")
-    with pytest.raises(ArtifactError, match="a vocabulary of their own") as caught:
+    with pytest.raises(ArtifactError, match="a separate vocabulary for the second texts") as caught:
         trained(tmp_path / "two", tmp_path / "x")
     assert "--vocabulary joint" in caught.value.hint
 

@@ -96,7 +96,7 @@ def test_a_denoiser_goes_on_from_another_and_is_extended(denoisers, built, tmp_p
 
 
 def test_too_long_sequences_for_the_sentinels_are_refused(built, tmp_path):
-    with pytest.raises(ConfigError, match="more spans than there are sentinels") as caught:
+    with pytest.raises(ConfigError, match="need more sentinel tokens") as caught:
         denoised(built, tmp_path / "x", seq_len=4096)
     assert caught.value.where == "seq_len"
 
@@ -110,7 +110,7 @@ def test_what_no_encoder_decoder_has_is_refused(built, tmp_path, setting):
 
 
 def test_a_model_of_one_stack_is_no_start(built, tmp_path):
-    with pytest.raises(ArtifactError, match="another kind of model"):
+    with pytest.raises(ArtifactError, match="this kind of model"):
         denoised(built, tmp_path / "x", init=built / "model")
 
 

@@ -140,11 +140,11 @@ def test_a_training_goes_on_from_an_xlnet_and_from_a_folder_of_transformers(xlne
 
 
 def test_streams_are_not_mixed_up(xlnet, bert, built, tmp_path):
-    with pytest.raises(ArtifactError, match=r"(?s)another kind of model.*train permutation TOKENS --init"):
+    with pytest.raises(ArtifactError, match=r"(?s)this kind of model.*train permutation TOKENS --init"):
         wordpipe.train_mlm(built / "tokens", output=tmp_path / "m", init=xlnet.path, **LENGTH)
-    with pytest.raises(ArtifactError, match=r"(?s)another kind of model.*train mlm TOKENS --init"):
+    with pytest.raises(ArtifactError, match=r"(?s)this kind of model.*train mlm TOKENS --init"):
         wordpipe.train_permutation(built / "tokens", output=tmp_path / "m", init=bert.path, **LENGTH)
-    with pytest.raises(ArtifactError, match="another kind of model"):
+    with pytest.raises(ArtifactError, match="this kind of model"):
         wordpipe.train_mlm(built / "tokens", output=tmp_path / "m", teacher=xlnet.path, **LENGTH)
     with pytest.raises(ConfigError, match="unknown setting 'mask_unit'"):
         wordpipe.train_permutation(built / "tokens", output=tmp_path / "m", mask_unit="word", **LENGTH)
@@ -154,7 +154,7 @@ def test_a_decoder_with_memory_writes_beyond_its_positions(built, tmp_path):
     made = wordpipe.train_clm(built / "tokens", output=tmp_path / "m", attention="relative", mem_len=8, **TINY)
     assert made.metrics["valid_loss"] < 9
     assert wordpipe.generate(made.path, "the bees " * 20, max_tokens=40, min_tokens=40, threads=1)
-    with pytest.raises(ConfigError, match=r"mem_len = 8 has no effect without a layer of relative"):
+    with pytest.raises(ConfigError, match=r"mem_len = 8 has no effect: the model has no relative layer"):
         wordpipe.train_clm(built / "tokens", output=tmp_path / "n", mem_len=8, **TINY)
     with pytest.raises(ConfigError, match="mem_len needs a decoder with relative attention"):
         wordpipe.train_mlm(built / "tokens", output=tmp_path / "n", attention="relative", mem_len=8, **TINY)
@@ -176,8 +176,8 @@ def test_the_second_head_stays_behind_where_nobody_asks(bert, built, tmp_path):
     [
         ({"pair": "nsp"}, "segments"),
         ({"pair": "nsp", "teacher": "x", "style": "classic"}, "pair = nsp"),
-        ({"teacher": "x", "dim": 16}, "cannot be chosen here"),
-        ({"teacher": "x", "init": "y"}, "both say what to start from"),
+        ({"teacher": "x", "dim": 16}, "cannot be set together with teacher"),
+        ({"teacher": "x", "init": "y"}, "both set the initial weights"),
     ],
 )
 def test_what_does_not_go_together_is_refused(built, tmp_path, given, says):

@@ -348,7 +348,7 @@ def test_the_loss_of_an_evaluation_is_that_of_transformers(model, tmp_path):
 
 def test_styles_with_one_table_are_refused(tokens, tmp_path):
     for style in ("t5", "bart"):
-        with pytest.raises(ConfigError, match="one table of embeddings") as caught:
+        with pytest.raises(ConfigError, match="need one vocabulary for both texts") as caught:
             trained(tokens, tmp_path / "x", style=style)
         assert (caught.value.where, caught.value.expected) == ("style", "vaswani")
 
@@ -365,11 +365,11 @@ def test_a_training_goes_on_from_a_model_with_the_same_two_vocabularies(corpus, 
     longer = trained(tokens, tmp_path / "longer", extend=tmp_path / "first", steps=5)
     assert longer.counts["steps"] == 5
     joint = wordpipe.tokenize(corpus, output=tmp_path / "as first", tokenizer=tokens / "tokenizer.json")
-    with pytest.raises(ArtifactError, match="another tokenizer than the tokens") as caught:
+    with pytest.raises(ArtifactError, match="the model and the tokens have different tokenizers") as caught:
         trained(joint.path, tmp_path / "x", init=model)
     assert (caught.value.got, "--tokenizer" in caught.value.hint) == ("a vocabulary for each text", True)
     plain = trained(joint.path, tmp_path / "plain")
-    with pytest.raises(ArtifactError, match="another tokenizer than the tokens") as caught:
+    with pytest.raises(ArtifactError, match="the model and the tokens have different tokenizers") as caught:
         trained(tokens, tmp_path / "x", init=plain.path)
     assert caught.value.got == "one vocabulary for both texts"
     shutil.copytree(tokens, tmp_path / "swapped")
@@ -377,7 +377,7 @@ def test_a_training_goes_on_from_a_model_with_the_same_two_vocabularies(corpus, 
     known = values["model"]["vocab"]
     known["a"], known["b"] = known["b"], known["a"]
     forge_file(tmp_path / "swapped", "tokenizer_b.json", json.dumps(values).encode())
-    with pytest.raises(ArtifactError, match="another tokenizer than the tokens"):
+    with pytest.raises(ArtifactError, match="the model and the tokens have different tokenizers"):
         trained(tmp_path / "swapped", tmp_path / "x", init=model)
 
 
@@ -386,7 +386,7 @@ def test_special_tokens_of_other_ids_are_refused(tokens, tmp_path):
     text = (tokens / "tokenizer_b.json").read_text()
     swapped = text.replace("</s>", "<e>").replace("<s>", "</s>").replace("<e>", "<s>")
     forge_file(tmp_path / "other", "tokenizer_b.json", swapped.encode())
-    with pytest.raises(ArtifactError, match="special tokens of other ids") as caught:
+    with pytest.raises(ArtifactError, match="different ids for their special tokens") as caught:
         trained(tmp_path / "other", tmp_path / "x")
     assert (caught.value.got, "eos_id" in caught.value.got or "bos_id" in caught.value.got) == ("bos_id 6", True)
 

@@ -39,7 +39,7 @@ def test_a_student_has_the_mixers_of_the_layers_that_it_begins_with():
 
 
 def test_a_student_is_no_larger():
-    with pytest.raises(ConfigError, match="no more layers"):
+    with pytest.raises(ConfigError, match="cannot have more layers"):
         student_config(teacher_of("classic").config, 5)
 
 

@@ -153,7 +153,7 @@ def test_another_number_of_processes_goes_on_and_says_so(nursery, tmp_path):
     [({"batch_size": 10}, "3 processes × micro-batch 1"), ({"batch_size": 9, "micro_batch": 2}, "micro-batch 2")],
 )
 def test_a_batch_that_cannot_be_shared_out(values, says, tmp_path):
-    with pytest.raises(ConfigError, match="cannot share out a batch") as caught:
+    with pytest.raises(ConfigError, match="cannot be divided evenly") as caught:
         training(settings_of("mlm", **values), tmp_path, world=World(torch.device("cpu"), rank=0, size=3, local_size=3))
     assert says in caught.value.message
 

@@ -107,6 +107,6 @@ def test_a_step_that_does_not_fit_is_computed_in_halves(full, tmp_path):
 def test_a_sequence_that_does_not_fit_says_what_to_do(full, tmp_path):
     fill, holds = full
     holds["at_once"] = 0
-    with pytest.raises(BudgetError, match="does not hold one sequence") as caught:
+    with pytest.raises(BudgetError, match="too small for one sequence") as caught:
         run_to_end(fill(training(settings_of("mlm"), tmp_path)))
     assert "--recompute" in caught.value.hint

@@ -62,7 +62,7 @@ def test_no_progress_is_a_warning_once_also_over_two_runs(values, entropy, at, t
         list(run.steps(StopFlag(), until=until))
         notes += run.notes
     assert [text.split(" the loss is ")[0] for text in notes] == ([] if at is None else [f"after {at} steps"])
-    assert all("(4.400): give it more --steps, or a higher --lr" in text for text in notes)
+    assert all("(4.400): use more --steps, or a higher --lr" in text for text in notes)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,10 +91,11 @@ def test_a_finished_run_is_extended(schedule, tmp_path):
     assert longer.history == short.history
     old, new = short.plan.lr_at(11), longer.plan.lr_at(12)
     rates = {
-        "constant": "the learning rates so far were those of the longer schedule",
-        "cosine": f"the learning rate goes from {old:.2e} to {new:.2e}; what was learned so far followed another schedule",
+        "constant": "the earlier steps had the learning rates of the longer schedule",
+        "cosine": f"the learning rate changes from {old:.2e} to {new:.2e}, "
+        "because the earlier steps followed another schedule",
     }
-    assert longer.notes[0] == f"going on after step 12 of now 18: {rates[schedule]}"
+    assert longer.notes[0] == f"continuing after step 12 up to step 18: {rates[schedule]}"
     list(longer.steps(StopFlag(), until=15))
     again = training(settings_of("mlm", **values, steps=18), tmp_path / "state", run_key="longer", begin=begin)
     assert (again.step, again.extended_from, again.resumed_from) == (15, 12, 15)
@@ -105,7 +106,7 @@ def test_a_finished_run_is_extended(schedule, tmp_path):
 def test_a_run_is_not_extended_to_fewer_steps(tmp_path):
     short = training(settings_of("mlm"), tmp_path / "short")
     run_to_end(short)
-    with pytest.raises(ConfigError, match="trained for that long already"):
+    with pytest.raises(ConfigError, match="already trained for as many steps"):
         training(settings_of("mlm", steps=12), tmp_path / "other", begin=short.snapshot())
 
 
@@ -234,7 +235,7 @@ def test_a_run_that_diverges_before_any_checkpoint_says_so(tmp_path):
     run = training(settings_of("mlm"), tmp_path)
     with torch.no_grad():
         run.learner.model.embedding.fill_(math.inf)
-    with pytest.raises(DivergedError, match="no longer a number") as caught:
+    with pytest.raises(DivergedError, match="no longer a finite number") as caught:
         run_to_end(run)
     assert "there is no checkpoint yet" in caught.value.hint
 

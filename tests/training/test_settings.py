@@ -18,20 +18,20 @@ from wordpipe.training.settings import CausalSettings, MaskedSettings
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"steps": 5, "epochs": 1}, "steps = 5 and epochs = 1.0 both say"),
-        ({"mask_share": 0.95, "random_share": 0.1}, "mask_share .* 1.05 should be at most 1"),
+        ({"steps": 5, "epochs": 1}, "steps = 5 and epochs = 1.0 both set"),
+        ({"mask_share": 0.95, "random_share": 0.1}, "mask_share .* 1.05 must be at most 1"),
         ({"preset": "huge"}, "preset = 'huge' should be 'tiny', 'mini', 'small' or 'base'"),
         ({"steps": 0}, "steps = 0 should be greater than or equal to 1"),
         ({"dropout": 1.0}, "dropout = 1.0"),
         ({"dim": -1}, "dim = -1"),
         ({"lr": float("inf")}, "lr = inf"),
         ({"mask_rat": 0.1}, "unknown setting 'mask_rat'"),
-        ({"mixers": "ssm,waves"}, "mixers = ssm,waves: there is no 'waves', but dot, .* fourier, ssm"),
-        ({"mixers": "ssm,,dot"}, "there is no ''"),
-        ({"mixers": "ssm", "attention": "linear"}, "mixers and attention = linear both say what the layers are"),
-        ({"mixers": "ssm", "linformer_dim": 8}, "linformer_dim = 8 has no effect without a layer of linformer"),
-        ({"attention": "linformer", "state_dim": 8}, "state_dim = 8 has no effect without a layer of ssm"),
-        ({"init": "model", "mixers": "ssm"}, "mixers cannot be chosen here"),
+        ({"mixers": "ssm,waves"}, "mixers = ssm,waves: 'waves' is not a mixer; expected: dot, .* fourier, ssm"),
+        ({"mixers": "ssm,,dot"}, "'' is not a mixer"),
+        ({"mixers": "ssm", "attention": "linear"}, "mixers and attention = linear both set the kind of the layers"),
+        ({"mixers": "ssm", "linformer_dim": 8}, "linformer_dim = 8 has no effect: the model has no linformer layer"),
+        ({"attention": "linformer", "state_dim": 8}, "state_dim = 8 has no effect: the model has no ssm layer"),
+        ({"init": "model", "mixers": "ssm"}, "mixers cannot be set together with init"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_by_name(values, message):

@@ -120,7 +120,7 @@ def test_it_is_the_reference_by_loops(corruption, B, T, special_share, seed):
 def test_the_text_can_be_put_together_again(corruption, B, T, special_share, seed):
     ids = texts(B, T, seed, special_share)
     if corruption.sentinels_for(T) > len(SENTINELS):
-        with pytest.raises(ConfigError, match="more spans than there are sentinels"):
+        with pytest.raises(ConfigError, match="need more sentinels"):
             corruption.corrupt(ids, np.random.default_rng(seed))
         return
     inputs, labels = corruption.corrupt(ids, np.random.default_rng(seed))
@@ -207,7 +207,9 @@ def test_too_few_sentinels_are_counted(special_ids, needed):
     ids, random = texts(1, 568, 0), np.random.default_rng(0)
     assert t5(special_ids=special_ids).sentinels_for(568) == needed
     t5(sentinels=SENTINELS[:needed], special_ids=special_ids).corrupt(ids, random)
-    with pytest.raises(ConfigError, match=f"568 tokens have more spans .*; got {needed - 1}; expected {needed}"):
+    with pytest.raises(
+        ConfigError, match=f"texts of 568 tokens need more sentinels .*; got {needed - 1}; expected {needed}"
+    ):
         t5(sentinels=SENTINELS[: needed - 1], special_ids=special_ids).corrupt(ids, random)
 
 

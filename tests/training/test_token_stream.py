@@ -255,7 +255,7 @@ def test_broken_text_is_read_without_harm(byte_level):
 
 
 def test_tokens_that_do_not_tell_where_words_begin_are_refused():
-    with pytest.raises(ArtifactError, match="do not tell where words begin") as caught:
+    with pytest.raises(ArtifactError, match="do not show where words begin") as caught:
         WordStarts(trained(algorithm="unigram", pretokenizer="whitespace"))
     assert "--mask-unit token" in caught.value.hint
 

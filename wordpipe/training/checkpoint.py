@@ -45,13 +45,13 @@ class Snapshot:
 
 
 def snapshot_files(snapshot: Snapshot) -> list[tuple[str, Iterator[bytes]]]:
-    """Name and content of the files, each made when it is written, so that only one is in memory."""
+    """Return name and content of a snapshot's files, each made when it is written, so that only one is in memory."""
     files = [(f"{name}{_SUFFIX}", _saved(tensors)) for name, tensors in snapshot.tensors.items()]
     return [*files, (_LOG, iter([json.dumps(snapshot.log, sort_keys=True).encode()]))]
 
 
 def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
-    """Read the files back, one after the other.
+    """Read the files of a snapshot back, one after the other.
 
     Raises:
         OSError, ValueError, KeyError, TypeError: any fault of theirs.
@@ -65,7 +65,7 @@ def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
 
 
 def diverged(step: int, *, loss: float, norm: float, lr: float, newest: Path | None) -> DivergedError:
-    """The loss or its gradient is no longer finite.
+    """Return the error of a loss, or a gradient, that is no longer finite.
 
     Args:
         step: steps done.
@@ -76,7 +76,7 @@ def diverged(step: int, *, loss: float, norm: float, lr: float, newest: Path | N
     """
     good = f"the last good checkpoint is {newest}" if newest else "there is no checkpoint yet"
     return DivergedError(
-        "the loss or its gradient is no longer a number",
+        "the loss or its gradient is no longer a finite number",
         where=f"step {step}",
         got=f"loss {loss}, gradient norm {norm}",
         hint=f"lower the learning rate, for example --lr {min(lr / 3, _MAX_SUGGESTED_LR):.2g}; {good}",
@@ -99,8 +99,11 @@ def other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> str |
         now: those of this one.
     """
     changed = [f"{key} {before[key]} → {now[key]}" for key in sorted(now) if before.get(key, now[key]) != now[key]]
-    return f"the run was begun under other conditions ({', '.join(changed)}): last bits may differ" if changed else None
+    return (
+        f"the run started under other conditions ({', '.join(changed)}): the last bits may differ" if changed else None
+    )
 
 
 def _saved(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
+    """Yield the bytes of a safetensors file of these tensors."""
     yield save(dict(tensors))

@@ -29,7 +29,7 @@ def cross_entropy_sum(
     hidden_ND: Tensor, output_VD: Tensor, bias_V: Tensor | None, labels_N: Tensor, weights_N: Tensor,
     label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """Σ weight · cross-entropy of softmax(hidden · outputᵀ + bias) with the label, in nats, float32.
+    """Return Σ weight · cross-entropy of softmax(hidden · outputᵀ + bias) with the label, in nats, float32.
 
     The target is 1 - ε + ε/V at the label and ε/V elsewhere. Its even part is linear in the logits, so it takes the mean row
     of the output matrix and no pass over the logits: Σ target · -log p = -log p[label] + ε (logit[label] - mean logit).
@@ -61,7 +61,7 @@ def cross_entropy_sum(
 
 
 class _Chunked(torch.autograd.Function):
-    """Computes the gradients together with the loss, as the logits are gone afterwards."""
+    """Cross-entropy that computes the gradients together with the loss, as the logits are gone afterwards."""
 
     @staticmethod
     def forward(
@@ -79,7 +79,7 @@ class _Chunked(torch.autograd.Function):
         # handed over, not saved: who is the only owner of 16 MB may keep and change them, else they are copied
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
-            raise RuntimeError("the gradients of a cross-entropy were asked for twice")
+            raise RuntimeError("the gradients of a cross-entropy can be computed only once")
         scale = float(grads[0])
         if scale != 1.0:
             gradients = tuple(None if gradient is None else gradient.mul_(scale) for gradient in gradients)
@@ -110,19 +110,19 @@ class _Rows:
 
     @property
     def at_once(self) -> int:
-        """Rows of a chunk."""
+        """Return the number of rows of a chunk."""
         most = _BYTES_AT_ONCE // (len(self.output) * self.hidden.element_size())
         return max(1, min(len(self.hidden), most // _ROWS * _ROWS or most))
 
     def logits(self, here: slice, out_CV: Tensor) -> Tensor:
-        """Logits of a chunk, written to `out_CV`: fresh memory costs more than the softmax."""
+        """Return the logits of a chunk, written to `out_CV`: fresh memory costs more than the softmax."""
         if self.bias is None:
             return torch.mm(self.hidden[here], self.output.T, out=out_CV)
         return torch.addmm(self.bias, self.hidden[here], self.output.T, out=out_CV)
 
 
 class _Gradients:
-    """Gradients of the sum, filled chunk by chunk; float32 where many small terms are added up."""
+    """Gradients of the summed cross-entropy, filled chunk by chunk; float32 where many small terms are added up."""
 
     def __init__(self, rows: _Rows) -> None:
         self._rows = rows
@@ -135,7 +135,7 @@ class _Gradients:
         self._part_VD = None if wide is rows.hidden.dtype else torch.empty_like(rows.output)
 
     def add(self, here: slice, error_CV: Tensor) -> None:
-        """Add a chunk, whose `error_CV` is softmax minus target, but for the even part of the target."""
+        """Add the gradients of a chunk, whose `error_CV` is softmax minus target, but for the target's even part."""
         weights_C = self._rows.weights[here].to(error_CV.dtype)
         torch.mm(error_CV, self._rows.output, out=self.hidden_ND[here])
         self.hidden_ND[here] *= weights_C[:, None]
@@ -155,7 +155,7 @@ class _Gradients:
             self.output_VD[begin : begin + _LABELS_AT_ONCE] += self._part_VD[begin : begin + _LABELS_AT_ONCE]
 
     def add_even_part(self, mean_D: Tensor) -> None:
-        """The part -ε/V of every target: the same for every logit, so one row says it all."""
+        """Add the gradients of the part -ε/V of every smoothed target: the same for every logit, so one row says it all."""
         rows, V = self._rows, len(self.output_VD)
         weights_N = rows.weights.to(self.output_VD.dtype)
         self.hidden_ND -= (rows.smoothing * weights_N[:, None] * mean_D).to(self.hidden_ND.dtype)
@@ -165,6 +165,7 @@ class _Gradients:
 
 
 def _loss(rows: _Rows, gradients: _Gradients | None = None) -> Tensor:
+    """Return the summed cross-entropy, chunk by chunk, and add up its gradients where they are wanted."""
     # buffers of one chunk, used again for each
     N, V = len(rows.hidden), len(rows.output)
     wide = torch.promote_types(rows.hidden.dtype, torch.float32)
@@ -196,7 +197,7 @@ def _loss(rows: _Rows, gradients: _Gradients | None = None) -> Tensor:
 
 
 def _surprise(z_CV: Tensor, labels_C1: Tensor, p_CV: Tensor | None, wide: torch.dtype) -> Tensor:
-    """-log softmax(z)[label], (C); the softmax goes to `p_CV` where it is given.
+    """Return -log softmax(z)[label], (C); the softmax goes to `p_CV` where it is given.
 
     bfloat16: the probability of the label is rounded once, to 2⁻⁹ of itself: 0.002 nat of one target, either way as often.
     Where too little of it is left (beyond 87 nats) and where no gradient is wanted (validation), by log-probabilities.

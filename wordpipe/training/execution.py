@@ -68,11 +68,11 @@ class World:
         return self.rank == 0
 
     def rows(self, batch_size: int) -> tuple[int, int]:
-        """First row of this process in a batch, and the one after its last."""
+        """Return the first row of this process in a batch, and the row after its last."""
         return self.rank * batch_size // self.size, (self.rank + 1) * batch_size // self.size
 
     def share(self, value: Any) -> Any:
-        """The first process's value; the others' arguments do not matter.
+        """Return the first process's value in all processes; the others' arguments do not matter.
 
         Args:
             value: anything that JSON holds.
@@ -101,7 +101,7 @@ class World:
             self._send({"value": None})
 
     def agree(self, signum: int | None) -> int | None:
-        """The largest signal number that any process brings, None if none does.
+        """Return the largest signal number that any process brings, None if none does.
 
         Raises:
             PeerError: a process has called `fail`, or is gone.
@@ -129,20 +129,23 @@ class World:
                 dist.broadcast(tensor, src=0)
 
     def _agree(self, signum: int, *, failed: bool) -> int:
+        """Send a signal number, and whether this process failed, to all processes; return the largest number."""
         both = torch.tensor([signum, int(failed)])
         with _talking():
             dist.all_reduce(both, op=dist.ReduceOp.MAX)
         if both[1] > 0:
-            raise PeerError("another process of this training failed", hint="its own message says why")
+            raise PeerError("another process of this training failed", hint="look at the message of that process")
         return int(both[0])
 
     def _send(self, message: dict[str, Any]) -> None:
+        """Send a JSON message from the first process to the others."""
         if self.is_alone:
             return
         data = torch.frombuffer(bytearray(json.dumps(message).encode()), dtype=torch.uint8)
         self.broadcast([torch.tensor([len(data)]), data])
 
     def _receive(self) -> Any:
+        """Return the value of the first process's JSON message."""
         size = torch.zeros(1, dtype=torch.int64)
         self.broadcast([size])
         data = torch.empty(int(size), dtype=torch.uint8)
@@ -172,24 +175,23 @@ def join_world(wanted: Device) -> Iterator[World]:
     # how the others are met
     for variable in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         if not os.environ.get(variable):
-            hint = "torchrun sets both; without torchrun: unset WORLD_SIZE"
-            raise ConfigError(f"WORLD_SIZE is {size}, and {variable} is not set", where=variable, hint=hint)
+            hint = "torchrun sets both variables; without torchrun, unset WORLD_SIZE"
+            raise ConfigError(f"WORLD_SIZE is {size}, but {variable} is not set", where=variable, hint=hint)
     if (rank := process_number("RANK", 0)) >= size:
-        raise ConfigError(
-            "RANK is the number of no process", where="RANK", got=rank, expected=f"less than WORLD_SIZE, {size}"
-        )
+        raise ConfigError("RANK is too large", where="RANK", got=rank, expected=f"less than WORLD_SIZE ({size})")
     process_number("MASTER_PORT", 0)
     # the device of this process
     device, local_rank = pick_device(wanted), process_number("LOCAL_RANK", 0)
     if device.type == "mps":
         raise ConfigError(
-            "several processes train on CPUs or on CUDA", where="device", got="mps", expected="--device cpu"
-        )
+            "several processes can train together on CPUs or CUDA only", where="device", got="mps",
+            expected="--device cpu",
+        )  # fmt: skip
     # of CUDA one GPU each
     if device.type == "cuda":
         if local_rank >= (there := torch.cuda.device_count()):
             raise ConfigError(
-                "more processes than GPUs on this machine", where="--nproc-per-node", got=size, expected=there
+                "there are more processes than GPUs on this machine", where="--nproc-per-node", got=size, expected=there
             )
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
@@ -205,14 +207,14 @@ def join_world(wanted: Device) -> Iterator[World]:
 
 @contextmanager
 def _talking() -> Iterator[None]:
-    """Say it in our words when the other side is gone."""
+    """Turn torch's error of a lost connection between processes into ours."""
     try:
         yield
     except RuntimeError as error:
         raise PeerError(
-            "the connection to the other processes of this training is lost",
+            "the connection to the other processes of this training was lost",
             got=_first_line(error),
-            hint="the process that failed first says why",
+            hint="look at the message of the process that failed first",
         ) from error
 
 
@@ -244,7 +246,7 @@ Number = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 def resolve_dtype(wanted: Number, device: torch.device) -> torch.dtype:
-    """The numbers that `wanted` means on a device.
+    """Return the number format of matrix products that `wanted` means on a device.
 
     `auto` takes what the device has units for: bfloat16 on CUDA and on CPUs with AMX (two cores: 2.3 against 0.29 TFLOP/s) or
     AVX-512's bfloat16 (AMD EPYC, two cores: 0.90 against 0.43), float16 on CUDA cards older than bfloat16, else float32. A CPU
@@ -258,7 +260,9 @@ def resolve_dtype(wanted: Number, device: torch.device) -> torch.dtype:
     if wanted == "auto":
         return torch.bfloat16 if device.type == "cpu" and _cpu_has_bfloat16() else torch.float32
     if wanted == "bfloat16" and not (device.type == "cpu" or _cuda_has_bfloat16(device)):
-        raise ConfigError("this device has no bfloat16", where="dtype", got=str(device), expected="float32 or auto")
+        raise ConfigError(
+            "this device does not support bfloat16", where="dtype", got=str(device), expected="float32 or auto"
+        )
     if wanted == "float16" and device.type != "cuda":
         raise ConfigError(
             "training in float16 needs a CUDA device", where="dtype", got=str(device),
@@ -325,7 +329,7 @@ LossSum = Callable[..., Tensor]
 
 @dataclass(frozen=True)
 class Execution:
-    """Resolved choices.
+    """The device, number format, threads and compilation of a training, resolved.
 
     Attributes:
         device: where the model and the batches are.
@@ -342,13 +346,13 @@ class Execution:
     bitwise: bool
 
     def autocast(self) -> AbstractContextManager[object]:
-        """The context in which matrix products are computed in `dtype`."""
+        """Return the context in which matrix products are computed in `dtype`."""
         if self.dtype is torch.float32:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     def attention_kernels(self) -> AbstractContextManager[object]:
-        """The context in which attention takes the device's fastest kernel.
+        """Return the context in which attention takes the device's fastest kernel.
 
         On Hopper cuDNN's is 1.7 to 2.3 times as fast as flash attention at the shapes of a training, and slower than it
         on other cards (0.82 on an A100); torch tries flash attention first everywhere.
@@ -360,7 +364,7 @@ class Execution:
         return sdpa_kernel([*first, *_OTHERS], set_priority=True)
 
     def loss_function(self) -> LossSum:
-        """`loss_sum`, compiled where that was chosen."""
+        """Return `loss_sum`, compiled where that was chosen."""
         if not self.compiled:
             return loss_sum
         # the shapes of a training hardly change, and a program for any shape is slower: one for each stair of a mask rate that

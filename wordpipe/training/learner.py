@@ -64,15 +64,15 @@ class ModelLearner(Generic[M]):
         return False
 
     def replan(self, plan: Plan) -> None:
-        """See `Learner.replan`."""
+        """Go on by another plan: nothing to do, see `Learner.replan`."""
 
     @property
     def skipped(self) -> int:
-        """Steps of a float16 training that changed nothing, because their gradient overflowed."""
+        """Return the steps of a float16 training that changed nothing, because their gradient overflowed."""
         return 0 if self.scaler is None else self.scaler.skipped
 
     def take(self, step: int, gradients: Gradients, lr: float) -> Tensor:
-        """See `Learner.take`; a gradient in float16 that overflowed changes nothing."""
+        """Take a step, see `Learner.take`; a gradient in float16 that overflowed changes nothing."""
         del step
         loss, n_targets = gradients.loss, gradients.n_targets
         sum_gradients(self.world, list(self._weights.values()), loss)
@@ -106,7 +106,7 @@ class ModelLearner(Generic[M]):
 
 
 class LanguageLearner(ModelLearner["Transformer"]):
-    """Learns to predict tokens.
+    """Learner of a language model: it learns to predict tokens.
 
     Losses are summed over targets and divided once, by the number of targets of the whole step, which every process knows.
 
@@ -164,7 +164,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
             torch.cuda.empty_cache()
 
     def take(self, step: int, gradients: Gradients, lr: float) -> Tensor:
-        """See `Learner.take`; the next batch is on its way meanwhile."""
+        """Take a step, see `Learner.take`; the next batch is on its way meanwhile."""
         try:
             found = super().take(step, gradients, lr)
         except torch.OutOfMemoryError as error:
@@ -181,13 +181,14 @@ class LanguageLearner(ModelLearner["Transformer"]):
 
     @torch.no_grad()
     def _add_to_mean(self) -> None:
+        """Add the weights to the sum of the weights that are averaged at the end."""
         self._n_summed += 1
         for name, weight in self._weights.items():
             self._summed[name] = self._summed[name] + weight if name in self._summed else weight.clone()
 
     @torch.no_grad()
     def take_mean(self) -> int:
-        """At the end: let the weights be the mean of those that were added up; how many there are."""
+        """Let the weights be the mean of those that were added up, at the end; return how many there are."""
         for name, summed in self._summed.items():
             self._weights[name].copy_(summed / self._n_summed)
         return self._n_summed
@@ -199,7 +200,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
         return self._objective.targets(rows, generator, step / self._plan.steps)
 
     def validate(self) -> Measured | None:
-        """Look at held-out text."""
+        """Measure the loss of held-out text."""
         if self._validation is None:
             return None
         with self.execution.attention_kernels():
@@ -223,11 +224,12 @@ class LanguageLearner(ModelLearner["Transformer"]):
         self._n_summed = log["averaged"] if mean else 0
 
     def _rows(self, step: int) -> Any:
+        """Return the sequences of a step's batch, on the device."""
         order_B = self.blocks.order(step, batch_size=self._plan.batch_size, seed=self._plan.seed)
         return self.blocks.rows(order_B).to(self.execution.device)
 
     def _of_rows(self, step: int, targets: AnyTargets) -> Tensor:
-        """The loss summed over this process's targets, a scalar on the device; its gradients are with the weights."""
+        """Return the loss summed over this process's targets, a scalar on the device; gradients are with the weights."""
         self.model.train()
         if self.model.config.dropout > 0.0:
             who = () if self.world.is_alone else (self.world.rank,)
@@ -254,7 +256,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
 def assemble(
     settings: PretrainSettings, opened: Opened, model: "Transformer", held: Held, *, execution: Execution, **given: Any
 ) -> Trainer[LanguageLearner]:
-    """A training that is ready to run, by the recipe of its settings; see `assemble_learner`.
+    """Return a training of a language model that is ready to run, by the recipe of its settings; see `assemble_learner`.
 
     Args:
         settings: how to train.
@@ -281,7 +283,7 @@ def assemble_learner(
     seed: int | None = None, also: "Callable[[Transformer], dict[str, float]] | None" = None,
     ending: Ending = UNTIL_DONE,
 ) -> Trainer[LanguageLearner]:  # fmt: skip
-    """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
+    """Return a training of a language model that is ready to run, resumed if `state_dir` holds its checkpoints.
 
     Several processes call it together, each with the same arguments.
 
@@ -323,8 +325,9 @@ def assemble_learner(
     identity = [run_key, None if found is None else found.step]
     if identity != (first := world.share(identity)):
         raise PeerError(
-            "the processes find other inputs or another checkpoint", where=state_dir, got=identity, expected=first,
-            hint="inputs and output stand on a disk that all machines share",
+            "this process and the first process have different inputs or checkpoints",
+            where=state_dir, got=identity, expected=first,
+            hint="put inputs and output on a disk that all machines share",
         )  # fmt: skip
     # the micro-batch of the run before, as the order of summation shows in the last bits
     before = found or begin
@@ -351,7 +354,7 @@ def resumed_trainer(
     learner: L, plan: Plan, settings: Any, lengths: Sequence[float | None], *, state_dir: Path, run_key: str,
     ending: Ending = UNTIL_DONE,
 ) -> Trainer[L]:  # fmt: skip
-    """The trainer of one process, from its last checkpoint if there is one.
+    """Return the trainer of one process, from its last checkpoint if there is one.
 
     Args:
         learner: with its first weights; trained in place.
@@ -370,27 +373,29 @@ def resumed_trainer(
 
 
 def pair_trainer(learner: L, settings: "EncoderSettings", n_pairs: int, **given: Any) -> Trainer[L]:
-    """A contrastive training of either encoder; `given`: the further arguments of `resumed_trainer`."""
+    """Return a contrastive training of either encoder; `given`: the further arguments of `resumed_trainer`."""
     return resumed_trainer(learner, pair_plan(settings, n_pairs), settings, [settings.steps, settings.epochs], **given)
 
 
 def _refuse_uneven(settings: PretrainSettings, plan: Plan, world: World) -> None:
+    """Refuse a batch that the processes cannot divide evenly."""
     share = min(settings.micro_batch or 1, max(1, plan.batch_size // world.size))
     if not world.is_alone and plan.batch_size % (world.size * share):
         raise ConfigError(
-            "the processes cannot share out a batch evenly", where="batch_size", got=plan.batch_size,
+            "the batch cannot be divided evenly among the processes", where="batch_size", got=plan.batch_size,
             expected=f"a multiple of {world.size} processes × micro-batch {share}",
             hint=f"give --batch-size {math.ceil(plan.batch_size / (world.size * share)) * world.size * share}",
         )  # fmt: skip
 
 
 def _count(targets: AnyTargets) -> Tensor:
-    """Targets of a step, at least one: a batch of special tokens alone has none, and a loss of 0 is no divergence."""
+    """Return the targets of a step, at least one: a batch of special tokens alone has none, and its loss of 0 is right."""
     return targets.n_targets.clamp_min(1.0)
 
 
 def _too_large() -> BudgetError:
+    """Return the error of a device whose memory is too small for one sequence."""
     return BudgetError(
-        "the device's memory does not hold one sequence and the optimiser", where="micro_batch", got=1,
-        hint="take a shorter --seq-len, --recompute, or a smaller --preset",
+        "the memory of the device is too small for one sequence and the optimiser", where="micro_batch", got=1,
+        hint="use a shorter --seq-len, --recompute, or a smaller --preset",
     )  # fmt: skip

@@ -80,7 +80,7 @@ class Targets:
         return replace(self, **{name: value[first:last] for name, value in tensors.items()})
 
     def loss_sum(self, model: Any, label_smoothing: float) -> Tensor:
-        """See `loss_sum`.
+        """Return the summed cross-entropy of the targets, float32; see `loss_sum`.
 
         Only the positions to predict reach the head: with a vocabulary of 16,000 it costs more than all blocks of a small
         model.
@@ -90,7 +90,7 @@ class Targets:
 
 
 def guessed_loss_sum(model: Any, hidden_BKD: Tensor, targets: Targets, label_smoothing: float) -> Tensor:
-    """Cross-entropy of the guesses at some hidden states, summed over the targets, float32; see `loss_sum`."""
+    """Return the cross-entropy of the guesses at some hidden states, summed over the targets, float32; see `loss_sum`."""
     return cross_entropy_sum(
         model.features_at(hidden_BKD.flatten(0, 1)), model.output_matrix, model.output_bias, targets.labels.flatten(),
         targets.weights.flatten(), label_smoothing,
@@ -120,7 +120,7 @@ class AnyTargets(Protocol):
 
 
 class LearnedTargets(AnyTargets, Protocol):
-    """Such as know their loss."""
+    """Targets that compute their own loss."""
 
     def loss_sum(self, model: Any, label_smoothing: float) -> Tensor: ...
 
@@ -158,7 +158,7 @@ class Units:
 def choose(
     kind: MaskUnit, special_BT: Tensor, word_starts_BT: Tensor | None, n_chosen: int, generator: torch.Generator
 ) -> Choice:
-    """Draw what is hidden.
+    """Choose at random the tokens that are hidden.
 
     Args:
         kind: what is hidden together.
@@ -173,7 +173,7 @@ def choose(
         top = priority_BT.masked_fill(special_BT, -1.0).topk(n_chosen, dim=1, sorted=False)
         # a block of many short documents may have fewer ordinary tokens than n_chosen
         return Choice(top.indices, top.values >= 0.0, _uniform(torch.Size((B, n_chosen)), generator))
-    assert word_starts_BT is not None, "words are hidden whole: word_starts is needed"
+    assert word_starts_BT is not None, "hiding whole words needs word_starts"
     word_BT = word_numbers(word_starts_BT)
     if kind == "word":
         units = word_units(priority_BT, word_BT)
@@ -187,17 +187,17 @@ def choose(
 
 
 def word_numbers(word_starts_BT: Tensor) -> Tensor:
-    """Number of each token's word in its sequence, from 0, int64."""
+    """Return the number of each token's word in its sequence, from 0, int64."""
     return (word_starts_BT.cumsum(dim=1) - 1).clamp_min(0)
 
 
 def word_units(priority_BW: Tensor, word_BT: Tensor) -> Units:
-    """Words, each with its own priority (W = T: there are never more words than tokens)."""
+    """Return words as units to hide, each with its own priority (W = T: there are never more words than tokens)."""
     return Units(priority_BW.gather(1, word_BT), word_BT, word_BT)
 
 
 def span_lengths(draw: Tensor) -> Tensor:
-    """Words of each span: geometric, p = 0.2, and at most 10, which makes 3.8 on average. int64.
+    """Return the words of each hidden span: geometric, p = 0.2, and at most 10, which makes 3.8 on average. int64.
 
     The distribution is cut off at 10 and scaled up, as in SpanBERT's code; to count all longer spans as 10 would make 4.5.
 
@@ -209,7 +209,7 @@ def span_lengths(draw: Tensor) -> Tensor:
 
 
 def span_units(priority_BW: Tensor, length_BW: Tensor, word_BT: Tensor, special_BT: Tensor) -> Units:
-    """Spans of words; a special token ends a span.
+    """Return spans of words as units to hide; a special token ends a span.
 
     Args:
         priority_BW: of the span that sets out from each word.
@@ -230,7 +230,7 @@ def span_units(priority_BW: Tensor, length_BW: Tensor, word_BT: Tensor, special_
 
 
 def take(units: Units, special_BT: Tensor, n_chosen: int) -> tuple[Tensor, Tensor]:
-    """The `n_chosen` ordinary positions of highest score, equal ones from left to right.
+    """Take the `n_chosen` ordinary positions of highest score to hide, equal ones from left to right.
 
     Returns:
         positions: (B, K), int64.
@@ -274,7 +274,7 @@ class LanguageObjective:
 
 
 class Masked(LanguageObjective):
-    """Masked language modelling.
+    """The masked language modelling objective: hides tokens, which are to be guessed.
 
     In every sequence the same number of ordinary tokens is chosen. Most are shown as [MASK], some as a random ordinary
     token, the rest as they are. A fixed number keeps every shape fixed (no transfer from the device to count, one compiled
@@ -311,7 +311,7 @@ class Masked(LanguageObjective):
         self._ordinary_ids = torch.nonzero(~is_special_V).flatten().to(device)
 
     def rate_at(self, progress: float) -> float:
-        """The rate when this share of the steps is done.
+        """Return the mask rate when this share of the steps is done.
 
         It goes from `rate` to `rate_end` in a staircase of `RATE_STEPS` equally long stairs, the first and the last of
         which have the two rates themselves; over the whole training the mean is (rate + rate_end) / 2.
@@ -320,7 +320,7 @@ class Masked(LanguageObjective):
         return self.rate + (self.rate_end - self.rate) * stair / (RATE_STEPS - 1)
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
-        """Choose and hide.
+        """Choose and hide tokens of the sequences.
 
         Args:
             rows: of `Blocks`, on the device.
@@ -337,6 +337,7 @@ class Masked(LanguageObjective):
         return Targets(inputs_BT, choice.positions, labels_BK, choice.counted.float(), segments_BT)
 
     def _hide(self, labels_BK: Tensor, draw_BK: Tensor, generator: torch.Generator) -> Tensor:
+        """Return what is shown for hidden tokens: [MASK], a random token, or the token itself."""
         uniform_BK = torch.rand(labels_BK.shape, generator=generator, device=generator.device)
         which_BK = (uniform_BK * len(self._ordinary_ids)).long().clamp_max(len(self._ordinary_ids) - 1)
         random_BK = self._ordinary_ids[which_BK]
@@ -345,7 +346,7 @@ class Masked(LanguageObjective):
 
 
 class Objective(Protocol):
-    """An objective: it makes inputs and targets out of rows."""
+    """The objective of a training: it makes inputs and targets out of rows."""
 
     def targets(self, rows: Any, generator: torch.Generator, progress: float) -> AnyTargets:
         """Return the targets of some rows; all draws depend on the generator alone."""
@@ -353,7 +354,7 @@ class Objective(Protocol):
 
 
 class Examples(Protocol):
-    """Numbered sequences or pairs: `sequences.Blocks`, `pair_targets.PairBlocks`."""
+    """Numbered sequences or pairs to train on: `token_stream.Blocks`, `pair_targets.PairBlocks`."""
 
     def __len__(self) -> int:
         """In one pass over the text."""
@@ -379,7 +380,7 @@ class Examples(Protocol):
 
 
 def loss_sum(model: "Transformer", targets: LearnedTargets, label_smoothing: float = 0.0) -> Tensor:
-    """The loss summed over the targets, float32: of tokens their cross-entropy, in nats.
+    """Return the loss summed over the targets, float32: of tokens their cross-entropy, in nats.
 
     Args:
         model: on the device of the targets.

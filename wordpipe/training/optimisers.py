@@ -46,7 +46,7 @@ def make_optimiser(
     model: "Transformer", *, kind: Literal["muon", "adamw"], lr: float, weight_decay: float, beta1: float,
     beta2: float, momentum: float,
 ) -> torch.optim.Optimizer:  # fmt: skip
-    """An optimiser over all weights, with decay on the matrices of the blocks and the head only.
+    """Return an optimiser over all weights, with decay on the matrices of the blocks and the head only.
 
     Norms and biases are scales and offsets, not weights. The tables are spared as well: a rare token's row gets a gradient
     only now and then, and would be shrunk towards nothing in between. Nor are they for Muon: their rows are looked up one
@@ -90,7 +90,7 @@ def make_optimiser(
 
 
 def _rows(name: str, weight: Tensor, config: ModelConfig) -> tuple[int, ...]:
-    """Rows of the maps that a matrix stacks: queries, keys and values; the two halves of a gated feed-forward.
+    """Return the rows of the maps that a matrix stacks: queries, keys and values; the two halves of a gated feed-forward.
 
     They are stacked for speed alone. Orthogonalised as one they would share a single spectrum, and a part with small
     gradients (the queries and keys, at first) would hardly move. Jordan et al. 2024 found apart better for queries, keys
@@ -132,7 +132,7 @@ def clip_gradients(weights: Iterable[Tensor], divisor: Tensor, largest: float) -
 
 
 def optimiser_tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Everything the optimiser remembers, on the CPU, named `WEIGHT/KEY`; nothing of a weight that never had a gradient."""
+    """Return all that the optimiser remembers, on the CPU, named `WEIGHT/KEY`; nothing of a weight without a gradient."""
     return {
         f"{name}/{key}": value.detach().cpu()
         for name, weight in model.named_parameters()
@@ -141,7 +141,7 @@ def optimiser_tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dic
 
 
 def load_optimiser(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Give a fresh optimiser back what `optimiser_tensors` gave.
+    """Restore in a fresh optimiser what `optimiser_tensors` returned.
 
     Raises:
         ArtifactError: it was another optimiser's, or another model's.
@@ -164,9 +164,9 @@ def load_optimiser(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: 
         expected = keys[id(weights[name])] if name in weights else set()
         if remembered.keys() != expected:
             raise ArtifactError(
-                "the state is of another optimiser or another model", where=name, got=", ".join(sorted(remembered)),
-                expected=", ".join(sorted(expected)) or "nothing",
-                hint="train with the optimiser and the sizes that the state was saved with, or begin anew with --fresh",
+                "the saved state belongs to another optimiser or another model",
+                where=name, got=", ".join(sorted(remembered)), expected=", ".join(sorted(expected)) or "nothing",
+                hint="use the optimiser and the sizes with which the state was saved, or start again with --fresh",
             )  # fmt: skip
     # each weight gets its own back
     for name, remembered in by_weight.items():
@@ -212,12 +212,13 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move every weight that has a gradient; the others, and what is remembered of them, stay as they are."""
+        """Move every weight that has a gradient; the others, and what the optimiser remembers of them, stay as they are."""
         matrices, others = self.param_groups
         self._move_matrices(matrices)
         self._move_others(others)
 
     def _move_matrices(self, group: dict[str, Any]) -> None:
+        """Move the matrices of the blocks by Muon's orthogonal steps."""
         moving = [
             (weight, rows)
             for weight, rows in zip(group["params"], group["rows"], strict=True)
@@ -237,6 +238,7 @@ class Muon(torch.optim.Optimizer):
             _move_together(alike, group["lr"], group["momentum"])
 
     def _move_others(self, group: dict[str, Any]) -> None:
+        """Move the other weights by AdamW, without weight decay."""
         # moments of weights that move for the first time
         weights = [weight for weight in group["params"] if weight.grad is not None]
         for weight in weights:
@@ -265,7 +267,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(x_NRC: Tensor) -> Tensor:
-    """Matrices with the singular vectors of those given and singular values near 1 (0.7 to 1.2; below, what was tiny).
+    """Return matrices with the singular vectors of those given and singular values near 1 (0.7 to 1.2; below: tiny ones).
 
     Each round maps every singular value s to a s + b s³ + c s⁵: X ← a X + (b X Xᵀ + c (X Xᵀ)²) X. The products are on the
     smaller side.
@@ -307,13 +309,14 @@ def _move_together(parts: Sequence[Part], lr: float, momentum: float) -> None:
 
 
 def _parts(matrices: Iterable[Tensor], rows: Iterable[Rows]) -> list[Tensor]:
-    """The maps that the matrices stack."""
+    """Return the maps that the matrices stack, see `_rows`."""
     return [
         part for matrix, of_parts in zip(matrices, rows, strict=True) for part in torch.split(matrix, list(of_parts))
     ]
 
 
 def _by_shape(parts: Iterable[Part]) -> Iterable[list[Part]]:
+    """Return lists of parts of one shape, which are orthogonalised together."""
     found: dict[torch.Size, list[Part]] = {}
     for part in parts:
         found.setdefault(part[0].shape, []).append(part)

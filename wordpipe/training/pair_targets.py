@@ -71,14 +71,14 @@ class PairTargets(LearnedPairs):
     start_id: int
 
     def packed(self) -> tuple[Packed, Packed, Packed]:
-        """Sources, what the decoder sees before each label, and labels, on the device, in one order."""
+        """Return sources, what the decoder sees before each label, and labels, packed on the device, in one order."""
         packed, packed_labels = pack_pairs(self.sources, self.labels, multiple=_MULTIPLES[self.device.type])
         sources, labels = packed.to(self.device), packed_labels.to(self.device)
         seen = torch.cat([shifted(run_BT, self.start_id).flatten() for run_BT in labels.runs(labels.ids)])
         return sources, replace(labels, ids=seen), labels
 
     def loss_sum(self, model: EncoderDecoder, label_smoothing: float) -> Tensor:
-        """Cross-entropy summed over the labels, in nats, float32; see `objectives.loss_sum`."""
+        """Return the cross-entropy summed over the labels, in nats, float32; see `objectives.loss_sum`."""
         sources, inputs, labels = self.packed()
         hidden_ND = model.write_packed(inputs, model.read_packed(sources))
         real = [mask.flatten() for mask in labels.real if mask is not None]
@@ -89,6 +89,7 @@ class PairTargets(LearnedPairs):
 
 
 def _rows(flat: Flat, first: int, last: int) -> Flat:
+    """Return some texts out of texts that stand one after the other."""
     ids, lengths = flat
     begin, size = int(lengths[:first].sum()), int(lengths[first:last].sum())
     return ids[begin : begin + size], lengths[first:last]
@@ -141,7 +142,7 @@ class PairBlocks:
         return counts_V
 
     def rows(self, index_B: npt.NDArray[np.int64]) -> PairRows:
-        """Pairs by their number."""
+        """Return pairs by their number."""
         return PairRows(*(_gathered(ids, starts, index_B) for ids, starts in zip(self.ids, self.starts, strict=True)))
 
     def order(self, step: int, *, batch_size: int, seed: int) -> npt.NDArray[np.int64]:
@@ -170,13 +171,14 @@ class PairBlocks:
 
 
 def _gathered(ids: Ids, starts: npt.NDArray[np.int64], index_B: npt.NDArray[np.int64]) -> Flat:
+    """Return the texts with these numbers out of a file of ids, one after the other."""
     first_B = np.asarray(starts[index_B])
     lengths_B = np.asarray(starts[index_B + 1]) - first_B
     return np.asarray(ids[spans(first_B, lengths_B)]).astype(np.int64), lengths_B
 
 
 class Pairs(LanguageObjective):
-    """The second text is learned from the first: every id of the target, and its end, is a label.
+    """The objective of an encoder-decoder: every id of the second text, and its end, is learned from the first text.
 
     Args:
         start_id: what the decoder begins with.
@@ -191,7 +193,7 @@ class Pairs(LanguageObjective):
         self.start_id, self.device = start_id, device
 
     def targets(self, rows: PairRows, generator: torch.Generator, progress: float) -> PairTargets:
-        """Nothing is drawn."""
+        """Return the pairs as targets. Nothing is drawn."""
         del generator, progress
         return PairTargets(rows.sources, rows.labels, self.device, self.start_id)
 
@@ -204,7 +206,7 @@ class Continuations(LearnedPairs):
         return super().n_positions - len(self)  # the last label of a pair is not read
 
     def packed(self) -> tuple[Packed, Tensor, Tensor]:
-        """The sequences, the places among their positions that predict a label (K,), and the labels (K,), on the device."""
+        """Return the sequences, the positions that predict a label (K,), and the labels (K,), on the device."""
         (source, sizes_B), (labels, more_B) = self.sources, self.labels
         lengths_B = sizes_B + more_B
         of_source = spans(np.zeros_like(lengths_B), lengths_B) < np.repeat(sizes_B, lengths_B)
@@ -220,7 +222,7 @@ class Continuations(LearnedPairs):
         return inputs.to(self.device), at_K.to(self.device), after[at_K].to(self.device)
 
     def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
-        """Cross-entropy summed over the labels, in nats, float32: no position of a source but its last predicts anything."""
+        """Return the cross-entropy summed over the labels: no position of a source but its last predicts anything."""
         inputs, at_K, labels_K = self.packed()
         hidden_KD = model.encode_packed(inputs)[at_K]
         return cross_entropy_sum(
@@ -249,7 +251,7 @@ class SecondTexts(LanguageObjective):
         self.device = device
 
     def targets(self, rows: PairRows, generator: torch.Generator, progress: float) -> Continuations:
-        """Nothing is drawn."""
+        """Return the pairs as targets. Nothing is drawn."""
         del generator, progress
         return Continuations(rows.sources, rows.labels, self.device)
 
@@ -316,5 +318,5 @@ def open_pairs(path: Path, vocab_size: int, target_vocab_size: int = 0) -> PairB
 
 
 def _dtypes_of(vocab_size: int, target_vocab_size: int) -> tuple[str, str]:
-    """Of the ids of either side."""
+    """Return the number formats of the ids of first and second texts."""
     return dtype_of(vocab_size), dtype_of(target_vocab_size or vocab_size)

@@ -62,11 +62,11 @@ class SpecialIds:
     eos: int | None = None
 
     def present(self) -> tuple[int, ...]:
-        """All that there are, in order."""
+        """Return all special ids that the tokenizer has, in order."""
         return tuple(sorted({token_id for token_id in astuple(self) if token_id is not None}))
 
     def need(self, role: str) -> int:
-        """The id of a role.
+        """Return the special id of a role.
 
         Raises:
             ArtifactError: the tokenizer has none.
@@ -79,11 +79,11 @@ class SpecialIds:
         return int(found)
 
     def of_config(self) -> dict[str, Any]:
-        """The fields of `ModelConfig` that hold them, such as pad_id."""
+        """Return the fields of `ModelConfig` that hold special ids, such as pad_id."""
         return {f"{role}_id": getattr(self, role) for role in ROLES}
 
     def completed(self, architecture: Architecture) -> "SpecialIds":
-        """With what a training needs, where another token does the same.
+        """Return the special ids that a training needs, where another token does the same as a missing one.
 
         GPT-2 parts documents by one token that begins and ends them, EuroBERT frames sequences as a decoder does, and what
         ends a text of BERT ends one that is written, too.
@@ -98,7 +98,7 @@ class SpecialIds:
 
 
 def warmup_steps(warmup: float, steps: int) -> int:
-    """Steps of warm-up: a share of all below 1, a number of steps from 1 on, never more than all.
+    """Return the steps of warm-up: a share of all below 1, a number of steps from 1 on, never more than all.
 
     >>> warmup_steps(0.06, 200), warmup_steps(50, 200)
     (12, 50)
@@ -110,7 +110,7 @@ def warmup_steps(warmup: float, steps: int) -> int:
 def learning_rate(
     step: int, *, steps: int, peak: float, warmup: int, min_frac: float, schedule: Schedule, decay: float
 ) -> float:
-    """Learning rate of a step.
+    """Return the learning rate of a step by its schedule.
 
     It rises linearly over `warmup` steps, the first of which is already above 0 and the last of which has the peak. Then
 
@@ -198,7 +198,7 @@ class Plan:
         return replace(self, steps=steps, warmup=warmup_steps(self.warmup_share, steps), eval_every=every)
 
     def ending(self, step: int, more: int) -> "Plan":
-        """Ended after this step, or after so many more in which the rate falls to nothing."""
+        """Return the plan ended after this step, or after so many more in which the learning rate falls to nothing."""
         return replace(
             self, steps=step + more, cooled_from=step if more else None, scheduled=self.scheduled or self.steps
         )
@@ -210,7 +210,7 @@ class Plan:
         return step > self.steps - span and (self.steps - step) % apart == 0
 
     def lr_at(self, step: int) -> float:
-        """Learning rate of a step, from 0."""
+        """Return the learning rate of a step, from 0."""
         if self.cooled_from is not None and step >= self.cooled_from:
             begin = self.cooled_from
             left = (self.steps - step) / (self.steps - begin + 1)  # the last step is to teach something, too
@@ -225,12 +225,12 @@ class Plan:
 
     @property
     def tokens_per_step(self) -> int:
-        """Positions per step, where all sequences are of one length."""
+        """Return the positions per step, where all sequences are of one length."""
         return self.batch_size * self.seq_len
 
 
 def _schedule(settings: "PretrainSettings | EncoderSettings", steps: int) -> dict[str, Any]:
-    """The fields of a `Plan` that every training's settings have."""
+    """Return the fields of a `Plan` that every training's settings have."""
     same = ("min_lr_frac", "schedule", "decay", "report_every")
     return {name: getattr(settings, name) for name in same} | {
         "steps": steps, "warmup": warmup_steps(settings.warmup, steps), "warmup_share": settings.warmup,
@@ -242,7 +242,7 @@ def _schedule(settings: "PretrainSettings | EncoderSettings", steps: int) -> dic
 def model_config(
     settings: PretrainSettings, architecture: Architecture, *, n_tokens: int, special: SpecialIds, **parts: Any
 ) -> ModelConfig:
-    """The model that the settings describe: its sizes by the preset, its parts by the style, unless they are set.
+    """Return the config of the model that the settings describe: sizes by the preset, parts by the style, unless set.
 
     Args:
         settings: the preset and what overrides it.
@@ -279,17 +279,18 @@ def model_config(
 
 
 def _mixing(settings: Any, n_layers: int) -> dict[str, Any]:
-    """The fields that say how positions see each other, layer by layer: the pattern of mixers, over and over.
+    """Return the config fields of mixers and windows, layer by layer: the pattern of mixers, over and over.
 
     Raises:
         ConfigError: the pattern is longer than the model is deep, or no layer of it has windows.
     """
     pattern, every = settings.mixer_pattern, settings.global_every
     if len(pattern) > n_layers:
-        expected = f"at most {n_layers} mixers, as the model has so many layers"
+        expected = f"at most {n_layers} mixers, one for each layer"
         raise ConfigError(
-            "the pattern is longer than the model", where="mixers", got=settings.mixers, expected=expected
-        )
+            "the pattern has more mixers than the model has layers", where="mixers", got=settings.mixers,
+            expected=expected,
+        )  # fmt: skip
     mixers = tuple(pattern[layer % len(pattern)] for layer in range(n_layers)) if pattern else ()
     # every so many layers one sees everything: window 0
     windows = tuple(0 if every and layer % every == 0 else settings.window for layer in range(n_layers))
@@ -308,7 +309,7 @@ def _mixing(settings: Any, n_layers: int) -> dict[str, Any]:
 
 
 def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int, seq_len: int, device: str) -> Plan:
-    """Numbers of steps and sizes of batches.
+    """Plan the training of a language model: numbers of steps and sizes of batches.
 
     Args:
         settings: the preset and what overrides it.
@@ -333,7 +334,7 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
 
 
 def pair_plan(settings: "EncoderSettings", n_pairs: int) -> Plan:
-    """The plan of a contrastive training, of either encoder, with `n_pairs` pairs in one pass over the training text."""
+    """Plan a contrastive training, of either encoder, with `n_pairs` pairs in one pass over the training text."""
     steps = settings.steps_for(n_pairs)
     return Plan(
         **_schedule(settings, steps),
@@ -346,7 +347,7 @@ def pair_plan(settings: "EncoderSettings", n_pairs: int) -> Plan:
 def trained_shape(
     settings: PretrainSettings, config: ModelConfig, before: int | None = None
 ) -> tuple[ModelConfig, int]:
-    """The model's shape with the dropout and the length that it is trained with, and the positions of a sequence.
+    """Return the config with the dropout and the length that it is trained with, and the positions of a sequence.
 
     A fresh model is as long as its sequences. One that was given keeps its length if they are shorter; if they are longer it
     grows, unless its positions are a table of weights.
@@ -363,14 +364,14 @@ def trained_shape(
     seq_len = settings.seq_len or before or min(usual, config.max_len)
     if seq_len > config.max_len and config.has_fixed_length:
         raise ConfigError(
-            "the model has a learned position for each place, and no more", where="seq_len", got=seq_len,
+            "the model has learned positions, so sequences cannot be longer", where="seq_len", got=seq_len,
             expected=f"at most {config.max_len}",
         )  # fmt: skip
     return replace(config, dropout=settings.dropout, max_len=max(seq_len, config.max_len)), seq_len
 
 
 def _usual_lr(settings: PretrainSettings, config: ModelConfig) -> float:
-    """AdamW's: of the preset, or for a model that was given and is of no preset's making, of the nearest smaller one."""
+    """Return AdamW's learning rate: the preset's, or for a given model that of the nearest smaller preset."""
     if settings.given("init") is None:
         return PRESETS[settings.preset].lr
     smaller = [preset for preset in PRESETS.values() if preset.dim <= config.dim]
@@ -384,7 +385,7 @@ def _heads(settings: PretrainSettings, preset: Preset) -> int:
 
 
 def _ffn_dim(settings: PretrainSettings, preset: Preset, *, gated: bool) -> int:
-    """The preset's proportion, rounded up to whole tiles of 64.
+    """Return the width of the feed-forward: the preset's proportion, rounded up to whole tiles of 64.
 
     A gated feed-forward has three matrices, a plain one two: with 3/2 of the width it has as many weights.
     """
@@ -394,7 +395,7 @@ def _ffn_dim(settings: PretrainSettings, preset: Preset, *, gated: bool) -> int:
 
 
 def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float, device: str) -> int:
-    """Sequences of the batch whose activations and logits stay in bounds, in chunks as equal as can be.
+    """Return the sequences computed at once, whose activations and logits stay in bounds, in chunks as equal as can be.
 
     A pure function of the settings and the kind of device, not of the memory that happens to be free: the order of
     summation shows in the last bits of the weights.
@@ -409,7 +410,7 @@ def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float
 
 
 def even_chunks(n: int, largest: int) -> int:
-    """The size of equal chunks of `n`, none larger than `largest`; the last one may be shorter.
+    """Return the size of equal chunks of `n`, none larger than `largest`; the last one may be shorter.
 
     >>> even_chunks(32, 12), even_chunks(37, 32)
     (11, 19)

@@ -41,7 +41,9 @@ def refuse_two_lengths(steps: int | None, epochs: float | None) -> None:
         ValueError: both are given.
     """
     if steps is not None and epochs is not None:
-        raise ValueError(f"steps = {steps} and epochs = {epochs} both say how long to train: give one")
+        raise ValueError(
+            f"steps = {steps} and epochs = {epochs} both set the length of the training: give only one of these settings"
+        )
 
 
 class Length(Settings):
@@ -49,12 +51,14 @@ class Length(Settings):
 
     preset: PresetName = setting(
         "mini",
-        "size of the model, with a batch and a learning rate that suit it; with --init only the batch and the length",
+        "size of the model, with a suitable batch size and learning rate; with --init: only the batch size and the "
+        "sequence length",
     )
-    steps: int | None = setting(None, "optimiser steps", ge=1, le=10**9)
+    steps: int | None = setting(None, "number of optimiser steps", ge=1, le=10**9)
     epochs: float | None = setting(
-        None, "passes over the training text, instead of steps; with neither: 3, and at least 200 steps", gt=0, le=10**6
-    )
+        None, "passes over the training text, in place of steps; default: 3 passes, but at least 200 steps", gt=0,
+        le=10**6,
+    )  # fmt: skip
     minutes: float | None = minutes_setting()
 
     @checked
@@ -66,34 +70,36 @@ class Shape(Settings):
     """The parts that every model has."""
 
     style: Style = setting(
-        "modern", "parts of the model: modern as ModernBERT and Llama, classic as BERT and GPT-2",
+        "modern", "design of the model: modern as in ModernBERT and Llama, classic as in BERT and GPT-2",
         section="The model", expert=True,
     )  # fmt: skip
-    dim: int | None = setting(None, "width of the model, else the preset's", ge=2, le=16_384, expert=True)
-    n_layers: int | None = setting(None, "blocks, else the preset's", ge=1, le=256, expert=True)
-    n_heads: int | None = setting(None, "attention heads, else the preset's", ge=1, le=256, option=False)
+    dim: int | None = setting(None, "width of the model; default: as in the preset", ge=2, le=16_384, expert=True)
+    n_layers: int | None = setting(None, "number of blocks; default: as in the preset", ge=1, le=256, expert=True)
+    n_heads: int | None = setting(
+        None, "number of attention heads; default: as in the preset", ge=1, le=256, option=False
+    )
     n_kv_heads: int | None = setting(
-        None, "key and value heads, shared by the query heads (grouped-query attention), else one each", ge=1, le=256,
-        option=False,
+        None, "number of key and value heads, shared by the query heads (grouped-query attention); default: one for "
+        "each query head", ge=1, le=256, option=False,
     )  # fmt: skip
     ffn_dim: int | None = setting(
-        None, "inner width of the feed-forward, else the preset's", ge=1, le=65_536, option=False
+        None, "inner width of the feed-forward layers; default: as in the preset", ge=1, le=65_536, option=False
     )
-    norm: NormKind | None = setting(None, "LayerNorm or RMSNorm, else the style's", option=False)
+    norm: NormKind | None = setting(None, "LayerNorm or RMSNorm; default: as in the style", option=False)
     norm_place: NormPlace | None = setting(
-        None, "norms before or after each half of a block, else the style's", option=False
+        None, "norms before or after each half of a block; default: as in the style", option=False
     )
     feedforward: FeedForwardKind | None = setting(
-        None, "activation of the feed-forward (geglu, swiglu: gated), else the style's", option=False
+        None, "activation of the feed-forward layers (geglu, swiglu: gated); default: as in the style", option=False
     )
-    tied: bool = setting(True, "the output matrix is the embedding table", option=False)
+    tied: bool = setting(True, "use the embedding table as the output matrix", option=False)
 
 
 class SharedLayers(Settings):
     """Of a model with one stack."""
 
     shared_layers: bool = setting(
-        False, "all layers have the weights of one, as in ALBERT", section="The model", option=False,
+        False, "all layers share one set of weights, as in ALBERT", section="The model", option=False,
     )  # fmt: skip
 
 
@@ -101,7 +107,7 @@ class Positioned(Settings):
     """Of a model that is told where each token stands."""
 
     positions: Positions | None = setting(
-        None, "how positions are known, else the style's", section="The model", expert=True
+        None, "how the model knows the position of a token; default: as in the style", section="The model", expert=True
     )
 
 
@@ -109,41 +115,38 @@ class Mixers(Settings):
     """The mixers of the layers: how positions see each other."""
 
     attention: AttentionKind = setting(
-        "dot", "how queries and keys are compared; all but dot have no class in transformers", section="The model",
-        option=False,
+        "dot", "how queries and keys are compared; Hugging Face transformers has a class for dot only",
+        section="The model", option=False,
     )  # fmt: skip
     mixers: str = setting(
-        "", "another mixer for each layer, as a pattern that is repeated over the layers: any attention, fourier, ssm "
-        "(state spaces), such as ssm,ssm,dot", metavar="NAME,…", option=False,
+        "", "mixers of the layers, as a pattern that is repeated over the layers: any kind of attention, fourier, "
+        "or ssm (state space), such as ssm,ssm,dot", metavar="NAME,…", option=False,
     )  # fmt: skip
     linformer_dim: int = setting(
-        64,
-        "with layers of linformer: keys that those of a sequence are brought down to",
-        ge=1,
-        le=65_536,
-        option=False,
+        64, "for linformer layers: number of keys after the reduction of a sequence", ge=1, le=65_536, option=False
     )
     state_dim: int = setting(
-        32, "with layers of ssm: numbers of each channel's state, even", ge=2, le=4_096, option=False
+        32, "for ssm layers: size of each channel's state (an even number)", ge=2, le=4_096, option=False
     )
     mem_len: int = setting(
-        0, "with layers of relative, of a decoder: a sequence is read in segments of so many positions, each of which sees "
-        "itself and what is kept of the one before (Transformer-XL); 0 = all that came before", ge=0, le=65_536,
-        option=False,
+        0, "for relative layers of a decoder: number of positions of a segment; a segment sees its own positions "
+        "and the memory of the segment before (Transformer-XL); 0 = no segments, all earlier positions are seen",
+        ge=0, le=65_536, option=False,
     )  # fmt: skip
     window: int = setting(
-        0, "how far a local layer sees to either side (a decoder: to the left), 0 = all layers see everything", ge=0,
-        le=65_536, expert=True,
+        0, "number of positions that a local layer sees to each side (in a decoder: to the left); 0 = no local "
+        "layers", ge=0, le=65_536, expert=True,
     )  # fmt: skip
     global_every: int = setting(
-        3, "with a window: every this many layers one sees everything, the first included; 0 = none does", ge=0,
-        le=256, option=False,
+        3, "with a window: one layer in this many sees the whole sequence, beginning with the first layer; 0 = no "
+        "layer", ge=0, le=256, option=False,
     )  # fmt: skip
     global_tokens: int = setting(
-        0, "with a window: the first positions of a sequence see all and are seen by all", ge=0, le=65_536, option=False
-    )
+        0, "with a window: number of first positions that see all positions and are seen by all", ge=0, le=65_536,
+        option=False,
+    )  # fmt: skip
     embedding_dim: int = setting(
-        0, "of an encoder: width of the embedding tables, from which a matrix leads to dim, as in ALBERT; 0 = dim", ge=0,
+        0, "for an encoder: width of the embedding tables, which a matrix projects to dim, as in ALBERT; 0 = dim", ge=0,
         le=16_384, option=False,
     )  # fmt: skip
 
@@ -153,19 +156,21 @@ class Mixers(Settings):
             raise ValueError(f"global_tokens = {self.global_tokens} has no effect without a window")
         if self.window and self.global_every == 1:
             raise ValueError(
-                f"window = {self.window} has no layer to work in: with global_every = 1 all see everything"
+                f"window = {self.window} has no effect: with global_every = 1 every layer attends to the whole text"
             )
 
     @checked
     def _mixers_are_used(self) -> None:
         known, kinds = get_args(MixerKind), {self.attention, *self.mixer_pattern}
         if unknown := [name for name in self.mixer_pattern if name not in known]:
-            raise ValueError(f"mixers = {self.mixers}: there is no {unknown[0]!r}, but {', '.join(known)}")
+            raise ValueError(f"mixers = {self.mixers}: {unknown[0]!r} is not a mixer; expected: {', '.join(known)}")
         if self.mixers and self.attention != "dot":
-            raise ValueError(f"mixers and attention = {self.attention} both say what the layers are: give one")
+            raise ValueError(
+                f"mixers and attention = {self.attention} both set the kind of the layers: give only one of these settings"
+            )
         for name, kind in (("linformer_dim", "linformer"), ("state_dim", "ssm"), ("mem_len", "relative")):
             if kind not in kinds and getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name} = {getattr(self, name)} has no effect without a layer of {kind}")
+                raise ValueError(f"{name} = {getattr(self, name)} has no effect: the model has no {kind} layer")
 
     @property
     def mixer_pattern(self) -> tuple[MixerKind, ...]:
@@ -177,7 +182,7 @@ class Dropout(Settings):
     """The share of the model that is left out while it learns."""
 
     dropout: float = setting(
-        0.0, "share of each block's output zeroed in training", ge=0, lt=1, section="The model", expert=True
+        0.0, "share of each block's output set to zero in training", ge=0, lt=1, section="The model", expert=True
     )
 
 
@@ -185,12 +190,14 @@ class Sequences(Settings):
     """The text that is read at a step."""
 
     seq_len: int | None = setting(
-        None, "positions of a sequence, special tokens included, else the preset's", ge=8, le=65_536,
+        None, "number of positions of a sequence, with its special tokens; default: as in the preset", ge=8, le=65_536,
         section="The sequences",
     )  # fmt: skip
-    batch_size: int | None = setting(None, "sequences per step, else the preset's", ge=1, le=1_000_000)
+    batch_size: int | None = setting(
+        None, "number of sequences per step; default: as in the preset", ge=1, le=1_000_000
+    )
     micro_batch: int = setting(
-        0, "sequences computed at once (gradients add up over the step), 0 = what the device takes", ge=0,
+        0, "number of sequences computed at once (gradients are summed over the step); 0 = chosen for the device", ge=0,
         le=1_000_000, option=False,
     )  # fmt: skip
 
@@ -199,56 +206,67 @@ class Optimiser(Settings):
     """The optimiser, and its learning rate."""
 
     optimiser: Literal["muon", "adamw"] = setting(
-        "muon", "muon for the matrices of the blocks, with AdamW for the rest; or AdamW for all",
+        "muon", "muon: Muon for the matrices of the blocks, AdamW for all other weights; adamw: AdamW for all "
+        "weights",
         section="The optimiser", option=False,
     )  # fmt: skip
-    lr: float | None = setting(None, "peak learning rate, else the preset's", gt=0, le=1e3)
+    lr: float | None = setting(None, "peak learning rate; default: as in the preset", gt=0, le=1e3)
     min_lr_frac: float = setting(0.1, "learning rate at the end, as a share of the peak", ge=0, le=1, option=False)
     # 0.2 and not the usual 0.06: a masked model sits at the unigram entropy until it learns to look around, and leaves it
     # sooner. tiny, 600 steps, held-out loss of two seeds 6.47 and 6.42 against 7.00 and 6.84; causal the same (6.93, 6.95)
     warmup: float = setting(
-        0.2, "steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on", ge=0,
-        le=10**9, expert=True,
+        0.2, "length of the rise of the learning rate; below 1: a share of all steps; 1 or more: a number of steps",
+        ge=0, le=10**9, expert=True,
     )  # fmt: skip
     schedule: Literal["cosine", "linear", "wsd", "noam", "constant"] = setting(
         "cosine",
-        "after the warm-up: fall along a cosine or a line, stay and fall at the end (wsd: warm-up-stable-decay), "
-        "fall with one over the root of the step (noam), or stay", expert=True,
+        "learning rate after the warm-up: falls along a cosine or a line, is constant and falls at the end (wsd: "
+        "warm-up-stable-decay), falls with the inverse square root of the step (noam), or is constant", expert=True,
     )  # fmt: skip
-    decay: float = setting(0.2, "share of the steps in which a wsd schedule falls", gt=0, le=1, option=False)
+    decay: float = setting(
+        0.2, "with schedule = wsd: share of the steps in which the learning rate falls", gt=0, le=1, option=False
+    )
     weight_decay: float = setting(0.05, "decoupled weight decay, on matrices only", ge=0, le=10, expert=True)
-    beta1: float = setting(0.9, "AdamW's memory of gradients", ge=0, lt=1, option=False)
-    beta2: float = setting(0.98, "AdamW's memory of squared gradients", ge=0, lt=1, option=False)
-    momentum: float = setting(0.95, "Muon's memory of gradients", ge=0, lt=1, option=False)
-    clip: float = setting(1.0, "largest norm of a step's gradient, 0 = no limit", ge=0, option=False)
-    label_smoothing: float = setting(0.0, "share of the target spread over all tokens", ge=0, lt=1, option=False)
+    beta1: float = setting(0.9, "AdamW: decay rate of the average of gradients", ge=0, lt=1, option=False)
+    beta2: float = setting(0.98, "AdamW: decay rate of the average of squared gradients", ge=0, lt=1, option=False)
+    momentum: float = setting(0.95, "Muon: momentum (decay rate of the average of gradients)", ge=0, lt=1, option=False)
+    clip: float = setting(1.0, "maximum norm of a step's gradient; 0 = no limit", ge=0, option=False)
+    label_smoothing: float = setting(
+        0.0, "share of the target probability spread over all tokens", ge=0, lt=1, option=False
+    )
 
 
 class Where(Settings):
     """The device of a run, its numbers, threads and seed."""
 
     seed: int = setting(
-        1, "seed of weights, order, masks and dropout", ge=0, lt=2**32, expert=True, section="Where and how it runs"
+        1, "seed for weights, text order, masks and dropout", ge=0, lt=2**32, expert=True,
+        section="Where and how it runs",
+    )  # fmt: skip
+    device: Literal["auto", "cpu", "cuda", "mps"] = setting(
+        "auto", "where to train; auto: the fastest device of this machine"
     )
-    device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to train; auto takes the fastest there is")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = setting(
         "auto",
-        "numbers in matrix products (weights, norms and losses stay float32); auto: bfloat16 where the device has units for "
-        "it (CUDA, CPUs with AMX or AVX512-BF16), float16 on older GPUs, float32 elsewhere", expert=True,
+        "number format of matrix products (weights, norms and losses are always float32); auto: bfloat16 where the "
+        "hardware supports it (CUDA, CPUs with AMX or AVX512-BF16), float16 on older GPUs, float32 on other devices",
+        expert=True,
     )  # fmt: skip
     threads: int = setting(
-        0, "CPU threads, 0 = one per core; another number gives slightly other weights", ge=0, le=1024, expert=True
-    )
+        0, "number of CPU threads, 0 = one per core; the number changes the weights slightly", ge=0, le=1024,
+        expert=True,
+    )  # fmt: skip
     compile: Literal["auto", "on", "off"] = setting(
-        "auto", "torch.compile: worth its first minute on CUDA (auto)", option=False
+        "auto", "use torch.compile, which takes a minute at the start; auto: on CUDA only", option=False
     )
     recompute: bool = setting(
         False,
-        "gradient checkpointing: keep only each block's input and compute the rest again; slower, far less memory",
+        "gradient checkpointing: store only the input of each block and compute the rest a second time; slower, but "
+        "needs far less memory",
         expert=True,
     )
     deterministic: bool = setting(
-        False, "same bytes from every run on a GPU too, slower; on a CPU they always are the same", option=False
+        False, "exactly the same weights from every run on a GPU, which is slower; always so on a CPU", option=False
     )
 
 
@@ -259,7 +277,7 @@ class Log(Settings):
         60, "seconds between checkpoints", gt=0, section="Where and how it runs", recipe=False, option=False
     )
     checkpoint_steps: int = setting(
-        0, "also a checkpoint every this many steps, 0 = by time only", ge=0, recipe=False, option=False
+        0, "steps between additional checkpoints; 0 = checkpoints by time only", ge=0, recipe=False, option=False
     )
     report_every: int = setting(
         10,
@@ -268,12 +286,15 @@ class Log(Settings):
         recipe=False,
         option=False,
     )
-    eval_every: int = setting(0, "steps between validations, 0 = five over the run", ge=0, recipe=False, option=False)
+    eval_every: int = setting(
+        0, "steps between validations; 0 = five validations in the whole run", ge=0, recipe=False, option=False
+    )
     valid_tokens: int = setting(
-        32_768, "held-out positions looked at in each validation", ge=1, recipe=False, option=False
+        32_768, "number of held-out positions that are used in each validation", ge=1, recipe=False, option=False
     )
     patience: int = setting(
-        0, "warn when the loss has not fallen below the unigram entropy after this many steps, 0 = half of all", ge=0,
+        0, "number of steps after which there is a warning if the loss is not yet below the unigram entropy; 0 = "
+        "half of all steps", ge=0,
         recipe=False, option=False,
     )  # fmt: skip
 
@@ -283,40 +304,43 @@ class Start(Settings):
 
     keep_state: bool = setting(
         True,
-        "keep the optimiser's state in the model's folder, once or twice as large as the weights, so that --extend can go on",
+        "save the state of the optimiser in the model's folder, because --extend needs it; it is as large as the "
+        "weights, or twice as large",
         section="Where and how it runs", option=False,
     )  # fmt: skip
     init: Path | None = setting(
         None,
-        "start from the weights of this model: an artifact, or a folder of transformers with the same tokenizer",
-        metavar="MODEL", artifact=("model",), section="What it starts from",
+        "start from the weights of this model: an artifact, or a model folder of Hugging Face transformers with the "
+        "same tokenizer",
+        metavar="MODEL", artifact=("model",), section="The initial weights",
     )  # fmt: skip
     extend: Path | None = setting(
-        None, "go on where this finished model stopped, with its optimiser and its order of the text, to more steps",
+        None, "continue the training of this finished model to more steps, with its optimiser state and its order "
+        "of the text",
         metavar="MODEL", artifact=("model",),
     )  # fmt: skip
 
     @checked
     def _one_start(self) -> None:
         if self.extend is not None and all(getattr(self, name) is None for name in ("steps", "epochs", "minutes")):
-            raise ValueError("extend needs steps (or epochs, or minutes): how long the training is to be in all")
+            raise ValueError("extend needs the new total length of the training: give steps or epochs, or give minutes")
         starts = [name for name in ("init", "extend", "init_embeddings") if getattr(self, name, None) is not None]
         if len(starts) > 1:
-            raise ValueError(f"{' and '.join(starts)} both say what to start from: give one")
+            raise ValueError(f"{' and '.join(starts)} both set the initial weights: give only one of these settings")
 
     @checked
     def _shape_is_given_once(self) -> None:
         given = sorted(self.model_fields_set.intersection(SHAPE))
         if self.init is not None and given:
-            raise ValueError(f"{', '.join(given)} cannot be chosen here: the model of init has its own")
+            raise ValueError(f"{', '.join(given)} cannot be set together with init: the given model has its own shape")
 
 
 class FromWords(Settings):
     """Fresh weights, but for those of tokens."""
 
     init_embeddings: Path | None = setting(
-        None, "start from the vectors of this words artifact, trained with --unit token", metavar="WORDS",
-        artifact=("words",), expert=True, section="What it starts from",
+        None, "start from the vectors of this words artifact, which must be trained with --unit token", metavar="WORDS",
+        artifact=("words",), expert=True, section="The initial weights",
     )  # fmt: skip
 
 
@@ -324,24 +348,24 @@ class Masks(Settings):
     """The tokens that are hidden."""
 
     mask_rate: float = setting(
-        0.3, "share of the tokens to guess in training", gt=0, le=0.9, section="Masks", expert=True
+        0.3, "share of the tokens that the model must predict in training", gt=0, le=0.9, section="Masks", expert=True
     )
     mask_unit: Literal["token", "word", "span"] = setting(
-        "token", "what is hidden together: single tokens, whole words, or spans of whole words", expert=True
+        "token", "unit that is hidden: single tokens, whole words, or spans of whole words", expert=True
     )
     mask_share: float = setting(
-        0.8, "share of the tokens to guess that is shown as [MASK]; 1 = all", ge=0, le=1, option=False
+        0.8, "share of the tokens to predict that is replaced by [MASK]; 1 = all", ge=0, le=1, option=False
     )
     random_share: float | None = setting(
-        None, "share of the tokens to guess that is shown as a random token, else 0.1 or what mask_share leaves; the rest is "
-        "shown as it is",
+        None, "share of the tokens to predict that is replaced by a random token; default: 0.1, or 1 - mask_share "
+        "if that is smaller; the remaining tokens are not replaced",
         ge=0, le=1, option=False,
     )  # fmt: skip
 
     @checked
     def _shares_add_up(self) -> None:
         if (total := self.mask_share + self.shown_at_random) > 1:
-            raise ValueError(f"mask_share + random_share = {total:g} should be at most 1")
+            raise ValueError(f"mask_share + random_share = {total:g} must be at most 1")
 
     @property
     def shown_at_random(self) -> float:
@@ -375,20 +399,20 @@ class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, 
     command = "train mlm"
 
     mask_rate_end: float | None = setting(
-        None, "share of the tokens to guess at the end of the training, reached along a line, else mask_rate all along", gt=0,
-        le=0.9, option=False,
+        None, "share of the tokens to predict at the end of the training: mask_rate moves to this value along a "
+        "line; default: mask_rate does not change", gt=0, le=0.9, option=False,
     )  # fmt: skip
 
     pair: Literal["none", "nsp", "sop"] = setting(
         "none",
-        "two texts in each sequence, and a second guess: does one follow the other (nsp: BERT's next sentence), or have "
-        "they changed places (sop: ALBERT's sentence order)",
+        "put two texts into each sequence and learn a second task: does the second text follow the first (nsp: next "
+        "sentence prediction of BERT), or are the two texts swapped (sop: sentence order prediction of ALBERT)",
         expert=True,
     )
 
     teacher: Path | None = setting(
-        None, "learn from this masked model too (DistilBERT): its guesses and its hidden states; begin with every second "
-        "of its layers", metavar="MODEL", artifact=("model",), expert=True,
+        None, "also learn the predictions and hidden states of this masked model (as DistilBERT does); the new "
+        "model starts with every second layer of the teacher", metavar="MODEL", artifact=("model",), expert=True,
     )  # fmt: skip
 
     @property
@@ -399,12 +423,16 @@ class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, 
     def _teacher_is_the_start(self) -> None:
         others = [name for name in ("init", "extend", "init_embeddings") if self.given(name) is not None]
         if self.teacher is not None and others:
-            raise ValueError(f"teacher and {' and '.join(others)} both say what to start from: give one")
+            raise ValueError(
+                f"teacher and {' and '.join(others)} both set the initial weights: give only one of these settings"
+            )
         if self.teacher is not None and self.pair != "none":
-            raise ValueError(f"pair = {self.pair} has no teacher: teacher needs pair = none")
+            raise ValueError(f"teacher cannot be used with pair = {self.pair}: it needs pair = none")
         given = sorted(self.model_fields_set.intersection(SHAPE) - {"n_layers"})
         if self.teacher is not None and given:
-            raise ValueError(f"{', '.join(given)} cannot be chosen here: the model has the teacher's")
+            raise ValueError(
+                f"{', '.join(given)} cannot be set together with teacher: the new model has the shape of the teacher"
+            )
 
 
 class ElectraSettings(Masks, FromWords, Mixers, Positioned, SharedLayers, PretrainSettings):
@@ -413,17 +441,19 @@ class ElectraSettings(Masks, FromWords, Mixers, Positioned, SharedLayers, Pretra
     command = "train electra"
 
     style: Style = setting(
-        "classic", "parts of the model: classic as BERT, for a folder of ELECTRA; modern as ModernBERT, in our own format",
+        "classic", "design of the model: classic as in BERT, saved as ELECTRA of Hugging Face transformers; modern "
+        "as in ModernBERT, saved in wordpipe's own format",
         section="The model", expert=True,
     )  # fmt: skip
     generator_size: float = setting(
-        0.25, "width of the generator, as a share of the model's", gt=0, le=1, section="The generator", expert=True
-    )
+        0.25, "width of the generator, as a share of the model's width", gt=0, le=1, section="The generator",
+        expert=True,
+    )  # fmt: skip
     mask_rate: float = setting(
-        0.15, "share of the tokens that the generator guesses", gt=0, le=0.9, section="Masks", expert=True
+        0.15, "share of the tokens that the generator must predict", gt=0, le=0.9, section="Masks", expert=True
     )
     mask_share: float = setting(
-        1.0, "share of the tokens to guess that is shown as [MASK]; 1 = all", ge=0, le=1, option=False
+        1.0, "share of the tokens to predict that is replaced by [MASK]; 1 = all", ge=0, le=1, option=False
     )
 
     @property
@@ -437,14 +467,17 @@ class PermutationSettings(FromWords, Start, SharedLayers, PretrainSettings):
     command = "train permutation"
 
     style: Style = setting(
-        "classic", "parts of the model: classic as XLNet; modern as ModernBERT, in our own format", section="The model",
+        "classic", "design of the model: classic as in XLNet; modern as in ModernBERT, saved in wordpipe's own "
+        "format", section="The model",
         expert=True,
     )  # fmt: skip
     mask_rate: float = setting(
-        1 / 6, "share of the tokens to guess, the last ones in the order", gt=0, le=0.9, section="What is guessed",
-        expert=True,
+        1 / 6, "share of the tokens to predict: the last tokens of the random order",
+        gt=0, le=0.9, section="The predicted tokens", expert=True,
     )  # fmt: skip
-    max_span: int = setting(5, "most tokens side by side that are guessed together", ge=1, le=10, expert=True)
+    max_span: int = setting(
+        5, "maximum number of neighbouring tokens that are predicted together", ge=1, le=10, expert=True
+    )
 
     @property
     def guessed_share(self) -> float:
@@ -461,25 +494,30 @@ class TwoStackSettings(Start, Positioned, PretrainSettings):
     """Training of an encoder-decoder."""
 
     style: PairStyle = setting(  # type: ignore[assignment]
-        "vaswani", "parts of the model: as T5 1.1, as BART, or as the first transformer (saved as Marian)",
+        "vaswani", "design of the model: t5 (T5 1.1), bart (BART), or vaswani (the first transformer, saved as "
+        "Marian)",
         section="The model",
     )  # fmt: skip
     n_decoder_layers: int | None = setting(
-        None, "blocks of the decoder, else as many as of the encoder", ge=1, le=256, section="The model", option=False
-    )
+        None, "number of decoder blocks; default: as many as encoder blocks", ge=1, le=256, section="The model",
+        option=False,
+    )  # fmt: skip
     dropout: float = setting(
-        0.1, "share of each block's output zeroed in training", ge=0, lt=1, section="The model", expert=True
+        0.1, "share of each block's output set to zero in training", ge=0, lt=1, section="The model", expert=True
     )
     average: float = setting(
         0.1,
-        "the weights are the mean of about ten sets, evenly spread over this share of the steps at the end; 0 = the last ones",
+        "share of the steps, at the end, over which weights are averaged: the result is the mean of about ten sets "
+        "of weights; 0 = the weights of the last step",
         ge=0, le=1, section="The optimiser", expert=True,
     )  # fmt: skip
     seed: int = setting(
-        1, "seed of weights, order, noise and dropout", ge=0, lt=2**32, section="Where and how it runs", expert=True
-    )
+        1, "seed for weights, text order, noise and dropout", ge=0, lt=2**32, section="Where and how it runs",
+        expert=True,
+    )  # fmt: skip
     extend: Path | None = setting(
-        None, "go on where this finished model stopped, with its optimiser and its order of the text, to more steps",
+        None, "continue the training of this finished model to more steps, with its optimiser state and its order "
+        "of the text",
         metavar="MODEL", artifact=("model",), expert=True,
     )  # fmt: skip
 
@@ -490,14 +528,16 @@ class DenoisingSettings(TwoStackSettings):
     command = "train denoising"
 
     style: Literal["t5", "bart"] = setting(
-        "t5", "what is damaged, and the model: t5 (spans are written), bart (the whole text is)", section="The model"
+        "t5",
+        "kind of damage and of model: t5 (the model writes the missing spans), bart (the model writes the whole text)",
+        section="The model",
     )
     noise: float | None = setting(
-        None, "share of the tokens that is taken out; else 0.15 for t5 and 0.3 for bart", gt=0, lt=1,
-        section="What is damaged", expert=True,
+        None, "share of the tokens that is removed; default: 0.15 for t5, 0.3 for bart", gt=0, lt=1,
+        section="The damage to the text", expert=True,
     )  # fmt: skip
     mean_span: float | None = setting(
-        None, "tokens of a span on average; else 3 for t5 and 3.5 for bart", ge=1, le=100, expert=True
+        None, "average number of tokens of a span; default: 3 for t5, 3.5 for bart", ge=1, le=100, expert=True
     )
 
 
@@ -511,14 +551,14 @@ class Seq2SeqSettings(TwoStackSettings):
         prose=True,
     )  # fmt: skip
     prefix_field: str = setting(
-        "", "field of the records that holds the prefix of each source, as it is: several tasks in one model",
+        "", "field of the records with the prefix of each source text, for several tasks in one model",
         metavar="NAME", expert=True,
     )  # fmt: skip
     lr: float | None = setting(
-        None, "peak learning rate, else the preset's", gt=0, le=1e3, section="The optimiser", expert=True
+        None, "peak learning rate; default: as in the preset", gt=0, le=1e3, section="The optimiser", expert=True
     )
     label_smoothing: float = setting(
-        0.1, "share of the target spread over all tokens", ge=0, lt=1, section="The optimiser", expert=True
+        0.1, "share of the target probability spread over all tokens", ge=0, lt=1, section="The optimiser", expert=True
     )
 
     @property
@@ -528,7 +568,9 @@ class Seq2SeqSettings(TwoStackSettings):
     @checked
     def _one_prefix(self) -> None:
         if self.prefix and self.prefix_field:
-            raise ValueError("prefix is one text for all sources, prefix_field a text for each: give one of the two")
+            raise ValueError(
+                "prefix and prefix_field both set the text before a source: give only one of these settings"
+            )
 
 
 OBJECTIVES: tuple[type[PretrainSettings], ...] = (

@@ -52,16 +52,16 @@ class Stream:
 
     @property
     def n_tokens(self) -> int:
-        """Ids that came from the rows."""
+        """Return the number of ids that came from the rows."""
         return int(self.counts.sum())
 
     def open(self) -> Ids:
-        """The ids, see `open_ids`."""
+        """Return the ids of the stream, see `open_ids`."""
         return open_ids(self.path, len(self.counts))
 
 
 def open_ids(path: Path, vocab_size: int) -> Ids:
-    """The ids that `write_streams` wrote to a file, memory-mapped, read-only.
+    """Return the ids that `write_streams` wrote to a file, memory-mapped, read-only.
 
     Args:
         path: the file.
@@ -76,19 +76,19 @@ def open_starts(path: Path) -> Flags:
 
 
 def mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
-    """The numbers in a file, memory-mapped, read-only."""
+    """Return the numbers in a file as a memory-mapped, read-only array."""
     if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.zeros(0, dtype)
     return np.memmap(path, dtype, mode="r")
 
 
 def dtype_of(vocab_size: int) -> str:
-    """Of the ids in a file, little-endian."""
+    """Return the number format of the ids in a stream's file, little-endian."""
     return "<u2" if vocab_size <= 1 << 16 else "<u4"
 
 
 def spans(starts_S: npt.NDArray[np.int64], lengths_S: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The places start, start + 1, … of every span, one span after the other.
+    """Return the places start, start + 1, … of every span, one span after the other.
 
     >>> spans(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
@@ -132,7 +132,7 @@ def write_streams(
 
 
 def unigram_entropy(counts_V: npt.NDArray[np.number], label_smoothing: float = 0.0) -> float:
-    """Entropy of single tokens, in nats: the loss of a model that knows frequencies and nothing else.
+    """Return the entropy of single tokens, in nats: the loss of a model that knows frequencies and nothing else.
 
     A model whose loss stays here has learned no more than that.
 
@@ -147,7 +147,7 @@ def unigram_entropy(counts_V: npt.NDArray[np.number], label_smoothing: float = 0
 
 
 class _Writer:
-    """One split's files, and where in its documents it is."""
+    """The writer of the stream of one split: its files, and where in its documents it is."""
 
     def __init__(
         self, stack: contextlib.ExitStack, path: Path, vocab_size: int, before: Sequence[int], after: Sequence[int],
@@ -191,7 +191,7 @@ class _Writer:
         counts = np.bincount(ids, minlength=len(self._counts))
         if len(counts) > len(self._counts):
             raise ArtifactError(
-                "a token id lies outside the tokenizer's vocabulary", got=len(counts) - 1,
+                "a token id is outside the vocabulary of the tokenizer", got=len(counts) - 1,
                 expected=f"0 to {len(self._counts) - 1}", hint="tokenize the corpus again",
             )  # fmt: skip
         self._counts += counts
@@ -204,7 +204,7 @@ class _Writer:
 
 
 def _insert(values: npt.NDArray[T], at: npt.NDArray[np.int64], between: npt.NDArray[T]) -> npt.NDArray[T]:
-    """`values` with `between` put in before each position in `at`."""
+    """Return `values` with `between` (boundary ids) put in before each position in `at`."""
     out = np.empty(len(values) + len(at) * len(between), dtype=values.dtype)
     places = at + np.arange(len(at)) * len(between)
     is_boundary = np.zeros(len(out), dtype=bool)
@@ -215,7 +215,7 @@ def _insert(values: npt.NDArray[T], at: npt.NDArray[np.int64], between: npt.NDAr
 
 
 def row_starts(ids: npt.NDArray[np.unsignedinteger], lengths: npt.NDArray[np.int64]) -> Flags:
-    """For `write_streams`: where rows begin, which are sentences."""
+    """Return where rows, which are sentences, begin among their ids; for `write_streams`."""
     starts_N = np.zeros(len(ids), dtype=np.bool_)
     starts_N[np.cumsum(lengths) - lengths] = True
     return starts_N
@@ -292,7 +292,7 @@ class WordStarts:
 
 
 def _spelled(tokenizer: Tokenizer) -> list[bytes]:
-    """The text of each id."""
+    """Return the bytes of text of each token id, in which words are looked for."""
     vocabulary, byte_level = vocabulary_of(tokenizer), is_byte_level(tokenizer)
     tokens = [
         token if ordinary else None for token, ordinary in zip(vocabulary.tokens, vocabulary.ordinary, strict=True)
@@ -302,9 +302,9 @@ def _spelled(tokenizer: Tokenizer) -> list[bytes]:
     has_spaces = byte_level or any(token and (" " in token or _SPACE_MARK in token) for token in tokens)
     if not (has_spaces or prefix or suffix or model["type"] == "WordLevel"):
         raise ArtifactError(
-            "the tokenizer's tokens do not tell where words begin",
-            expected="tokens with a mark for spaces (Ġ, ▁) or for what goes on (##)",
-            hint="give --mask-unit token, or tokenize with --pretokenizer auto",
+            "the tokens of this tokenizer do not show where words begin",
+            expected="tokens with a mark for a space (Ġ, ▁) or for the continuation of a word (##)",
+            hint="use --mask-unit token, or tokenize the corpus with --pretokenizer auto",
         )
     return [_spell(token, prefix, suffix, byte_level=byte_level, has_spaces=has_spaces) for token in tokens]
 
@@ -345,7 +345,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The stream cut into blocks.
+    """The stream of ids cut into blocks of equal length.
 
     Every id is in at least one block. The last block would be short, so it begins earlier and repeats what the block
     before it ends with; a stream shorter than one block is one shorter block. So there is never any padding.
@@ -404,7 +404,7 @@ class Blocks:
 
 
 def masked_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_starts: Flags | None = None) -> Blocks:
-    """Sequences of `seq_len` positions for an encoder: [CLS], seq_len - 2 ids, [SEP].
+    """Cut a stream into sequences of `seq_len` positions for an encoder: [CLS], seq_len - 2 ids, [SEP].
 
     Raises:
         InputError: the stream is empty.
@@ -415,7 +415,7 @@ def masked_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_star
 
 
 def pair_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_starts: Flags | None = None) -> Blocks:
-    """Sequences of `seq_len` positions: [CLS], seq_len - 3 ids, and both [SEP] at the end, of which `MaskedPairs` moves one.
+    """Cut a stream into sequences of [CLS], seq_len - 3 ids, and both [SEP] at the end, of which `MaskedPairs` moves one.
 
     Raises:
         InputError: the stream has fewer than two ids.
@@ -432,7 +432,7 @@ def document_numbers(ids_BT: Tensor, end_id: int) -> Tensor:
 
 
 def causal_blocks(ids: Ids, *, seq_len: int) -> Blocks:
-    """Sequences of `seq_len` inputs for a decoder, and the one id more that is the last one's target.
+    """Cut a stream into sequences of `seq_len` inputs for a decoder, and one id more, the last one's target.
 
     The last id of a block is the first of the next one, so every id but the stream's first is a target once.
 
@@ -445,7 +445,7 @@ def causal_blocks(ids: Ids, *, seq_len: int) -> Blocks:
 
 
 def block_order(step: int, *, batch_size: int, n_blocks: int, seed: int) -> npt.NDArray[np.int64]:
-    """The numbers of the blocks in a step's batch.
+    """Return the numbers of the blocks in a step's batch, in a random order.
 
     Batches follow each other through epoch after epoch, each in an order of its own; one batch may end an epoch and begin
     the next.
@@ -464,7 +464,7 @@ def block_order(step: int, *, batch_size: int, n_blocks: int, seed: int) -> npt.
 
 
 def shuffled(places: npt.NDArray[np.int64], n: int, seed: int, purpose: str) -> npt.NDArray[np.int64]:
-    """The numbers at these places, where 0 … n-1 follow each other pass after pass, each pass in an order of its own."""
+    """Return the numbers at these places, where 0 … n-1 follow each other pass after pass, each in an order of its own."""
     passes, out = np.divmod(places, n)
     for number in np.unique(passes):
         here = passes == number
@@ -473,12 +473,13 @@ def shuffled(places: npt.NDArray[np.int64], n: int, seed: int, purpose: str) -> 
 
 
 def spread(n_blocks: int, wanted: int) -> npt.NDArray[np.int64]:
-    """At most `wanted` of the blocks, evenly spread over all: always the same ones, to compare losses on."""
+    """Return at most `wanted` of the blocks, evenly spread over all: always the same ones, to compare losses on."""
     count = max(1, min(n_blocks, wanted))
     return np.arange(count, dtype=np.int64) * n_blocks // count
 
 
 def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor on the device; a copy to a GPU does not wait."""
     if device.type == "cuda":  # only from pinned memory can it be copied while the GPU works
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
@@ -492,7 +493,7 @@ def refuse_short(n_ids: int, least: int) -> None:
     """
     if n_ids < least:
         raise InputError(
-            "no text to train on", got=f"{n_ids} tokens", hint="look at the corpus: wordpipe show, or give more text"
+            "no text to train on", got=f"{n_ids} tokens", hint="look at the corpus with wordpipe show, or add more text"
         )
 
 
@@ -521,6 +522,7 @@ def permute(index: npt.NDArray[np.int64], n: int, seed: int) -> npt.NDArray[np.i
 
 
 def _feistel(x: npt.NDArray[np.uint64], half_bits: int, keys: list[int]) -> npt.NDArray[np.uint64]:
+    """Return numbers permuted by a Feistel network with these keys."""
     bits, mask = np.uint64(half_bits), np.uint64((1 << half_bits) - 1)
     left, right = x >> bits, x & mask
     for key in keys:

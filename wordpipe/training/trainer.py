@@ -90,7 +90,7 @@ class Measured:
 
 
 class Steps(Protocol):
-    """Something with weights that learns step by step.
+    """A learner with weights that learns step by step.
 
     Attributes:
         execution: device, precision, threads.
@@ -107,20 +107,20 @@ class Steps(Protocol):
         ...
 
     def replan(self, plan: Plan) -> None:
-        """Go on by another plan from the next step on."""
+        """Go on by another plan of the training from the next step on."""
         ...
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """All that the steps to come depend on: tensors on the CPU, which the next step may change, and JSON values."""
+        """Return all that the steps to come depend on: tensors on the CPU, which the next step may change, and JSON values."""
         ...
 
     def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
-        """Be where `state` was taken."""
+        """Restore the state of the learner that `state` returned."""
         ...
 
 
 class Learner(Steps, Protocol):
-    """Something that learns, and is measured."""
+    """A learner that is also validated on held-out text."""
 
     def validate(self) -> Measured | None:
         """Look at held-out text, always the same; None: there is none."""
@@ -235,16 +235,16 @@ class Trainer(Generic[L]):
         if self.limit is None or self.limit.planned:
             return f"{self.plan.steps:,} steps of {what}"
         if self.limit.most < math.inf:
-            return f"{self.plan.steps:,} steps of {what}, or what fits into {self.limit.shown}"
+            return f"{self.plan.steps:,} steps of {what}, or as many as fit into {self.limit.shown}"
         return f"as many steps of {what} as fit into {self.limit.shown}"
 
     @property
     def seconds(self) -> float:
-        """Seconds of work so far, over all runs."""
+        """Return the seconds of work so far, over all runs of the training."""
         return self._seconds_before + time.monotonic() - self._begun
 
     def steps(self, flag: StopFlag, until: int | None = None) -> Iterator[Step]:
-        """The reports of `every_step`."""
+        """Yield the reports of `every_step`, the training's log."""
         return (report for report in self.every_step(flag, until) if report is not None)
 
     def every_step(self, flag: StopFlag, until: int | None = None) -> Iterator[Step | None]:
@@ -279,7 +279,7 @@ class Trainer(Generic[L]):
                 pass
 
     def snapshot(self) -> Snapshot:
-        """The training as it is now, on the CPU: where it trains there, its own tensors, which the next step changes."""
+        """Return the training as it is now; if it runs on the CPU, with its own tensors, which the next step changes."""
         tensors, learned = self.learner.state()
         log = {
             "step": self.step, "history": [astuple(report) for report in self.history], "sums": self._sums.tolist(),
@@ -290,6 +290,7 @@ class Trainer(Generic[L]):
         return Snapshot(self.step, tensors, log | learned)
 
     def _loop(self) -> Iterator[Step | None]:
+        """Train step by step: reports and checkpoints where they are due, and an end at a stop signal."""
         self._mark, self._marked = time.monotonic(), self.positions
         if self.limit is not None and self.world.leads:
             self.limit.refuse_past()
@@ -324,7 +325,7 @@ class Trainer(Generic[L]):
         self._saved = time.monotonic()
 
     def _beside(self, kind: str) -> AbstractContextManager[None]:
-        """A block of work beside the training, which is no part of its pace."""
+        """Return the context of work beside the training, such as a validation, which is no part of its pace."""
         return nullcontext() if self.limit is None else self.limit.beside(kind)
 
     def _follow_pace(self) -> None:
@@ -348,7 +349,7 @@ class Trainer(Generic[L]):
         self.learner.replan(plan)
 
     def _aside(self) -> tuple[float, float]:
-        """Seconds of other work at the end, and until then: validations, checkpoints, and the model's folder."""
+        """Return the seconds of other work at the end, and until then: validations, checkpoints, and the model's folder."""
         assert self.limit is not None
         limit, plan = self.limit, self.plan
         saving, validation = limit.saving(self._bytes), limit.apart.get("validation", 0.0)
@@ -359,7 +360,7 @@ class Trainer(Generic[L]):
 
     @cached_property
     def _bytes(self) -> int:
-        """Of a checkpoint."""
+        """Return the size of a checkpoint in bytes."""
         return sum(one.nbytes for file in self.learner.state()[0].values() for one in file.values())
 
     def _is_checkpoint_due(self) -> bool:
@@ -367,7 +368,7 @@ class Trainer(Generic[L]):
         return by_steps or time.monotonic() - self._saved >= self._checkpoint_seconds
 
     def _advance(self) -> None:
-        """One optimiser step."""
+        """Take one optimiser step."""
         gradients = self.learner.gradients(self.step)
         self._signum = self.world.agree(self._flag.signum)
         self._summing = True
@@ -386,7 +387,7 @@ class Trainer(Generic[L]):
             yield report
 
     def _reports_at_the_end(self) -> Iterator[Step]:
-        """Of a stopped run that is ended where it is."""
+        """Yield the reports of a stopped run that is ended at its checkpoint."""
         if float(self._sums[1]) > 0:
             yield self._report()
         last = next((report.step for report in reversed(self.history) if report.split == "valid"), None)
@@ -394,6 +395,7 @@ class Trainer(Generic[L]):
             yield report
 
     def _report(self) -> Step:
+        """Return the report of the training loss since the last report."""
         self._refuse_divergence()
         # mean over the targets; not a number if every float16 step since the last report overflowed
         loss = float(self._sums[0] / self._sums[1])
@@ -417,6 +419,7 @@ class Trainer(Generic[L]):
         return self._log("valid", found.loss, found.positions / max(time.monotonic() - begun, 1e-9))
 
     def _log(self, split: str, loss: float, speed: float) -> Step:
+        """Append a report to the history of the training."""
         lr = self.plan.lr_at(self.step - 1)
         report = Step(self.step, self.positions, split, loss, lr, self.seconds, speed)
         self.history.append(report)
@@ -430,8 +433,8 @@ class Trainer(Generic[L]):
             return
         if not loss < self._entropy - _PROGRESS:
             self.notes.append(
-                f"after {self.step:,} steps the loss is {loss:.3f}, hardly better than knowing how frequent each token is "
-                f"({self._entropy:.3f}): give it more --steps, or a higher --lr"
+                f"after {self.step:,} steps the loss is {loss:.3f}, hardly lower than the loss of a model that knows "
+                f"only the frequency of each token ({self._entropy:.3f}): use more --steps, or a higher --lr"
             )
 
     def _refuse_divergence(self) -> None:
@@ -440,7 +443,7 @@ class Trainer(Generic[L]):
             raise diverged(self.step, loss=loss, norm=norm, lr=self.plan.lr, newest=self._state.newest)
 
     def _continue(self, snapshot: Snapshot) -> None:
-        """Be where the snapshot was."""
+        """Restore the training of a snapshot."""
         log = snapshot.log
         self.learner.load(snapshot.tensors, log)
         self.step, self.extended_from = snapshot.step, log["extended_from"]
@@ -476,20 +479,21 @@ class Trainer(Generic[L]):
             self._replan(self.plan.lasting(2 * begin.step))  # until the pace is known
         if begin.step >= self.plan.steps:
             raise ConfigError(
-                "the model has been trained for that long already", where="steps", got=self.plan.steps,
-                expected=f"more than the {begin.step:,} it has", hint=f"give --steps with more than {begin.step}",
+                "the model was already trained for as many steps", where="steps", got=self.plan.steps,
+                expected=f"more than {begin.step:,} steps", hint=f"give --steps a number above {begin.step}",
             )  # fmt: skip
         self._continue(begin)
         self.extended_from = begin.step
         as_longer = all(row.lr == self.plan.lr_at(row.step - 1) for row in self.history)
         before, now = self.history[-1].lr if self.history else 0.0, self.plan.lr_at(begin.step)
         rates = (
-            "the learning rates so far were those of the longer schedule"
+            "the earlier steps had the learning rates of the longer schedule"
             if as_longer
-            else f"the learning rate goes from {before:.2e} to {now:.2e}; what was learned so far followed another schedule"
+            else f"the learning rate changes from {before:.2e} to {now:.2e}, because the earlier steps followed "
+            "another schedule"
         )
-        far = f"of now {self.plan.steps:,}" if self.limit is None else f"for {self.limit.shown}"
-        self.notes.append(f"going on after step {begin.step:,} {far}: {rates}")
+        far = f"up to step {self.plan.steps:,}" if self.limit is None else f"for {self.limit.shown}"
+        self.notes.append(f"continuing after step {begin.step:,} {far}: {rates}")
 
     def _machine(self) -> dict[str, Any]:
         """Return what the last bits of the result depend on."""

@@ -28,7 +28,7 @@ _AT_ONCE = 1024  # sequences whose masks are drawn together: a constant, as mask
 
 @dataclass(frozen=True)
 class Total:
-    """A loss before it is divided.
+    """The loss of held-out targets before it is divided by their number.
 
     Attributes:
         nats: summed over the targets.
@@ -67,7 +67,7 @@ class Validation:
 
     @torch.no_grad()
     def total(self, model: "Transformer", loss_sum: LossSum) -> Total:
-        """The loss of all targets, without label smoothing and dropout. Logits are never kept."""
+        """Return the loss of all held-out targets, without label smoothing and dropout. Logits are never kept."""
         was_training = model.training
         model.eval()
         nats, n_targets = 0.0, 0
@@ -81,7 +81,7 @@ class Validation:
         return Total(nats, n_targets)
 
     def _targets(self) -> Iterator[AnyTargets]:
-        """The sequences with their masks, drawn anew each time, the same ones: a thousandth of the work, and no memory."""
+        """Yield the held-out sequences with their masks, drawn anew each time, the same ones: little work, and no memory."""
         device = self._execution.device
         for chunk, first in enumerate(range(0, len(self._index), _AT_ONCE)):
             index_B = self._index[first : first + _AT_ONCE]
@@ -91,7 +91,7 @@ class Validation:
             yield self._once(targets, self._blocks) if is_last and isinstance(self._blocks, Blocks) else targets
 
     def _once(self, targets: AnyTargets, blocks: Blocks) -> Targets:
-        """Without the targets of the last block that the block before it has, too."""
+        """Return targets without those of the last block that the block before it has, too."""
         assert isinstance(targets, Targets)
         places_K = (
             np.arange(targets.labels.shape[1]) if targets.positions is None else targets.positions[-1].cpu().numpy()

@@ -67,7 +67,7 @@ def test_titles_follow_their_documents(tmp_path: Path) -> None:
 def test_titles_of_other_documents_are_refused(tmp_path: Path) -> None:
     documents = random_documents(4)
     for n in (1, 3, 5):
-        with pytest.raises(ArtifactError, match="other documents"):
+        with pytest.raises(ArtifactError, match="number of documents"):
             write_pair_text(token_batches(documents), tmp_path, vocab_size=50, titles=id_lists([[1]] * n))
 
 
@@ -180,7 +180,7 @@ def test_a_word_always_stays(tmp_path: Path) -> None:
 
 def test_what_documents_cannot_give_is_replaced_and_told(tmp_path: Path) -> None:
     text = made_text(tmp_path, [(f"d{i}", "train", [[i, i + 1]]) for i in range(20)])
-    for asked, word in (("pair_neighbour", "single sentence"), ("pair_crop", "shorter"), ("pair_title", "no title")):
+    for asked, word in (("pair_neighbour", "only one sentence"), ("pair_crop", "shorter"), ("pair_title", "no title")):
         pairs = Pairs(text, settings(**{asked: 1}))
         assert set(pairs.batch(0).kind) == {KINDS.index("deletion")}
         assert any(word in note for note in pairs.notes)
@@ -286,4 +286,4 @@ def test_a_bad_file_of_pairs_is_told_by_its_line(content: bytes, message: str, t
     with pytest.raises(InputError, match=message) as error:
         list(read_pair_file(tmp_path / "pairs.jsonl"))
     assert "pairs.jsonl" in str(error.value.where)
-    assert "two texts" in message or "in UTF-8, not packed" in str(error.value.hint)
+    assert "two texts" in message or "in UTF-8, not compressed" in str(error.value.hint)

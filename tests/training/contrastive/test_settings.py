@@ -33,15 +33,15 @@ def test_shares_that_are_given_replace_those_of_the_goal(encoder: type[EncoderSe
 @pytest.mark.parametrize(
     ("encoder", "values", "word"),
     [
-        (TABLE, {"steps": 5, "epochs": 1}, "both say how long"),
-        (BERT, {"pair_file": 0.5}, "needs pairs"),
-        (TABLE, {"pair_crop": 0.0}, "no kind of pair"),
+        (TABLE, {"steps": 5, "epochs": 1}, "both set the length"),
+        (BERT, {"pair_file": 0.5}, "needs a file of pairs"),
+        (TABLE, {"pair_crop": 0.0}, "all shares of pairs are 0"),
         (BERT, {"temperature": 0}, "temperature"),
         (TABLE, {"pair_crop": 2}, "pair_crop"),
-        (TABLE, {"init": "a", "words": "b"}, "init and words both say"),
-        (BERT, {"init": "a", "init_embeddings": "b"}, "init and init_embeddings both say"),
-        (BERT, {"init": "a", "dim": 64, "n_layers": 2}, "dim, n_layers cannot be chosen here"),
-        (BERT, {"teacher_temperature": 0.1}, "would change nothing: there is no teacher"),
+        (TABLE, {"init": "a", "words": "b"}, "init and words both set"),
+        (BERT, {"init": "a", "init_embeddings": "b"}, "init and init_embeddings both set"),
+        (BERT, {"init": "a", "dim": 64, "n_layers": 2}, "dim, n_layers cannot be set together with init"),
+        (BERT, {"teacher_temperature": 0.1}, "has no effect: no teacher is given"),
     ],
 )
 def test_what_cannot_stand_together_is_named(
@@ -55,7 +55,7 @@ def test_what_cannot_stand_together_is_named(
     ("encoder", "values", "said"),
     [
         (BERT, {"encoder": "static"}, 'command = "train static"'),
-        (TABLE, {"encoder": "transformer"}, "wordpipe train contrastive a transformer"),
+        (TABLE, {"encoder": "transformer"}, "wordpipe train contrastive for a transformer"),
         (TABLE, {"preset": "tiny"}, "unknown setting 'preset': it is a setting of wordpipe train contrastive"),
         (TABLE, {"pair_dropout": 0.5}, "'pair_dropout': it is a setting of wordpipe train contrastive"),
         (BERT, {"lsi_weight": 1.0}, "'lsi_weight': it is a setting of wordpipe train static"),
@@ -92,7 +92,7 @@ def test_the_numbers_of_kinds_are_their_places() -> None:
     ],
 )  # fmt: skip
 def test_settings_that_would_change_nothing_are_refused_where_they_are_given(encoder, idle, beside, awake):
-    with pytest.raises(ConfigError, match=f"{next(iter(idle))}.* would change nothing"):
+    with pytest.raises(ConfigError, match=f"{next(iter(idle))}.* has no effect"):
         encoder.make(beside | idle)
     encoder.make(beside)
     assert encoder.make(beside | awake | idle).model_fields_set >= idle.keys()

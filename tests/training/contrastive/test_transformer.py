@@ -232,7 +232,7 @@ def test_a_stop_signal_saves_first(tmp_path):
 def test_weights_that_are_no_numbers_end_it_and_are_not_saved(tmp_path):
     training = run_out(training_in(tmp_path), until=2)
     training.learner.model.embedding.data.fill_(np.nan)
-    with pytest.raises(DivergedError, match="no longer a number") as error:
+    with pytest.raises(DivergedError, match="no longer a finite number") as error:
         run_out(training)
     assert "step-00000002" in str(error.value.hint)
     assert training_in(tmp_path).resumed_from == 2

@@ -52,7 +52,7 @@ _HEAD = 64  # width of a head of most presets
 
 @public(ContrastiveSettings)
 def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Train a transformer that encodes texts, without labels: what belongs together comes near, others are kept apart.
+    """Train a transformer encoder of texts without labels: texts that belong together get near vectors, others do not.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -84,7 +84,7 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
 
 
 def _train(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
-    """Train, and write the model's folder."""
+    """Train a transformer encoder, and write the model's folder."""
     data = source.read(TOKENIZER)
     tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
     text, given = contrast_text(
@@ -115,7 +115,7 @@ def _train(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
 
 @dataclass(frozen=True)
 class _FirstEncoder:
-    """A transformer before its first step.
+    """A transformer encoder before its first step.
 
     Attributes:
         model: with its first weights and the dropout it trains with.
@@ -133,7 +133,7 @@ class _FirstEncoder:
 def _first_encoder(
     job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer, data: bytes, counts_V: npt.NDArray[np.int64]
 ) -> _FirstEncoder:
-    """The model that the settings name.
+    """Return the transformer encoder that the settings name, before its first step.
 
     A token weighs a / (a + p), p its share of the text, times the length of the vector it began with, whose own weight that
     is. Special tokens say nothing of a text and weigh nothing. What they weighed in the model that is trained further, they
@@ -163,16 +163,16 @@ def _first_encoder(
         model = with_special_ids(given.model, replace(given.model.config, dropout=settings.dropout), special)
         pooling, kept_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
         if settings.pooling is None:
-            job.note(f"pooling: {pooling}{'' if kept_V is None else ', by the weights of the given model'}")
+            job.note(f"pooling: {pooling}{'' if kept_V is None else ', with the token weights of the given model'}")
         if kept_V is not None:
             return _FirstEncoder(model, special, pooling, kept_V)
     # fresh weights, or the mean of given vectors
     elif settings.init_embeddings is None:
-        model = _new(settings, tokenizer, special, None)
+        model = _fresh_encoder(settings, tokenizer, special, None)
     else:
         vectors = job.open_input(settings.init_embeddings, ["words", "model"])
         table_VD, found_V = _token_vectors(job, vectors, tokenizer, data)
-        model = _new(settings, tokenizer, special, table_VD.shape[1])
+        model = _fresh_encoder(settings, tokenizer, special, table_VD.shape[1])
         lengths_V = start_as_mean(model, table_VD, found_V, seed=settings.seed)
         job.counts["embeddings_given"] = int(found_V.sum())
         # the rows of a static encoder have their tokens' weights in them already
@@ -199,14 +199,16 @@ def _pooling_of(given: Artifact | None, settings: ContrastiveSettings, n_ids: in
     weights_V = load(given.read(WEIGHTS_FILE))["weights"]
     if weights_V.shape != (n_ids,):
         raise ArtifactError(
-            "the weights of the tokens are of another tokenizer", where=given.path / WEIGHTS_FILE,
-            got=weights_V.shape, expected=(n_ids,), hint="give --pooling weighted, which counts them anew",
+            "the token weights of the model belong to another tokenizer", where=given.path / WEIGHTS_FILE,
+            got=weights_V.shape, expected=(n_ids,), hint="use --pooling weighted to compute new weights",
         )  # fmt: skip
     return "weighted", weights_V
 
 
-def _new(settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialIds, width: int | None) -> LanguageModel:
-    """Return a model with fresh weights, as wide as the vectors it begins with if their width is a multiple of 64."""
+def _fresh_encoder(
+    settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialIds, width: int | None
+) -> LanguageModel:
+    """Return a transformer with fresh weights, as wide as the given vectors if their width is a multiple of 64."""
     dim = settings.dim or (width if width and width % _HEAD == 0 else None)
     shape = {"preset": settings.preset, "dropout": settings.dropout, "dim": dim, "n_layers": settings.n_layers}
     config = model_config(MaskedSettings.make(shape), "encoder", n_tokens=number_of_ids(tokenizer), special=special)
@@ -216,28 +218,33 @@ def _new(settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialId
 def _token_vectors(
     job: Job, vectors: Artifact, tokenizer: Tokenizer, data: bytes
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """A row for each token id, and which ids have one."""
+    """Return a row of given vectors for each token id, and which ids have one."""
+    # vectors of words, or of a model that is no table, are refused
     facts = vectors.manifest.facts
     if vectors.kind == "model" and facts.get("encoder") != "static":
         raise ArtifactError(
-            "this model is no table of vectors",
+            "this model is not a static encoder",
             where=vectors.path,
-            hint=f"start from all of it with --init {vectors.path}",
+            hint=f"to start from this model, use --init {vectors.path}",
         )
     if facts.get("unit") != "token":
         command = "train word2vec" if vectors.kind == "words" else "train static"
-        hint = f"train them with: wordpipe {command} TOKENS --unit token"
+        hint = f"train vectors of tokens: wordpipe {command} TOKENS --unit token"
         raise ArtifactError("the vectors are of words, not of tokens", where=vectors.path, hint=hint)
+    # the rows of a words artifact, else of a static encoder
     if vectors.kind == "words":
         return vectors_of_words(job, vectors, tokenizer, data)
     table_VD = load(vectors.read("model.safetensors"))["embedding.weight"]
     if len(table_VD) != (n_ids := number_of_ids(tokenizer)):
-        raise ArtifactError("a table of another tokenizer", where=vectors.path, got=len(table_VD), expected=n_ids)
+        raise ArtifactError(
+            "the static encoder and the tokens have different tokenizers", where=vectors.path, got=len(table_VD),
+            expected=n_ids,
+        )  # fmt: skip
     return table_VD, np.linalg.norm(table_VD, axis=1) > 0
 
 
 def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> TeacherVectors:
-    """The encoder that `--teacher` names; it reads the text that ids stand for."""
+    """Return the encoder that `--teacher` names, as a function; it reads the text that ids stand for."""
     from wordpipe.encoders.settings import EmbedSettings
     from wordpipe.stages.encoders import open_encoder
 
@@ -252,7 +259,7 @@ def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> T
 
 
 def _write(job: Job, start: _FirstEncoder, data: bytes, settings: ContrastiveSettings) -> None:
-    """The model's folder: transformers loads it, and sentence-transformers gives the same vectors."""
+    """Write the transformer encoder's folder, which transformers and sentence-transformers load."""
     model, config = start.model, start.model.config
     ids = config.special_ids | {"unk": start.special.unk}
     tokenizer, names = framed_tokenizer(data, ids, frame=FRAMES["encoder"], vocab_size=config.vocab_size)
@@ -277,7 +284,7 @@ def contrast_text(
     job: Job, source: Artifact, settings: EncoderSettings, ids_of: IdsOf, *, vocab_size: int,
     column: Literal["ids", "word_ids"],
 ) -> tuple[PairText, FilePairs | None]:  # fmt: skip
-    """The documents as rows of ids, with titles where pairs of titles are wanted, and the user's own pairs.
+    """Return the documents as rows of ids, with titles where pairs of titles are wanted, and the user's own pairs.
 
     Args:
         job: its scratch folder holds the text as long as it is used; the file of pairs becomes an input.
@@ -298,8 +305,8 @@ def contrast_text(
             titles = _titles(corpus, ids_of)
         else:
             job.warn(
-                "the corpus that these tokens were made of is not where it was, or is another one now: pairs of a title and "
-                "its text are made of two spans of the text instead"
+                "the corpus of these tokens is missing or has changed, so there are no titles: pairs of a title and "
+                "its text become pairs of two spans of the text"
             )
     rows = token_rows(job, source, column)
     text = write_pair_text(rows, folder, vocab_size=vocab_size, column=column, titles=titles)
@@ -323,7 +330,7 @@ def check_pairs(settings: EncoderSettings) -> None:
 
 
 def token_ids(tokenizer: Tokenizer) -> IdsOf:
-    """Texts to the tokenizer's ids, without special ones."""
+    """Return a function from texts to the tokenizer's ids, without special ones."""
     return lambda texts: [one.ids for one in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
@@ -333,7 +340,7 @@ def pair_kinds(settings: EncoderSettings) -> list[str]:
 
 
 def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
-    """The corpus named by the manifest of the tokens, if it is still the same one."""
+    """Return the corpus named by the manifest of the tokens, if it is still the same one."""
     entry = source.manifest.inputs[0]
     if entry.kind != "corpus" or entry.path is None:
         return None
@@ -346,7 +353,7 @@ def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
 
 
 def _titles(corpus: Artifact, ids_of: IdsOf) -> Iterator[pa.Array]:
-    """The ids of the title of each document."""
+    """Yield the ids of the title of each document."""
     starts = DocumentStarts()
     for batch in read_batches(corpus, "corpus", ["doc_id", "sentence_id", "title"]):
         if batch.num_rows:
@@ -355,4 +362,5 @@ def _titles(corpus: Artifact, ids_of: IdsOf) -> Iterator[pa.Array]:
 
 
 def _lists(ids: list[list[int]]) -> pa.Array:
+    """Return lists of ids as an Arrow array."""
     return pa.array(ids, pa.list_(pa.uint32()))

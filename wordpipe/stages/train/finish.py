@@ -40,7 +40,7 @@ def finish(trained: PathLike, *, cool_down: bool = False, run: RunOptions | None
         ...     print(error.what)
         no stopped training is there: it is finished
     """
-    stopped = _the_one(as_path(trained))
+    stopped = _stopped_run(as_path(trained))
     command, settings, arguments = _call_of(stopped)
     function = load_named(COMMANDS[command].function)
     run = replace(run or RunOptions(), fresh=False, finish="cool-down" if cool_down else "as it is")
@@ -48,8 +48,8 @@ def finish(trained: PathLike, *, cool_down: bool = False, run: RunOptions | None
     return made
 
 
-def _the_one(path: Path) -> StoppedRun:
-    """The stopped run that is meant.
+def _stopped_run(path: Path) -> StoppedRun:
+    """Return the stopped training that a path names.
 
     Raises:
         ArtifactError: there is none, or several.
@@ -57,48 +57,50 @@ def _the_one(path: Path) -> StoppedRun:
     runs = stopped_runs(path)
     if len(runs) > 1:
         shown = "; ".join(f"{one.state}: {one.stands_at}" for one in runs)
-        hint = f"name the one: wordpipe finish {shlex.quote(str(runs[-1].state))}"
-        raise ArtifactError("several trainings of it were stopped", where=path, got=shown, hint=hint)
+        hint = f"name one of them, such as: wordpipe finish {shlex.quote(str(runs[-1].state))}"
+        raise ArtifactError("there are several stopped trainings of this artifact", where=path, got=shown, hint=hint)
     if runs:
         return runs[0]
     if is_artifact(path):
         from wordpipe.artifacts import manifest_at
 
-        what = "no stopped training is there: it is finished"
-        hint = f"wordpipe {manifest_at(path).command} … -o {path} --fresh trains it anew"
+        what = "there is no stopped training here: the training is finished"
+        hint = f"to train again from the start: wordpipe {manifest_at(path).command} … -o {path} --fresh"
         raise ArtifactError(what, where=path, hint=hint)
-    what = "no stopped training is there"
-    hint = "a training keeps its first checkpoint after a minute, or when it is stopped (Ctrl-C)"
+    what = "there is no stopped training here"
+    hint = "a training saves its first checkpoint after a minute, or when it is stopped (Ctrl-C)"
     raise ArtifactError(what, where=path, hint=hint)
 
 
 def _call_of(stopped: StoppedRun) -> tuple[str, dict[str, Any], list[Any]]:
-    """Command, settings and arguments of a stopped run.
+    """Return command, settings and arguments of a stopped training.
 
     Raises:
         ArtifactError: its checkpoint does not name them: it is of an earlier version, or damaged, or its texts were in memory.
     """
     command, about, beside = stopped.command, stopped.about, stopped.folder.parent
-    again = f"run the command that began it again, with -o {shlex.quote(str(stopped.output))}: it goes on"
+    again = f"to continue the training, repeat its command with -o {shlex.quote(str(stopped.output))}"
     known = COMMANDS.get(command)
     if known is None or not command.startswith("train "):
-        raise ArtifactError("the checkpoint does not name its command", where=stopped.folder, hint=again)
+        raise ArtifactError(
+            "the checkpoint does not contain the command of its training", where=stopped.folder, hint=again
+        )
     # what the checkpoint says of the call
     try:
         settings = {str(name): as_given(value, beside) for name, value in dict(about["settings"]).items()}
         arguments = [as_given(value, beside) for value in list(about["arguments"])]
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise ArtifactError("what the checkpoint says of itself is damaged", where=stopped.folder, hint=again) from None
+        raise ArtifactError("the description in the checkpoint is damaged", where=stopped.folder, hint=again) from None
     if any(value is IN_MEMORY for value in (*arguments, *settings.values())):
         raise ArtifactError(
-            "the training reads what a program had in memory", where=stopped.folder,
-            hint="ingest it into a corpus first, and train on that",
+            "the training used texts from the memory of a program", where=stopped.folder,
+            hint="ingest the texts into a corpus, and train on that corpus",
         )  # fmt: skip
     # whether this version can make that call
     unknown = set(settings) - set(load_named(known.settings).model_fields)
     n_given = len(known.arguments)
     if unknown or len(arguments) != n_given:
         raise ArtifactError(
-            "what the checkpoint says of itself is of another version", where=stopped.folder, hint=again
+            "the checkpoint was written by another version of wordpipe", where=stopped.folder, hint=again
         )
     return command, settings, arguments

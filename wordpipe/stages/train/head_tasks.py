@@ -71,7 +71,7 @@ class Calibrated:
 
 
 class HeadTask:
-    """A task: it reads records, makes examples, measures and calibrates; here each record is one example.
+    """A task of a head: it reads records, makes examples, measures and calibrates; here each record is one example.
 
     Args:
         settings: what was asked for; some tasks need none.
@@ -108,14 +108,14 @@ class HeadTask:
         self.counts: dict[str, int] = {}
 
     def look(self, value: Any, where: str) -> None:
-        """See what a record has in the column, before any is read: what is to be learned may be a question of all."""
+        """Look at a record's label before any label is read: the kind of labels may depend on all labels."""
 
     def read(self, value: Any, text: str, where: str) -> Any:
-        """The label of a record as the task keeps it; None: it has none. Raises InputError: it cannot be one."""
+        """Return the label of a record as the task keeps it; None: it has none. Raises InputError: it cannot be one."""
         raise NotImplementedError
 
     def names_of(self, label: Any) -> list[str]:
-        """The names that are counted; a score has none."""
+        """Return the names of a label that are counted; a score has none."""
         return list(label)
 
     def head(self, labelled: Labelled, dropout: float) -> HeadConfig:
@@ -123,7 +123,7 @@ class HeadTask:
         raise NotImplementedError
 
     def width(self, labelled: Labelled) -> int:
-        """Numbers of a target; 0: one a position."""
+        """Return the numbers of a target; 0: one for each position."""
         raise NotImplementedError
 
     def encoder(self, tokenizer: Tokenizer, max_len: int) -> Any:
@@ -145,7 +145,7 @@ class HeadTask:
     def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
         """Return the warning that so many tokens, or words, of so many texts are not read."""
         return (
-            f"{texts:,} texts are longer than the {max_len:,} {unit} that are read: {cut:,} {unit} at their ends were left "
+            f"{texts:,} texts are longer than {max_len:,} {unit}: {cut:,} {unit} at the end of these texts were left "
             "out"
         )
 
@@ -155,19 +155,19 @@ class HeadTask:
         return HeadObjective(per_position=self.per_word)
 
     def prepare(self, model: AnyHead, labelled: Labelled) -> None:
-        """Change a fresh head, where that helps."""
+        """Change a fresh head before its training, where that helps."""
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
-        """Figures of held-out texts, the higher the better; the first decides which weights are best."""
+        """Return figures of held-out texts, the higher the better; the first decides which weights are best."""
         raise NotImplementedError
 
     def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
-        """Return what is chosen on held-out texts."""
+        """Return the temperature and thresholds that are chosen on held-out texts."""
         raise NotImplementedError
 
 
 def calibrated_by(logits_NV: npt.NDArray[Any], true_N: npt.NDArray[np.int64]) -> Calibrated:
-    """A temperature, where one answer of each text is right.
+    """Return a temperature that calibrates probabilities, where one answer of each text is right.
 
     Args:
         logits_NV: of the answers.
@@ -180,8 +180,8 @@ def calibrated_by(logits_NV: npt.NDArray[Any], true_N: npt.NDArray[np.int64]) ->
         known_NV = probabilities_of(logits_NV, one, "single")
         errors.append(calibration_error(known_NV.max(1), known_NV.argmax(1) == true_N))
     note = (
-        f"probabilities are off by {errors[0]:.1%} in the mean as they come, by {errors[1]:.1%} with temperature "
-        f"{temperature:.2f}, which was chosen on the same held-out texts"
+        f"mean error of the probabilities: {errors[0]:.1%} without calibration, {errors[1]:.1%} with temperature "
+        f"{temperature:.2f} (chosen on the same held-out texts)"
     )
     return Calibrated(temperature, None, {"calibration_error": errors[1]}, note)
 
@@ -191,7 +191,7 @@ _FEW_NUMBERS = 5  # different ones, which may be names of classes
 
 
 class ClassifierTask(HeadTask):
-    """Labels of texts: one, several, or a score."""
+    """The task of a classifier: labels of texts, one, several, or a score."""
 
     name, column, option, settings = "classifier", "label", "--label-field", ClassifierSettings
 
@@ -202,21 +202,22 @@ class ClassifierTask(HeadTask):
 
     @property
     def _kind(self) -> str:
+        """Return the kind of labels: one, several, or a score."""
         if self._settings.problem != "auto":
             return str(self._settings.problem)
         is_score = self._looks["fraction"] and self._words <= _FEW_WORDS * self._numbers
         is_score = is_score and (not self._words or len(self._different) > _FEW_NUMBERS)
         if is_score and self._words:
             raise InputError(
-                f"the labels are numbers, but for {self._words:,} of {self._words + self._numbers:,}", where=self._word[1],
-                got=repr(self._word[0]), expected="scores, or names",
-                hint="take those records out, or say --problem single if the numbers are names",
+                f"most labels are numbers, but {self._words:,} of {self._words + self._numbers:,} labels are not",
+                where=self._word[1], got=repr(self._word[0]), expected="only scores, or only names",
+                hint="remove those records, or use --problem single if the numbers are names of classes",
             )  # fmt: skip
         return "several" if self._looks["list"] else "score" if is_score else "single"
 
     @property
     def problem(self) -> Problem:
-        """The meaning of the labels: that of the settings, else what all labels together look like."""
+        """Return the meaning of the labels: that of the settings, else what all labels together look like."""
         return _PROBLEMS[self._kind]
 
     def look(self, value: Any, where: str) -> None:
@@ -237,7 +238,7 @@ class ClassifierTask(HeadTask):
                 self._words, self._word = self._words + 1, self._word if self._words else (str(value), where)
 
     def read(self, value: Any, text: str, where: str) -> Any:
-        """A name, a tuple of names, or a number."""
+        """Return the label of a text: a name, a tuple of names, or a number."""
         del text
         if self._kind == "several" and isinstance(value, list | str | None):
             names = [value] if isinstance(value, str) else value or []
@@ -248,19 +249,20 @@ class ClassifierTask(HeadTask):
             return None if is_no_score(value) else self._number(value, where)
         if value is None or isinstance(value, tuple) or not str(value).strip():
             raise InputError(
-                "a record has no single label", where=where, got=repr(value), expected="one label",
-                hint="take it out, or train with --problem several",
+                "a record does not have exactly one label", where=where, got=repr(value), expected="one label",
+                hint="remove the record, or train with --problem several",
             )  # fmt: skip
         return str(value).strip()
 
     @staticmethod
     def _number(value: Any, where: str) -> float:
+        """Return the score of a text as a number."""
         try:
             number = float(value)
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
-            raise InputError("a score is no number", where=where, got=repr(value), expected="a finite number")
+            raise InputError("a score is not a number", where=where, got=repr(value), expected="a finite number")
         return number
 
     def names_of(self, label: Any) -> list[str]:
@@ -288,7 +290,7 @@ class ClassifierTask(HeadTask):
         return HeadObjective(per_position=False, weights=torch.from_numpy(weights).to(device))
 
     def prepare(self, model: AnyHead, labelled: Labelled) -> None:
-        """A score begins at the mean of all: otherwise the first passes only learn that."""
+        """Let a score begin at the mean of all scores: otherwise the first passes only learn that."""
         if self.problem == "regression" and model.classifier.bias is not None:
             with torch.no_grad():
                 model.classifier.bias.fill_(labelled.scores[0] / max(1.0, labelled.scores[1]))
@@ -323,23 +325,24 @@ class ClassifierTask(HeadTask):
         sets = [[np.flatnonzero(row).tolist() for row in rows] for rows in (known_NV >= thresholds, true_NV)]
         f1 = micro_score(*sets).f1
         span = f"{min(thresholds):.2f} to {max(thresholds):.2f}"
-        note = f"thresholds from {span}, chosen on held-out texts: micro F1 {f1:.4f} there"
+        note = f"thresholds from {span}, chosen on the held-out texts: micro F1 {f1:.4f} on the same texts"
         return Calibrated(temperature, thresholds, {"micro_f1_by_thresholds": f1}, note)
 
 
 class TaggerTask(HeadTask):
-    """Tags of words."""
+    """The task of a tagger: tags of words."""
 
     name, per_word, column, option, settings = "tagger", True, "tags", "--tags-field", TaggerSettings
 
     def read(self, value: Any, text: str, where: str) -> Any:
-        """A tag for each word."""
+        """Return a tag for each word of a text."""
         n_words = len(words_of(text))
         if value is None or len(value) != n_words or not all(str(tag or "").strip() for tag in value):
             raise InputError(
-                "the tags of a record are not one a word", where=where,
-                got="none" if value is None else f"{len(value)} tags of {n_words} words", expected="one for each word",
-                hint="words are what white space parts; an empty tag is written O",
+                "a record does not have one tag for each word", where=where,
+                got="none" if value is None else f"{len(value)} tags for {n_words} words",
+                expected="one tag for each word",
+                hint="words are separated by white space; write O for a word without a tag",
             )  # fmt: skip
         return tuple(value)
 
@@ -359,7 +362,7 @@ class TaggerTask(HeadTask):
         return [float(tags.index(tag)) for tag in record.label]
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
-        """F1 of spans, where the tags mean spans; the share of right tags."""
+        """Return F1 of spans, where the tags mean spans, and the share of right tags."""
         tags, right, total = self._tags(labelled), 0, 0
         given: list[list[Any]] = []
         true: list[list[Any]] = []
@@ -389,7 +392,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class _Question:
-    """A held-out question.
+    """A held-out question of a reader.
 
     Attributes:
         passage: with its windows.
@@ -401,12 +404,12 @@ class _Question:
 
     @property
     def answers(self) -> list[str]:
-        """The right answers."""
+        """Return the right answers of a question."""
         return [self.passage.text[start:end] for start, end in self.spans] or [""]
 
 
 class ReaderTask(HeadTask):
-    """Answers of questions."""
+    """The task of a reader: answers of questions in passages."""
 
     name, column, option, settings = "reader", "spans", "--text-b QUESTION --spans-field", ReaderSettings
     least, noun, by_passage, reads_order = 1, "kinds of questions", True, True
@@ -428,7 +431,7 @@ class ReaderTask(HeadTask):
         spans = tuple((span["start"], span["end"]) for span in value)
         if wrong := [(start, end) for start, end in spans if not text[start:end].strip() or end > len(text)]:
             raise InputError(
-                "an answer is no stretch of its passage", where=where, got=f"characters {wrong[0][0]} to {wrong[0][1]}",
+                "an answer is not a part of its passage", where=where, got=f"characters {wrong[0][0]} to {wrong[0][1]}",
                 expected=f"characters of its text, 0 to {len(text)}",
             )  # fmt: skip
         return spans
@@ -451,7 +454,7 @@ class ReaderTask(HeadTask):
     def examples(
         self, records: Sequence[Record], encoder: Any, labelled: Labelled
     ) -> Iterator[list[tuple[Encoded, Sequence[float]]]]:
-        """The windows of each question; of several answers the commonest is learned, of equal ones the first."""
+        """Yield the windows of each question; of several answers the most frequent is learned, of equal ones the first."""
         del labelled
         for record, passage in zip(records, encoder.encode([record.texts for record in records]), strict=True):
             tokens = None
@@ -468,12 +471,12 @@ class ReaderTask(HeadTask):
     def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
         del max_len, unit
         return (
-            f"{texts:,} questions are longer than the tokens of a question that are read, {self.reading.max_query:,} or half "
-            f"of the model's: {cut:,} tokens at their ends were left out"
+            f"{texts:,} questions are longer than {self.reading.max_query:,} tokens or half of the model's length: "
+            f"{cut:,} tokens at the end of these questions were left out"
         )
 
     def _candidates(self, found: Scores) -> list[Candidates]:
-        """The best answers of each held-out question; `found` are the scores of all windows."""
+        """Return the best answers of each held-out question; `found` are the scores of all windows."""
         windows = iter(found)
         return [
             best_candidates(one.passage, [next(windows) for _ in one.passage.windows], self.reading)
@@ -481,7 +484,7 @@ class ReaderTask(HeadTask):
         ]
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
-        """F1 of the words of an answer, and how many are right to the word, as SQuAD counts them; one is always given."""
+        """Return F1 of the words of an answer, and exact matches, as SQuAD counts them; an answer is always given."""
         del wanted, labelled
         said = [
             answered(one.passage, best, self.reading, 1.0, self._threshold_of_training).answer
@@ -491,10 +494,11 @@ class ReaderTask(HeadTask):
 
     @property
     def _threshold_of_training(self) -> float | None:
-        """Before a threshold is chosen: no answer, where that is likelier than not; where all have one it is always given."""
+        """Return the threshold for no answer in training: where that is likelier; None where all questions have one."""
         return None if all(one.spans for one in self._held_out) else 0.5
 
     def _measured(self, said: Sequence[str]) -> dict[str, float]:
+        """Return F1 and exact match of answers to the held-out questions."""
         right = [one.answers for one in self._held_out]
         return {
             "f1": float(answer_f1(said, right).mean()),
@@ -502,14 +506,16 @@ class ReaderTask(HeadTask):
         }
 
     def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
-        """A temperature, by the questions whose answer is among the best; a threshold where some have no answer."""
+        """Return a temperature, by the questions whose answer is among the best; a threshold where some have no answer."""
         del wanted
+        # the temperature, by all questions
         candidates, questions = self._candidates(found), self._held_out
         logits_NC = np.stack([one.logits(self.reading.n_best) for one in candidates])
         true_N = np.array([_right(*pair) for pair in zip(questions, candidates, strict=True)], np.int64)
         found_by = calibrated_by(logits_NC, true_N)
         if all(one.spans for one in questions):
             return found_by
+        # the threshold of no answer, where some questions have none
         temperature = found_by.temperature
         no_answer_N = probabilities_of(logits_NC, temperature, "single")[:, 0]
         best = [
@@ -518,14 +524,18 @@ class ReaderTask(HeadTask):
         ]
         f1_N = answer_f1(best, [one.answers for one in questions])
         threshold = choose_no_answer(no_answer_N, f1_N, np.array([not one.spans for one in questions]))
+        # the figures with this threshold
         said = ["" if sure >= threshold else text for sure, text in zip(no_answer_N, best, strict=True)]
         more = {f"{name}_by_threshold": value for name, value in self._measured(said).items()}
-        note = f"; no answer is said from a probability of {threshold:.2f} on: F1 {more['f1_by_threshold']:.4f} there"
+        note = (
+            f"; from a probability of {threshold:.2f} on, no answer is given: F1 {more['f1_by_threshold']:.4f} on "
+            "the same texts"
+        )
         return Calibrated(temperature, [threshold], {**found_by.figures, **more}, found_by.note + note)
 
 
 def _right(question: _Question, found: Candidates) -> int:
-    """Return which is right, no answer (0) or one of the candidates; -1: neither."""
+    """Return the right place among a reader's answers: no answer (0) or one of the candidates; -1: neither."""
     if not question.spans:
         return 0
     known = {

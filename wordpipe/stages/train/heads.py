@@ -37,7 +37,7 @@ _AT_ONCE = 1024  # records that are encoded together
 
 @public(ClassifierSettings)
 def train_classifier(corpus: SourceLike, *, output: Any, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Teach a trained transformer, or word vectors, to label texts, or pairs of texts.
+    """Train a classifier of texts, or of pairs of texts, on a trained transformer or on word vectors.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -62,7 +62,7 @@ def train_classifier(corpus: SourceLike, *, output: Any, run: RunOptions | None 
 
 @public(TaggerSettings)
 def train_tagger(corpus: SourceLike, *, output: Any, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Teach a trained transformer, or word vectors, to tag words: names, parts of speech.
+    """Train a tagger of words (names, parts of speech) on a trained transformer or on word vectors.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -87,7 +87,7 @@ def train_tagger(corpus: SourceLike, *, output: Any, run: RunOptions | None = No
 
 @public(ReaderSettings)
 def train_reader(corpus: SourceLike, *, output: Any, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Teach a trained transformer to find the answers of questions in passages.
+    """Train a reader, which finds the answers of questions in passages, on a trained transformer.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -113,7 +113,7 @@ def train_reader(corpus: SourceLike, *, output: Any, run: RunOptions | None = No
 
 
 class Start(Protocol):
-    """The start of the models of all seeds: a transformer, or word vectors.
+    """The start of the heads of all seeds: a transformer, or word vectors.
 
     Attributes:
         unit: what texts are read as, in words.
@@ -137,7 +137,7 @@ class Start(Protocol):
         self, settings: HeadSettings, head: HeadConfig, task: HeadTask, labelled: Labelled, examples: LabelledExamples,
         held_out: LabelledExamples, **given: Any,
     ) -> Trainer[HeadLearner[Any]]:  # fmt: skip
-        """A training of a fresh head; `given`: see `head_trainer`."""
+        """Return a training of a fresh head; `given`: see `head_trainer`."""
         ...
 
     def shown(self, learner: HeadLearner[Any]) -> str:
@@ -145,17 +145,17 @@ class Start(Protocol):
         ...
 
     def numbers(self, learner: HeadLearner[Any]) -> tuple[int, int]:
-        """Weights, and those of them that are trained."""
+        """Return the number of weights, and of those that are trained."""
         ...
 
     def save(self, job: Job, learner: HeadLearner[Any]) -> dict[str, Any]:
-        """Write the folder; its facts."""
+        """Write the model's folder, and return its facts."""
         ...
 
 
 @dataclass
 class _TransformerStart:
-    """A transformer, and its tokenizer."""
+    """The start of a head on a transformer, with its tokenizer."""
 
     base: LanguageModel
     tokenizer: Tokenizer
@@ -166,11 +166,14 @@ class _TransformerStart:
     def resolved(self, settings: HeadSettings, n_texts: int) -> HeadSettings:
         most = self.base.config.max_len
         if (wanted := settings.seq_len or most) > most:
-            raise ConfigError("the model is shorter", where="seq_len", got=wanted, expected=f"at most {most}")
+            raise ConfigError(
+                "the model cannot read sequences of this length", where="seq_len", got=wanted,
+                expected=f"at most {most}",
+            )  # fmt: skip
         return settings.of_transformer(n_texts).model_copy(update={"seq_len": wanted})
 
     def prepare(self, job: Job, labelled: Labelled, task: HeadTask) -> None:
-        """See `Start`: the tokenizer knows all texts."""
+        """Do nothing, see `Start`: the tokenizer knows all texts."""
 
     def encoder(self, settings: HeadSettings, task: HeadTask) -> Any:
         assert settings.seq_len is not None
@@ -214,7 +217,7 @@ class _TransformerStart:
             job.write(name, content)
         theirs = headed_class(model.language_config, model.head_config.kind)
         if theirs is None:
-            job.warn("transformers has no class for this model: the folder loads in wordpipe only")
+            job.warn("Hugging Face transformers has no class for this model: only wordpipe can load the folder")
         return {
             "architecture": config.architecture, "dim": config.dim, "max_len": config.max_len, "n_layers": config.n_layers,
             "transformers": theirs,
@@ -223,7 +226,7 @@ class _TransformerStart:
 
 @dataclass
 class _Training:
-    """The training of the models of all seeds; its settings are resolved."""
+    """The training of a head with all seeds; its settings are resolved."""
 
     job: Job
     settings: HeadSettings
@@ -235,11 +238,11 @@ class _Training:
 
     @property
     def head(self) -> HeadConfig:
-        """The head that is going to be trained."""
+        """Return the head that is going to be trained."""
         return self.task.head(self.labelled, self.settings.dropout)
 
     def write_examples(self) -> tuple[LabelledExamples, LabelledExamples]:
-        """Texts to learn from, and those held out, as flat files.
+        """Write the texts to learn from, and those held out, as flat files.
 
         Raises:
             InputError: no text is held out whose label is among those that are learned.
@@ -269,13 +272,14 @@ class _Training:
         train, held_out = (open_examples(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True))
         if not len(held_out):
             raise InputError(
-                "no held-out record has a label that is learned", where=self.labelled.source.path,
-                got=f"{self.labelled.n_held_out} with other labels", hint="give more records, or a larger --held-out",
+                "no held-out record has a label of the training records", where=self.labelled.source.path,
+                got=f"{self.labelled.n_held_out} with other labels",
+                hint="add more records, or use a larger --held-out",
             )  # fmt: skip
         return train, held_out
 
     def train_all(self, examples: LabelledExamples, held_out: LabelledExamples) -> Trainer[HeadLearner[Any]]:
-        """A model for each seed; the best one."""
+        """Train a model for each seed, and return the best one."""
         best: Trainer[HeadLearner[Any]] | None = None
         scores: list[float] = []
         made = 0  # steps of all models
@@ -295,7 +299,7 @@ class _Training:
             except ArtifactError:
                 if best is None or not job.run.finish:
                     raise
-                job.warn(f"the stopped run has no checkpoint of seed {seed} that can be used")
+                job.warn(f"the stopped run has no usable checkpoint of seed {seed}")
                 break
             # the time that it took is no longer there for the others
             if limit is not None and trainer.limit is not None:
@@ -320,7 +324,7 @@ class _Training:
                 "seeds_sd": round(float(np.std(scores)), 6),
             }
             shown = ", ".join(f"{score:.4f}" for score in scores)
-            self.job.note(f"of {len(scores)} seeds, held out: {shown}; the best one is kept")
+            self.job.note(f"held-out scores of {len(scores)} seeds: {shown}; the model with the best score is kept")
         return best
 
     def finish(self, trainer: Trainer[HeadLearner[Any]]) -> None:
@@ -352,6 +356,7 @@ class _Training:
         }  # fmt: skip
 
     def _announce(self, trainer: Trainer[HeadLearner[Any]]) -> None:
+        """Note and record the head's training before its first step."""
         job, learner, plan = self.job, trainer.learner, trainer.plan
         job.device = str(learner.execution.device)
         weights, trained = self.start.numbers(learner)
@@ -378,9 +383,10 @@ def train_head(
         job.libraries, job.arguments = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow"), [corpus]
         if settings.init is None:
             raise ConfigError(
-                "a head needs a trained model to start from", where="init",
-                expected="a model of train mlm or train clm, or word vectors",
-                hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL; or --init FOLDER of transformers",
+                "a head must start from a trained model", where="init",
+                expected="a model made by `train mlm` or `train clm`, or word vectors",
+                hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL; or --init with a model folder of "
+                "Hugging Face transformers",
             )  # fmt: skip
         source = open_corpus(job, corpus)
         start = _open_start(job, settings.init, settings.seed, task)
@@ -395,9 +401,10 @@ def train_head(
 
 
 def _open_start(job: Job, init: Path, seed: int, task: HeadTask) -> Start:
+    """Open the transformer, or the word vectors, that a head starts from."""
     if names_word_vectors(init):
         if task.reads_order:
-            raise _no_reader("word vectors, which do not know where they stand")
+            raise _no_reader("word vectors, which contain no order of words")
         return StaticStart.open(job, init)
     _, (loaded, tokenizer, names) = open_given(job, init, seed)
     if task.reads_order and loaded.language_model.config.causal:
@@ -408,12 +415,15 @@ def _open_start(job: Job, init: Path, seed: int, task: HeadTask) -> Start:
 
 
 def _no_reader(got: str) -> ConfigError:
+    """Return the error of a start that a reader cannot be trained on."""
     return ConfigError(
-        "a reader needs an encoder", where="init", got=got, expected="a model of train mlm, or a folder of BERT or ModernBERT",
+        "a reader needs an encoder", where="init", got=got,
+        expected="a model made by `train mlm`, or a model folder of BERT or ModernBERT",
         hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL",
     )  # fmt: skip
 
 
 def _note_figures(job: Job, trainer: Trainer[HeadLearner[Any]], step: Step) -> None:
+    """Note the figures of held-out texts at a step."""
     shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in trainer.metrics.items())
     job.note(f"step {step.step:,}: held-out loss {step.loss:.4f}, {shown}")

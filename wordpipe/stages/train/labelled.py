@@ -67,7 +67,7 @@ class Labelled:
     scores: list[float] = field(default_factory=lambda: [0.0, 0.0])  # their sum and number
 
     def records(self) -> Iterator[Record]:
-        """All records of the training and validation splits that have a label, with what is held out."""
+        """Yield all records of the training and validation splits that have a label, with what is held out."""
         columns = [*_TEXT, self.task.column, *(["text_b"] if self.pairs else [])]
         for row, _ in whole_records(self.source, columns):
             yield from self._record(row)
@@ -82,6 +82,7 @@ class Labelled:
             job.report("preparing", done, total, "texts")
 
     def _record(self, row: dict[str, Any]) -> Iterator[Record]:
+        """Yield a labelled record from a row of the corpus, or count that its label is missing."""
         if row["split"] == "test":
             return
         where = f"{row['source']}:{row['line']}"
@@ -107,7 +108,7 @@ def require_columns(source: Artifact, task: "HeadTask") -> list[str]:
 
 
 def share_held_out(source: Artifact, task: "HeadTask", held_out: float) -> tuple[float, dict[str, int]]:
-    """The share of the training split that is held out, so that with the validation split it is `held_out` of both.
+    """Return the share of the training split that is held out, so that with the validation split it is `held_out`.
 
     The task looks at the column of each record on the way.
 
@@ -125,7 +126,7 @@ def share_held_out(source: Artifact, task: "HeadTask", held_out: float) -> tuple
 
 
 def read_labelled(job: Job, source: Artifact, task: "HeadTask", held_out: float) -> Labelled:
-    """Read a corpus once, and count what it holds.
+    """Read a corpus of labelled records once, and count what it holds.
 
     Args:
         job: that reports and counts.
@@ -158,22 +159,27 @@ def read_labelled(job: Job, source: Artifact, task: "HeadTask", held_out: float)
     _check(job, labelled, seen, row_count(source, "corpus"))
     if without := labelled.n_without:
         job.counts["texts_without_label"] = without
-        job.warn(f"{without:,} records have no {task.column}, and are left out, first {labelled.first_without}")
+        job.warn(f"{without:,} records have no {task.column} and are left out; the first is {labelled.first_without}")
     job.counts |= {"texts_train": labelled.n_train, "texts_held_out": labelled.n_held_out, "texts_test": splits["test"]}
     return labelled
 
 
 def _check(job: Job, labelled: Labelled, seen: set[str], rows: int) -> None:
+    """Refuse too few records or labels; note the labels, and those that only held-out records have."""
     names, where = labelled.counts.names, labelled.source.path
     if not labelled.n_train or not labelled.n_held_out:
         raise InputError(
-            "too few records to learn from and to hold some out", where=where,
-            got=f"{labelled.n_train} and {labelled.n_held_out} of {rows} rows", hint="give more, or a larger --held-out",
+            "too few records: training and validation both need some", where=where,
+            got=f"{labelled.n_train} training records and {labelled.n_held_out} held-out records in {rows} rows",
+            hint="add more records, or use a larger --held-out",
         )  # fmt: skip
     if labelled.scores[1]:
         return
     if len(names) < labelled.task.least:
-        raise InputError("fewer than two labels", where=where, got=", ".join(names) or "none", expected="at least two")
+        raise InputError(
+            "there are fewer than two different labels", where=where, got=", ".join(names) or "none",
+            expected="at least two",
+        )  # fmt: skip
     if labelled.task.least > 1:
         job.counts["labels"] = len(names)
     job.facts["label_counts"] = dict(labelled.counts.counts.most_common(_LABELS_KEPT))
@@ -182,8 +188,8 @@ def _check(job: Job, labelled: Labelled, seen: set[str], rows: int) -> None:
     job.note(f"{len(names):,} {labelled.task.noun}: {labelled.counts.shown()}")
     if unknown := sorted(seen - {*names}):
         job.warn(
-            f"held-out records with labels that no record to learn from has are left out: {', '.join(unknown[:5])}"
-            f"{f' and {len(unknown) - 5:,} more' if len(unknown) > 5 else ''}"
+            "held-out records are left out if no training record has their label: "
+            f"{', '.join(unknown[:5])}{f' and {len(unknown) - 5:,} more' if len(unknown) > 5 else ''}"
         )
 
 
@@ -193,5 +199,6 @@ def check_contradictions(job: Job, labelled: Labelled) -> None:
     job.counts["contradictory"] = found.number
     if found.number:
         job.warn(
-            f"{found.number:,} records say another label than an equal text before them: {'; '.join(found.examples)}"
+            f"{found.number:,} records have another label than an earlier record with the same text: "
+            f"{'; '.join(found.examples)}"
         )

@@ -36,7 +36,7 @@ Places = npt.NDArray[np.int64]
 
 
 class Prefixes:
-    """The ids before each source, row by row.
+    """The prefixes of sources as ids, row by row.
 
     Args:
         tokenizer: of the sources.
@@ -61,7 +61,7 @@ class Prefixes:
         self.texts, self.missing, self.uncounted = Counter[str](), 0, 0
 
     def beside(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Sequence[Ids]]]:
-        """The rows of the tokens with doc_id, batch by batch, and the ids before the source of each.
+        """Yield the rows of the tokens with doc_id, batch by batch, and the ids before the source of each.
 
         Raises:
             ArtifactError: the corpus has other rows.
@@ -76,10 +76,13 @@ class Prefixes:
         for batch in batches:
             theirs = rows.take(len(batch))
             if len(theirs) != len(batch) or not pc.all(pc.equal(theirs["doc_id"], batch["doc_id"])).as_py():
-                raise ArtifactError("the corpus and the tokens have other rows", where=where, hint="tokenize it again")
+                raise ArtifactError(
+                    "the corpus and the tokens do not have the same rows", where=where, hint="tokenize the corpus again"
+                )
             yield batch, [self._of(text) for text in theirs[self._column].to_pylist()]
 
     def _of(self, text: str | None) -> Ids:
+        """Return the ids of a prefix, and count its text."""
         if not text:
             self.missing += 1
             return ()
@@ -90,7 +93,7 @@ class Prefixes:
         return self._ids(text)
 
     def note(self, job: Job) -> None:
-        """Say and record what the field said.
+        """Note and record the prefixes that the field of the corpus gave.
 
         Raises:
             InputError: nothing, in any row.
@@ -107,17 +110,18 @@ class Prefixes:
         if self.uncounted:
             job.counts["pairs_of_further_prefixes"] = self.uncounted
             job.warn(
-                f"the field {self.field!r} says more than {_COUNTED:,} different texts; {self.uncounted:,} pairs have others, "
-                "which stand before their sources and are not counted apart: of tasks there are few, is it the right field?"
+                f"the field {self.field!r} has more than {_COUNTED:,} different texts: the texts of "
+                f"{self.uncounted:,} pairs are used, but not counted one by one. The name of a task has few "
+                "different texts: is this the right field?"
             )
         if self.missing:
             job.counts["pairs_without_prefix"] = self.missing
             which = "1 pair has" if self.missing == 1 else f"{self.missing:,} pairs have"
-            job.warn(f"{which} nothing in the field {self.field!r}: no prefix stands before the source")
+            job.warn(f"{which} no text in the field {self.field!r}: the source gets no prefix")
 
 
 def _remembered_ids(tokenizer: Tokenizer) -> Callable[[str], Ids]:
-    """A text to its ids; it knows its tokenizer alone, two that know each other stay in memory until the collector comes."""
+    """Return a cached function from a text to its ids; it knows its tokenizer alone, so that both are freed together."""
 
     @lru_cache(maxsize=_REMEMBERED)
     def ids(text: str) -> Ids:
@@ -127,7 +131,7 @@ def _remembered_ids(tokenizer: Tokenizer) -> Callable[[str], Ids]:
 
 
 def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
-    """The corpus that the manifest of tokens names, opened as an input of the job.
+    """Open the corpus that the manifest of tokens names, as an input of the job.
 
     Args:
         job: that reads it.
@@ -140,51 +144,52 @@ def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
     entry = tokens.manifest.inputs[0]
     if entry.kind != "corpus" or entry.path is None:
         raise ArtifactError(
-            f"{what} is read from a corpus, and these tokens were made without one", where=tokens.path,
-            hint="make one with wordpipe ingest, and tokenize that",
+            f"{what} must be read from a corpus, but these tokens were made without a corpus", where=tokens.path,
+            hint="make a corpus with wordpipe ingest, and tokenize that corpus",
         )  # fmt: skip
     path = tokens.place.parent / entry.path
     again = f"or tokenize the corpus again: wordpipe tokenize CORPUS -o {tokens.path}"
     if not path.is_dir() and url_of(path) is None:
         raise ArtifactError(
-            f"{what} is read from the corpus of the tokens, which is not where it was", where=path,
-            hint=f"put it back there, {again}",
+            f"{what} must be read from the corpus of the tokens, but there is no corpus at this path", where=path,
+            hint=f"put the corpus back, {again}",
         )  # fmt: skip
     corpus = job.open_input(path, ["corpus"])
     if corpus.digest != entry.digest:
         raise ArtifactError(
-            "the corpus is another one than the tokens were made of", where=path, got=corpus.digest[:16],
+            "this corpus is not the corpus that the tokens were made from", where=path, got=corpus.digest[:16],
             expected=entry.digest[:16], hint=again.removeprefix("or "),
         )  # fmt: skip
     return corpus
 
 
 def _text_column(corpus: Artifact, field: str) -> str:
+    """Return the column of a corpus that holds a field of texts."""
     schema = read_schema(corpus, "corpus")
     known = visible_columns(schema)
     if field not in known:
         raise ArtifactError(
             f"this corpus has no column {field!r}", where=corpus.path, got=", ".join([*known][:20]),
-            hint="name the right one with --prefix-field",
+            hint="name the right column with --prefix-field",
         )  # fmt: skip
     found = schema.field(known[field])
     if not pa.types.is_string(found.type) or is_json(found):
         raise InputError(
-            f"the field {field!r} holds no text", where=corpus.path,
+            f"the field {field!r} is not a text field", where=corpus.path,
             got="objects (JSON)" if is_json(found) else str(found.type), expected="text",
-            hint=f"read it as text: wordpipe ingest … --metadata {field}:str",
+            hint=f"ingest the field as text: wordpipe ingest … --metadata {field}:str",
         )  # fmt: skip
     return known[field]
 
 
 class _Ahead:
-    """Rows out of batches, as many at a time as are asked for."""
+    """Rows out of batches of a corpus, as many at a time as are asked for."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches, self._waiting, self._n = batches, list[pa.RecordBatch](), 0
 
     def take(self, n: int) -> pa.Table:
-        """The next `n` rows; fewer where there are no more."""
+        """Return the next `n` rows; fewer where there are no more."""
         while self._n < n and (batch := next(self._batches, None)) is not None:
             self._waiting.append(batch)
             self._n += len(batch)
@@ -216,13 +221,13 @@ def prefixes_of(
         if corpus.digest not in known:
             raise ArtifactError(
                 "this model was trained with the fields of another corpus", where=path, got=corpus.digest[:16],
-                hint="start from its weights with --init",
+                hint="start from the weights of this model with --init",
             )  # fmt: skip
     return Prefixes(tokenizer, data.prefix, corpus, named)
 
 
 def write_pairs(job: Job, source: Artifact, data: PairTexts, prefixes: Prefixes) -> None:
-    """Write the pairs of each split to its files; count them, and say what was left out.
+    """Write the pairs of each split to its files; count them, and warn of what was left out.
 
     Raises:
         WordpipeError: see `Prefixes`.
@@ -247,16 +252,20 @@ def write_pairs(job: Job, source: Artifact, data: PairTexts, prefixes: Prefixes)
     sides = {"long": long_source} if data.together else {"long_source": long_source, "long_target": long_target}
     left_out = {"empty": empty} | sides
     job.counts |= {f"pairs_left_out_{why}": count for why, count in left_out.items() if count}
+    # long pairs, and a split without pairs
     if long := long_source + long_target:
         which = "1 pair is" if long == 1 else f"{long:,} pairs are"
         part = "both texts together are" if data.together else "one of the texts is"
-        job.warn(f"{which} left out, as {part} longer than {data.seq_len:,} positions: a longer --seq-len keeps more")
+        job.warn(
+            f"{which} left out, because {part} longer than {data.seq_len:,} positions: use a longer --seq-len "
+            "to keep more pairs"
+        )
     if not writers["train"].n_pairs:
-        raise InputError("no pair to train on", hint="look at the corpus: wordpipe show, or give more pairs")
+        raise InputError("no pair to train on", hint="look at the corpus with wordpipe show, or add more pairs")
 
 
 def _write_rows(writer: PairWriter, rows: pa.RecordBatch, wanted: pa.BooleanArray, prefixes: Sequence[Ids]) -> int:
-    """Append the pairs that are wanted; how many had an empty side and were left out."""
+    """Append the pairs that are wanted; return how many had an empty side and were left out."""
     sides, empty = [_lists(rows[column]) for column in ("ids", "ids_b")], 0
     for i in np.flatnonzero(wanted.to_numpy(zero_copy_only=False)).tolist():
         source, target = (ids[first[i] : first[i] + lengths[i]] for ids, first, lengths in sides)
@@ -268,6 +277,6 @@ def _write_rows(writer: PairWriter, rows: pa.RecordBatch, wanted: pa.BooleanArra
 
 
 def _lists(column: pa.ListArray) -> tuple[npt.NDArray[np.unsignedinteger], Places, Places]:
-    """The numbers of all lists, where each list begins and how many it has."""
+    """Return the numbers of all lists of a column, where each list begins and how many numbers it has."""
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return column.flatten().to_numpy(zero_copy_only=False), np.cumsum(lengths) - lengths, lengths

@@ -103,7 +103,7 @@ def __getattr__(name: str) -> Any:
 def pretrain(
     recipe: Recipe[Any], tokens: PathLike, output: PathLike, settings: PretrainSettings, run: RunOptions | None
 ) -> Made:
-    """Train as the one process, or with others: every one prepares and trains, the first alone writes and reports.
+    """Train a language model as the one process, or with others: all prepare and train, the first alone writes and reports.
 
     Args:
         recipe: what is learned.
@@ -165,12 +165,13 @@ def _train_there(
     name: str, tokens: PathLike, output: PathLike, settings: PretrainSettings, options: Mapping[str, Any], called: float,
     report: Report,
 ) -> Made:  # fmt: skip
+    """Train a language model in a process that Ray started."""
     begun = now() - max(0.0, time.time() - called)
     return pretrain(recipe_named(name), tokens, output, settings, RunOptions(report=report, called=begun, **options))
 
 
 def _write_inputs(job: Job, start: Start, data: Texts | PairTexts, prefixes: Prefixes | None) -> dict[str, Stream]:
-    """The training and held-out ids as flat files that are mapped into memory, counted; of documents, their streams."""
+    """Write the training and held-out ids as flat files that are mapped into memory; return the streams of documents."""
     if prefixes is not None:
         assert isinstance(data, PairTexts)
         write_pairs(job, start.source, data, prefixes)
@@ -200,7 +201,7 @@ def _announce(
         step = f"{plan.batch_size:,} pairs, {blocks.seq_len:,} tokens each,"
         if not is_pair:
             job.facts["answers"] = True
-            job.note("the texts are pairs: the first ones are read, the second ones are learned")
+            job.note("the texts are pairs: the model reads the first text and learns to write the second text")
     else:
         job.counts |= {"sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
         step = f"{plan.batch_size:,} sequences, {blocks.seq_len:,} tokens each,"
@@ -215,10 +216,17 @@ def _announce(
     if isinstance(data, Texts):
         _warn_of_the_plan(job, trainer, data.seq_len, streams["train"].n_ids)
     elif plan.batch_size > len(blocks):
-        job.warn(f"a batch of {plan.batch_size:,} takes each of the {len(blocks):,} pairs several times in one step")
+        job.warn(
+            f"the batch size {plan.batch_size:,} is larger than the number of pairs ({len(blocks):,}): a step "
+            "uses pairs more than once"
+        )
+    # whether there is a validation
     if not job.counts.get("pairs_valid" if isinstance(data, PairTexts) else "tokens_valid"):
         what, more = ("pair", "pairs") if isinstance(data, PairTexts) else ("document", "documents")
-        job.note(f"no {what} is held out, so there is no validation loss; ingest more {more}, or with a larger --valid")
+        job.note(
+            f"no {what} is held out, so there is no validation loss: ingest more {more}, or ingest with a "
+            "larger --valid"
+        )
 
 
 def _note_shape(job: Job, trainer: Trained, step: str, seq_len: int) -> None:
@@ -249,31 +257,37 @@ def _compare_with_frequencies(job: Job, counts_V: npt.NDArray[np.number], label_
     """Say and record the loss of a model that knows only how frequent each label is."""
     entropy = unigram_entropy(counts_V)
     job.facts["unigram_entropy"] = round(entropy, 6)
-    job.note(f"a model that knows only how frequent each token is has loss {entropy:.3f}")
+    job.note(f"a model that knows only the frequency of each token has loss {entropy:.3f}")
     if label_smoothing:
         certain_V = np.zeros(len(counts_V))
         certain_V[0] = 1.0
         job.note(
-            f"labels are smoothed while training: there it has loss {unigram_entropy(counts_V, label_smoothing):.3f}, and one "
-            f"that knows everything {unigram_entropy(certain_V, label_smoothing):.3f}"
+            "with label smoothing, that model has a training loss of "
+            f"{unigram_entropy(counts_V, label_smoothing):.3f}, and a perfect model has "
+            f"{unigram_entropy(certain_V, label_smoothing):.3f}"
         )
 
 
 def _warn_of_the_plan(job: Job, trainer: Trained, seq_len: int, text: int) -> None:
-    """Sequences shorter than asked for, text that is repeated, a learning rate that never falls."""
+    """Warn of sequences shorter than asked for, text that is repeated, a learning rate that never falls."""
     plan, blocks = trainer.plan, trainer.learner.blocks
     if blocks.seq_len < seq_len:
-        job.warn(f"the text is too short for sequences of {seq_len:,}: they have {blocks.seq_len:,} positions")
+        job.warn(
+            f"the text is too short for sequences of {seq_len:,} positions: its sequences have "
+            f"{blocks.seq_len:,} positions"
+        )
     elif blocks.n_repeated > text // 10:
         job.warn(
-            f"the last sequence repeats {blocks.n_repeated:,} of {text:,} tokens to be full: --seq-len is long for this text"
+            f"the last sequence repeats {blocks.n_repeated:,} of {text:,} tokens to be complete: a shorter --seq-len "
+            "suits this text"
         )
     if plan.batch_size > len(blocks):
         job.warn(
-            f"a batch of {plan.batch_size:,} takes each of the {len(blocks):,} sequences several times in one step"
+            f"the batch size {plan.batch_size:,} is larger than the number of sequences ({len(blocks):,}): a step "
+            "uses sequences more than once"
         )
     if plan.warmup >= plan.steps > 1 and trainer.limit is None:
-        job.warn(f"the warm-up of {plan.warmup:,} steps is the whole training: the learning rate never falls")
+        job.warn(f"the warm-up of {plan.warmup:,} steps fills the whole training: the learning rate never falls")
 
 
 def _take_mean(job: Job, trainer: Trained) -> None:
@@ -283,13 +297,13 @@ def _take_mean(job: Job, trainer: Trained) -> None:
     job.counts["weights_averaged"] = n_sets
     if (found := trainer.learner.validate()) is not None:
         job.metrics["valid_loss"] = round(found.loss, 6)
-        job.note(f"the weights are the mean of {n_sets} sets: validation loss {found.loss:.4f}")
+        job.note(f"the final weights are the mean of {n_sets} sets of weights: validation loss {found.loss:.4f}")
 
 
 def _write_model(
     job: Job, trainer: Trained, model: Any, tokenizer_files: Mapping[str, bytes], settings: PretrainSettings
 ) -> None:
-    """The files of the model's folder."""
+    """Write the files of the language model's folder."""
     if trainer.learner.skipped:
         job.counts["steps_skipped_overflow"] = trainer.learner.skipped
     has_perplexity = "unigram_entropy" in job.facts and "valid_loss" in job.metrics
@@ -309,7 +323,7 @@ def _write_model(
 
 
 def _tokenizer_files(recipe: Recipe[Any], start: Start) -> dict[str, bytes]:
-    """The tokenizer, which frames a text as in training; of an encoder-decoder also that of the targets, and how it writes."""
+    """Return the tokenizer's files, which frame a text as in training; of an encoder-decoder also those of the targets."""
     config, special = start.model.config, start.opened.special
     ids = config.special_ids | {"unk": special.unk}
     tokenizer, names = framed_tokenizer(

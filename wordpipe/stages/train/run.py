@@ -32,7 +32,7 @@ _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
 
 
 def fresh_model(config: ModelConfig, seed: int) -> "Transformer":
-    """A model with fresh weights.
+    """Return a model with fresh weights.
 
     Raises:
         BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory of this machine:
@@ -44,16 +44,16 @@ def fresh_model(config: ModelConfig, seed: int) -> "Transformer":
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if (needed := weights * _BYTES_PER_WEIGHT) > there:
         raise BudgetError(
-            f"a model of {weights:,} weights does not fit into this machine",
+            f"a model of {weights:,} weights needs more memory than this machine has",
             got=f"{needed / 1e9:,.1f} GB for weights, gradients and optimiser alone",
             expected=f"at most {there / 1e9:,.1f} GB",
-            hint="lower --dim, --n-layers, ffn_dim or the vocabulary, or take a smaller --preset",
+            hint="use a smaller --dim, --n-layers, ffn_dim or vocabulary, or a smaller --preset",
         )
     return (new_encoder_decoder if is_pair else new_model)(config, seed)
 
 
 def special_ids(tokenizer: Tokenizer, architecture: Architecture, given: Mapping[str, int] | None = None) -> SpecialIds:
-    """The special ids of a training: the tokenizer's, unless a given model names others."""
+    """Return the special ids of a training: the tokenizer's, unless a given model names others."""
     roles: dict[str, int | None] = {
         role: tokenizer.token_to_id(name) for role, name in special_names(tokenizer).items()
     }
@@ -78,7 +78,7 @@ def reshaped(model: M, config: ModelConfig) -> M:
 
 
 def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a tokens artifact with one column of ids; how many are read is reported."""
+    """Yield the rows of a tokens artifact with one column of ids; how many are read is reported."""
     total, done = row_count(source, "tokens"), 0
     for batch in read_batches(source, "tokens", ["doc_id", "sentence_id", "split", column]):
         yield batch
@@ -87,7 +87,7 @@ def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBat
 
 
 def ending_of(job: Job, limit: TimeLimit | None = None) -> Ending:
-    """When a training of this job ends, if not by its settings alone; with a `limit` of its own where it is one of several."""
+    """Return when a training of this job ends, if not by its settings alone; `limit`: of one of several trainings."""
     return Ending(limit or job.limit, job.run.finish, job.about)
 
 
@@ -105,15 +105,18 @@ def train_to_end(job: Job, trainer: Trainer[Any], note: Callable[[Job, Trainer[A
         trainer: is run.
         note: says what a validation found.
     """
+    # where the training begins
     figures: dict[str, str] = {}
     warned, planned = _warn(job, trainer, 0), 0 if trainer.limit is None else len(trainer.limit.planned)
     if trainer.finished_from is not None:
         more = trainer.plan.steps - trainer.finished_from
-        cooled = f", and {more:,} more in which the learning rate falls to nothing" if more else ""
+        cooled = f", with {more:,} more steps in which the learning rate falls to zero" if more else ""
         job.note(f"ending a stopped run after step {trainer.finished_from:,} of {trainer.planned:,}{cooled}")
     elif trainer.resumed_from is not None:
         job.note(f"continuing a stopped run at step {trainer.resumed_from:,}")
-    with stop_signal(lambda _: job.note("stopping after this step, saving (press again to stop now)")) as flag:
+    # step by step: notes, plans, reports
+    stopping = "stopping after this step, and saving first (press again to stop at once)"
+    with stop_signal(lambda _: job.note(stopping)) as flag:
         job.report("training", trainer.step, trainer.plan.steps, "steps")
         for report in trainer.every_step(flag):
             warned = _warn(job, trainer, warned)
@@ -157,7 +160,7 @@ def note_ending(job: Job, trainer: Trainer[Any]) -> None:
 
 
 def _note_plan(job: Job, trainer: Trainer[Any], said: int) -> int:
-    """Say how many steps are planned for the time, where that is new; how many plans there were."""
+    """Note how many steps are planned for the time, where that is new; return how many plans there were."""
     if trainer.limit is None or len(trainer.limit.planned) == said:
         return said
     total, limit = trainer.plan.steps, trainer.limit
@@ -166,39 +169,40 @@ def _note_plan(job: Job, trainer: Trainer[Any], said: int) -> int:
     elif not limit.is_news():
         return len(limit.planned)
     elif said:
-        job.note(f"the pace has changed: {total:,} steps fit into {limit.shown}")
+        job.note(f"the speed has changed: {total:,} steps fit into {limit.shown}")
     elif total < limit.most:
         job.note(f"{total:,} steps fit into {limit.shown}")
     blocks = getattr(trainer.learner, "blocks", None)
     if not said and blocks is not None and (passes := total * trainer.plan.batch_size / len(blocks)) > _MANY_PASSES:
         job.warn(
-            f"{total:,} steps are {passes:,.0f} passes over the text; beyond some {_MANY_PASSES} little is learned: give it "
-            "more text, a larger --preset, or fewer --minutes"
+            f"{total:,} steps are {passes:,.0f} passes over the text, but after about {_MANY_PASSES} passes a model "
+            "learns little: add more text, or use a larger --preset or fewer --minutes"
         )
     return len(limit.planned)
 
 
 def _warn(job: Job, trainer: Trainer[Any], warned: int) -> int:
-    """Give the notes that are new, and say how many there are."""
+    """Warn with the training's new notes, and return how many notes there are."""
     for text in trainer.notes[warned:]:
         job.warn(text)
     return len(trainer.notes)
 
 
 def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
+    """Note the loss of a validation, with its perplexity or its share of matching texts found."""
     # a perplexity is of guessed tokens, and of no sum of several losses
     is_of_tokens = "generator_loss" not in trainer.metrics
     more = "" if not is_of_tokens or (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
     if (nearest := trainer.metrics.get("valid_nearest")) is not None:
         pairs = round(trainer.metrics["valid_pairs"])
         found = f"{nearest:.1%}" if pairs >= _ENOUGH_PAIRS else f"{round(nearest * pairs)}"
-        more = f", {found} of {pairs:,} held-out texts are nearest to their partner"
-        more += "" if pairs >= _ENOUGH_PAIRS else ": too few to judge"
+        more = f", {found} of {pairs:,} held-out texts are nearest to their matching text"
+        more += "" if pairs >= _ENOUGH_PAIRS else " (too few pairs to judge)"
     job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{more}")
 
 
 def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
-    """The state of a finished training beside its model, so that it can be extended.
+    """Return the state of a finished training, kept beside its model so that it can be extended.
 
     Name, content and whether it is a log (it has times in it) of each file; the weights are the model's own.
     """
@@ -207,12 +211,12 @@ def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
 
 
 def train_on_pairs(job: Job, trainer: Trainer[Any], pairs: "Pairs") -> None:
-    """Train either encoder to the end, and say and count what is to be known of its pairs."""
+    """Train either encoder to the end, and note and count what is to be known of its pairs."""
     for line in pairs.notes:
         job.warn(line)
     job.counts |= {name: count for name, count in pairs.counts.items() if count} | {"steps": trainer.plan.steps}
     run_training(job, trainer)
     if not trainer.metrics:
-        job.note("too few documents are held out to validate on")
+        job.note("no validation: too few documents are held out")
     last = trainer.history[-1]
     job.rates["pairs_per_s"] = round(last.step * trainer.plan.batch_size / max(last.seconds, 1e-9), 1)

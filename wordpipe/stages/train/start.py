@@ -96,7 +96,7 @@ def open_start(job: Job, path: PathLike, recipe: Recipe[Any], settings: Pretrain
     tokenizer = open_tokenizer(data, where=where)
     target = _target_tokenizer(source, tokenizer) if is_paired else None
     # the weights that it begins with, if not fresh ones; of a T5 that learns to denoise the tokenizer has sentinels
-    begun = _begun(job, recipe, settings, tokenizer, target)
+    begun = _start_weights(job, recipe, settings, tokenizer, target)
     style = begun.style or settings.style
     if recipe.has_sentinels and style == "t5":
         data = with_sentinels(data, N_SENTINELS)
@@ -109,11 +109,12 @@ def open_start(job: Job, path: PathLike, recipe: Recipe[Any], settings: Pretrain
     )  # fmt: skip
     if has_two_stacks:
         special.need("eos")
-    model = begun.model if begun.model is not None else _fresh(job, settings, opened, data)
+    model = begun.model if begun.model is not None else _new_model(job, settings, opened, data)
     if opened.n_tokens > model.config.vocab_size:
         raise ArtifactError(
-            "the model has no embeddings for the sentinels", where=settings.given("init"), got=model.config.vocab_size,
-            expected=f"{opened.n_tokens}", hint="start from a model of train denoising --style t5",
+            "the model has no embeddings for the sentinel tokens", where=settings.given("init"),
+            got=model.config.vocab_size, expected=f"{opened.n_tokens}",
+            hint="start from a model made by `train denoising --style t5`",
         )  # fmt: skip
     # its length, its dropout and its special ids; the targets of an encoder-decoder begin with their first token from now on
     config = replace(model.config, first_id=None) if has_two_stacks else model.config
@@ -126,13 +127,14 @@ def open_start(job: Job, path: PathLike, recipe: Recipe[Any], settings: Pretrain
 
 
 def _usual_frame(recipe: Recipe[Any], style: str, *, is_paired: bool) -> tuple[str, str]:
+    """Return the roles of the tokens that a recipe usually puts before and after a text."""
     if recipe.architecture == "encoder-decoder":
         return FRAMES["framed source" if style == "bart" else "source"]
     return FRAMES["framed source" if is_paired else recipe.architecture]
 
 
 def _is_paired(source: Artifact, recipe: Recipe[Any]) -> bool:
-    """Return True if second texts are learned.
+    """Return True if second texts of pairs are learned.
 
     Raises:
         ArtifactError: there are none, or they have a vocabulary of their own, which a decoder has not.
@@ -143,18 +145,19 @@ def _is_paired(source: Artifact, recipe: Recipe[Any]) -> bool:
     if recipe.pairs == "always" and not has_pairs:
         raise ArtifactError(
             "the tokens have no second text", where=source.path, expected="a column ids_b",
-            hint="ingest pairs with --text-b FIELD or --parallel A B, and tokenize that corpus",
+            hint="ingest pairs with --text-b FIELD or --parallel A B, then tokenize that corpus",
         )  # fmt: skip
     if has_pairs and recipe.architecture == "decoder" and TOKENIZER_B in source.names():
         raise ArtifactError(
-            "the second texts have a vocabulary of their own, and a decoder has one for both", where=source.path,
+            "these tokens have a separate vocabulary for the second texts, but a decoder needs one vocabulary for "
+            "both texts", where=source.path,
             hint="tokenize the corpus with --vocabulary joint, or train an encoder-decoder: wordpipe train seq2seq",
         )  # fmt: skip
     return has_pairs
 
 
 def _target_tokenizer(source: Artifact, of_sources: Tokenizer) -> tuple[Tokenizer, bytes] | None:
-    """The tokenizer of the second texts, and its file, where they have one of their own.
+    """Return the tokenizer of the second texts, and its file, where they have one of their own.
 
     Raises:
         ArtifactError: its special tokens have other ids: a model has one start, one end and one padding for both sides.
@@ -167,15 +170,15 @@ def _target_tokenizer(source: Artifact, of_sources: Tokenizer) -> tuple[Tokenize
     for role, number in others.items():
         if own[role] != number:
             raise ArtifactError(
-                "the tokenizers of the two texts have special tokens of other ids", where=where, got=f"{role} {own[role]}",
-                expected=f"{role} {number}, as in {TOKENIZER}",
-                hint="let `wordpipe tokenize --vocabulary separate` train both",
+                "the tokenizers of the two texts use different ids for their special tokens", where=where,
+                got=f"{role} {own[role]}", expected=f"{role} {number}, as in {TOKENIZER}",
+                hint="train both tokenizers with `wordpipe tokenize --vocabulary separate`",
             )  # fmt: skip
     return tokenizer, data
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _StartWeights:
     """The weights that a training begins with, and what goes with them; without a model: fresh ones."""
 
     seed: int
@@ -188,10 +191,10 @@ class _Begun:
     teacher: LanguageModel | None = None
 
 
-def _begun(
+def _start_weights(
     job: Job, recipe: Recipe[Any], settings: PretrainSettings, tokenizer: Tokenizer, target: tuple[Tokenizer, bytes] | None
-) -> _Begun:  # fmt: skip
-    """The weights of a teacher, of a given model, or of a finished training."""
+) -> _StartWeights:  # fmt: skip
+    """Return the weights that a training begins with: of a teacher, of a given model, or of a finished training."""
     has_two_stacks, seed = recipe.architecture == "encoder-decoder", settings.seed
     # a student of a teacher
     if (path := settings.given("teacher")) is not None:
@@ -203,53 +206,56 @@ def _begun(
         given = given_model(job, path, tokenizer, recipe.architecture, its_seed, recipe.accepts, its_target)
         if has_two_stacks:
             both, frame = _two_stacks(job, path, given, settings, tokenizer, target)
-            return _Begun(seed, both, frame=frame, style=_STYLES.get(both.config.positions, "vaswani"))
-        return _Begun(seed_of(seed, "init", job.inputs[-1].digest), one_stack(given.model), special=given.special)
+            return _StartWeights(seed, both, frame=frame, style=_STYLES.get(both.config.positions, "vaswani"))
+        return _StartWeights(
+            seed_of(seed, "init", job.inputs[-1].digest), one_stack(given.model), special=given.special
+        )
     # the end of a finished training
     if (path := settings.given("extend")) is not None:
         model, state = extended_training(job, path, settings)
         if not has_two_stacks:
-            return _Begun(seed, one_stack(model), state, seq_len=state.log.get("seq_len"))
+            return _StartWeights(seed, one_stack(model), state, seq_len=state.log.get("seq_len"))
         with Artifact(path, ["model"], verify=False) as before:
             frame = read_frame(open_tokenizer(before.read(TOKENIZER), where=str(path / TOKENIZER)))
             seq_len = before.fact("seq_len", int, model.config.max_len, least=1)
         is_t5 = recipe.has_sentinels and frame != FRAMES["framed source"]
         style = "t5" if is_t5 else "bart" if frame == FRAMES["framed source"] else ""
-        return _Begun(seed, model, state, frame=frame, style=style, seq_len=seq_len)
-    return _Begun(seed)
+        return _StartWeights(seed, model, state, frame=frame, style=style, seq_len=seq_len)
+    return _StartWeights(seed)
 
 
-def _student(job: Job, teacher: Given, settings: Any) -> _Begun:
-    """A smaller model with some layers of its teacher's."""
+def _student(job: Job, teacher: Given, settings: Any) -> _StartWeights:
+    """Return the weights of a smaller model with some layers of its teacher's."""
     its = one_stack(teacher.model)
     shape = student_config(its.config, settings.n_layers)
     student = start_from_teacher(its, shape, settings.seed)
-    job.note(f"a student of {shape.n_layers} layers, which begins with some of its teacher's {its.config.n_layers}")
-    return _Begun(settings.seed, student, special=teacher.special, teacher=its)
+    job.note(f"the student has {shape.n_layers} layers, copied from the {its.config.n_layers} layers of its teacher")
+    return _StartWeights(settings.seed, student, special=teacher.special, teacher=its)
 
 
 def _two_stacks(
     job: Job, path: Path, given: Given, settings: Any, tokenizer: Tokenizer, target: tuple[Tokenizer, bytes] | None
 ) -> tuple[EncoderDecoder, tuple[str, str] | None]:
-    """The model to start from, or one with a fresh decoder whose encoder that is, and how it frames a source."""
+    """Return the encoder-decoder to start from, or one with a fresh decoder on a given encoder; and its source's frame."""
     if isinstance(given.model, EncoderDecoder):
         has, wanted = given.model.config.n_decoder_layers, settings.n_decoder_layers
         if wanted not in (None, has):
             raise ConfigError(
-                "the model of init has its own decoder", where="n_decoder_layers", got=wanted, expected=has
-            )
+                "the number of decoder layers cannot be changed: the model of init has a decoder",
+                where="n_decoder_layers", got=wanted, expected=has,
+            )  # fmt: skip
         return given.model, given.frame
     # the given encoder, and a decoder of the same parts
-    job.note("the encoder begins with the given weights, the decoder is fresh")
+    job.note("the encoder starts with the given weights, the decoder with new weights")
     special = special_ids(tokenizer, "encoder-decoder")
     encoder: LanguageModel = given.model
     try:
         config = encoder.config.with_decoder(settings.n_decoder_layers or encoder.config.n_layers, special.need("pad"))
     except ConfigError as error:
         raise ArtifactError(
-            f"no encoder-decoder starts from this encoder: it has {error.where}", where=path, got=error.got,
-            expected="dot-product attention, and every layer sees everything",
-            hint="train one without: wordpipe train mlm with --window 0, any --style, any --positions",
+            f"an encoder-decoder cannot start from this encoder, because of its {error.where}", where=path, got=error.got,
+            expected="dot-product attention in every layer, without a window",
+            hint="train another encoder: wordpipe train mlm with --window 0 (any --style, any --positions)",
         ) from None  # fmt: skip
     own_table = pad_vocab(number_of_ids(target[0])) if target else 0
     config = replace(config, decoder_vocab_size=own_table, **special.of_config())
@@ -258,8 +264,8 @@ def _two_stacks(
     return model, given.frame or FRAMES["encoder"]
 
 
-def _fresh(job: Job, settings: PretrainSettings, opened: Opened, data: bytes) -> Any:
-    """A model with fresh weights, but for the embeddings of tokens that have word vectors.
+def _new_model(job: Job, settings: PretrainSettings, opened: Opened, data: bytes) -> Any:
+    """Return a model with fresh weights, but for the embeddings of tokens that have word vectors.
 
     Raises:
         ArtifactError: vectors of words, or of the tokens of another tokenizer.
@@ -270,7 +276,7 @@ def _fresh(job: Job, settings: PretrainSettings, opened: Opened, data: bytes) ->
     if words is not None:
         assert opened.tokenizer is not None
         if words.fact("unit", str) != "token":
-            hint = "train them with: wordpipe train word2vec TOKENS --unit token"
+            hint = "train vectors of tokens: wordpipe train word2vec TOKENS --unit token"
             raise ArtifactError("the vectors are of words, not of tokens", where=words.path, hint=hint)
         vectors_VD, found_V = vectors_of_words(job, words, opened.tokenizer, data)
         filled = init_embeddings(one_stack(model), vectors_VD, found_V, seed=settings.seed)
@@ -282,7 +288,7 @@ def given_model(
     job: Job, path: Path, tokenizer: Tokenizer, architecture: Architecture, seed: int,
     accepts: Callable[[ModelConfig], str] | None = None, target: Tokenizer | None = None,
 ) -> Given:  # fmt: skip
-    """The model that `--init` names, an artifact or a folder of transformers, recorded as an input.
+    """Open the model that `--init` names, an artifact or a folder of transformers, recorded as an input.
 
     Args:
         job: that starts from it.
@@ -305,9 +311,9 @@ def given_model(
     wanted = ("" if config.architecture == architecture else architecture) if accepts is None else accepts(config)
     if wanted:
         raise ArtifactError(
-            "this objective trains another kind of model", where=path,
-            got="an XLNet, with a query stream" if config.two_streams else config.architecture, expected=wanted,
-            hint=f"go on with it by: wordpipe {recipe_for(config).command} TOKENS --init {path}",
+            "this command cannot train this kind of model", where=path,
+            got="an XLNet model (with a query stream)" if config.two_streams else config.architecture, expected=wanted,
+            hint=f"to train this model further: wordpipe {recipe_for(config).command} TOKENS --init {path}",
         )  # fmt: skip
     # whether its ids stand for the same tokens
     known, ours = theirs.get_vocab(), tokenizer.get_vocab()
@@ -320,7 +326,7 @@ def given_model(
         raise ArtifactError(
             "the tokenizer has more tokens than the model has embeddings", where=path, got=n_ids,
             expected=f"at most {config.vocab_size}",
-            hint="give the folder with the tokenizer that the model was trained with",
+            hint="use a model folder with the tokenizer that the model was trained with",
         )  # fmt: skip
     # what the config says, where the tokenizer has it, and above that what the tokenizer's own files name
     known_roles = {
@@ -334,7 +340,7 @@ def given_model(
 
 
 def read_frame(tokenizer: Tokenizer) -> tuple[str, str] | None:
-    """The roles of what a tokenizer puts before and after a text, if that is one of our frames of a source."""
+    """Return the roles of what a tokenizer puts before and after a text, if that is one of our frames of a source."""
     ids = {name: tokenizer.token_to_id(token) for name, token in special_names(tokenizer).items()}
     before, after = frame_of(tokenizer)
     for first, last in (FRAMES["encoder"], FRAMES["framed source"], FRAMES["source"]):
@@ -353,14 +359,15 @@ def _check_target(model: Artifact | Path, decoder_vocab_size: int, target: Token
     elif theirs is not target:
         one, two = "one vocabulary for both texts", "a vocabulary for each text"
         raise ArtifactError(
-            "the model has another tokenizer than the tokens", where=path, got=one if theirs is None else two,
+            "the model and the tokens have different tokenizers", where=path, got=one if theirs is None else two,
             expected=one if target is None else two,
-            hint=f"tokenize the corpus with the model's: wordpipe tokenize CORPUS -o TOKENS --tokenizer {path}",
+            hint="tokenize the corpus with the tokenizer of the model: wordpipe tokenize CORPUS -o TOKENS "
+            f"--tokenizer {path}",
         )  # fmt: skip
 
 
 def open_given(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[Loaded, Tokenizer, dict[str, str]]]:
-    """The model that `--init` names, its tokenizer, and role → special token; the artifact, if it is one."""
+    """Open the model that `--init` names, its tokenizer, and role → special token; the artifact, if it is one."""
     from wordpipe.stages.inputs import model_entry, reading
     from wordpipe.stages.models import read_artifact, read_folder
 
@@ -372,21 +379,23 @@ def open_given(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[
 
 
 def _check_same_tokens(known: Mapping[str, int], wanted: Mapping[str, int], path: Path) -> None:
+    """Refuse a model whose tokenizer gives tokens other ids than the tokenizer of the tokens does."""
     if known == wanted:
         return
     other = min(token for token in known.keys() | wanted.keys() if known.get(token) != wanted.get(token))
     raise ArtifactError(
-        "the model has another tokenizer than the tokens",
+        "the model and the tokens have different tokenizers",
         where=path,
-        got=f"{other!r} is {known.get(other, 'missing')} there and {wanted.get(other, 'missing')} here",
-        hint=f"tokenize the corpus with the model's: wordpipe tokenize CORPUS -o TOKENS --tokenizer {path}",
+        got=f"id of {other!r}: {known.get(other, 'missing')} in the model, {wanted.get(other, 'missing')} in the tokens",
+        hint="tokenize the corpus with the tokenizer of the model: wordpipe tokenize CORPUS -o TOKENS --tokenizer "
+        f"{path}",
     )
 
 
 def vectors_of_words(
     job: Job, words: Artifact, tokenizer: Tokenizer, data: bytes
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """A row for each token id, and which ids have one.
+    """Return a row of a words artifact's vectors for each token id, and which ids have one.
 
     Raises:
         ArtifactError: vectors of the tokens of another tokenizer.
@@ -397,7 +406,7 @@ def vectors_of_words(
         raise ArtifactError(
             "the vectors were trained with another tokenizer", where=words.path,
             got=words.manifest.inputs[0].digest[:16], expected=job.inputs[0].digest[:16],
-            hint="train them on the same tokens artifact",
+            hint="train the vectors on the same tokens artifact",
         )  # fmt: skip
     table = WordVectors.from_batches(read_batches(words, "words"))
     vectors_VD = np.zeros((number_of_ids(tokenizer), table.dim), dtype=np.float32)
@@ -409,7 +418,7 @@ def vectors_of_words(
 
 
 def extended_training(job: Job, path: Path, settings: PretrainSettings) -> "tuple[Transformer, Snapshot]":
-    """The model and the state of the finished training that `--extend` names, recorded as an input.
+    """Open the model and the state of the finished training that `--extend` names, recorded as an input.
 
     Raises:
         ArtifactError: it kept no state, or was trained on other tokens.
@@ -419,14 +428,14 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> "tupl
     manifest = artifact.manifest
     if STATE not in artifact.names():
         raise ArtifactError(
-            "this model kept no state of its training",
+            "this model has no saved training state, which --extend needs",
             where=path,
-            hint="start from its weights with --init, or train it with keep_state on",
+            hint="start from the weights of this model with --init, or train the model with --set keep_state=true",
         )
     if (before := manifest.inputs[0].digest) != job.inputs[0].digest:
         raise ArtifactError(
-            "this model was trained on other tokens", where=path, got=job.inputs[0].digest[:16], expected=before[:16],
-            hint="start from its weights with --init",
+            "this model was trained on a different tokens artifact", where=path,
+            got=job.inputs[0].digest[:16], expected=before[:16], hint="start from the weights of this model with --init",
         )  # fmt: skip
     _check_same_settings(settings, manifest.command, manifest.settings, job.settings.command, path)
     _warn_of_new_rates(job, settings, manifest.settings)
@@ -441,6 +450,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> "tupl
 def _check_same_settings(
     settings: PretrainSettings, command: str, before: Mapping[str, Any], now: str, where: Path
 ) -> None:
+    """Refuse to extend a finished training with other settings."""
     wanted = {
         name: value for name, value in settings.recipe().items() if name in before and name not in EXTENSION_SETTINGS
     }
@@ -449,11 +459,13 @@ def _check_same_settings(
         return
     flags = " ".join(_flag(type(settings), name, before[name]) for name in other)
     raise ConfigError(
-        "a training is extended with the settings it had",
+        "an extended training must have the settings of the finished training",
         where=where,
         got=", ".join(f"{name} {json.dumps(before[name])} → {json.dumps(wanted[name])}" for name in other) or now,
         expected=None if command == now else command,
-        hint=f"give {flags}, or start from its weights with --init" if flags else "start from its weights with --init",
+        hint=f"give {flags}, or start from the weights of this model with --init"
+        if flags
+        else "start from its weights with --init",
     )
 
 
@@ -466,10 +478,11 @@ def _warn_of_new_rates(job: Job, settings: PretrainSettings, before: Mapping[str
     ]
     if unsaid:
         flags = " ".join(_flag(type(settings), name, before.get(name)) for name in unsaid)
-        job.warn(f"the learning rate is planned anew; the finished training had {flags}")
+        job.warn(f"the learning rate follows the default settings, but the finished training had {flags}")
 
 
 def _flag(cls: type[PretrainSettings], name: str, value: Any) -> str:
+    """Return how a setting is written on a command line."""
     flag = name.replace("_", "-")
     if not cls.model_fields[name].option and value is not None:
         return f"--set {name}={json.dumps(value) if isinstance(value, bool) else value}"

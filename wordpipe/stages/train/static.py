@@ -64,7 +64,7 @@ _UNSPACED = 0.05  # of a text's words; names in an English encyclopaedia are les
 
 @public(StaticSettings)
 def train_static(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Train a table of vectors that encodes texts, without labels: what belongs together comes near, others are kept apart.
+    """Train a static encoder of texts without labels: texts that belong together get near vectors, others do not.
 
     A run that was stopped is continued by the same call, exactly.
 
@@ -98,7 +98,7 @@ def train_static(tokens: PathLike, *, output: PathLike, run: RunOptions | None =
 
 @dataclass(frozen=True)
 class _Units:
-    """The units that have a row: words or tokens.
+    """The units that have a row in a static table: words or tokens.
 
     Attributes:
         words: of each row.
@@ -116,7 +116,7 @@ class _Units:
 
 
 def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
-    """Train, and write the model's folder."""
+    """Train a static encoder, and write the model's folder."""
     # the rows, and the text in them
     units = _words(source, _min_count(job, source, settings)) if settings.unit == "word" else _tokens(source)
     text, given = contrast_text(
@@ -135,11 +135,11 @@ def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
         # how many passes over the sentences the steps are
         steps, at_once = training.plan.steps, training.plan.batch_size
-        passes = f", which is {steps * at_once / pairs.n_pairs:,.3g} times the {pairs.n_pairs:,} sentences"
+        passes = f", {steps * at_once / pairs.n_pairs:,.3g} passes over the {pairs.n_pairs:,} sentences"
         if training.limit is not None:
-            passes = f" out of {pairs.n_pairs:,} sentences"
+            passes = f" from {pairs.n_pairs:,} sentences"
         elif not (settings.steps or settings.epochs or steps > LEAST_STEPS):
-            passes += f" ({LEAST_STEPS} steps are the least)"
+            passes += f" ({LEAST_STEPS} steps are the minimum)"
         job.note(
             f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: "
             f"{training.length(f'{at_once:,} pairs')}{passes}"
@@ -157,13 +157,16 @@ def _min_count(job: Job, source: Artifact, settings: StaticSettings) -> int:
     """Return how often a word must come to have a row; of a large text, a table has no room for words that came once."""
     least = settings.parts.min_count
     if settings.min_count is None and least == 1 and (words := row_count(source, "words")) > _MANY_WORDS:
-        job.note(f"words that came once have no vector: there are {words:,} words (--min-count 1 gives them one)")
+        job.note(
+            f"words that occur only once get no vector, because there are {words:,} words; --min-count 1 gives "
+            "every word a vector"
+        )
         return 2
     return least
 
 
 def _words(source: Artifact, min_count: int) -> _Units:
-    """The words of the text that are common enough.
+    """Return the words of the text that are common enough for a row in the static table.
 
     Raises:
         ConfigError: more than a twentieth of the text is words of scripts without spaces.
@@ -178,8 +181,8 @@ def _words(source: Artifact, min_count: int) -> _Units:
     # words that no pattern finds again the encoder would leave out, though it was trained on them
     if (share := unspaced_share(words, np.concatenate([np.zeros(0, np.int64), *counts]))) > _UNSPACED:
         raise ConfigError(
-            "a table of words cannot be asked in a script without spaces", where=str(source.path),
-            got=f"{share:.0%} of the words", expected=f"at most {_UNSPACED:.0%}", hint="train it with --unit token",
+            "a table of words does not work for a script without spaces", where=str(source.path),
+            got=f"{share:.0%} of the words", expected=f"at most {_UNSPACED:.0%}", hint="use --unit token",
         )  # fmt: skip
     keep_case = source.fact("keep_case", bool)
     split = WordSplitter(run_splitter(tokenizer), keep_case=keep_case)
@@ -192,7 +195,7 @@ def _words(source: Artifact, min_count: int) -> _Units:
 
 
 def _tokens(source: Artifact) -> _Units:
-    """The tokenizer's tokens."""
+    """Return the tokenizer's tokens as the rows of the static table."""
     data = source.read(TOKENIZER)
     tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
     return _Units(_spelled(tokenizer), token_ids(tokenizer), data, extra=0, byte_level=is_byte_level(tokenizer))
@@ -201,7 +204,7 @@ def _tokens(source: Artifact) -> _Units:
 def _write(
     job: Job, source: Artifact, table_VD: npt.NDArray[np.float32], units: _Units, settings: StaticSettings
 ) -> None:
-    """The model's folder, which sentence-transformers loads as a StaticEmbedding."""
+    """Write the static encoder's folder, which sentence-transformers loads as a StaticEmbedding."""
     dim = table_VD.shape[1]
     whole_VD = np.concatenate([table_VD, np.zeros((units.extra, dim), np.float32)])
     files = static_files(whole_VD, units.tokenizer_json) | sentence_transformers_files("static", dim=dim)
@@ -214,7 +217,7 @@ def _write(
 
 
 def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text: PairText) -> Floats:
-    """The table before its first step, (V, D).
+    """Return the static table before its first step, (V, D).
 
     Args:
         job: what the settings name becomes its input.
@@ -250,11 +253,13 @@ def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text:
         except InputError as error:
             if settings.lsi_weight is not None:  # asked for by name
                 raise
-            job.warn(f"too little text for latent semantic indexing ({error.got}): the encoder has no latent part")
+            job.warn(
+                f"too little text for latent semantic indexing ({error.got}): the encoder has no latent semantic part"
+            )
     # the table is the parts side by side
     if not parts:
         raise ConfigError(
-            "all initial weights are 0", where="words_weight, lexical_weight, lsi_weight", got="no part with a weight",
+            "all initial weights are 0", where="words_weight, lexical_weight, lsi_weight", got="no weight above 0",
             hint="give --words WORDS, or set words_weight, lexical_weight or lsi_weight above 0",
         )  # fmt: skip
     table_VD = joined_parts(parts, text)
@@ -272,14 +277,14 @@ def _weights(settings: StaticSettings, stems: Sequence[str], text: PairText) -> 
 
 
 def _word_part(job: Job, settings: StaticSettings, words: Sequence[str]) -> Floats:
-    """The vectors of a words artifact, zero for words that it lacks."""
+    """Return the vectors of a words artifact for the static table, zero for words that it lacks."""
     artifact = job.open_input(settings.words, ["words"])  # type: ignore[arg-type]  # the caller has looked
     _check_unit(artifact, settings)
     table = WordVectors.from_batches(read_batches(artifact, "words"))
     rows = np.array([-1 if (row := table.find(word)) is None else row for word in words])
     known = rows >= 0
     if not known.any():
-        raise InputError("no word of this text has a vector there", where=artifact.path)
+        raise InputError("the words artifact has no vector for any word of this text", where=artifact.path)
     job.counts |= {"words_with_vector": int(known.sum()), "words_without_vector": int((~known).sum())}
     part_VD = np.zeros((len(words), table.dim), np.float32)
     part_VD[known] = table.vectors[rows[known]]
@@ -287,11 +292,13 @@ def _word_part(job: Job, settings: StaticSettings, words: Sequence[str]) -> Floa
 
 
 def _table_of(job: Job, settings: StaticSettings, words: Sequence[str], text: PairText) -> Floats:
-    """The table of the given static encoder, for the words of this training; not finished, as this training does that anew."""
+    """Return the table of the given static encoder for the words of this training, before its finish, which is made anew."""
     artifact = job.open_input(settings.init, ["model"])  # type: ignore[arg-type]  # the caller has looked
     if artifact.manifest.facts.get("encoder") != "static":
         raise ArtifactError(
-            "this model is no static encoder", where=artifact.path, hint="wordpipe train contrastive trains it further"
+            "this model is not a static encoder",
+            where=artifact.path,
+            hint="to train this model further, use wordpipe train contrastive",
         )
     _check_unit(artifact, settings)
     known, byte_level = _words_of(artifact)
@@ -308,7 +315,7 @@ def _table_of(job: Job, settings: StaticSettings, words: Sequence[str], text: Pa
 
 
 def _words_of(artifact: Artifact) -> tuple[Sequence[str], bool]:
-    """The word or token of each row, and whether they are written in byte letters."""
+    """Return the word or token of each row of a static encoder, and whether they are written in byte letters."""
     data = artifact.read(TOKENIZER)
     if (listed := listed_words(data)) is not None:
         return listed[0], False
@@ -317,39 +324,44 @@ def _words_of(artifact: Artifact) -> tuple[Sequence[str], bool]:
 
 
 def _spelled(tokenizer: Tokenizer) -> list[str]:
-    """The token of each id; ids that no token has stand for nothing."""
+    """Return the token of each id; ids that no token has stand for nothing."""
     return [token or "" for token in vocabulary_of(tokenizer).tokens[: number_of_ids(tokenizer)]]
 
 
 def _check_unit(artifact: Artifact, settings: StaticSettings) -> None:
+    """Refuse vectors of words for a table of tokens, and of tokens for a table of words."""
     if (unit := artifact.manifest.facts.get("unit", "word")) != settings.unit:
         raise ArtifactError(
-            "vectors of another unit", where=artifact.path, got=unit, expected=settings.unit, hint=f"give --unit {unit}"
-        )
+            "the vectors have another unit than this training", where=artifact.path, got=unit, expected=settings.unit,
+            hint=f"give --unit {unit}",
+        )  # fmt: skip
 
 
 def _stem(
     words: Sequence[str], unit: str, text: PairText, *, stop_words: bool = True
 ) -> Callable[[list[str]], list[str]]:
-    """Stemming in English, if the text is; else words are their own stems. A token is stemmed by its letters.
+    """Return a function that stems in English, if the text is English; else words are their own stems.
 
     The stem of a stop word is itself where `stop_words`, else empty.
     """
     analyser = Analyser("english" if _is_english(words, unit, text) else "none")
 
     def stem(some: list[str]) -> list[str]:
-        plain = [_plain(word, unit) for word in some]
+        plain = [_plain_word(word, unit) for word in some]
         return [analyser.stem(word) or (word if stop_words else "") for word in plain]
 
     return stem
 
 
 def _is_english(words: Sequence[str], unit: str, text: PairText) -> bool:
+    """Return True if the first sentences of the text are English."""
     bounds = zip(text.rows.offsets[:_SAMPLE], text.rows.offsets[1 : _SAMPLE + 1], strict=False)
-    texts = (" ".join(_plain(words[number], unit) for number in text.rows.ids[first:last]) for first, last in bounds)
+    texts = (
+        " ".join(_plain_word(words[number], unit) for number in text.rows.ids[first:last]) for first, last in bounds
+    )
     return recognised_language(texts) == "english"
 
 
-def _plain(word: str, unit: str) -> str:
-    """A token without its mark, in lower case; a word is itself."""
+def _plain_word(word: str, unit: str) -> str:
+    """Return a token without its mark, in lower case; a word is itself."""
     return word.lstrip(_SPACE_MARKS).lower() or word if unit == "token" else word

@@ -54,7 +54,7 @@ def names_word_vectors(path: Path) -> bool:
 
 @dataclass
 class StaticStart:
-    """Word vectors, or the table of a static encoder; see `Start`.
+    """The start of a head on word vectors, or on the table of a static encoder; see `Start`.
 
     Attributes:
         rows: the units that have a row; after `prepare` with those of the labelled texts.
@@ -78,10 +78,12 @@ class StaticStart:
 
     @classmethod
     def open(cls, job: Job, path: Path) -> "StaticStart":
-        """The table that `--init` names, recorded as an input; its numbers brought to the size that rates are made for."""
+        """Open the table that `--init` names, recorded as an input; its numbers are brought to the size that rates suit."""
+        # how texts are cut into units
         artifact = job.open_input(path, ["words", "model"])
         files = BundledFiles(artifact)
         about, data = split_facts(artifact, files)
+        # their vectors, and first vectors of words without a row
         guess = None
         with artifact.damage_of(artifact.kind, "the word vectors cannot be read"):
             if artifact.kind == "words":
@@ -92,9 +94,12 @@ class StaticStart:
                 table_VD = load(files[TABLE_FILE])[TENSOR]
                 units = _units_of(files[TOKENIZER], len(table_VD))
             split = word_splitter({} if data is None else {TOKENIZER: data}, about, artifact.path)
+        # numbers of the size that rates are made for
         size = float(np.sqrt(np.mean(np.square(table_VD, dtype=np.float64)))) if table_VD.size else 0.0
         if not (np.isfinite(size) and size > 0 and table_VD.dtype == np.float32):
-            raise ArtifactError("the vectors are zero or not finite", where=path, hint="train them again")
+            raise ArtifactError(
+                "all vectors are zero, or some numbers are not finite", where=path, hint="train the vectors again"
+            )
         factor = np.float32(_SIZE / size)
         scaled = None if guess is None else lambda words: _scaled(guess(words), factor)
         return cls(UnitRows(units), table_VD * factor, split, about, data, scaled)
@@ -103,8 +108,8 @@ class StaticStart:
         for name, allowed in _ONLY_TRANSFORMERS.items():
             if (given := getattr(settings, name)) not in allowed:
                 raise ConfigError(
-                    "a head of word vectors is trained on the CPU, in float32", where=name, got=given,
-                    expected=" or ".join(allowed), hint="leave it out; a step takes a millisecond",
+                    "a head on word vectors is always trained on the CPU, in float32", where=name, got=given,
+                    expected=" or ".join(allowed), hint="leave out this setting; a step takes a millisecond",
                 )  # fmt: skip
         return settings.of_words(n_texts)
 
@@ -131,7 +136,7 @@ class StaticStart:
         job.counts |= {"rows_of_vectors": n_rows, "rows_new": len(new), "units_dropped": more}
         if more:
             job.warn(
-                f"{more:,} rarer words and pairs of words of the labelled texts have no row: {_MOST_NEW:,} are the most"
+                f"{more:,} rare words and word pairs of the labelled texts get no vector: {_MOST_NEW:,} is the limit"
             )
 
     def encoder(self, settings: HeadSettings, task: HeadTask) -> RowEncoder:
@@ -173,7 +178,10 @@ class StaticStart:
                 table.write(batch)
         share = self._encoder.n_unknown / max(1, self._encoder.n_units)
         job.facts["unknown_share"] = round(share, 6)
-        job.note(f"{table_VD.nbytes / 1e6:,.0f} MB of vectors; {share:.1%} of the units of the texts have none")
+        job.note(
+            f"{table_VD.nbytes / 1e6:,.0f} MB of vectors; {share:.1%} of the words and word pairs of the texts "
+            "have no vector"
+        )
         return {"architecture": "words", "dim": self.table.shape[1], "n_layers": 1, "transformers": None}
 
 
@@ -193,7 +201,7 @@ def split_facts(artifact: Artifact, files: BundledFiles) -> tuple[dict[str, Any]
 
 
 def _units_of(tokenizer_json: bytes, n_rows: int) -> list[str]:
-    """The word or token of each row of a static encoder; of rows that stand for none a name that no text has."""
+    """Return the word or token of each row of a static encoder; of rows that stand for none a name that no text has."""
     listed = listed_words(tokenizer_json)
     if listed is not None:
         names = [*listed[0]]
@@ -205,4 +213,5 @@ def _units_of(tokenizer_json: bytes, n_rows: int) -> list[str]:
 
 
 def _scaled(found: tuple[Floats, npt.NDArray[np.bool_]], factor: np.float32) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return guessed vectors in the size of the table."""
     return found[0] * factor, found[1]

@@ -66,7 +66,7 @@ _SECONDS_PER_SAVING = 20  # a checkpoint that takes longer than a second may cos
 
 
 class _SourceText:
-    """The words of a tokens artifact; `job` gets how far the reading is, and the counts.
+    """The words of a tokens artifact for word2vec; `job` gets how far the reading is, and the counts.
 
     Attributes:
         plan: the settings with nothing left open.
@@ -87,11 +87,11 @@ class _SourceText:
         }
 
     def spelled(self) -> pa.StringArray:
-        """The word of every row of the vocabulary."""
+        """Return the word of every row of the vocabulary."""
         return self._words.take(pa.array(self.vocabulary.ids))
 
     def rows(self, split: str, phase: str | None = None) -> Iterator[Words]:
-        """The text of a split as rows of the vocabulary; the reading is reported as `phase`."""
+        """Yield the text of a split as rows of the vocabulary; the reading is reported as `phase`."""
         column = COLUMN_OF_UNIT[self._settings.unit]
         ids = read_words(self._rows(phase), column=column, context=self._settings.context, split=split)
         yield from kept_rows(ids, self.vocabulary.row_of_id)
@@ -189,11 +189,11 @@ def _note_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> No
     names = [name for name in ("window", "epochs", "min_count") if getattr(chosen, name) is None]
     if names:
         words = job.counts["words_kept"] + job.counts["words_dropped_rare"]
-        job.note(f"for {words:,} words: {', '.join(f'{name} {getattr(plan, name)}' for name in names)}")
+        job.note(f"for a text of {words:,} words: {', '.join(f'{name} {getattr(plan, name)}' for name in names)}")
 
 
 def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:
-    """Return the facts that readers of the artifact need."""
+    """Return the facts of word vectors that readers of the artifact need."""
     return {
         "dim": plan.dim, "unit": plan.unit, "keep_case": source.fact("keep_case", bool),
         "window": plan.window, "epochs": plan.epochs, "min_count": plan.min_count, "lr": plan.lr,
@@ -204,7 +204,7 @@ def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:
 
 
 def _spellings(source: Artifact, unit: Literal["word", "token"]) -> pa.StringArray:
-    """The word (or token) of every id."""
+    """Return the word (or token) of every id of a tokens artifact."""
     if unit == "token":
         tokenizer = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
         return pa.array([tokenizer.id_to_token(number) or f"<{number}>" for number in range(number_of_ids(tokenizer))])
@@ -223,11 +223,11 @@ def _write_tables(
     if plan.remove_components:
         common = CommonPart.of(vectors_VD, plan.remove_components)
         vectors_VD, ngrams_GD = common.removed_from(vectors_VD), common.removed_from(ngrams_GD)
-    _write(job, "words", words_schema(plan.dim), vectors_VD, words, pa.array(vocabulary.counts))
+    _write_vectors(job, "words", words_schema(plan.dim), vectors_VD, words, pa.array(vocabulary.counts))
     if ngrams is not None:
-        _write(job, "ngrams", ngrams_schema(plan.dim), ngrams_GD, ngrams.spelled)
+        _write_vectors(job, "ngrams", ngrams_schema(plan.dim), ngrams_GD, ngrams.spelled)
     if plan.keep_outputs and plan.loss != "hs":
-        _write(job, "outputs", vectors_schema(plan.dim), training.outputs)
+        _write_vectors(job, "outputs", vectors_schema(plan.dim), training.outputs)
 
 
 def _start_from(
@@ -238,35 +238,39 @@ def _start_from(
     Raises:
         ArtifactError: its vectors cannot be trained further, are of another kind, or of other words.
     """
+    # the words of both
     _refuse_misfit(job, old)
     arrays, dim = training.arrays(), old.fact("dim", int, least=1)
     rows = _rows_in(old, "words", "word", words)
     found = np.zeros(len(words), dtype=np.bool_)
     found[rows[rows >= 0]] = True
     if not found.any():
-        hint = "leave out --init, or give the tokens it was made of"
-        raise ArtifactError("none of its words is in this text", where=old.path, hint=hint)
+        hint = "leave out --init, or use the tokens that the vectors were trained on"
+        raise ArtifactError("this text contains no word of the words artifact", where=old.path, hint=hint)
+    # their vectors, output vectors and n-grams
     _copy(old, "words", rows, arrays["inputs"][:, :dim])
     if old.manifest.facts.get("outputs") and job.settings.model_dump()["loss"] != "hs":
         _copy(old, "outputs", rows, arrays["outputs"][:, :dim])
     else:
-        job.warn("output vectors are not carried over (none were kept, or of another loss): they start at zero")
+        job.warn("the output vectors start at zero: the words artifact has no output vectors, or loss is hs")
     if ngrams is not None:
         _copy(old, "ngrams", _rows_in(old, "ngrams", "ngram", ngrams.spelled), arrays["ngrams"][:, :dim])
         training.subtract_ngrams(found)
+    # what was taken, and what was left out
     job.counts |= {"words_from_init": int(found.sum()), "words_new": len(words) - int(found.sum())}
     job.counts["words_of_init_left_out"] = left_out = int((rows < 0).sum())
     if left_out:
-        job.warn(f"{left_out:,} of its {len(rows):,} words are too rare in this text, or not there, and are left out")
+        job.warn(f"{left_out:,} of the {len(rows):,} words of --init are rare or missing in this text: left out")
 
 
-def _write(job: Job, stem: str, schema: pa.Schema, vectors_VD: Floats, *columns: pa.Array) -> None:
+def _write_vectors(job: Job, stem: str, schema: pa.Schema, vectors_VD: Floats, *columns: pa.Array) -> None:
     with job.table(stem, schema) as table:
         for batch in vector_batches(schema, vectors_VD, *columns):
             table.write(batch)
 
 
 def _refuse_misfit(job: Job, old: Artifact) -> None:
+    """Refuse vectors that this training of word vectors cannot start from."""
     facts, settings = old.manifest.facts, job.settings.model_dump()
     wanted = {
         "dim": settings["dim"], "unit": settings["unit"], "vectors": "inputs", "remove_components": 0,
@@ -275,18 +279,18 @@ def _refuse_misfit(job: Job, old: Artifact) -> None:
     found = {"vectors": "inputs", "remove_components": 0, "max_n": 0, "min_n": 0} | dict(facts)
     for name in ("vectors", "remove_components"):
         if found[name] != wanted[name]:
-            what = "these vectors were changed after their training, which cannot go on from there"
-            hint = f"train them without --{name.replace('_', '-')}, go on from those, and change the result"
+            what = "these vectors were changed after their training, so their training cannot be continued"
+            hint = f"train without --{name.replace('_', '-')}, start from those vectors, and change only the result"
             raise ArtifactError(what, where=old.path, got=f"{name} = {found[name]}", hint=hint)
     for name, value in wanted.items():
         if found.get(name) != value:
-            what = f"training cannot go on from these vectors: {name} differs"
-            hint, expected = "give the settings that they were trained with, or leave out --init", f"{name} = {value}"
+            what = f"training cannot start from these vectors: {name} is different"
+            hint, expected = "use the settings of the first training, or leave out --init", f"{name} = {value}"
             raise ArtifactError(what, where=old.path, got=f"{name} = {found.get(name)}", expected=expected, hint=hint)
 
 
 def _rows_in(old: Artifact, stem: str, column: str, spelled: pa.StringArray) -> npt.NDArray[np.int64]:
-    """For every row of a table the row of `spelled` that says the same, (N,), -1 for none.
+    """Return for every row of an old table the row of `spelled` with the same word, (N,), -1 for none.
 
     All at once: each look-up builds a table of all that is spelled first, 30 ms for 400,000 words.
     """
@@ -297,7 +301,7 @@ def _rows_in(old: Artifact, stem: str, column: str, spelled: pa.StringArray) -> 
 
 
 def _copy(old: Artifact, stem: str, rows: npt.NDArray[np.int64], target_VD: Floats) -> None:
-    """Copy the vectors of a table to these rows, those at -1 to nowhere."""
+    """Copy the vectors of an old table to these rows, those at -1 to nowhere."""
     done = 0
     for batch in read_batches(old, stem, ["vector"]):
         here = rows[done : done + len(batch)]
@@ -306,7 +310,7 @@ def _copy(old: Artifact, stem: str, rows: npt.NDArray[np.int64], target_VD: Floa
 
 
 class TrainingRun:
-    """Runs a training to its end, or to a stop signal, keeping its state beside the output.
+    """The run of a training of word vectors to its end, or to a stop signal; its state is kept beside the output.
 
     `begin` gives the training as it is before its first step; the job's recipe says which checkpoints are of it.
     """
@@ -362,13 +366,13 @@ class TrainingRun:
         if done < planned:
             more = min(round(COOL_DOWN * done), planned - done) if self._job.run.finish == "cool-down" else 0
             self.training.end_early(more)
-            cooled = f", and {more:,} more in which the learning rate falls" if more else ""
+            cooled = f", with {more:,} more words in which the learning rate falls" if more else ""
             self._job.note(f"ending a stopped run after {done:,} of {planned:,} words{cooled}")
             self._job.end_early(done, planned, more)
             self.training.bitwise = False
 
     def run(self) -> None:
-        """Train.
+        """Train word vectors to the end.
 
         Raises:
             Stopped: a stop signal came; what was learned is kept where the backend can go on from it.
@@ -377,9 +381,9 @@ class TrainingRun:
         """
         last: Step | None = None  # stays None where only the end of a run was left to do
         # what a stop signal says
-        note = "stopping, saving (press again to stop now)"
+        note = "stopping, and saving first (press again to stop at once)"
         if not self.training.arrays():
-            note = "stopping: this backend cannot go on later, so nothing is kept"
+            note = "stopping: this backend cannot continue a training later, so nothing is saved"
         if self._limit is not None:
             self._limit.refuse_past()
         # step after step: the pace, the log, checkpoints, the progress line
@@ -401,10 +405,10 @@ class TrainingRun:
         # a training in which nothing was predicted is none
         losses = self._losses()
         if self.training.arrays() and "train" not in losses:
-            hint = "raise --subsample (0 keeps all words), lower --min-count, or give --context document"
+            hint = "use a higher --subsample (0 keeps all words), a lower --min-count, or --context document"
             if self._distinct < 2:
-                hint = "the words that are learned are one word, again and again: give more text, of different words"
-            raise InputError("no word has a neighbour to learn from", hint=hint)
+                hint = "the text has only one frequent word: add more text with different words"
+            raise InputError("no word has a neighbouring word, so nothing can be learned", hint=hint)
         # what is recorded of the run
         if last is not None:
             self._job.rates = {"words_per_s": round(self._words_per_second(last), 1)}
@@ -418,7 +422,7 @@ class TrainingRun:
 
     @property
     def _saved(self) -> str | None:
-        """The folder of the newest checkpoint."""
+        """Return the folder of the newest checkpoint."""
         return None if self._checkpoints.newest is None else str(self._checkpoints.newest)
 
     def _is_save_due(self) -> bool:
@@ -442,12 +446,12 @@ class TrainingRun:
         if total is not None:
             self.training.total, self._replanned = total, True
             words = f"{total:,} words, {total / self._limit.fewest:.3g} passes over the text,"
-            changed = "the pace has changed: " if len(self._limit.planned) > 1 else ""
+            changed = "the speed has changed: " if len(self._limit.planned) > 1 else ""
             if self._limit.is_news() and (changed or total < self._limit.most):
                 self._job.note(f"{changed}{words} fit into {self._limit.shown}")
 
     def _save(self, step: Step) -> None:
-        """Save the state; how long that takes decides when it is worth doing again."""
+        """Save the state of the training; how long that takes decides when it is worth doing again."""
         if self._job.run.finish is not None:  # the stopped run stays where it was
             return
         start = time.monotonic()
@@ -474,7 +478,7 @@ class TrainingRun:
         """Log a loss; one far above that of guessing ends the training."""
         if loss > 2 * self._chance_loss:
             where, got, expected = f"epoch {step.epoch}", f"{loss:.4g} nats", f"less than {self._chance_loss:.4g}"
-            what, hint = "the loss is far above that of guessing", f"lower --lr (it was {self._plan.lr})"
+            what, hint = "the loss is far above the loss of random guessing", f"use a lower --lr (now {self._plan.lr})"
             raise DivergedError(what, where=where, got=got, expected=expected, hint=hint)
         self._log.append(
             {"step": step.epoch, "tokens": step.tokens, "split": step.split, "loss": loss, "lr": step.lr,
@@ -482,14 +486,14 @@ class TrainingRun:
         )  # fmt: skip
 
     def _report(self, step: Step) -> None:
-        """The progress line, with the last losses that were measured."""
+        """Report the progress, with the last losses that were measured."""
         speed = f"{self._words_per_second(step):,.0f}"
         figures = {"epoch": str(step.epoch), "lr": f"{step.lr:.4f}", "words/s": speed}
         figures |= {f"{split} loss": f"{loss:.4f}" for split, loss in self._losses().items()}
         self._job.report("training", step.tokens, step.total, "words", **figures)
 
     def _losses(self) -> dict[str, float]:
-        """The last loss of each split."""
+        """Return the last loss of each split."""
         return {row["split"]: row["loss"] for row in self._log}
 
     def _words_per_second(self, step: Step) -> float:

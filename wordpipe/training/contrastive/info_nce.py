@@ -22,7 +22,7 @@ def info_nce_loss(
     first_BD: Tensor, second_BD: Tensor, *, temperature: float, same_BB: Tensor | None = None,
     max_similarity: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    """The mean loss of B pairs, in nats.
+    """Return the mean InfoNCE loss of B pairs, in nats.
 
     Args:
         first_BD: unit vectors.
@@ -40,7 +40,7 @@ def info_nce_loss(
 
 
 def nearest_share(first_BD: Tensor, second_BD: Tensor) -> float:
-    """Share of the first texts whose partner is nearer than all other second texts; a tie is no success."""
+    """Return the share of first texts whose matching text is nearer than all other second texts; a tie is no success."""
     cosine_BB = first_BD @ second_BD.T
     partner_B = cosine_BB.diagonal().clone()
     cosine_BB.fill_diagonal_(-torch.inf)
@@ -48,7 +48,7 @@ def nearest_share(first_BD: Tensor, second_BD: Tensor) -> float:
 
 
 def pair_loss(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: EncoderSettings) -> Tensor:
-    """The loss of a batch's unit vectors under the settings: `temperature`, `false_negatives`, `max_similarity`."""
+    """Return the loss of a batch's unit vectors by the settings `temperature`, `false_negatives`, `max_similarity`."""
     same_BB = false_negatives(batch, first_BD.device) if settings.false_negatives == "drop" else None
     return info_nce_loss(
         first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB, max_similarity=settings.max_similarity
@@ -56,7 +56,7 @@ def pair_loss(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: E
 
 
 def measured(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: EncoderSettings) -> Measured:
-    """Measure how well partners are found among held-out pairs, by their unit vectors."""
+    """Measure how well matching texts are found among held-out pairs, by their unit vectors."""
     same_BB = false_negatives(batch, first_BD.device)  # whatever is trained on, so that runs compare
     loss = float(info_nce_loss(first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB))
     metrics = {"valid_loss": loss, "valid_nearest": nearest_share(first_BD, second_BD), "valid_pairs": len(first_BD)}
@@ -68,6 +68,7 @@ def _wide(vectors: Tensor) -> Tensor:
 
 
 def _one_way(cosine_BB: Tensor, same_BB: Tensor | None, temperature: float, max_similarity: float) -> Tensor:
+    """Return the InfoNCE loss of one side: each text's partner against all texts of the other side."""
     target_B = torch.arange(len(cosine_BB), device=cosine_BB.device)
     left_out = None if same_BB is None else same_BB.clone()
     if max_similarity < 1:
@@ -81,7 +82,7 @@ def _one_way(cosine_BB: Tensor, same_BB: Tensor | None, temperature: float, max_
 
 
 def false_negatives(batch: PairBatch, device: str | torch.device = "cpu") -> Tensor:
-    """The mask that `info_nce` takes: pairs that are of one document, or have a text in common, on whichever side.
+    """Return the mask that `info_nce` takes: pairs of one document, or with a text in common, on whichever side.
 
     That first text i is second text j makes (i, j) and (j, i) no negatives, as if the same side had it twice.
 
@@ -101,7 +102,7 @@ def false_negatives(batch: PairBatch, device: str | torch.device = "cpu") -> Ten
 
 
 def relational_loss(student_BD: Tensor, teacher_BE: Tensor, temperature: float) -> Tensor:
-    """Mean KL divergence, over the texts, of whom the teacher finds near from whom the student does.
+    """Return the mean KL divergence between the teacher's and the student's similarities of the texts.
 
     For each text the cosines with all others, divided by the temperature, become a distribution; the text itself is left
     out. A constant added to all of the student's cosines costs nothing, their order and their distances do.
@@ -127,7 +128,7 @@ def relational_loss(student_BD: Tensor, teacher_BE: Tensor, temperature: float) 
 
 
 def _others(vectors_BD: Tensor, temperature: float) -> Tensor:
-    """Scaled cosines with all other texts, (B, B - 1)."""
+    """Return the scaled cosines of each text with all other texts, (B, B - 1)."""
     B = len(vectors_BD)
     logits_BB = vectors_BD @ vectors_BD.T / temperature
     return logits_BB.flatten()[1:].view(B - 1, B + 1)[:, :-1].reshape(B, B - 1)  # without the diagonal

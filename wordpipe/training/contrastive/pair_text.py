@@ -34,7 +34,7 @@ _TEXTS_AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class RaggedFile:
-    """Texts as ids, memory-mapped.
+    """Texts as ids of different numbers, memory-mapped.
 
     Attributes:
         ids: (S,) int32.
@@ -112,10 +112,10 @@ def write_pair_text(
     # one pass: `lists` notes the documents while their ids are written
     rows = write_ragged(lists(), folder / "rows", vocab_size=vocab_size)
     if not len(rows):
-        raise InputError("no sentence has a known word", hint="give more text, or lower --min-count")
+        raise InputError("no sentence has a known word", hint="add more text, or use a lower --min-count")
     found = None if titles is None else write_ragged(titles, folder / "titles", vocab_size=vocab_size)
     if found is not None and len(found) != len(splits):
-        raise ArtifactError("the titles are those of other documents", got=len(found), expected=len(splits))
+        raise ArtifactError("the number of titles is not the number of documents", got=len(found), expected=len(splits))
     return PairText(
         rows=rows, documents=np.array([*begins, len(rows)], np.int64), splits=np.array(splits, np.int8), titles=found,
         counts=counts, ledger=dict(ledger),
@@ -149,7 +149,7 @@ def _known(lists: pa.Array, vocab_size: int) -> tuple[npt.NDArray[np.int32], Int
 
 
 def rows_of(documents: Int64s, chosen: npt.NDArray[np.bool_]) -> Int64s:
-    """The rows of some documents, in order."""
+    """Return the rows of some documents, in order."""
     return np.flatnonzero(np.repeat(chosen, np.diff(documents)))
 
 
@@ -175,12 +175,12 @@ class FilePairs:
         filled = (np.diff(texts.offsets).reshape(-1, 2) > 0).all(axis=1)
         if not filled.any():
             got = f"{len(texts) // 2} pairs"
-            raise InputError("no pair of the file has known words on both sides", where="pairs", got=got)
+            raise InputError("the file has no pair in which both texts have a known word", where="pairs", got=got)
         return cls(texts, np.flatnonzero(filled))
 
 
 def read_pair_file(path: Path) -> Iterator[list[str]]:
-    """The texts of a file of pairs, those of a pair one after the other, some at a time.
+    """Yield the texts of a file of pairs, those of a pair one after the other, some at a time.
 
     Raises:
         InputError: neither Parquet nor JSON Lines, or a row without two texts.
@@ -200,32 +200,35 @@ def read_pair_file(path: Path) -> Iterator[list[str]]:
 
 
 def _parquet_texts(path: Path) -> Iterator[list[str]]:
+    """Yield the texts of the first two text columns of a Parquet file of pairs."""
     try:
         with pq.ParquetFile(path) as file:
             columns = [field.name for field in file.schema_arrow if _is_text(field.type)][:2]
             if len(columns) < 2:
                 raise InputError(
-                    "a file of pairs has two columns of text", where=path, got=", ".join(columns) or "none"
+                    "a file of pairs must have two text columns", where=path, got=", ".join(columns) or "none"
                 )
             for batch in file.iter_batches(_TEXTS_AT_ONCE // 2, columns=columns):
                 first, second = (pc.fill_null(batch[name], "").to_pylist() for name in columns)
                 yield [text for pair in zip(first, second, strict=True) for text in pair]
     except pa.ArrowException as error:
-        raise InputError("not a sound Parquet file", where=path, got=" ".join(str(error).split())) from None
+        raise InputError("not a valid Parquet file", where=path, got=" ".join(str(error).split())) from None
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    """Return True if a Parquet column is text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _two_texts(line: bytes, where: str) -> list[str]:
-    hint = "one JSON object or list per line, in UTF-8, not packed"
+    """Return both texts of a line of JSON of a file of pairs."""
+    hint = "write one JSON object or list per line, in UTF-8, not compressed"
     values = parse_json(line, where, what="not a line of JSON", error=InputError, hint=hint)
     fields = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
     texts = [value for value in fields if isinstance(value, str)][:2]
     if len(texts) < 2:
         raise InputError(
-            "a line of a file of pairs has two texts", where=where, got=f"{len(texts)} texts",
+            "a line of a file of pairs must have two texts", where=where, got=f"{len(texts)} texts",
             hint='for example {"question": "…", "answer": "…"}',
         )  # fmt: skip
     return texts

@@ -30,7 +30,7 @@ Int32s = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """B texts, one after the other.
+    """B texts as ids, one text after the other.
 
     Attributes:
         ids: (S,) int32; tokens without special ones, or rows of a table of words.
@@ -41,7 +41,7 @@ class Ragged:
     lengths: npt.NDArray[np.int64]
 
     def hashes(self) -> npt.NDArray[np.int64]:
-        """A number for each text, (B,): the same for the same ids in the same order."""
+        """Return a number for each text, (B,): the same for the same ids in the same order."""
         hashes = np.empty(len(self.lengths), np.int64)
         hash_texts(self.ids, self.lengths, hashes)
         return hashes
@@ -65,7 +65,7 @@ class PairBatch:
 
 
 class Pairs:
-    """Pairs out of a text on disk.
+    """Pairs for contrastive learning, out of a text on disk.
 
     Args:
         text: documents as rows of ids.
@@ -92,20 +92,22 @@ class Pairs:
         self._rows = rows_of(text.documents, chosen)
         if not len(self._rows):
             raise InputError(
-                "no sentence to make pairs of", where=split, hint="give more text, or another split of your text"
+                "there is no sentence to make pairs from",
+                where=split,
+                hint="add more text, or split the text in another way",
             )
         self._text, self._settings, self._given = text, settings, given
         self._document_of_row = np.repeat(np.arange(len(chosen), dtype=np.int32), np.diff(text.documents))
         self.n_pairs = len(self._rows)
         self._batch_size = min(batch_size, self.n_pairs) if batch_size else settings.pairs_per_step(self.n_pairs)
         self._seed = seed_of(settings.seed, "pairs", split)
-        self.counts = _counts(text, chosen, self._rows, given, settings)
-        self.notes = _notes(self.counts, settings)
+        self.counts = _pair_counts(text, chosen, self._rows, given, settings)
+        self.notes = _pair_notes(self.counts, settings)
         if split == "train" and given is None and settings.false_negatives == "drop":
             self.notes += _few_negatives(self._document_of_row[self._rows])
 
     def batch(self, step: int) -> PairBatch:
-        """The pairs of a step, counted from 0."""
+        """Return the pairs of a step, counted from 0."""
         numbers = np.arange(step * self._batch_size, (step + 1) * self._batch_size, dtype=np.int64)
         rows = self._rows[shuffled(numbers, self.n_pairs, self._seed, "order")]
         # which spans of which texts
@@ -137,7 +139,7 @@ class Pairs:
         return PairBatch(sides[0], sides[1], document.astype(np.int64), kinds)
 
     def _bounds(self) -> npt.NDArray[np.float64]:
-        """The end of the share of each kind in [0, 1]; without a file of pairs the other kinds share its part."""
+        """Return the end of the share of each kind in [0, 1]; without a file of pairs the other kinds share its part."""
         shares = np.array([*self._settings.shares.values()])
         if self._given is None:
             shares[KINDS.index("pairs")] = 0.0
@@ -147,9 +149,10 @@ class Pairs:
         return bounds
 
 
-def _counts(
+def _pair_counts(
     text: PairText, chosen: npt.NDArray[np.bool_], rows: Int64s, given: FilePairs | None, settings: EncoderSettings
 ) -> dict[str, int]:
+    """Count the sentences and documents of a split, and the pairs that it cannot give."""
     begins, ends = text.documents[:-1][chosen], text.documents[1:][chosen]
     filled = ends > begins
     begins, ends = begins[filled], ends[filled]
@@ -170,17 +173,17 @@ def _counts(
     return counts
 
 
-def _notes(counts: dict[str, int], settings: EncoderSettings) -> list[str]:
+def _pair_notes(counts: dict[str, int], settings: EncoderSettings) -> list[str]:
     """Return warnings of what half of the documents, or more, cannot give, and of what is taken instead."""
-    deleted = "twice, other words left out"
+    deleted = "twice, with different words left out"
     instead: tuple[tuple[PairKind, str, str, str], ...] = (
         (
             "title",
             "documents_without_known_title",
-            "have no title, or none of its words is known",
+            "have no title, or a title without known words",
             "two spans of their text",
         ),
-        ("neighbour", "documents_of_one_sentence", "are a single sentence", f"their sentence {deleted}"),
+        ("neighbour", "documents_of_one_sentence", "have only one sentence", f"their sentence {deleted}"),
         ("crop", "documents_too_short_to_crop", f"are shorter than {_LEAST_CROP} words", f"a sentence {deleted}"),
     )
     return [
@@ -199,20 +202,20 @@ def _few_negatives(document_N: npt.NDArray[np.int32]) -> list[str]:
     share_D = np.unique(document_N, return_counts=True)[1] / len(document_N)
     if len(share_D) == 1:
         raise InputError(
-            "all sentences are of one document, and those of one document are no negatives of each other",
-            hint="give --false-negatives keep, or cut the text into documents with wordpipe ingest --documents",
+            "all sentences belong to one document, but sentences of the same document are not used as negatives",
+            hint="use --false-negatives keep, or split the text into documents with wordpipe ingest --documents",
         )
     left_out = float(np.square(share_D).sum())
     if left_out <= _MOST_LEFT_OUT:
         return []
     return [
-        f"{left_out:.0%} of the negatives are left out: they are of the same document as the text itself. Cut the text into "
-        "more documents (wordpipe ingest --documents), or give --false-negatives keep"
+        f"{left_out:.0%} of the negatives are left out, because they belong to the same document as the text. Split "
+        "the text into more documents (wordpipe ingest --documents), or use --false-negatives keep"
     ]
 
 
 def held_out_pairs(settings: EncoderSettings, text: PairText) -> Pairs | None:
-    """Neighbouring sentences of held-out documents, whatever is trained on, so that runs compare; None: there are too few.
+    """Return neighbouring sentences of held-out documents, for any training, so that runs compare; None: there are too few.
 
     Sentences of one document are no negatives of each other, so that a single document would ask nothing at all. A sentence
     and itself, as in dropout pairs, would be known again by any encoder.
@@ -227,7 +230,7 @@ def held_out_pairs(settings: EncoderSettings, text: PairText) -> Pairs | None:
 
 @inlined
 def _share(bits: np.uint64) -> float:
-    """A number in [0, 1) of 53 bits."""
+    """Return a number in [0, 1) of 53 bits."""
     return np.float64(bits >> np.uint64(11)) * (1.0 / (1 << 53))
 
 

@@ -61,14 +61,14 @@ def refuse_idle(settings: Settings, idle: Sequence[Idle]) -> None:
     given = {name for name in settings.model_fields_set if getattr(settings, name) is not None}
     for names, is_idle, why in idle:
         if (found := sorted(given.intersection(names))) and is_idle(settings):
-            raise ValueError(f"{', '.join(found)} would change nothing: {why}")
+            raise ValueError(f"{', '.join(found)} has no effect: {why}")
 
 
 def refuse_two_starts(settings: Settings, *names: str) -> None:
     """Refuse more than one setting that says what a training begins with."""
     given = [name for name in names if getattr(settings, name) is not None]
     if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} both say what to start from: give one")
+        raise ValueError(f"{' and '.join(given)} both set the initial weights: give only one of these settings")
 
 
 class FromPairs(Settings):
@@ -80,39 +80,44 @@ class FromPairs(Settings):
 
     goal: Goal = setting(
         "similarity",
-        "similarity: texts that say the same are near; search: a question is near the text with its answer",
+        "similarity: texts with the same meaning get near vectors; search: a question gets a vector near the text "
+        "with its answer",
     )
-    steps: int | None = setting(None, "optimiser steps", ge=1, le=10**9)
+    steps: int | None = setting(None, "number of optimiser steps", ge=1, le=10**9)
     epochs: float | None = setting(
-        None, "passes over the sentences, instead of steps; with neither: 1, and at least 200 steps", gt=0, le=10**6
+        None, "passes over the sentences, in place of steps; default: 1 pass, but at least 200 steps", gt=0, le=10**6
     )
     minutes: float | None = minutes_setting()
     batch_size: int | None = setting(
-        None, "pairs per step, each the negative of all others; else 1024 of train static, 128 of train contrastive, or "
-        "one for each sentence where there are fewer", ge=2, le=65_536,
+        None, "number of pairs per step, each a negative example for all others; default: 1024 (`train static`) or "
+        "128 (`train contrastive`), or the number of sentences if that is smaller", ge=2, le=65_536,
     )  # fmt: skip
 
     pairs: Path | None = setting(
-        None, "pairs of your own: a Parquet or JSON Lines file, of which the first two text columns are read",
+        None, "your own pairs: a Parquet or JSON Lines file, of which the first two text columns are read",
         metavar="FILE", artifact=("file",),  # by its content, whatever its name
-        section="The pairs (shares; with none given they follow the goal)",
+        section="The pairs (shares; default: the usual shares of the goal)",
     )  # fmt: skip
     pair_neighbour: float | None = setting(
-        None, "share: a sentence and the next one of its document", ge=0, le=1, option=False
+        None, "share of pairs: a sentence and the next sentence of its document", ge=0, le=1, option=False
     )
-    pair_crop: float | None = setting(None, "share: two random spans of one document", ge=0, le=1, option=False)
+    pair_crop: float | None = setting(
+        None, "share of pairs: two random spans of one document", ge=0, le=1, option=False
+    )
     pair_title: float | None = setting(
-        None, "share: a document's title and a span of its text", ge=0, le=1, option=False
+        None, "share of pairs: a document's title and a span of its text", ge=0, le=1, option=False
     )
     pair_deletion: float | None = setting(
-        None, "share: one sentence twice, other words left out of each", ge=0, le=1, option=False
+        None, "share of pairs: a sentence twice, with different words left out of each copy", ge=0, le=1, option=False
     )
     pair_file: float | None = setting(
-        None, "share: from the file of pairs; else half where one is given", ge=0, le=1, option=False
+        None, "share of pairs: from the file of pairs; default: half if there is a file", ge=0, le=1, option=False
     )
-    deletion_rate: float = setting(0.2, "words left out of deletion pairs and of crops", ge=0, le=0.9, option=False)
+    deletion_rate: float = setting(
+        0.2, "share of the words that is left out of deletion pairs and of crops", ge=0, le=0.9, option=False
+    )
     max_words: int = setting(
-        256, "words (or tokens) of a text that are read; longer ones are cut, and counted", ge=8, option=False
+        256, "maximum number of words (or tokens) of a text; longer texts are cut, and counted", ge=8, option=False
     )
 
     @checked
@@ -122,9 +127,9 @@ class FromPairs(Settings):
     @checked
     def _pairs_are_there(self) -> None:
         if self.pair_file and self.pairs is None:
-            raise ValueError(f"pair_file = {self.pair_file:g} needs pairs: the file")
+            raise ValueError(f"pair_file = {self.pair_file:g} needs a file of pairs: set pairs")
         if not sum(self.shares.values()):
-            raise ValueError("no kind of pair has a share above 0")
+            raise ValueError("all shares of pairs are 0: at least one share must be above 0")
 
     @property
     def knows_dropout(self) -> bool:
@@ -179,15 +184,16 @@ class Contrast(Settings):
     """The loss: which texts are told apart, and how hard."""
 
     temperature: float = setting(
-        0.05, "temperature of the softmax over the batch: lower looks harder at near misses", gt=0, le=10, section="The loss",
-        expert=True,
+        0.05, "temperature of the softmax over the batch; a lower value gives more weight to the nearest negatives",
+        gt=0, le=10, section="The loss", expert=True,
     )  # fmt: skip
     false_negatives: Literal["keep", "drop"] = setting(
-        "drop", "texts of the same document, or the same text again, as negatives of each other", expert=True
-    )
+        "drop", "drop: texts of one document, and equal texts, are not negatives of each other; keep: all texts of "
+        "a step are negatives", expert=True,
+    )  # fmt: skip
     max_similarity: float = setting(
-        1.0, "negatives with a cosine above this are left out as likely to mean the same; 1 = none", gt=0, le=1,
-        option=False,
+        1.0, "maximum cosine of a negative: texts that are more similar probably have the same meaning and are left "
+        "out; 1 = no limit", gt=0, le=1, option=False,
     )  # fmt: skip
 
 
@@ -197,15 +203,17 @@ class Pace(Settings):
     lr: float = setting(..., "peak learning rate", gt=0, le=1e3, section="The optimiser")
     min_lr_frac: float = setting(0.1, "learning rate at the end, as a share of the peak", ge=0, le=1, option=False)
     warmup: float = setting(
-        0.1, "steps in which the learning rate rises: a share below 1, a number of steps from 1 on", ge=0, le=10**9,
-        option=False,
+        0.1, "length of the rise of the learning rate; below 1: a share of all steps; 1 or more: a number of steps",
+        ge=0, le=10**9, option=False,
     )  # fmt: skip
     schedule: Literal["cosine", "linear", "wsd", "noam", "constant"] = setting(
         "cosine", "how the learning rate falls after the warm-up", option=False
     )
-    decay: float = setting(0.2, "share of the steps in which a wsd schedule falls", gt=0, le=1, option=False)
-    beta1: float = setting(0.9, "Adam's memory of gradients", ge=0, lt=1, option=False)
-    beta2: float = setting(0.999, "Adam's memory of squared gradients", ge=0, lt=1, option=False)
+    decay: float = setting(
+        0.2, "with schedule = wsd: share of the steps in which the learning rate falls", gt=0, le=1, option=False
+    )
+    beta1: float = setting(0.9, "Adam: decay rate of the average of gradients", ge=0, lt=1, option=False)
+    beta2: float = setting(0.999, "Adam: decay rate of the average of squared gradients", ge=0, lt=1, option=False)
 
     @checked
     def _pace_is_heard(self) -> None:
@@ -215,82 +223,83 @@ class Pace(Settings):
 class Runs(Settings):
     """The place of a run, its checkpoints and its log."""
 
-    seed: int = setting(1, "seed of pairs, order, deletion and first weights", ge=0, lt=2**32, expert=True,
+    seed: int = setting(1, "seed for pairs, text order, deletion and first weights", ge=0, lt=2**32, expert=True,
                         section="Where and how it runs")  # fmt: skip
     threads: int = setting(
-        0, "CPU threads, 0 = one per core; another number gives slightly other weights", ge=0, le=1024, expert=True
-    )
+        0, "number of CPU threads, 0 = one per core; the number changes the weights slightly", ge=0, le=1024,
+        expert=True,
+    )  # fmt: skip
     checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False, option=False)
     checkpoint_steps: int = setting(
-        0, "also a checkpoint every this many steps, 0 = by time only", ge=0, recipe=False, option=False
+        0, "steps between additional checkpoints; 0 = checkpoints by time only", ge=0, recipe=False, option=False
     )
     report_every: int = setting(10, "steps between two rows of the log", ge=1, recipe=False, option=False)
-    eval_every: int = setting(0, "steps between validations, 0 = five over the run", ge=0, recipe=False, option=False)
-    valid_pairs: int = setting(
-        1_000, "held-out pairs among which partners are looked for", ge=2, le=100_000, recipe=False, option=False
+    eval_every: int = setting(
+        0, "steps between validations; 0 = five validations in the whole run", ge=0, recipe=False, option=False
     )
+    valid_pairs: int = setting(
+        1_000, "number of held-out pairs among which a validation searches each matching text", ge=2, le=100_000,
+        recipe=False, option=False,
+    )  # fmt: skip
 
 
 class Table(Settings):
     """The first values of a static table, and its last ones."""
 
     unit: Literal["word", "token"] = setting(
-        "word", "what has a vector, words or the tokenizer's tokens", section="The static table", expert=True
+        "word", "what gets a vector: words, or the tokens of the tokenizer", section="The static table", expert=True
     )
     words: Path | None = setting(
-        None, "begin with the vectors of this words artifact", metavar="WORDS", artifact=("words",)
+        None, "start with the vectors of this words artifact", metavar="WORDS", artifact=("words",)
     )
     words_weight: float | None = setting(
-        None,
-        "share of the word vectors in the table it begins with; else 0.25 for search, 1 for similarity",
-        ge=0,
-        le=1000,
-        option=False,
-    )
+        None, "weight of the word vectors in the initial table; default: 0.25 for search, 1 for similarity", ge=0,
+        le=1000, option=False,
+    )  # fmt: skip
     lexical_weight: float | None = setting(
         None,
-        "share of random directions, one for each stem, by which equal words alone meet; else 0.5 for search, 1 for "
-        "similarity", ge=0, le=1000, expert=True,
+        "weight of the random directions in the initial table, one for each word stem, which make texts with the "
+        "same words similar; default: 0.5 for search, 1 for similarity", ge=0, le=1000, expert=True,
     )  # fmt: skip
-    lexical_dim: int = setting(512, "dimensions of the random directions", ge=1, le=4096, option=False)
+    lexical_dim: int = setting(512, "number of dimensions of the random directions", ge=1, le=4096, option=False)
     lsi_weight: float | None = setting(
         None,
-        "share of latent semantic indexing, which words stand in the same documents; else 1 for search, 0 for "
-        "similarity", ge=0, le=1000, expert=True,
+        "weight of latent semantic indexing in the initial table, which makes words of the same documents similar; "
+        "default: 1 for search, 0 for similarity", ge=0, le=1000, expert=True,
     )  # fmt: skip
-    lsi_dim: int = setting(300, "dimensions of the latent semantic part", ge=1, le=4096, option=False)
+    lsi_dim: int = setting(300, "number of dimensions of the latent semantic part", ge=1, le=4096, option=False)
     weighting: Literal["sif", "idf"] | None = setting(
         None,
-        "what a word begins to weigh, by its share of the text or by how few passages hold its stem; else idf for "
-        "search, sif for similarity", option=False,
+        "initial weight of a word: sif (by its share of the text) or idf (by the number of passages that contain "
+        "its stem); default: idf for search, sif for similarity", option=False,
     )  # fmt: skip
-    sif_a: float = setting(1e-3, "by sif a word of share p in the text weighs a / (a + p)", gt=0, le=1, option=False)
+    sif_a: float = setting(
+        1e-3, "with sif, a word of relative frequency p gets the weight a / (a + p)", gt=0, le=1, option=False
+    )
     number_weight: float = setting(
-        2.0, "for similarity: how much more numbers weigh after the training", gt=0, le=1000, option=False
+        2.0, "for similarity: factor for the weight of numbers, after the training", gt=0, le=1000, option=False
     )  # fmt: skip
     punctuation_weight: float = setting(
-        0.5,
-        "for similarity: weight of tokens without a letter or digit after the training",
-        gt=0,
-        le=1000,
-        option=False,
-    )
+        0.5, "for similarity: factor for the weight of tokens without a letter or digit, after the training", gt=0,
+        le=1000, option=False,
+    )  # fmt: skip
     piece_weight: float = setting(
-        0.5, "for similarity: weight of word pieces after the first, after the training", gt=0, le=1000, option=False
-    )
+        0.5, "for similarity: factor for the weight of word pieces after the first, after the training", gt=0, le=1000,
+        option=False,
+    )  # fmt: skip
     negation_weight: float = setting(
-        0.3, "for similarity: length of the direction of English words that deny, sentences being about 1 long",
+        0.3, "for similarity: length of a direction that is added to English words of negation (the vector of a "
+        "sentence has a length of about 1)",
         ge=0, le=1000, option=False
     )  # fmt: skip
     min_count: int | None = setting(
-        None,
-        "rarer words get no vector; else 2, but 1 for search in up to 100,000 different words",
-        ge=1,
-        expert=True,
-    )
+        None, "minimum number of occurrences of a word with a vector; default: 2, but 1 for search with up to 100,000 "
+        "different words", ge=1, expert=True,
+    )  # fmt: skip
     init: Path | None = setting(
-        None, "start from the table of this model, of an earlier `train static`", metavar="MODEL", artifact=("model",)
-    )
+        None, "start from the table of this model, made by an earlier `train static`", metavar="MODEL",
+        artifact=("model",),
+    )  # fmt: skip
 
 
 class Start(Settings):
@@ -298,40 +307,45 @@ class Start(Settings):
 
     init: Path | None = setting(
         None,
-        "start from the weights of this model: of `train mlm`, or an earlier `train contrastive`",
-        metavar="MODEL", artifact=("model",), section="The transformer, and what it starts from",
+        "start from the weights of this model, made by `train mlm` or an earlier `train contrastive`",
+        metavar="MODEL", artifact=("model",), section="The transformer and its initial weights",
     )  # fmt: skip
     init_embeddings: Path | None = setting(
         None,
-        "without --init: begin as the mean of these vectors, of words or a static encoder trained with --unit "
-        "token; context is learned on top", metavar="WORDS|MODEL", artifact=("words", "model"), expert=True,
+        "without --init: start as the mean of these vectors (a words artifact or a static encoder, trained with "
+        "--unit token) and learn the context", metavar="WORDS|MODEL", artifact=("words", "model"), expert=True,
     )  # fmt: skip
-    preset: PresetName = setting("mini", "without --init: its size", expert=True)
+    preset: PresetName = setting("mini", "without --init: size of the model", expert=True)
     dim: int | None = setting(
         None,
-        "without --init: its width, else that of the vectors it begins with (multiples of 64), else the preset's",
+        "without --init: width of the model; default: the width of the given vectors if that is a multiple of 64, "
+        "or as in the preset",
         ge=2, le=16_384, expert=True,
     )  # fmt: skip
-    n_layers: int | None = setting(None, "without --init: its blocks, else the preset's", ge=1, le=256, expert=True)
-    dropout: float = setting(0.1, "share of each block's output zeroed in training", ge=0, lt=1, expert=True)
+    n_layers: int | None = setting(
+        None, "without --init: number of blocks; default: as in the preset", ge=1, le=256, expert=True
+    )
+    dropout: float = setting(0.1, "share of each block's output set to zero in training", ge=0, lt=1, expert=True)
     pooling: Pooling | None = setting(
         None,
-        "mean of its tokens, or a mean in which a token of share p of this text weighs sif_a / (sif_a + p); "
-        "else as the model of --init does, with its weights, and weighted where there is none", expert=True,
+        "vector of a text: mean of its token vectors, or weighted, where a token of relative frequency p in the "
+        "training text has the weight sif_a / (sif_a + p); default: as in the model of --init, with its weights, "
+        "and otherwise weighted", expert=True,
     )  # fmt: skip
     sif_a: float = setting(
-        1e-3, "in a weighted mean a token of share p in the text weighs a / (a + p)", gt=0, le=1, option=False
-    )
-    longest: int = setting(
-        0, "positions of a sequence, special tokens included, 0 = the model's", ge=0, le=65_536,
+        1e-3, "with weighted pooling, a token of relative frequency p has the weight a / (a + p)", gt=0, le=1,
         option=False,
     )  # fmt: skip
+    longest: int = setting(
+        0, "maximum number of positions of a sequence, with its special tokens; 0 = the maximum of the model",
+        ge=0, le=65_536, option=False,
+    )  # fmt: skip
     teacher: Path | None = setting(
-        None, "also learn how alike this encoder finds the texts of a batch", metavar="MODEL|WORDS",
+        None, "also learn from this encoder how similar the texts of a batch are", metavar="MODEL|WORDS",
         artifact=("model", "words"), expert=True,
     )  # fmt: skip
     teacher_weight: float = setting(
-        1.0, "weight of the teacher's loss beside the contrast", gt=0, le=1000, option=False
+        1.0, "weight of the teacher's loss, compared with the contrastive loss", gt=0, le=1000, option=False
     )
     teacher_temperature: float = setting(0.05, "temperature of the teacher's softmax", gt=0, le=10, option=False)
 
@@ -340,7 +354,7 @@ class Start(Settings):
         refuse_two_starts(self, "init", "init_embeddings")
         shape = sorted({"preset", "dim", "n_layers"} & self.model_fields_set)
         if self.init is not None and shape:
-            raise ValueError(f"{', '.join(shape)} cannot be chosen here: the model of init has its own size")
+            raise ValueError(f"{', '.join(shape)} cannot be set together with init: the given model has its own size")
 
     @checked
     def _start_is_heard(self) -> None:
@@ -354,7 +368,7 @@ class StaticSettings(Runs, Pace, Table, Contrast, FromPairs):
     usual_batch = 1_024
 
     lr: float = setting(
-        0.01, "peak learning rate, a share of what a row begins as", gt=0, le=1e3, section="The optimiser"
+        0.01, "peak learning rate, relative to the first values of a row", gt=0, le=1e3, section="The optimiser"
     )
 
     @classmethod
@@ -404,15 +418,14 @@ class ContrastiveSettings(Runs, Pace, Start, Contrast, FromPairs):
 
     lr: float = setting(3e-4, "peak learning rate", gt=0, le=1e3, section="The optimiser")
     pair_dropout: float | None = setting(
-        None, "share of pairs that are one sentence twice, told apart by the model's dropout alone", ge=0, le=1,
-        option=False,
+        None, "share of pairs: a sentence twice, with different dropout for each copy", ge=0, le=1, option=False,
     )  # fmt: skip
     weight_decay: float = setting(0.01, "decoupled weight decay, on matrices only", ge=0, le=10, option=False)
-    clip: float = setting(1.0, "largest norm of a step's gradient, 0 = no limit", ge=0, option=False)
+    clip: float = setting(1.0, "maximum norm of a step's gradient; 0 = no limit", ge=0, option=False)
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to train", expert=True)
     dtype: Literal["auto", "float32", "bfloat16"] = setting(
         "auto",
-        "numbers in matrix products; auto: bfloat16 where the device has units for it, else float32",
+        "number format of matrix products; auto: bfloat16 where the hardware supports it, otherwise float32",
         option=False,
     )
 
@@ -436,37 +449,37 @@ EncoderSettings = StaticSettings | ContrastiveSettings
 """Of either encoder."""
 
 _ENCODER = (
-    "wordpipe train static makes a static encoder, wordpipe train contrastive a transformer (in a config file: "
-    'command = "train static" or "train contrastive")'
+    "use wordpipe train static for a static encoder, or wordpipe train contrastive for a transformer (in a config "
+    'file: command = "train static" or "train contrastive")'
 )
 _IDLE_PACE: tuple[Idle, ...] = (
-    (("decay",), lambda one: one.schedule != "wsd", "only schedule = wsd has a fall of its own"),
+    (("decay",), lambda one: one.schedule != "wsd", "only schedule = wsd uses decay"),
     (("min_lr_frac",), lambda one: one.schedule == "constant", "the learning rate of schedule = constant never falls"),
 )
 _IDLE_TABLE: tuple[Idle, ...] = (
     (
         ("lexical_weight", "lexical_dim", "lsi_weight", "lsi_dim", "weighting", "sif_a"),
         lambda one: one.init is not None,
-        "a static encoder of init begins with its own table",
+        "with init, the initial table is the table of the given model",
     ),
-    (("words_weight",), lambda one: one.words is None, "there are no words"),
+    (("words_weight",), lambda one: one.words is None, "no words artifact is given"),
     (("lexical_dim",), lambda one: not one.parts.lexical, "lexical_weight is 0"),
     (("lsi_dim",), lambda one: not one.parts.lsi, "lsi_weight is 0"),
-    (_FINISH, lambda one: one.goal == "search", "for search the table stays as it was trained"),
+    (_FINISH, lambda one: one.goal == "search", "with goal = search, the table does not change after the training"),
     (
         ("punctuation_weight", "piece_weight"),
         lambda one: one.unit == "word",
-        "words are neither punctuation nor pieces",
+        "with unit = word, no row is punctuation or a piece of a word",
     ),
-    (("min_count",), lambda one: one.unit == "token", "every token of the tokenizer has a vector"),
-    (("sif_a",), lambda one: one.word_weighting == "idf", "words weigh by idf: give weighting = sif"),
+    (("min_count",), lambda one: one.unit == "token", "with unit = token, every token of the tokenizer has a vector"),
+    (("sif_a",), lambda one: one.word_weighting == "idf", "the weights of words are idf: set weighting = sif"),
 )
 _IDLE_START: tuple[Idle, ...] = (
-    (("teacher_weight", "teacher_temperature"), lambda one: one.teacher is None, "there is no teacher"),
-    (("sif_a",), lambda one: one.pooling == "mean", "in a mean all tokens weigh alike"),
+    (("teacher_weight", "teacher_temperature"), lambda one: one.teacher is None, "no teacher is given"),
+    (("sif_a",), lambda one: one.pooling == "mean", "with pooling = mean, all tokens have the same weight"),
     (
         ("sif_a",),
         lambda one: one.init is not None and one.pooling is None,
-        "the weights of init are taken over: give pooling = weighted to count them anew",
+        "the weights of the tokens come from the model of init: set pooling = weighted to compute new weights",
     ),
 )

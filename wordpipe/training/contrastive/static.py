@@ -39,7 +39,7 @@ _EPSILON = 1e-8  # of Adam
 
 
 class StaticLearner:
-    """Learns a table from pairs.
+    """Learner of a static encoder: learns a table of vectors from pairs.
 
     Args:
         pairs: of the training documents.
@@ -85,7 +85,7 @@ class StaticLearner:
         return torch.stack((gradients.loss, gradients.n_targets, norm))
 
     def validate(self) -> Measured | None:
-        """Measure how well partners are found among the held-out pairs."""
+        """Measure how well matching texts are found among the held-out pairs."""
         if (batch := self._held_out) is None:
             return None
         sums = [torch.from_numpy(self.optimiser.sums(side.ids, side.lengths)) for side in (batch.first, batch.second)]
@@ -97,13 +97,13 @@ class StaticLearner:
         return False
 
     def replan(self, plan: Plan) -> None:
-        """See `Learner.replan`."""
+        """Go on by another plan: nothing to do, see `Learner.replan`."""
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         return {"state": {name: torch.from_numpy(array) for name, array in self._arrays().items()}}, {}
 
     def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
-        """See `Learner.load`.
+        """Restore the table and the optimiser's moments, see `Learner.load`.
 
         Raises:
             ValueError: it is of another table.
@@ -111,16 +111,17 @@ class StaticLearner:
         for name, array in self._arrays().items():
             found = tensors["state"][name].numpy()
             if found.shape != array.shape:
-                raise ValueError(f"{name} of {found.shape}, not of {array.shape}")
+                raise ValueError(f"{name} has the shape {found.shape}, not {array.shape}")
             array[:] = found
 
     def _arrays(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Return the table and the optimiser's moments by name."""
         of_rows = self.optimiser
         return {"table": self.table, "mean": of_rows.mean_VD, "square": of_rows.square_VD, "pace": of_rows.pace_V}
 
 
 def _unit(sums_BD: Tensor) -> Tensor:
-    """The sums at length 1.
+    """Return the sums of rows at length 1.
 
     Where rows cancel out or are zero, the gradient of a direction has no bound; such sums are divided by `_SHORTEST` instead.
     """
@@ -140,7 +141,7 @@ def _paces(table_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 class RowAdam:
-    """The table, its moments, and the threads that change both.
+    """Adam for the rows of a table: the table, its moments, and the threads that change both.
 
     Each row is changed by one thread, and its gradient is added up in the order of the texts, so the number of threads does
     not change a bit.
@@ -166,7 +167,7 @@ class RowAdam:
         )  # threads begin with the first work
 
     def sums(self, ids: Int32s, lengths: Int64s) -> Matrix:
-        """The sum of each text's rows, (B, D) float32."""
+        """Return the sum of each text's rows, (B, D) float32."""
         sums_BD = np.empty((len(lengths), self.table_VD.shape[1]), np.float32)
         offsets = offsets_of(lengths)
         self._side_by_side(
@@ -198,6 +199,7 @@ class RowAdam:
         )  # fmt: skip
 
     def _side_by_side(self, n: int, work: Callable[[int, int], None]) -> None:
+        """Do some work on 0 … n-1 in several threads, each on a part."""
         if self._threads == 1:
             work(0, n)
             return
@@ -212,7 +214,7 @@ def _update(
     bounds: Int64s, texts: Int64s, gradient_BD: Matrix, rate: np.float32, beta1: np.float32, beta2: np.float32,
     first: int, last: int,
 ) -> None:  # fmt: skip
-    """See `RowAdam.update`, for touched rows `first` to `last`."""
+    """Change the touched rows `first` to `last` of a table by Adam, see `RowAdam.update`."""
     dim = table_VD.shape[1]
     total = np.empty(dim, np.float32)
     one, epsilon = np.float32(1), np.float32(_EPSILON)

@@ -42,7 +42,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def lexical_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
-    """A random direction for each stem, (V, dim): signs, made of the hash of the stem alone.
+    """Return a random direction for each stem, (V, dim): signs, made of the hash of the stem alone.
 
     Two texts without a stem in common have a cosine of about 0 ± 1 / sqrt(dim).
 
@@ -55,7 +55,7 @@ def lexical_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
 
 
 def spelled_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
-    """A direction for each stem that is near those of stems written alike, (V, dim), of a length of about 1.
+    """Return a direction for each stem that is near those of stems written alike, (V, dim), of a length of about 1.
 
     It is the sum of random directions of the stem itself and of all 3-, 4- and 5-grams of "<stem", by the square root of their
     number. There is no mark at the end, where a stem has lost its ending. Beside word vectors of 100 MB of Wikipedia, and
@@ -83,14 +83,14 @@ def spelled_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
 
 
 def _features(stem: str) -> list[str]:
-    """The stem, which no n-gram is equal to, and its n-grams, each once."""
+    """Return the features of a stem's spelling: the stem, which no n-gram is equal to, and its n-grams, each once."""
     begun = f"<{stem}"
     grams = [begun[at : at + size] for size in _GRAMS for at in range(len(begun) - size + 1)]
     return list(dict.fromkeys([f"={stem}", *grams]))
 
 
 def _signs(texts: Sequence[str], dim: int, seed: int) -> Matrix:
-    """-1 and 1 by the hash of each text, (N, dim)."""
+    """Return random signs, -1 and 1, by the hash of each text, (N, dim)."""
     blocks = -(-dim // 64)
     bits = hashes_of(list(texts))[:, None] ^ np.uint64(seed_of(seed, "lexical"))
     bits = mixed_bits(bits + np.arange(1, blocks + 1, dtype=np.uint64) * _GOLDEN)
@@ -115,7 +115,7 @@ _DIRECTION, _DIRECTION_SEED = " not", 0  # of a feature that no stem has
 
 
 def word_weights(counts_V: npt.NDArray[np.int64], a: float, total: int | None = None) -> npt.NDArray[np.float32]:
-    """Smooth inverse frequency, a / (a + p), (V,); a word that the text does not have weighs as the rarest one does.
+    """Return smooth inverse frequencies, a / (a + p), (V,); a word that the text lacks weighs as the rarest word does.
 
     Args:
         counts_V: how often each word (or its stem) occurs.
@@ -146,7 +146,7 @@ def passage_weights(text: PairText, stems: Sequence[str]) -> npt.NDArray[np.floa
 
 
 def continued_table(table_VD: Matrix, rows: npt.NDArray[np.int64], stems: Sequence[str], seed: int) -> Matrix:
-    """The table of a given encoder, continued for other words: their rows in it, and new rows for words it lacks (-1).
+    """Return the table of a given encoder for other words: their rows in it, and new rows for words it lacks (-1).
 
     Such a word begins as a random direction of its stem (`stems`, in order), as long as the median row: nothing else is
     known of it.
@@ -161,7 +161,7 @@ def continued_table(table_VD: Matrix, rows: npt.NDArray[np.int64], stems: Sequen
 
 
 def lsi_part(text: PairText, dim: int, stems: Sequence[str]) -> Matrix:
-    """The words' coordinates in the strongest directions of the stems-by-passages matrix, (V, dim).
+    """Return the words' coordinates in the strongest directions of the stems-by-passages matrix, (V, dim).
 
     Passages are sentences in a row, of 128 words or more unless their document ends. Their counts enter as (1 + log tf) · idf,
     each passage of length 1. Directions that the text does not have (fewer passages than `dim`) are 0.
@@ -179,7 +179,7 @@ def lsi_part(text: PairText, dim: int, stems: Sequence[str]) -> Matrix:
     stem_V, counts_PS, idf_S = _passages(text, stems)
     if min(counts_PS.shape) < 3:
         raise InputError("too little text for latent semantic indexing", got=f"{counts_PS.shape[0]} passages of training text",
-                         hint="--lsi-weight 0 leaves this part out")  # fmt: skip
+                         hint="use --lsi-weight 0 to leave out this part")  # fmt: skip
     weighted_PS = counts_PS.astype(np.float64)
     weighted_PS.data = 1 + np.log(weighted_PS.data)
     weighted_PS = weighted_PS @ diags_array(idf_S)
@@ -192,7 +192,7 @@ def lsi_part(text: PairText, dim: int, stems: Sequence[str]) -> Matrix:
 
 
 def joined_parts(parts: Sequence[tuple[Matrix, npt.NDArray[np.float32], float]], text: PairText) -> Matrix:
-    """The parts side by side.
+    """Return the parts of a static table side by side.
 
     Args:
         parts: each (V, D), the weights (V,) of the words in it, and its own.
@@ -240,18 +240,18 @@ def root_mean_square(table_VD: Matrix, text: PairText) -> float:
     return float(np.sqrt(total / max(1, len(rows))))
 
 
-def _numbered(stems: Sequence[str]) -> npt.NDArray[np.int32]:
-    """The number of the stem of each word, (V,)."""
+def _stem_numbers(stems: Sequence[str]) -> npt.NDArray[np.int32]:
+    """Return the number of the stem of each word, (V,)."""
     return np.unique(np.array(stems, dtype=object), return_inverse=True)[1].astype(np.int32)
 
 
 def _passages(text: PairText, stems: Sequence[str]) -> tuple[npt.NDArray[np.int32], csr_array, npt.NDArray[np.float64]]:
-    """The number of each word's stem, (V,), how often each passage of train has each stem, (P, S), and their idf, (S,).
+    """Return each word's stem, (V,), how often each passage of train has each stem, (P, S), and the stems' idf, (S,).
 
     A document's title is read with its first passage, as it is embedded with its text: without it, latent directions of
     Cranfield found 2 points of nDCG@10 less. The idf is that of `search.Tfidf`, 1 where every passage has the stem.
     """
-    stem_V, passages = _numbered(stems), _passage_bounds(text)
+    stem_V, passages = _stem_numbers(stems), _passage_bounds(text)
     stop = 0 if "" in stems else -1  # numbers follow the order of the stems
     step = max(1, -(-len(passages) // _PASSAGES))
     ids = []
@@ -288,12 +288,12 @@ def _passage_bounds(text: PairText) -> npt.NDArray[np.int64]:
 
 def count_stems(stems: Sequence[str], counts_V: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Count how often the stem of each of V words occurs in all its forms, (V,)."""
-    stem_V = _numbered(stems)
+    stem_V = _stem_numbers(stems)
     return np.bincount(stem_V, weights=counts_V).astype(np.int64)[stem_V]
 
 
 def near_their_stems(vectors_VD: Matrix, stems: Sequence[str], counts_V: npt.NDArray[np.int64]) -> Matrix:
-    """unit(unit(v) + unit(m)), m the mean over the words of the same stem of unit(v), weighted by their counts.
+    """Return unit(unit(v) + unit(m)), m the mean over the words of one stem of unit(v), weighted by their counts.
 
     A word without a vector (a zero row) gets its stem's. On vectors of 100 MB of Wikipedia beside as many random directions
     by stem, the mean of STS-B dev and train, STS 2012 and SICK rose from 63.5 to 63.9 (Spearman x 100), with 512 of them from
@@ -307,7 +307,7 @@ def near_their_stems(vectors_VD: Matrix, stems: Sequence[str], counts_V: npt.NDA
     Returns:
         (V, D) float32, rows of length 1; zero where no word of the stem has a vector.
     """
-    group_V = _numbered(stems)
+    group_V = _stem_numbers(stems)
     order_V = np.argsort(group_V, kind="stable")
     firsts_G = np.flatnonzero(np.diff(group_V[order_V], prepend=-1))
     unit_VD, _ = unit_rows(vectors_VD)
@@ -354,7 +354,7 @@ class Finish:
         is_piece = _piece_test(words)
         factors_V, shifts_V = np.ones(len(words), np.float32), np.zeros(len(words), np.float32)
         for row, word in enumerate(words):
-            plain = _plain(word, byte_level=byte_level)
+            plain = _plain_text(word, byte_level=byte_level)
             if plain.replace(".", "").replace(",", "").isdecimal():
                 factors_V[row] = weights["number_weight"]
             elif not any(one.isalnum() or one == _NO_CHARACTER for one in plain):
@@ -366,7 +366,7 @@ class Finish:
         return cls(factors_V, shifts_V)
 
     def apply(self, table_VD: Matrix, text: PairText) -> Matrix:
-        """The finished table, (V, D) float32.
+        """Return the finished table, (V, D) float32.
 
         Args:
             table_VD: the trained one.
@@ -378,7 +378,7 @@ class Finish:
         return finished_VD
 
     def undo(self, table_VD: Matrix) -> Matrix:
-        """The table before, but for its scale and rounding, (V, D) float32: a training that goes on finishes it anew."""
+        """Return the table before its finish, but for scale and rounding, (V, D): a training that goes on finishes it anew."""
         raw_VD = table_VD.copy()
         self._deny(raw_VD, -self.shifts)
         raw_VD /= self.factors[:, None]
@@ -386,13 +386,13 @@ class Finish:
 
     @staticmethod
     def _deny(table_VD: Matrix, shifts_V: npt.NDArray[np.float32]) -> None:
-        """Move rows in the direction of negation, a random one, next to orthogonal to all others; in place."""
+        """Move rows of words of negation in one random direction, next to orthogonal to all others; in place."""
         rows = np.flatnonzero(shifts_V)
         table_VD[rows] += shifts_V[rows, None] * lexical_part([_DIRECTION], table_VD.shape[1], _DIRECTION_SEED)
 
 
-def _plain(word: str, *, byte_level: bool) -> str:
-    """A token as text in lower case, without its mark."""
+def _plain_text(word: str, *, byte_level: bool) -> str:
+    """Return a token as text in lower case, without its mark."""
     if byte_level and (data := token_bytes(word, byte_level=True)) is not None:
         word = data.decode("utf-8", "replace").strip()
     return (word.lstrip(_WORD_MARKS).removeprefix(_PIECE_MARK) or word).lower()

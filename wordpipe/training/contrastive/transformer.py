@@ -34,12 +34,12 @@ _ON_GPU = 16  # lengths are rounded up to a multiple of this: 4 to 8 runs, where
 
 
 def joined(*texts: Ragged) -> Ragged:
-    """The texts of all, one after the other."""
+    """Return the texts of all arguments, one after the other."""
     return Ragged(np.concatenate([one.ids for one in texts]), np.concatenate([one.lengths for one in texts]))
 
 
 def rows_at(texts: Ragged, index_S: npt.NDArray[np.int64]) -> Ragged:
-    """Some of the texts, in the order of `index_S`."""
+    """Return some of the texts, in the order of `index_S`."""
     lengths_S = texts.lengths[index_S]
     starts_S = (np.cumsum(texts.lengths) - texts.lengths)[index_S]
     return Ragged(texts.ids[spans(starts_S, lengths_S)], lengths_S)
@@ -62,7 +62,7 @@ class Framing:
     device: torch.device
 
     def cut(self, texts: Ragged) -> Ragged:
-        """The texts without what the model has no room for."""
+        """Return the texts without what the model has no room for."""
         kept_S = np.minimum(texts.lengths, self.longest - 2)
         return Ragged(texts.ids[spans(np.cumsum(texts.lengths) - texts.lengths, kept_S)], kept_S)
 
@@ -71,7 +71,7 @@ class Framing:
         return int(np.maximum(texts.lengths - (self.longest - 2), 0).sum())
 
     def packed(self, texts: Ragged) -> Packed:
-        """The sequences of the texts, on the device."""
+        """Return the framed sequences of the texts, packed, on the device."""
         texts = self.cut(texts)
         framed_S = texts.lengths + 2
         ends_S = np.cumsum(framed_S)
@@ -82,7 +82,7 @@ class Framing:
         return pack(ids, framed_S, multiple=multiple, pad_id=self.sep_id).to(self.device)
 
     def chunks(self, texts: Ragged, positions: int) -> list[npt.NDArray[np.int64]]:
-        """Numbers of rows to be computed together, like with like in length, each of at most about `positions` positions."""
+        """Return rows to be computed together, like with like in length, each of at most about `positions` positions."""
         order_S = np.argsort(texts.lengths, kind="stable")
         sizes_S = np.minimum(texts.lengths[order_S] + 2, self.longest)
         chunk_S = (np.cumsum(sizes_S) - sizes_S) // max(1, positions)
@@ -90,7 +90,7 @@ class Framing:
 
 
 def text_vectors(model: LanguageModel, packed: Packed, weights_V: Tensor | None) -> Tensor:
-    """Unit vectors (S, D) of packed texts, in the order in which they were given, float32.
+    """Return unit vectors (S, D) of packed texts, in the order in which they were given, float32.
 
     Args:
         model: an encoder; dropout acts while it is training.
@@ -105,7 +105,7 @@ TeacherVectors = Callable[[Sequence[Sequence[int]]], npt.NDArray[np.float32]]
 
 
 class ContrastLearner(ModelLearner[LanguageModel]):
-    """Learns from pairs.
+    """Learner of a transformer encoder: learns from pairs.
 
     Args:
         model: on the execution's device; trained in place.
@@ -145,7 +145,7 @@ class ContrastLearner(ModelLearner[LanguageModel]):
         return Gradients(loss.detach().to(one), one, positions, self._framing.n_cut(texts))
 
     def validate(self) -> Measured | None:
-        """Measure how well partners are found among the held-out pairs, without dropout."""
+        """Measure how well matching texts are found among the held-out pairs, without dropout."""
         if (batch := self._held_out) is None:
             return None
         self.model.eval()
@@ -156,6 +156,7 @@ class ContrastLearner(ModelLearner[LanguageModel]):
         return measured(sides[0], sides[1], batch, self._settings)
 
     def _in_chunks(self, step: int, batch: PairBatch, texts: Ragged, chunks: Sequence[npt.NDArray[np.int64]]) -> Tensor:
+        """Return the loss of a step whose texts are encoded twice, in chunks; gradients are with the weights."""
         vectors_SD = self._detached_vectors(step, texts, chunks)
         vectors_SD.requires_grad_()
         loss = self._loss(vectors_SD, batch)
@@ -168,19 +169,20 @@ class ContrastLearner(ModelLearner[LanguageModel]):
 
     @torch.no_grad()
     def _detached_vectors(self, step: int, texts: Ragged, chunks: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-        """Unit vectors of all texts, (S, D), without a graph."""
+        """Return unit vectors of all texts, (S, D), without a graph."""
         vectors_SD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
         for number, rows in enumerate(chunks):
             vectors_SD[torch.from_numpy(rows)] = self._vectors(step, number, rows_at(texts, rows))
         return vectors_SD
 
     def _vectors(self, step: int, number: int, texts: Ragged) -> Tensor:
-        """Unit vectors under the dropout of this chunk of this step."""
+        """Return unit vectors under the dropout of this chunk of this step."""
         torch.manual_seed(seed_of(self._seed, "dropout", step, number))
         with self.execution.autocast():
             return text_vectors(self.model, self._framing.packed(texts), self._weights_V)
 
     def _loss(self, vectors_SD: Tensor, batch: PairBatch) -> Tensor:
+        """Return the contrastive loss of a batch, and the teacher's loss where there is a teacher."""
         first_BD, second_BD = vectors_SD.chunk(2)
         loss = pair_loss(first_BD, second_BD, batch, self._settings)
         if self._teacher is None:
@@ -201,7 +203,7 @@ def assemble_encoder(
     weights: npt.NDArray[np.float32] | None, held_out: Pairs | None = None, teacher: TeacherVectors | None = None,
     seed: int | None = None, **given: Any,
 ) -> Trainer[ContrastLearner]:  # fmt: skip
-    """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
+    """Return a contrastive training of a transformer, ready to run, resumed if `state_dir` holds its checkpoints.
 
     Args:
         settings: how to train.

@@ -28,24 +28,26 @@ class Causal(LanguageObjective):
         self.bos_id = bos_id
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
-        """Shift once: rows of T + 1 ids give T inputs and T labels. Nothing is drawn."""
+        """Shift ids by one: rows of T + 1 ids give T inputs and T labels. Nothing is drawn."""
         labels_BT = rows.ids_BT[:, 1:]
         counts_BT = torch.ones_like(labels_BT) if self.bos_id is None else labels_BT != self.bos_id
         return Targets(rows.ids_BT[:, :-1], None, labels_BT, counts_BT.float())
 
 
 def _before(opened: Opened) -> tuple[int, ...]:
+    """Return the ids before each document of a causal stream: <s>, or nothing where </s> is the same token."""
     ids = opened.special.completed("decoder")
     return () if ids.need("bos") == ids.need("eos") else (ids.need("bos"),)
 
 
 def _cut(ids: Any, seq_len: int, starts: Any = None) -> Any:
+    """Cut a stream of ids into sequences for a decoder."""
     del starts
     return causal_blocks(ids, seq_len=seq_len)
 
 
 def _data(opened: Opened, settings: CausalSettings) -> Texts | PairTexts:
-    """<s> source </s> is read, target </s> is learned."""
+    """Lay out the texts of `train clm`; of pairs, <s> source </s> is read, target </s> is learned."""
     del settings
     ids = opened.special.completed("decoder")
     begin, end = (ids.need("bos"),), (ids.need("eos"),)
@@ -55,6 +57,7 @@ def _data(opened: Opened, settings: CausalSettings) -> Texts | PairTexts:
 
 
 def _objective(settings: CausalSettings, opened: Opened, device: torch.device) -> LanguageObjective:
+    """Return the objective of `train clm`: the next tokens of texts, or the second texts of pairs."""
     del settings
     if opened.is_paired:
         return SecondTexts(device=device)
@@ -66,8 +69,8 @@ RECIPE = Recipe(
     name="clm",
     settings=CausalSettings,
     architecture="decoder",
-    does="Train a causal transformer by next-token prediction; of pairs, it learns to go on from a first text with the "
-    "second.",
+    does="Train a causal transformer by next-token prediction; with pairs of texts, it learns to continue the first "
+    "text with the second.",
     data=_data,
     objective=_objective,
     accepts=lambda config: "" if config.architecture == "decoder" else "decoder",

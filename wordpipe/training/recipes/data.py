@@ -29,7 +29,7 @@ class Held(NamedTuple):
 
 
 class Cut(Protocol):
-    """A stream as sequences of about so many positions; whether something begins at each id."""
+    """A function that cuts a stream of ids into sequences; `starts`: where words or sentences begin."""
 
     def __call__(self, ids: Ids, seq_len: int, starts: Flags | None = None) -> Blocks:
         """Raises InputError: the stream is too short."""
@@ -37,13 +37,13 @@ class Cut(Protocol):
 
 
 def all_alike(counts_V: Counts) -> Counts | None:
-    """Each id of the stream is a label as often as any other."""
+    """Return the counts of a stream's ids as they are: each id is a label as often as any other."""
     return counts_V
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Documents, one after the other.
+    """The layout of documents, one after the other in a stream of ids.
 
     Attributes:
         n_tokens: ids of the tokenizer.
@@ -66,7 +66,7 @@ class Texts:
     labels: Callable[[Counts], Counts | None] = all_alike
 
     def held(self, train_ids: Ids, valid_ids: Ids, starts: tuple[Flags | None, Flags | None] = (None, None)) -> Held:
-        """Both streams cut; an empty held-out one, or one too short to guess anything in, is none.
+        """Return a training stream and a held-out stream, cut into sequences; a held-out stream that is too short is None.
 
         Raises:
             InputError: the training stream is empty.
@@ -78,7 +78,7 @@ class Texts:
         return Held(train, self.held_out(valid_ids, train.seq_len, starts[1]), as_trained)
 
     def held_out(self, ids: Ids, seq_len: int, starts: Flags | None = None) -> Blocks:
-        """Text as sequences for its loss; `starts`: see `Cut`."""
+        """Return held-out ids as the sequences on which the loss is measured; `starts`: see `Cut`."""
         return self.blocks(ids, seq_len, starts) if self.valid_blocks is None else self.valid_blocks(ids, seq_len)
 
     def open(self, folder: Path) -> Held:
@@ -97,7 +97,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class PairTexts:
-    """Pairs of texts.
+    """The layout of pairs of texts.
 
     Attributes:
         n_tokens: ids of the tokenizer.
@@ -122,7 +122,7 @@ class PairTexts:
     prefix_field: str = ""
 
     def writers(self, folder: Path) -> Mapping[str, PairWriter]:
-        """Split → what writes its pairs to a folder."""
+        """Return a writer of pairs for each split, which writes to a folder."""
         return {
             split: PairWriter(
                 folder / split, vocab_size=self.n_tokens, before=self.before, after=self.after, end=self.end,

@@ -29,7 +29,7 @@ Corruption = SpanCorruption | TextInfilling
 
 
 class Denoising(LanguageObjective):
-    """Denoising: a text is learned from a damaged copy.
+    """The denoising objective: a text is learned from a damaged copy.
 
     Args:
         corruption: what damages the sequences of a stream.
@@ -55,7 +55,7 @@ class Denoising(LanguageObjective):
 
 
 def corruption_of(opened: Opened, settings: DenoisingSettings) -> tuple[Corruption, int]:
-    """Return what damages texts, and how many tokens an undamaged text has.
+    """Return the corruption that damages texts (T5's or BART's), and how many tokens an undamaged text has.
 
     Raises:
         ArtifactError: the tokenizer lacks a special token.
@@ -77,13 +77,15 @@ def corruption_of(opened: Opened, settings: DenoisingSettings) -> tuple[Corrupti
     raw_len = spans.lengths_for(opened.seq_len)[0]
     if (needed := spans.sentinels_for(raw_len)) > N_SENTINELS:
         raise ConfigError(
-            f"sequences of {opened.seq_len:,} positions have more spans than there are sentinels", where="seq_len",
-            got=needed, expected=f"at most {N_SENTINELS}", hint="a shorter --seq-len, or a longer --mean-span",
+            f"sequences of {opened.seq_len:,} positions need more sentinel tokens than a tokenizer can have",
+            where="seq_len",
+            got=needed, expected=f"at most {N_SENTINELS}", hint="use a shorter --seq-len, or a longer --mean-span",
         )  # fmt: skip
     return spans, raw_len
 
 
 def _data(opened: Opened, settings: DenoisingSettings) -> Texts:
+    """Lay out the texts of `train denoising`; BART also needs to know where sentences begin."""
     corruption, raw_len = corruption_of(opened, settings)
     labels = partial(_label_counts, opened, corruption, raw_len)
     if opened.style == "bart":
@@ -93,6 +95,7 @@ def _data(opened: Opened, settings: DenoisingSettings) -> Texts:
 
 
 def _cut(ids: Any, seq_len: int, starts: Any = None) -> Blocks:
+    """Cut a stream of ids into texts to damage."""
     refuse_short(len(ids), 1)
     width = min(seq_len, len(ids))
     return Blocks(ids, width=width, stride=width, word_starts=starts)
@@ -112,11 +115,13 @@ def _label_counts(opened: Opened, corruption: Corruption, raw_len: int, counts_V
 
 
 def _objective(settings: DenoisingSettings, opened: Opened, device: torch.device) -> Denoising:
+    """Return the objective of `train denoising`."""
     assert opened.start_id is not None
     return Denoising(corruption_of(opened, settings)[0], start_id=opened.start_id, device=device)
 
 
 def _accepts(config: ModelConfig) -> str:
+    """Return "" for an encoder-decoder that can be trained by denoising, else the kind of model that can."""
     if config.architecture != "encoder-decoder":
         return "encoder-decoder"
     return "" if config.positions in ("t5", "learned") else "an encoder-decoder with the positions of T5 or of BART"
@@ -126,9 +131,9 @@ RECIPE = Recipe(
     name="denoising",
     settings=DenoisingSettings,
     architecture="encoder-decoder",
-    does="Train an encoder-decoder without pairs: it restores texts that were damaged.",
-    more="The model is a start for `train_seq2seq`, and fills gaps. A run that was stopped is continued by the same call, "
-    "exactly.",
+    does="Train an encoder-decoder without pairs: it learns to restore damaged texts.",
+    more="The model can fill gaps, and `train_seq2seq` can start from it. A run that was stopped is continued by "
+    "the same call, exactly.",
     data=_data,
     objective=_objective,
     accepts=_accepts,

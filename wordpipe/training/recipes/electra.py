@@ -77,7 +77,7 @@ _MEASURED, _AT_ONCE = 256, 32  # held-out sequences, and so many together
 
 @dataclass(frozen=True)
 class ReplacedTargets(Targets):
-    """Hidden tokens, and the draws that decide the guesses.
+    """Targets of ELECTRA: hidden tokens, and the random numbers that decide the generator's guesses.
 
     Attributes:
         draws: from [0, 1), one for each label, (B, K), float32.
@@ -86,7 +86,7 @@ class ReplacedTargets(Targets):
     draws: Tensor = field(kw_only=True)
 
     def loss_sum(self, model: Electra, label_smoothing: float) -> Tensor:
-        """The loss above, summed over the hidden tokens, float32; only the generator's targets are smoothed."""
+        """Return the ELECTRA loss, summed over the hidden tokens, float32; only the generator's targets are smoothed."""
         generator = model.generator
         hidden_BKD = generator.encode(self.inputs, at_BK=self.positions)
         of_generator = guessed_loss_sum(generator, hidden_BKD, self, label_smoothing)
@@ -98,7 +98,7 @@ class ReplacedTargets(Targets):
 
 
 class Replaced(LanguageObjective):
-    """Masked language modelling for a generator, and detection for a discriminator.
+    """The objective of ELECTRA: masked language modelling for a generator, and detection for a discriminator.
 
     Args:
         masked: hides tokens.
@@ -110,14 +110,14 @@ class Replaced(LanguageObjective):
         self._masked = masked
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> ReplacedTargets:
-        """See `Masked.targets`; the guesses are decided too."""
+        """Hide tokens as `Masked.targets` does, and decide the generator's guesses."""
         hidden = self._masked.targets(rows, generator, progress)
         draws_BK = torch.rand(hidden.labels.shape, generator=generator, device=generator.device)
         return ReplacedTargets(**vars(hidden), draws=draws_BK)
 
     @torch.no_grad()
     def measure(self, model: Any, blocks: Examples) -> dict[str, float]:
-        """The generator's loss, the share of positions told rightly, and that of the replaced ones found."""
+        """Return the generator's loss, the share of positions judged correctly, and that of the replaced tokens found."""
         assert isinstance(model, Electra)
         was_training, device = model.training, model.discriminator.embedding.device
         model.eval()
@@ -145,7 +145,7 @@ class Replaced(LanguageObjective):
 
 @torch.no_grad()
 def guesses(generator: LanguageModel, hidden_ND: Tensor, draws_BK: Tensor) -> Tensor:
-    """A token drawn from the generator's probabilities at each hidden position, (B, K): the first sum beyond the draw."""
+    """Draw a token from the generator's probabilities at each hidden position, (B, K): the first sum beyond the draw."""
     found, draws_N = [], draws_BK.flatten()
     rows = max(1, _LOGITS_AT_ONCE // generator.config.vocab_size)
     for first in range(0, len(draws_N), rows):
@@ -156,7 +156,7 @@ def guesses(generator: LanguageModel, hidden_ND: Tensor, draws_BK: Tensor) -> Te
 
 
 def replaced(targets: Targets, guesses_BK: Tensor) -> tuple[Tensor, Tensor]:
-    """The text with the guesses in it, and where they are not the text's own, both (B, T)."""
+    """Return the text with the generator's guesses in it, and where a guess is not the text's own token, both (B, T)."""
     assert targets.positions is not None
     own_BT = targets.inputs.scatter(1, targets.positions, targets.labels)
     counted_BK = torch.where(targets.weights > 0, guesses_BK, targets.labels)
@@ -168,10 +168,10 @@ RECIPE = Recipe(
     name="electra",
     settings=ElectraSettings,
     architecture="encoder",
-    does="Train a bidirectional transformer to find tokens that a small masked model has put in (ELECTRA).",
+    does="Train a bidirectional transformer to find the tokens that a small masked model has replaced (ELECTRA).",
     data=lambda opened, settings: masked_texts(opened, settings.mask_unit, valid_blocks=None, labels=lambda _: None),
     objective=lambda settings, opened, device: Replaced(as_set(settings, opened, device)),
-    accepts=lambda _: "none: generator and discriminator begin together",
+    accepts=lambda _: "none: `train electra` always starts with new weights",
     parts=lambda *_: {"head": False, "output_bias": False, "replaced_head": True},
     model=lambda model, settings: start_electra(model, settings.generator_size, settings.seed),
     saved=lambda electra: electra.discriminator,

@@ -53,7 +53,7 @@ _MEASURED, _AT_ONCE = 512, 32  # held-out sequences, and so many together
 
 @dataclass(frozen=True)
 class TextPairTargets(Targets):
-    """Hidden tokens of two texts, and what is to be said of the two.
+    """Targets of masked language modelling of two texts: hidden tokens, and how the texts belong together.
 
     Attributes:
         pair_labels: of each sequence, (B,), 0 or 1.
@@ -62,7 +62,7 @@ class TextPairTargets(Targets):
     pair_labels: Tensor = field(kw_only=True)
 
     def loss_sum(self, model: "LanguageModel", label_smoothing: float) -> Tensor:
-        """That of hidden tokens, and the mean over sequences times as many tokens."""
+        """Return the loss of the hidden tokens, plus the mean loss of the pairs times the number of tokens."""
         assert self.positions is not None
         at_BK = F.pad(self.positions, (1, 0))  # the first position, too
         hidden_BKD = model.encode(self.inputs, segments_BT=self.segments, at_BK=at_BK)
@@ -72,7 +72,7 @@ class TextPairTargets(Targets):
 
 
 class MaskedPairs(LanguageObjective):
-    """Masked language modelling of two texts, and what they are to each other.
+    """Masked language modelling of two texts, with a second task: how the texts belong together (BERT, ALBERT).
 
     Args:
         masked: hides tokens.
@@ -83,7 +83,7 @@ class MaskedPairs(LanguageObjective):
         self._masked, self.kind = masked, kind
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> TextPairTargets:
-        """Cut, change half of the sequences, and hide.
+        """Cut sequences into two texts, change the pairs of half of the sequences, and hide tokens.
 
         Args:
             rows: of `pair_blocks`, on the device.
@@ -95,7 +95,7 @@ class MaskedPairs(LanguageObjective):
         return TextPairTargets(**vars(hidden), pair_labels=labels_B)
 
     def pairs(self, rows: Rows, generator: torch.Generator) -> tuple[Rows, Tensor, Tensor]:
-        """The sequences with both texts, which of them each position belongs to, and what is right, (B,)."""
+        """Return sequences of two texts, the text that each position belongs to, and the right labels of the pairs, (B,)."""
         ids_BT, device = rows.ids_BT, generator.device
         B, T = ids_BT.shape
         # where the block is cut, and which sequences are changed
@@ -134,13 +134,13 @@ class MaskedPairs(LanguageObjective):
         return Rows(new_BT, starts_BT), in_second_BT.long(), labels_B
 
     def measure(self, model: Any, blocks: Examples) -> dict[str, float]:
-        """Return the share of sequences of which the model says rightly how the two texts belong together."""
+        """Return the share of sequences for which the model predicts rightly how the two texts belong together."""
         return {"pair_accuracy": pair_accuracy(model, self, blocks)}
 
 
 @torch.no_grad()
 def pair_accuracy(model: "LanguageModel", objective: MaskedPairs, blocks: Examples) -> float:
-    """Share of sequences of whose two texts the model says what is right; no token is hidden.
+    """Return the share of text pairs for which the model predicts the right label; no token is hidden.
 
     Args:
         model: with a second head.
@@ -169,7 +169,7 @@ _LOGITS_AT_ONCE = 1 << 22  # numbers: 16 MiB of float32 for each of some
 
 @dataclass(frozen=True)
 class DistilledTargets(Targets):
-    """Hidden tokens, and the teacher.
+    """Targets of distillation: hidden tokens, and the teacher model.
 
     Attributes:
         teacher: on the same device, in evaluation mode.
@@ -178,7 +178,7 @@ class DistilledTargets(Targets):
     teacher: LanguageModel = field(kw_only=True)
 
     def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
-        """The loss above, summed over the targets, float32; the model is the student."""
+        """Return the distillation loss, summed over the targets, float32; the model is the student."""
         hidden_ND = model.encode(self.inputs, segments_BT=self.segments, at_BK=self.positions).flatten(0, 1)
         with torch.no_grad():
             theirs_ND = self.teacher.encode(self.inputs, at_BK=self.positions).flatten(0, 1)
@@ -218,7 +218,7 @@ def _part(
     weights_N: Tensor,
     label_smoothing: float,
 ) -> Tensor:
-    """The loss of some targets; their logits are not kept for the gradient."""
+    """Return the distillation loss of some targets; their logits are not kept for the gradient."""
     logits_NV = model.logits_at(hidden_ND).float()
     with torch.no_grad():
         wanted_NV = torch.log_softmax(teacher.logits_at(theirs_ND).float() / TEMPERATURE, dim=1)
@@ -232,14 +232,14 @@ def _part(
 
 
 def student_config(teacher: ModelConfig, n_layers: int | None) -> ModelConfig:
-    """The shape of a student: half of the layers, or so many, and no segments.
+    """Return the shape of a student model: half of the teacher's layers, or `n_layers`, and no segments.
 
     Raises:
         ConfigError: more layers than the teacher has.
     """
     n_layers = n_layers or max(1, teacher.n_layers // 2)
     if n_layers > teacher.n_layers:
-        raise ConfigError("a student has no more layers than its teacher", where="n_layers", got=n_layers,
+        raise ConfigError("a student cannot have more layers than its teacher", where="n_layers", got=n_layers,
                           expected=f"at most {teacher.n_layers}")  # fmt: skip
     layers = _layers(teacher.n_layers, n_layers)
     windows = tuple(teacher.windows[layer] for layer in layers)
@@ -254,13 +254,13 @@ def student_config(teacher: ModelConfig, n_layers: int | None) -> ModelConfig:
 
 
 def _layers(n_theirs: int, n_ours: int) -> list[int]:
-    """Of which of the teacher's layers the student has copies, the first one included."""
+    """Return the numbers of the teacher's layers that a student copies, the first layer included."""
     return [layer * n_theirs // n_ours for layer in range(n_ours)]
 
 
 @torch.no_grad()
 def start_from_teacher(teacher: LanguageModel, config: ModelConfig, seed: int) -> LanguageModel:
-    """The student, with its teacher's embeddings, head and some of its layers."""
+    """Return a student model with its teacher's embeddings, head and some of its layers."""
     model, given = new_model(config, seed), dict(teacher.named_parameters())
     layers = _layers(teacher.config.n_layers, config.n_layers)
     for name, weight in model.named_parameters():
@@ -276,7 +276,7 @@ def start_from_teacher(teacher: LanguageModel, config: ModelConfig, seed: int) -
 
 
 def masked_texts(opened: Opened, unit: str = "token", **given: Any) -> Texts:
-    """Documents for an encoder; `given`: further attributes.
+    """Return the layout of documents for masked language modelling; `given`: further attributes of `Texts`.
 
     Raises:
         ArtifactError: the tokenizer lacks [CLS], [SEP] or [MASK].
@@ -293,11 +293,12 @@ def masked_texts(opened: Opened, unit: str = "token", **given: Any) -> Texts:
 
 
 def _cut(lay: Any, ids: Ids, seq_len: int, starts: Flags | None = None, *, cls_id: int, sep_id: int) -> Blocks:
+    """Cut a stream of ids into sequences for an encoder, by `masked_blocks` or `pair_blocks`."""
     return lay(ids, seq_len=seq_len, cls_id=cls_id, sep_id=sep_id, word_starts=starts)  # type: ignore[no-any-return]
 
 
 def hiding(opened: Opened, device: torch.device, **given: Any) -> Masked:
-    """Return what hides tokens: BERT's masks, but for those arguments of `Masked` that are given."""
+    """Return the masking (what hides tokens): BERT's masks, but for those arguments of `Masked` that are given."""
     ids = opened.special.completed("encoder")
     berts: dict[str, Any] = {"rate": 0.15, "unit": "token", "mask_share": 0.8, "random_share": 0.1}
     return Masked(
@@ -308,7 +309,7 @@ def hiding(opened: Opened, device: torch.device, **given: Any) -> Masked:
 def as_set(
     settings: MaskedSettings | ElectraSettings, opened: Opened, device: torch.device, rate_end: float | None = None
 ) -> Masked:
-    """Return what hides tokens as the settings say."""
+    """Return the masking (what hides tokens) as the settings say."""
     return hiding(
         opened, device, rate=settings.mask_rate, rate_end=rate_end, unit=settings.mask_unit,
         mask_share=settings.mask_share, random_share=settings.shown_at_random,
@@ -316,13 +317,13 @@ def as_set(
 
 
 def held_out(settings: Any, opened: Opened, device: torch.device) -> Masked:
-    """The held-out loss is always measured with BERT's masks, so that trainings with different ones compare."""
+    """Return the masking of held-out texts: always BERT's, so that trainings with different masks compare."""
     del settings
     return hiding(opened, device)
 
 
 def _data(opened: Opened, settings: MaskedSettings) -> Texts:
-    """Of two texts in a sequence none is held out: that loss is one of single texts, as of all encoders."""
+    """Lay out the texts of `train mlm`; held-out sequences are single texts, even where training has two in a sequence."""
     texts = masked_texts(opened, settings.mask_unit)
     if settings.pair == "none":
         return texts
@@ -331,6 +332,7 @@ def _data(opened: Opened, settings: MaskedSettings) -> Texts:
 
 
 def _objective(settings: MaskedSettings, opened: Opened, device: torch.device) -> LanguageObjective:
+    """Return the objective of `train mlm`: masks, with a teacher or with two texts where the settings say so."""
     masked = as_set(settings, opened, device, settings.mask_rate_end)
     if opened.teacher is not None:
         return Distilled(masked, opened.teacher.to(device))
@@ -357,10 +359,10 @@ def _with_pair_head(model: LanguageModel, settings: MaskedSettings) -> LanguageM
 
 
 def accepts_encoders(config: ModelConfig) -> str:
-    """An encoder which guesses by the stream that it reads with."""
+    """Return "" for an encoder without a query stream, else the kind of model that masked language modelling needs."""
     if config.architecture != "encoder":
         return "encoder"
-    return "an encoder with one stream" if config.two_streams else ""
+    return "an encoder without a query stream" if config.two_streams else ""
 
 
 RECIPE = Recipe(

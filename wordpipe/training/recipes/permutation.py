@@ -32,7 +32,7 @@ from wordpipe.training.token_stream import Rows, document_numbers
 
 @dataclass(frozen=True)
 class PermutationTargets(Targets):
-    """Guessed tokens, and the order in which they are known.
+    """Targets of XLNet: guessed tokens, and the random order in which tokens are known.
 
     Attributes:
         order: when a token is known, (B, T), float32: below 0 at once, else from [0, 1).
@@ -41,13 +41,13 @@ class PermutationTargets(Targets):
     order: Tensor = field(kw_only=True)
 
     def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
-        """The loss above, summed over what is guessed, float32."""
+        """Return the XLNet loss, summed over the guessed tokens, float32."""
         hidden_BKD = model.encode_to_guess(self.inputs, self.positions, self.order, self.segments)
         return guessed_loss_sum(model, hidden_BKD, self, label_smoothing)
 
 
 class Permuted(LanguageObjective):
-    """Permutation language modelling.
+    """The objective of XLNet: permutation language modelling.
 
     Args:
         masked: says how many tokens are guessed, which never are, and what ends a document.
@@ -60,7 +60,7 @@ class Permuted(LanguageObjective):
         self._masked, self.max_span = masked, max_span
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> PermutationTargets:
-        """See `Masked.targets`: what is guessed, and the order."""
+        """Choose the guessed tokens as `Masked.targets` does, and draw the order of the tokens."""
         ids_BT, device = rows.ids_BT, generator.device
         (B, T), special_BT = ids_BT.shape, self._masked.is_special_V[ids_BT]
         n_guessed = max(1, round(self._masked.rate_at(progress) * (T - 2)))
@@ -76,7 +76,7 @@ class Permuted(LanguageObjective):
 
 
 def _hiding(opened: Opened, device: torch.device, **given: Any) -> Masked:
-    """As of all encoders, but that the documents of a sequence are its segments."""
+    """Return the masking of XLNet: as for all encoders, but the documents of a sequence are its segments."""
     return hiding(opened, device, end_id=opened.special.completed("encoder").need("sep"), **given)
 
 
@@ -89,13 +89,13 @@ RECIPE = Recipe(
     name="permutation",
     settings=PermutationSettings,
     architecture="encoder",
-    does="Train a bidirectional transformer to guess tokens in a random order, each from those before it in that order "
-    "(XLNet).",
+    does="Train a bidirectional transformer to predict tokens in a random order, each from the earlier tokens of "
+    "that order (XLNet).",
     data=lambda opened, _: masked_texts(opened),
     objective=lambda settings, opened, device: Permuted(
         _hiding(opened, device, rate=settings.mask_rate), settings.max_span
     ),
     valid_objective=lambda _, opened, device: _hiding(opened, device),
-    accepts=lambda config: "" if config.two_streams else "an XLNet, with a query stream",
+    accepts=lambda config: "" if config.two_streams else "an XLNet model (with a query stream)",
     parts=lambda *_: _PARTS,
 )

@@ -16,7 +16,7 @@ from wordpipe.training.settings import Seq2SeqSettings, TwoStackSettings
 
 
 def two_stack_parts(settings: TwoStackSettings, opened: Opened) -> dict[str, Any]:
-    """The fields of a fresh model's config that only an encoder-decoder has.
+    """Return the fields of a fresh model's config that only an encoder-decoder has.
 
     Raises:
         ConfigError: a style with one table of embeddings for two tokenizers.
@@ -28,15 +28,16 @@ def two_stack_parts(settings: TwoStackSettings, opened: Opened) -> dict[str, Any
     if opened.n_target_tokens:
         if settings.style != "vaswani":
             raise ConfigError(
-                "T5 and BART have one table of embeddings, and the two texts of these tokens have a vocabulary each",
+                "T5 and BART need one vocabulary for both texts, but these tokens have a vocabulary for each text",
                 where="style", got=settings.style, expected="vaswani",
-                hint="--style vaswani, or tokenize with --vocabulary joint",
+                hint="use --style vaswani, or tokenize the corpus with --vocabulary joint",
             )  # fmt: skip
         parts["decoder_vocab_size"] = pad_vocab(opened.n_target_tokens)
     return parts
 
 
 def _data(opened: Opened, settings: Seq2SeqSettings) -> PairTexts:
+    """Lay out the pairs of `train seq2seq`: the source in its frame, its prefix, and the end of the target."""
     before, after = opened.frame
     ids = opened.special
     return PairTexts(
@@ -47,6 +48,7 @@ def _data(opened: Opened, settings: Seq2SeqSettings) -> PairTexts:
 
 
 def _objective(settings: Seq2SeqSettings, opened: Opened, device: torch.device) -> Pairs:
+    """Return the objective of `train seq2seq`: write the second text of a pair."""
     del settings
     assert opened.start_id is not None
     return Pairs(start_id=opened.start_id, device=device)
@@ -67,7 +69,7 @@ RECIPE = Recipe(
     """,
     data=_data,
     objective=_objective,
-    accepts=lambda config: "" if config.architecture.startswith("encoder") else "encoder-decoder, or encoder",
+    accepts=lambda config: "" if config.architecture.startswith("encoder") else "encoder-decoder or encoder",
     parts=two_stack_parts,
     pairs="always",
 )

@@ -33,7 +33,7 @@ from wordpipe.training.pair_targets import Flat
 
 
 class SpanCorruption:
-    """Takes spans out of texts.
+    """T5's span corruption: takes spans out of texts, and leaves sentinels in their places.
 
     >>> corruption = SpanCorruption(sentinels=[99, 98, 97], eos_id=1)
     >>> thank_you = np.arange(10, 20)[None]                                # Thank you for inviting me to your party last week
@@ -62,47 +62,51 @@ class SpanCorruption:
         special_ids: Sequence[int] = (),
     ) -> None:  # fmt: skip
         if not 0.0 < noise_density < 1.0:
-            raise ConfigError("this share of tokens cannot be noise", got=noise_density, expected="above 0 and below 1")
+            raise ConfigError("the share of noise is out of range", got=noise_density, expected="above 0 and below 1")
         if not mean_span >= 1.0:
-            raise ConfigError("spans are shorter than a token on average", got=mean_span, expected="at least 1")
+            raise ConfigError("the average length of a span is below one token", got=mean_span, expected="at least 1")
         if len({eos_id, *sentinels}) < 1 + len(sentinels):
-            raise ConfigError("sentinels are not all different ids", got=list(sentinels), expected="each once, no eos")
+            raise ConfigError(
+                "the ids of the sentinels and the end token are not all different",
+                got=list(sentinels),
+                expected="every id once, without the eos id",
+            )
         self.noise_density, self.mean_span, self.eos_id = noise_density, mean_span, eos_id
         self._sentinels = np.array(sentinels, dtype=np.int64)
         self._special_ids = np.array(special_ids, dtype=np.int64)
 
     def noise_of(self, raw_length: int) -> tuple[int, int]:
-        """Tokens that are taken out of a text of this length, and in how many spans; of a single token none."""
+        """Return how many tokens are taken out of a text of this length, and in how many spans; of a single token none."""
         if raw_length < 2:
             return 0, 0
         n_noise = min(max(round(raw_length * self.noise_density), 1), raw_length - 1)
         return n_noise, min(max(round(n_noise / self.mean_span), 1), raw_length - n_noise)
 
     def lengths_of(self, raw_length: int) -> tuple[int, int]:
-        """Ids of the input and of the labels that a text of this length without special ids becomes."""
+        """Return the numbers of input and label ids that a text of this length without special ids becomes."""
         n_noise, n_spans = self.noise_of(raw_length)
         # a single token is all kept: its labels have the sentinel that says so
         return raw_length - n_noise + n_spans + 1, n_noise + max(n_spans, 1) + 1
 
     def lengths_for(self, input_length: int) -> tuple[int, int]:
-        """Tokens of the longest text whose input has at most this many ids, and ids of its labels.
+        """Return the tokens of the longest text whose input has at most this many ids, and the number of its label ids.
 
         Raises:
             ConfigError: there is none.
         """
         if input_length < self.lengths_of(1)[0]:
-            raise ConfigError("no text has an input as short as this", got=input_length, expected="at least 2 ids")
+            raise ConfigError("the input length is too short for any text", got=input_length, expected="at least 2 ids")
         raw_length = 1
         while self.lengths_of(raw_length + 1)[0] <= input_length:  # with each token it stays or grows by 1 or 2
             raw_length += 1
         return raw_length, self.lengths_of(raw_length)[1]
 
     def sentinels_for(self, raw_length: int) -> int:
-        """Sentinels that are needed for texts of this length: with special ids one more, for what follows the last span."""
+        """Return the sentinels needed for texts of this length: with special ids one more, for what follows the last span."""
         return max(self.noise_of(raw_length)[1], 1) + bool(len(self._special_ids))
 
     def corrupt(self, ids_BT: npt.NDArray[np.int64], random: np.random.Generator) -> tuple[Flat, Flat]:
-        """Take random spans out.
+        """Take random spans out of sequences, and return inputs and labels.
 
         Args:
             ids_BT: sequences, as they stand in the stream.
@@ -117,8 +121,9 @@ class SpanCorruption:
         B, T = ids_BT.shape
         if (needed := self.sentinels_for(T)) > len(self._sentinels):
             raise ConfigError(
-                f"{T} tokens have more spans than there are sentinels", got=len(self._sentinels), expected=needed,
-                hint="add sentinels to the tokenizer, shorten the sequences or lengthen the spans",
+                f"texts of {T} tokens need more sentinels than the tokenizer has",
+                got=len(self._sentinels), expected=needed,
+                hint="add sentinels to the tokenizer, or use shorter sequences or longer spans",
             )  # fmt: skip
         noise_BT = random_spans(B, T, *self.noise_of(T), random)
         if len(self._special_ids):
@@ -126,7 +131,7 @@ class SpanCorruption:
         return self.split(ids_BT, noise_BT)
 
     def split(self, ids_BT: npt.NDArray[np.int64], noise_BT: npt.NDArray[np.bool_]) -> tuple[Flat, Flat]:
-        """Take these tokens out.
+        """Take the marked tokens out of sequences, and return inputs and labels.
 
         Where special ids cut the spans into more pieces than there are sentinels for, the pieces that come after stay in
         the text.
@@ -147,7 +152,7 @@ class SpanCorruption:
         return self._without(ids_BT, noise_BT), self._without(ids_BT, ~noise_BT)
 
     def _without(self, ids_BT: npt.NDArray[np.int64], out_BT: npt.NDArray[np.bool_]) -> Flat:
-        """The ids with a sentinel in place of each run in `out_BT`, the first, second, … of its sequence; then eos."""
+        """Return the ids with a sentinel in place of each run in `out_BT`, the first, second, … of its sequence; then eos."""
         B, T = ids_BT.shape
         begins_BT = out_BT.copy()
         begins_BT[:, 1:] &= ~out_BT[:, :-1]
@@ -161,7 +166,7 @@ class SpanCorruption:
 def random_spans(
     n_rows: int, length: int, n_noise: int, n_spans: int, random: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """Masks with `n_noise` tokens in `n_spans` spans, which alternate with as many others; the first span is no noise.
+    """Return masks with `n_noise` tokens in `n_spans` random spans, between as many others; the first span is no noise.
 
     Args:
         n_rows: B.
@@ -182,7 +187,7 @@ def random_spans(
 
 
 def _random_parts(n_rows: int, total: int, n_parts: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Positive whole numbers (n_rows, n_parts) whose rows sum to `total`, all of them equally likely."""
+    """Return random positive whole numbers (n_rows, n_parts) whose rows sum to `total`, all of them equally likely."""
     opens = np.zeros((n_rows, total), dtype=np.bool_)
     opens[:, 1:n_parts] = True
     opens[:, 1:] = random.permuted(opens[:, 1:], axis=1)

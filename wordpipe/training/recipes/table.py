@@ -58,13 +58,13 @@ class Opened:
 
 
 def no_parts(settings: Any, opened: Opened) -> dict[str, Any]:
-    """Nothing that the settings do not say."""
+    """Return no further config fields: the settings name all fields of a fresh model."""
     del settings, opened
     return {}
 
 
 def as_it_is(model: Any, settings: Any) -> Any:
-    """The model itself."""
+    """Return the model itself, which is trained as it is."""
     del settings
     return model
 
@@ -109,7 +109,7 @@ class Recipe(Generic[S]):
 
     @property
     def command(self) -> str:
-        """Such as "train mlm"."""
+        """Return the name of the command, such as "train mlm"."""
         return f"train {self.name}"
 
     def measured_by(self, settings: S, opened: Opened, device: "torch.device") -> "LanguageObjective":
@@ -119,13 +119,13 @@ class Recipe(Generic[S]):
 
 @cache
 def recipe_named(name: str) -> Recipe[Any]:
-    """The recipe of this name."""
+    """Return the recipe of an objective by its name."""
     recipe: Recipe[Any] = import_module(f"wordpipe.training.recipes.{name}").RECIPE
     return recipe
 
 
 def recipe_of(settings: PretrainSettings) -> Recipe[Any]:
-    """The recipe that takes these settings."""
+    """Return the recipe that takes these settings."""
     return recipe_named(settings.command.removeprefix("train "))
 
 
@@ -135,7 +135,7 @@ def recipe_for(config: ModelConfig) -> Recipe[Any]:
 
 
 def fresh_config(settings: PretrainSettings, opened: Opened) -> ModelConfig:
-    """The shape of a fresh model. Raises ConfigError: see `model_config`."""
+    """Return the config of a fresh model by the recipe of its settings. Raises ConfigError: see `model_config`."""
     recipe = recipe_of(settings)
     return model_config(
         settings,

@@ -54,7 +54,7 @@ class Laid:
 
 
 class TextInfilling:
-    """Hides spans and permutes sentences.
+    """BART's text infilling: hides spans of a text and permutes its sentences.
 
     >>> infilling = TextInfilling(mask_id=4, bos_id=0, eos_id=2, special_ids=range(5), n_tokens=99, random_share=0.0)
     >>> text, begins = np.arange(10, 20)[None], np.isin(np.arange(10, 20), [10, 14])[None]
@@ -87,22 +87,24 @@ class TextInfilling:
     ) -> None:  # fmt: skip
         for name, share in (("rate", rate), ("random_share", random_share)):
             if not 0.0 <= share <= 1.0:
-                raise ConfigError("this is no share", where=name, got=share, expected="0 to 1")
+                raise ConfigError("the value is not a share", where=name, got=share, expected="0 to 1")
         if not mean_span > 0.0:
-            raise ConfigError("spans are empty on average", got=mean_span, expected="above 0")
+            raise ConfigError("the average length of a span is not above 0", got=mean_span, expected="above 0")
         self.rate, self.mean_span, self.random_share, self.permute = rate, mean_span, random_share, permute
         self.mask_id, self.bos_id, self.eos_id, self.max_len = mask_id, bos_id, eos_id, max_len
         self._is_special_V = np.zeros(n_tokens, dtype=np.bool_)
         self._is_special_V[list(special_ids)] = True
         self._ordinary_ids = np.flatnonzero(~self._is_special_V)
         if len(self._ordinary_ids) == 0:
-            raise ConfigError("all tokens are special", got=n_tokens, expected="one at least that is not")
+            raise ConfigError(
+                "the tokenizer has special tokens only", got=n_tokens, expected="at least one ordinary token"
+            )
 
     def corrupt(
         self, ids_BT: npt.NDArray[np.int64], random: np.random.Generator,
         *, sentence_starts_BT: npt.NDArray[np.bool_] | None = None, word_starts_BT: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[Flat, Flat]:  # fmt: skip
-        """Permute and hide.
+        """Permute the sentences of texts, and hide spans.
 
         Args:
             ids_BT: sequences, as they stand in the stream.
@@ -156,7 +158,7 @@ class TextInfilling:
         self, ids_BT: npt.NDArray[np.int64], special_BT: npt.NDArray[np.bool_], starts_BT: npt.NDArray[np.bool_],
         laid: Laid, random: np.random.Generator,
     ) -> Flat:  # fmt: skip
-        """The sources: a mask where a span begins and where an empty one stands."""
+        """Return the damaged sources: one mask where a span begins, or where an empty span stands."""
         B, T = ids_BT.shape
         unit_BT = np.maximum(starts_BT.cumsum() - 1, 0).reshape(B, T)
         span_BT = np.full((B, T), -1)
@@ -181,7 +183,7 @@ class TextInfilling:
     def _places(
         special_BT: npt.NDArray[np.bool_], starts_BT: npt.NDArray[np.bool_], laid: Laid
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Row and column of the source, bos included, that each empty span stands before."""
+        """Return row and column of the source, bos included, that each empty span stands before."""
         _, T = special_BT.shape
         column = np.append(np.nonzero(starts_BT)[1], 0)[laid.empty] + 1
         is_last = laid.empty == starts_BT.sum(axis=1).cumsum()[laid.empty_row]
@@ -191,7 +193,7 @@ class TextInfilling:
     def _disguise(
         self, source: npt.NDArray[np.int64], is_mask: npt.NDArray[np.bool_], random: np.random.Generator
     ) -> None:
-        """Show some masks as random tokens, in place."""
+        """Show some masks of the sources as random tokens, in place."""
         masks = np.flatnonzero(is_mask)
         is_random = random.random(len(masks)) < self.random_share
         others = self._ordinary_ids[random.integers(len(self._ordinary_ids), size=len(masks))]
@@ -201,7 +203,7 @@ class TextInfilling:
 def span_lengths(
     n_hidden_B: npt.NDArray[np.int64], mean_span: float, random: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Draw lengths until they sum to what is hidden; the last is cut to fit.
+    """Draw lengths of spans from a Poisson distribution until they sum to what is hidden; the last is cut to fit.
 
     Args:
         n_hidden_B: units that each sequence hides.
