@@ -368,7 +368,7 @@ def test_what_is_no_table_of_texts_says_what_would_be(sources, kind, what, tmp_p
 
 @pytest.mark.parametrize(
     ("text", "k", "what"),
-    [(["sea", "bread"], 3, "one query is one text; got list"), (5, 3, "one text"), ("sea", 0, "or no number; got 0"),
+    [(["sea", "bread"], 3, "query takes one text; got list"), (5, 3, "one text"), ("sea", 0, "from 1 up; got 0"),
      ("sea", "3", "got '3'")],
 )  # fmt: skip
 def test_a_query_is_one_text_and_k_a_number(built, text, k, what):
@@ -432,7 +432,7 @@ def test_what_has_no_encoder_and_cannot_be_asked_says_so(built, kind):
         for call in (lambda: opened.encode(["a"]), lambda: opened.dim):
             with pytest.raises(ArtifactError, match="no encoder"):
                 call()
-        with pytest.raises(ArtifactError, match="answers no queries"):
+        with pytest.raises(ArtifactError, match="cannot be searched"):
             opened.query("sea")
 
 
@@ -493,7 +493,7 @@ def test_texts_without_a_vector_are_zero_and_said(built):
 
 
 @pytest.mark.parametrize(
-    ("texts", "what"), [("one text", "one string"), (["a", 3], r"texts\[1\]: not a text; got int")]
+    ("texts", "what"), [("one text", "not one string"), (["a", 3], r"texts\[1\]: not a text; got int")]
 )
 def test_what_is_no_list_of_texts(built, texts, what):
     with wordpipe.open(built / "words") as words, pytest.raises(ConfigError, match=what):

@@ -54,13 +54,17 @@ def test_explained_answers_for_people_and_in_full(cli, index):
         (["--weight", "2"], 2, "weight"),
         (["--weight", "0.5", "--mode", "dense"], 2, "weight needs mode = hybrid"),
         (["--feedback", "2", "--mode", "dense"], 2, "feedback needs mode = hybrid or lexical"),
-        (["--where", "line < 0"], 3, "nothing was found: the condition is true of 0 of "),
+        (["--where", "line < 0"], 3, "nothing was found: the condition is true for 0 of "),
         (["--mode", "lexical", "--min-score", "1000"], 3, "nothing was found"),
         (["--mode", "dense", "--min-score", "2"], 3, "--mode lexical"),
         (["--limit", "3"], 2, "did you mean -k?"),
-        (["--where", "line > 1 order by line"], 2, "hint: answers are ordered by likeness: sort the lines of --json"),
-        (["--where", "line > 1", "--where", "line < 2"], 3, "the condition is true of 0 of "),
-        (["--where", "line < 1 or line > 0", "--where", "line < 1"], 3, "the condition is true of 0 of "),
+        (
+            ["--where", "line > 1 order by line"],
+            2,
+            "hint: hits are ordered by score: for another order, sort the lines of --json",
+        ),
+        (["--where", "line > 1", "--where", "line < 2"], 3, "the condition is true for 0 of "),
+        (["--where", "line < 1 or line > 0", "--where", "line < 1"], 3, "the condition is true for 0 of "),
     ],
 )
 def test_what_does_not_fit_is_told_once(cli, index, options, code, message):
@@ -153,12 +157,12 @@ def test_words_without_a_vector_are_looked_up(cli, built, tmp_path):
     mixed = cli("query", tmp_path / "index", "zyzzyva water qxqxq", "--mode", "hybrid", "--min-score", 0)
     assert mixed.err == "unknown: qxqxq\n"
     for mode, why in (
-        ("hybrid", "words stand in none"),
-        ("auto", "words stand in none"),
-        ("dense", "query has no vector"),
+        ("hybrid", "none of these rows contains the words"),
+        ("auto", "none of these rows contains the words"),
+        ("dense", "the query has no vector"),
     ):
         none = cli("query", tmp_path / "index", "zyzzyva", "--where", "text like 'Bees%'", "--mode", mode)
-        assert f"the condition is true of 1 of 4 rows, and the {why}" in none.err
+        assert f"the condition is true for 1 of 4 rows, and {why}" in none.err
 
 
 def test_an_id_is_no_question_and_a_condition_alone_lists_its_rows(cli, tmp_path):

@@ -194,7 +194,7 @@ def test_weights_belong_to_whiten_alone() -> None:
 
 def test_dims_without_whiten_are_refused() -> None:
     assert EmbedSettings.make({"transform": "whiten", "dims": 3}).dims == 3
-    with pytest.raises(ConfigError, match="dims = 3 is for transform = whiten, not auto"):
+    with pytest.raises(ConfigError, match="dims = 3 needs transform = whiten, not auto"):
         EmbedSettings.make({"dims": 3})
 
 

@@ -361,7 +361,7 @@ def test_a_killed_index_goes_on_with_another_engine(ray_here, some_words, tmp_pa
     run = RunOptions(engine="ray", report=told.append)
     again = wordpipe.index(source, output=tmp_path / "i", type="ivf-pq", run=run)
     notes = [one.note for one in told if one.note]
-    assert any("continuing a stopped run: its lists are learned" in note for note in notes)
+    assert any("continuing a stopped run: the lists are already trained" in note for note in notes)
     assert any("continuing a stopped run: 3 of " in note for note in notes)
     assert "training" not in {one.phase for one in told}
     assert again.digest == wordpipe.index(source, output=tmp_path / "whole", type="ivf-pq").digest

@@ -209,7 +209,7 @@ def test_rows_that_no_text_has_and_frozen_ones_stay(tmp_path):
     frozen = Case(tmp_path / "two", "single", freeze=1)
     list(frozen.trainer.steps(StopFlag()))
     assert np.array_equal(frozen.trainer.learner.learner.table(frozen.table), frozen.table)
-    with pytest.raises(ConfigError, match="fewer layers"):
+    with pytest.raises(ConfigError, match="only one layer to freeze"):
         Case(tmp_path / "three", "single", freeze=2)
 
 

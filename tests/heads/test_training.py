@@ -197,7 +197,7 @@ def test_lower_layers_move_less_by_the_decay(tmp_path):
 
 def test_more_layers_than_there_are_cannot_be_frozen():
     model = start_headed(new_model(small_config("encoder"), 1), HeadConfig("sequence", ("a", "b")), 1)
-    with pytest.raises(ConfigError, match="fewer layers"):
+    with pytest.raises(ConfigError, match="larger than the number of layers"):
         layered_optimiser(model, lr=1e-3, layer_decay=0.9, weight_decay=0.0, freeze=5)
 
 

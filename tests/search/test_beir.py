@@ -78,7 +78,7 @@ def test_ids_may_be_numbers():
         ({"qrels": QRELS + "q1\td1\t1.5\n"}, "qrels:6.*whole number"),
         ({"qrels": QRELS + "q1\td1\n"}, "qrels:6.*grade"),
         ({"qrels": QRELS + "q1\td1\t1\n"}, "qrels:6.*judged twice"),
-        ({"qrels": "x\td1\t1\n"}, "no query of the judgements"),
+        ({"qrels": "x\td1\t1\n"}, "none of the judged queries"),
         ({"qrels": "q1\tx\t1\n"}, "no judged document"),
     ],
 )

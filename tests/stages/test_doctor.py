@@ -179,7 +179,7 @@ def test_vectors_that_find_are_healthy(finding):
     assert finds["trained"]
     shown = asked(str(finding))[1].splitlines()
     at = next(number for number, line in enumerate(shown) if line.startswith("search "))
-    assert shown[at] == "search   tested with 165 titles that look for their text:"
+    assert shown[at] == "search   tested with 165 titles as queries for their text:"
     assert shown[at + 1].startswith(f"         {finds['measured']['ndcg_at_10']['dense']:.2f} by vectors, 0.")
     assert shown[at + 1].endswith(" by both (nDCG@10; 1 is best)")
     assert shown[at + 2].strip().startswith("without these vectors: 0.")

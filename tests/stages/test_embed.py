@@ -126,7 +126,7 @@ def test_what_a_stopped_run_embedded_is_not_embedded_again(built, tmp_path, text
     again = encoded[before:]  # the shard that was lost, and those after it
     assert alone == encoded[: len(alone) - len(again)] + again
     assert 0 < before - (len(alone) - len(again)) <= 10
-    kept = f"continuing a stopped run: {len(alone) - len(again)} of {len(alone)} texts were embedded before"
+    kept = f"continuing a stopped run: {len(alone) - len(again)} of {len(alone)} texts are already embedded"
     assert kept in [one.note for one in told]
     assert (made.digest, made.counts) == (whole.digest, whole.counts)
     assert not (tmp_path / ".s.partial").exists()
@@ -215,7 +215,7 @@ def test_a_fitted_transform_is_kept_until_a_fifth_has_changed(built, tmp_path, t
         encoded.clear()
         said = cli(*args)
         assert said.code == 0, said.err
-        assert ("as it was fitted" if kept else "cannot be kept, nor undone: all texts are embedded again") in said.err
+        assert (" is kept: " if kept else "can be neither kept nor undone: all texts are embedded again") in said.err
         assert all(text.startswith("bread ") for text in encoded) == kept
         with Artifact(tmp_path / "s") as made:
             assert (made.read("encoder/transform.safetensors") == transform) == kept
@@ -361,7 +361,7 @@ def test_texts_without_a_vector_and_a_crowded_space_are_warned_of(tmp_path):
     dropped, crowded = made.warnings
     assert dropped.startswith("2 of 31 sentences (6.5%) have no vector")
     assert crowded.startswith(
-        f"texts look alike to the encoder: the mean cosine of two is {made.metrics['mean_cosine']:.2f}"
+        f"texts look alike to the encoder: the mean cosine of two texts is {made.metrics['mean_cosine']:.2f}"
     )
     assert crowded.endswith(f"wordpipe doctor {tmp_path / 's'}")
     found = np.stack([row["vector"] for row in rows_of(tmp_path / "s")])[:29]
@@ -387,9 +387,9 @@ def test_a_spread_space_and_few_texts_are_no_news(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"transform": "remove-components", "components": 8}, "no direction would be left"),
-        ({"transform": "whiten", "dims": 9}, "more dims than the vectors have"),
-        ({"pooling": "cls"}, "not a pooling of word vectors"),
+        ({"transform": "remove-components", "components": 8}, "all directions of the vectors would be removed"),
+        ({"transform": "whiten", "dims": 9}, "dims is larger than the width of the vectors"),
+        ({"pooling": "cls"}, "word vectors do not have this pooling"),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_text_is_read(settings, message, tmp_path):

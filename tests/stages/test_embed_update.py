@@ -106,7 +106,7 @@ def test_vectors_of_another_device_are_not_taken_over(built, tmp_path, texts, mo
     embedded(built / "words", tmp_path)
     monkeypatch.setattr(WordEncoder, "device", "cuda", raising=False)
     counts, updated, notes = embedded(built / "words", tmp_path)
-    assert "s was made with other settings (device): all is embedded again" in notes
+    assert "s was made with other settings (device): all texts are embedded again" in notes
     assert (counts["texts_embedded"], updated.device) == (len(texts), "cuda")
     assert "units_reused" not in counts
 

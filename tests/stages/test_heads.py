@@ -201,7 +201,12 @@ def test_contradictions_and_cut_texts_are_told(base, tmp_path):
         ([{"text": f"{i}", "label": None if i == 3 else "ab"[i % 2]} for i in range(20)], {}, InputError, ":4"),
         ([{"text": f"{i}", "label": "ab"[i % 2]} for i in range(20)], {"problem": "score"}, InputError, "no number"),
         ([{"text": f"{i}", "label": "ab"[i % 2]} for i in range(20)], {"seq_len": 4096}, ConfigError, "shorter"),
-        ([{"text": f"{i}", "label": "ab"[i % 2]} for i in range(20)], {"freeze": 9}, ConfigError, "fewer layers"),
+        (
+            [{"text": f"{i}", "label": "ab"[i % 2]} for i in range(20)],
+            {"freeze": 9},
+            ConfigError,
+            "larger than the number of layers",
+        ),
         (
             [{"text": f"{i}", "label": ["a", "b"]} for i in range(20)],
             {"problem": "single"},

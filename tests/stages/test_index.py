@@ -51,7 +51,7 @@ def test_an_update_of_what_is_built_anew_has_the_bytes_of_a_rebuild(kind, tmp_pa
     wordpipe.index(words(tmp_path / "s", rows), output=tmp_path / "i", **settings)
     words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
     made, notes = notes_of(tmp_path / "s", output=tmp_path / "i", update=True, **settings)
-    assert ("a hnsw index cannot be changed: building anew" in notes) == (kind == "hnsw")
+    assert ("a hnsw index cannot be updated: building a new index" in notes) == (kind == "hnsw")
     anew = wordpipe.index(tmp_path / "s", output=tmp_path / "j", **settings)
     assert (made.counts["added"], made.counts["removed"]) == (5, 3)
     with Artifact(tmp_path / "i") as one, Artifact(tmp_path / "j") as other:
@@ -164,7 +164,7 @@ def test_the_curve_is_shown_and_kept(tmp_path, cli):
     source = words(tmp_path / "s", texts(1_200, 1))
     result = cli("index", source, "-o", tmp_path / "i", "--type", "ivf-pq", "--threads", 1)
     assert result.code == 0
-    assert "predicted for" not in result.err  # of so few vectors nobody plans anything
+    assert "predicted memory" not in result.err  # of so few vectors nobody plans anything
     assert "queries/s" in result.err
     assert "← chosen" in result.err
     with Artifact(tmp_path / "i") as index:
@@ -239,7 +239,7 @@ def test_what_reached_its_recall_and_no_longer_does_is_built_anew(tmp_path, monk
 
     monkeypatch.setattr(stage, "update_index", updated)
     made, notes = notes_of(source, output=index, update=True, **settings)
-    assert any("0.945 of the true 10 nearest: building anew" in note for note in notes)
+    assert any("0.945 of the true 10 nearest: building a new index" in note for note in notes)
     assert made.metrics["recall_at_10"] >= 0.95
 
 
@@ -254,7 +254,7 @@ def test_a_miss_that_is_worse_than_before_is_built_anew(tmp_path, monkeypatch):
     assert not any("anew" in note for note in notes)
     monkeypatch.setattr("wordpipe.stages.search.index._RECALL_NOISE", -1.0)
     _, notes = notes_of(source, output=index, update=True, **settings)
-    assert any("building anew" in note for note in notes)
+    assert any("building a new index" in note for note in notes)
 
 
 def start(source: Path, output: Path) -> subprocess.Popen[bytes]:

@@ -407,17 +407,17 @@ def test_a_least_score_or_vectors_alone_keep_their_scale(rare, asked):
 @pytest.mark.parametrize(
     ("asked", "message", "hint"),
     [
-        ({"where": "line < 0"}, "the condition is true of 0 of ", "wordpipe show"),
+        ({"where": "line < 0"}, "the condition is true for 0 of ", "wordpipe show"),
         ({"mode": "dense"}, "nothing was found", "--mode lexical"),
         ({"mode": "lexical"}, "nothing was found", "other words"),
         (
             {"where": "line > 0", "mode": "dense"},
-            "nothing was found: the condition is true of ",
+            "nothing was found: the condition is true for ",
             "--mode lexical",
         ),
         (
             {"where": "line = 1", "mode": "lexical"},
-            "rows, and the words stand in none of these rows",
+            "rows, and none of these rows contains the words",
             "--mode dense",
         ),
     ],
@@ -434,7 +434,7 @@ def test_what_was_measured_for_auto_is_said_once(built, cli, tmp_path):
     with wordpipe.open(tmp_path / "index") as opened:
         facts = opened.artifact.manifest.facts["lexical"]
     assert facts["measured"] is not None
-    assert first.err.count("--mode auto answers by ") == 1
+    assert first.err.count("--mode auto searches by ") == 1
     assert f"{facts['measured']['ndcg_at_10']['dense']:.3f} by vectors" in first.err
     again = cli("index", built / "sentences", "-o", tmp_path / "index", "--update")
     assert again.code == 0

@@ -111,26 +111,30 @@ def test_a_condition_that_is_true_of_no_row_tells_the_values_of_its_columns(inde
     ("condition", "got", "hint"),
     [
         ("yeer > 1900", "no column yeer", "did you mean year?"),
-        ("lang > 5", "no column lang", "wordpipe ingest … --metadata lang:int makes the column"),
-        ("lang = 'de'", "no column lang", "--metadata lang makes the column"),
+        ("lang > 5", "no column lang", "wordpipe ingest … --metadata lang:int"),
+        ("lang = 'de'", "no column lang", "--metadata lang"),
         (
             "source = 'web' and label > 5",
             "Cannot compare",
-            "label is text: say TRY_CAST(label AS BIGINT); columns: row, ",
+            "label is text: use TRY_CAST(label AS BIGINT); columns: row, ",
         ),
         ("label::int > 5", "Could not convert", "say TRY_CAST(label AS BIGINT)"),
         ("label = 'a' and year = 'new'", "Could not convert", "columns: row"),
-        ("meta > 5", "Cannot compare", "meta holds objects: a field of one is meta->>'FIELD'; columns: row, "),
-        ("meta.n = '5'", "Cannot extract", "a field of an object is meta->>'n'"),
-        ("rows.meta['n'] = '5'", "", "a field of an object is meta->>'n'"),
-        ("meta.\"a b\".c = '5'", "Cannot extract", "a field of an object is meta->>'$.\"a b\".c'"),
-        ("meta->>'n' > 5", "Cannot compare", "meta->>'n' is text: say TRY_CAST(meta->>'n' AS BIGINT)"),
+        (
+            "meta > 5",
+            "Cannot compare",
+            "meta holds objects: write a field of an object as meta->>'FIELD'; columns: row, ",
+        ),
+        ("meta.n = '5'", "Cannot extract", "write a field of an object as meta->>'n'"),
+        ("rows.meta['n'] = '5'", "", "write a field of an object as meta->>'n'"),
+        ("meta.\"a b\".c = '5'", "Cannot extract", "write a field of an object as meta->>'$.\"a b\".c'"),
+        ("meta->>'n' > 5", "Cannot compare", "meta->>'n' is text: use TRY_CAST(meta->>'n' AS BIGINT)"),
         ("label->>'n' = 'x'", "Malformed JSON", "say case when label like '{%' then label->>'n' end"),
-        ("tags = 'x'", "can't be cast", "tags is a list: say 'x' in tags; columns:"),
-        ("year > 1 and tags in ('x', 'y')", "can't be cast", "tags is a list: say 'x' in tags"),
-        ("tags like '%x%'", "No function", "tags is a list: say 'x' in tags; columns: row, "),
+        ("tags = 'x'", "can't be cast", "tags is a list: write 'x' in tags; columns:"),
+        ("year > 1 and tags in ('x', 'y')", "can't be cast", "tags is a list: write 'x' in tags"),
+        ("tags like '%x%'", "No function", "tags is a list: write 'x' in tags; columns: row, "),
         ("metadata.year = 1900", "no column metadata.year", "did you mean year?"),
-        ('label = "a"', "no column a", "a text stands in single quotes, 'a'"),
+        ('label = "a"', "no column a", "write a text in single quotes: 'a'"),
         ("case when year > 1 then " * 500 + "true" + " end" * 500, "", ""),
     ],
 )
@@ -578,12 +582,12 @@ def test_a_condition_on_a_field_that_became_the_title_or_the_id_names_it(tmp_pat
     for name, became in (("name", "title"), ("code", "id"), ("method", "text")):
         with pytest.raises(ConfigError) as raised:
             wordpipe.query("i", "salt", where=f"{name} like '%1'")
-        assert raised.value.hint == f"{name} is the {became} here: say {became}"
+        assert raised.value.hint == f"this index holds the field {name} as {became}: write {became}"
     assert [hit["id"] for hit in wordpipe.query("i", "salt", where="title = 'Soup 7' and id = 'R7'")] == ["R7"]
     Path("c").rename("elsewhere")
     with pytest.raises(ConfigError) as raised:
         wordpipe.query("i", "salt", where="name like '%1'")
-    assert raised.value.hint.startswith("for a field that was not carried")
+    assert raised.value.hint.startswith("to get a field of the records as a column")
 
 
 def test_records_that_say_the_same_are_other_records_where_they_have_ids(tmp_path, monkeypatch):

@@ -176,7 +176,11 @@ def test_what_is_cut_is_counted_and_cut_again_by_predict(words, tmp_path):
 
 @pytest.mark.parametrize(
     ("settings", "says"),
-    [({"device": "cuda"}, "on the CPU"), ({"dtype": "bfloat16"}, "float32"), ({"freeze": 2}, "fewer layers")],
+    [
+        ({"device": "cuda"}, "on the CPU"),
+        ({"dtype": "bfloat16"}, "float32"),
+        ({"freeze": 2}, "only one layer to freeze"),
+    ],
 )
 def test_what_word_vectors_do_not_have_is_refused(words, tmp_path, settings, says):
     with pytest.raises(ConfigError, match=says):

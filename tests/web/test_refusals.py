@@ -101,7 +101,7 @@ def test_a_condition_has_an_end(asked, cli, records):
     long = " and ".join(["year > 1990"] * 3_000)
     found = cli("query", records, "salt", "--where", long)
     assert found.code == 2
-    assert "3,000 joined by and, or" in found.err
+    assert "3,000 conditions joined by and, or" in found.err
     with wordpipe.open(records) as opened:
         with pytest.raises(ConfigError, match="the condition is too long"):
             opened.query("salt", where="year in (" + "1," * 60_000 + "2)")

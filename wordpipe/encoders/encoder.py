@@ -174,7 +174,7 @@ class TableEncoder(TextEncoder):
         self.overlap = min(settings.overlap, self.window // 2)
         self.transform = transform or Transform.none(dim)
         if (width := len(self.transform.mean)) != dim:
-            what = "transform and table do not belong together"
+            what = "the transform and the table have different widths"
             raise ArtifactError(what, where=TRANSFORM_FILE, got=f"width {width}", expected=dim)
         self.identity, self._settings = dict(identity or {}), settings
 
@@ -272,7 +272,7 @@ def shares(
         left = np.linalg.norm(turned_PK.sum(axis=0))
         if left > _VANISHED:
             return (turned_PK / left).astype(np.float32)
-    raise InputError("the text has no vector", got=repr(text[:80]), hint="it needs a word that the encoder knows")
+    raise InputError("the text has no vector", got=repr(text[:80]), hint="the text needs a word that the encoder knows")
 
 
 def explained_cosine(

@@ -133,7 +133,7 @@ def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
             return None
         words = sorted(model["vocab"], key=model["vocab"].__getitem__)
         if sorted(model["vocab"].values()) != list(range(len(words))) or words[-1:] != [_UNKNOWN]:
-            raise ValueError("ids with gaps")
+            raise ValueError("the ids have gaps")
         steps = {step["type"] for step in (parts["normalizer"] or {}).get("normalizers", [])}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactError("not a readable tokenizer", where="tokenizer.json", got=error) from None
@@ -164,7 +164,9 @@ class StaticEncoder(TableEncoder):
         identity: Mapping[str, Any] | None = None,
     ) -> None:
         if settings.pooling not in ("auto", "mean"):
-            raise ConfigError("not a pooling of a static table", where="pooling", got=settings.pooling, expected="mean")
+            raise ConfigError(
+                "a static table does not have this pooling", where="pooling", got=settings.pooling, expected="mean"
+            )
         self._files = {name: files[name] for name in (TABLE_FILE, TOKENIZER_FILE)}
         self._table_VD = _table(self._files[TABLE_FILE])
         self._rows = _rows(self._files[TOKENIZER_FILE], len(self._table_VD))
@@ -262,6 +264,6 @@ def _rows(tokenizer_json: bytes, n_rows: int) -> TextRows:
         tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER_FILE)
         rows, n_ids = TokenRows(tokenizer), max(tokenizer.get_vocab().values(), default=-1) + 1
     if n_ids > n_rows:
-        raise ArtifactError("tokenizer and table do not belong together", where=TABLE_FILE, got=f"{n_rows} rows",
-                            expected=f"{n_ids}")  # fmt: skip
+        raise ArtifactError("the tokenizer has more ids than the table has rows", where=TABLE_FILE, got=f"{n_rows} rows",
+                            expected=f"{n_ids} rows")  # fmt: skip
     return rows

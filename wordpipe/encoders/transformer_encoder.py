@@ -207,7 +207,9 @@ def _first_input(model: "nn.Module", pooling: Pooling) -> "Iterator[list[Tensor]
         yield kept
         return
     if not isinstance(model, LanguageModel):
-        raise ConfigError("not a pooling of this model", where="pooling", got=pooling.name, expected="mean, cls or max")
+        raise ConfigError(
+            "this model does not have this pooling", where="pooling", got=pooling.name, expected="mean, cls or max"
+        )
     hook = model.blocks[0].register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]))
     try:
         yield kept
@@ -303,8 +305,8 @@ class TransformerEncoder(TextEncoder):
     def parts(self, text: str) -> TextParts:
         """See `TextEncoder.parts`: the tokens, and special ids with empty spans."""
         if not self._pooling.is_linear:
-            what = "this pooling is no sum over tokens, so that no token has a share in the vector"
-            hint = "embed with --pooling mean to have answers explained"
+            what = "with this pooling the vector is not a sum over tokens: no token has a share in the vector"
+            hint = "for explained answers, embed with --pooling mean"
             expected = " or ".join(name for name, one in POOLINGS.items() if one.is_linear)
             raise ConfigError(what, where="pooling", got=self.pooling, expected=expected, hint=hint)
         # tokens, windows, and the weight of each
@@ -359,7 +361,10 @@ class TransformerEncoder(TextEncoder):
         if self._n_ids is not None and int(windows.ids.max(initial=0)) >= self._n_ids:
             got, expected = f"id {windows.ids.max()}", f"ids below {self._n_ids}"
             raise ArtifactError(
-                "tokenizer and model do not belong together", where="tokenizer.json", got=got, expected=expected
+                "the tokenizer gives ids that the model does not have",
+                where="tokenizer.json",
+                got=got,
+                expected=expected,
             )
         return windows
 
@@ -437,10 +442,10 @@ def _pooling(settings: EmbedSettings, trained: str, token_weights: Floats | None
     """Return the pooling that the settings mean for this model."""
     pooling = POOLINGS.get(name := trained if settings.pooling == "auto" else settings.pooling)
     if pooling is None:
-        raise ConfigError("not a pooling of a model", where="pooling", got=name, expected="mean, cls or max")
+        raise ConfigError("a model does not have this pooling", where="pooling", got=name, expected="mean, cls or max")
     if pooling.is_weighted and token_weights is None:
-        expected, hint = "a model of wordpipe train contrastive --pooling weighted", "use --pooling mean"
-        raise ConfigError("the model has no weights of tokens", where="pooling", got=name, expected=expected, hint=hint)
+        expected, hint = "a model made by `wordpipe train contrastive --pooling weighted`", "use --pooling mean"
+        raise ConfigError("the model has no token weights", where="pooling", got=name, expected=expected, hint=hint)
     return pooling
 
 
@@ -458,6 +463,9 @@ def _window(settings: EmbedSettings, room: int) -> int:
         raise ConfigError("the model has no room for text between its special tokens", where="max_len", got=room)
     if settings.window > room:
         raise ConfigError(
-            "the window is larger than the model", where="window", got=settings.window, expected=f"at most {room}"
+            "the window is longer than the model can read",
+            where="window",
+            got=settings.window,
+            expected=f"at most {room}",
         )
     return settings.window or room

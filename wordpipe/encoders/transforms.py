@@ -123,7 +123,9 @@ class Transform:
         if mean.ndim != 1 or components.shape != (len(components), len(mean)):
             raise ArtifactError("mean and components differ in width", where=where, got=(mean.shape, components.shape))
         if (weights is None) != (kind != "whiten"):
-            raise ArtifactError("weights belong to whiten, and to nothing else", where=where, got=kind)
+            raise ArtifactError(
+                "a whiten transform must have weights, all others must have none", where=where, got=kind
+            )
         if weights is not None and (weights.ndim != 2 or len(weights) != len(mean) or not weights.size):
             raise ArtifactError("mean and weights differ in width", where=where, got=(mean.shape, weights.shape))
         if not all(np.isfinite(part).all() for part in (mean, components, weights) if part is not None):
@@ -169,7 +171,7 @@ class Moments:
         check_directions(dim, components=removed, dims=dims if kind == "whiten" else 0)
         least = max(removed + 1, 2)
         if self.count < least:
-            hint = "give more text or --transform none"
+            hint = "add more texts, or use --transform none"
             raise InputError("too few texts to fit a transform", got=self.count, expected=f"{least} or more", hint=hint)
         wide_D = self._sum_D / self.count
         mean_D, nothing = wide_D.astype(np.float32), np.zeros((0, dim), dtype=np.float32)
@@ -184,9 +186,16 @@ class Moments:
 def check_directions(dim: int, *, components: int = 0, dims: int = 0) -> None:
     """Refuse to take away (0 = none) or to keep (0 = all) more directions than a vector has (ConfigError)."""
     if components >= dim:
-        raise ConfigError("no direction would be left", where="components", got=components, expected=f"below {dim}")
+        raise ConfigError(
+            "all directions of the vectors would be removed",
+            where="components",
+            got=components,
+            expected=f"below {dim}",
+        )
     if dims > dim:
-        raise ConfigError("more dims than the vectors have", where="dims", got=dims, expected=f"at most {dim}")
+        raise ConfigError(
+            "dims is larger than the width of the vectors", where="dims", got=dims, expected=f"at most {dim}"
+        )
 
 
 def _spectrum(products_DD: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -212,8 +221,8 @@ def _whitening(
     """
     varied = int((strength_D > _MIN_VARIANCE_SHARE * max(strength_D[0], 0.0)).sum())
     if varied < max(dims, 1):
-        hint = f"--dims {varied}" if varied else "give texts that differ, or --transform none"
-        raise InputError("the texts do not vary in so many directions", got=varied, expected=max(dims, 1), hint=hint)
+        hint = f"--dims {varied}" if varied else "use texts that differ from each other, or --transform none"
+        raise InputError("the texts differ in too few directions", got=varied, expected=max(dims, 1), hint=hint)
     drawn = shrinkage(strength_D, count)
     shrunk_D = (1 - drawn) * strength_D + drawn * strength_D.mean()
     kept = dims or varied

@@ -64,7 +64,7 @@ class WordEncoder(TableEncoder):
     ) -> None:
         if settings.pooling not in ("auto", "sif", "mean"):
             raise ConfigError(
-                "not a pooling of word vectors", where="pooling", got=settings.pooling, expected="sif or mean"
+                "word vectors do not have this pooling", where="pooling", got=settings.pooling, expected="sif or mean"
             )
         self.pooling = "sif" if settings.pooling == "auto" else settings.pooling
         super().__init__(table.dim, settings, transform, identity)

@@ -77,7 +77,9 @@ class LabelCounts:
         ranked = sorted(self.counts.items(), key=lambda pair: (-pair[1], pair[0]))
         parts = [f"{name} {count:,}" for name, count in ranked[:most]]
         if len(ranked) > most:
-            parts.append(f"and {len(ranked) - most:,} more labels {sum(count for _, count in ranked[most:]):,}")
+            parts.append(
+                f"and {len(ranked) - most:,} more labels with {sum(count for _, count in ranked[most:]):,} together"
+            )
         return ", ".join(parts)
 
 
@@ -109,7 +111,7 @@ class Contradictions:
         self.number += 1
         if len(self.examples) < _SHOWN:
             before, label = shortened(before, _LONGEST), shortened(label, _LONGEST)
-            self.examples.append(f"{place} says {before} and {where} {label}")
+            self.examples.append(f"{place} says {before}, but {where} says {label}")
 
 
 def _hash(text: str) -> bytes:

@@ -89,7 +89,9 @@ def layered_optimiser(
     """
     n_layers = model.config.n_layers
     if freeze > n_layers + 1:
-        raise ConfigError("the model has fewer layers", where="freeze", got=freeze, expected=f"at most {n_layers + 1}")
+        raise ConfigError(
+            "freeze is larger than the number of layers", where="freeze", got=freeze, expected=f"at most {n_layers + 1}"
+        )
     groups: dict[tuple[float, float], list[torch.Tensor]] = {}
     for name, weight in model.named_parameters():
         height = height_of(name, n_layers)

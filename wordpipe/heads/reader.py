@@ -127,13 +127,13 @@ class PassageEncoder:
         self._before, self._between, self._after, self._kinds = _frame_of(tokenizer)
         if not self._before:
             raise ConfigError(
-                "the tokenizer puts nothing in front of a question", where="init", expected="a special token such as [CLS]",
-                hint="a window without an answer points there",
+                "the tokenizer puts no special token before a question", where="init",
+                expected="a special token such as [CLS]", hint="the reader needs the token to say that a window has no answer",
             )  # fmt: skip
         free = max_len - len(self._before) - len(self._between) - len(self._after)
         self._most_query = min(reading.max_query, free // 2)
         if self._most_query < 1:
-            raise ConfigError("no room for a question and a passage", where="seq_len", got=max_len)
+            raise ConfigError("seq_len is too small for a question and a passage", where="seq_len", got=max_len)
         self._free = free
 
     def encode(self, pairs: Sequence[tuple[str, ...]]) -> list[Passage]:

@@ -13,69 +13,82 @@ class HeadSettings(Settings):
     """Training of a head on a transformer, or on word vectors."""
 
     init: Path | None = setting(
-        None, "what to start from: a model of train mlm or clm, or a folder of transformers; or, to be done in seconds, word "
-        "vectors or a static encoder", metavar="MODEL|WORDS", artifact=("model", "words"),
+        None, "model to start from: made by train mlm or train clm, or a model folder of Hugging Face transformers; "
+        "or, for a training of a few seconds, word vectors or a static encoder",
+        metavar="MODEL|WORDS", artifact=("model", "words"),
     )  # fmt: skip
     epochs: float | None = setting(
         None,
-        "passes over the labelled texts, else 5, of a tagger 8, of a reader 3, and at least 200 steps; of word vectors 600",
+        "passes over the labelled texts; default: 5 (tagger 8, reader 3), but at least 200 steps (with word vectors "
+        "600)",
         gt=0,
         le=10**4,
     )
     minutes: float | None = minutes_setting()
     lr: float | None = setting(
-        None, "peak learning rate of the head, else 5e-4, of word vectors 0.01; lower layers have shares of this rate", gt=0,
+        None, "peak learning rate of the head; default: 5e-4, with word vectors 0.01; lower layers have a share of "
+        "this rate", gt=0,
         le=1,
     )  # fmt: skip
     batch_size: int = setting(32, "texts per step", ge=1, le=65_536)
     seeds: int = setting(
-        1, "train so many models, of different seeds, and keep the one best on held-out text", ge=1, le=100
+        1,
+        "number of models to train, each with another seed; the model that is best on held-out texts is kept",
+        ge=1,
+        le=100,
     )
     freeze: int = setting(
-        0, "leave so many layers as they are, counted from the embeddings (1: these alone)", ge=0, le=257
+        0, "number of layers that are not trained, counted from the embeddings (1: the embeddings alone)", ge=0, le=257
     )
-    seed: int = setting(1, "seed of the head, the order and dropout", ge=0, lt=2**32)
-    device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to train; auto takes the fastest there is")
+    seed: int = setting(1, "seed for the first weights of the head, the order of the texts and dropout", ge=0, lt=2**32)
+    device: Literal["auto", "cpu", "cuda", "mps"] = setting(
+        "auto", "device to train on; auto: the fastest available device"
+    )
 
     held_out: float = setting(
-        0.1, "share of the texts held out, by a hash of the text, where the corpus holds out fewer: on them the best "
-        "weights are found and probabilities calibrated", gt=0, lt=1, section="Learning", expert=True,
+        0.1, "share of the texts to hold out, chosen by a hash of the text, if the corpus holds out fewer; held-out "
+        "texts select the best weights and calibrate the probabilities", gt=0, lt=1, section="Learning", expert=True,
     )  # fmt: skip
     layer_decay: float = setting(
-        0.8, "learning rate of a layer as a share of that of the next layer above", gt=0, le=1, expert=True
+        0.8, "learning rate of a layer as a share of the rate of the layer above", gt=0, le=1, expert=True
     )
     warmup: float = setting(
-        0.1, "steps in which the learning rate rises: a share of all below 1, a number of steps from 1 on", ge=0,
+        0.1, "steps in which the learning rate rises; below 1: a share of all steps; 1 or more: a number of steps", ge=0,
         le=10**9, expert=True,
     )  # fmt: skip
     weight_decay: float = setting(0.01, "decoupled weight decay, on matrices only", ge=0, le=10, expert=True)
     dropout: float = setting(
-        0.1, "share of each block's output, and of the head's input, zeroed", ge=0, lt=1, expert=True
+        0.1,
+        "share of the numbers in each block's output and in the head's input that are set to zero",
+        ge=0,
+        lt=1,
+        expert=True,
     )
     patience: int = setting(
-        0, "stop when so many validations in a row are no better than the best one, 0 = go on to the end", ge=0, le=1000,
+        0, "stop after this number of validations in a row without a better result, 0 = never stop early", ge=0, le=1000,
         expert=True,
     )  # fmt: skip
     evaluations: int = setting(
-        10, "validations over the run; the best weights of all are kept", ge=1, le=1000, expert=True
+        10, "number of validations during the training; the best weights are kept", ge=1, le=1000, expert=True
     )
     seq_len: int | None = setting(
-        None, "tokens of a text that are read, special ones included, else as many as the model has", ge=8, le=65_536,
+        None, "tokens that are read of each text, special tokens included; default: as many as the model can read",
+        ge=8, le=65_536,
         expert=True,
     )  # fmt: skip
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = setting(
-        "auto", "numbers in matrix products; auto: the fastest of the device", expert=True
+        "auto", "number format of matrix products; auto: the fastest on the device", expert=True
     )
     threads: int = setting(
         0,
-        "CPU threads, 0 = one per core, of word vectors one; another number gives slightly other weights",
+        "CPU threads, 0 = one per core (with word vectors one thread); another number changes the weights slightly",
         ge=0,
         le=1024,
         expert=True,
     )
     checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False, option=False)
     checkpoint_steps: int = setting(
-        0, "also a checkpoint every this many steps, 0 = by time only", ge=0, recipe=False, option=False
+        0, "also save a checkpoint after this number of steps, 0 = by time only", ge=0, recipe=False, option=False
     )
     report_every: int = setting(10, "steps between two rows of the log", ge=1, recipe=False, option=False)
 
@@ -103,11 +116,11 @@ class ClassifierSettings(HeadSettings):
     command = "train classifier"
 
     problem: Literal["auto", "single", "several", "score"] = setting(
-        "auto", "what a text has: a single label, several, or a score; auto: as the labels are (a list: several, numbers with "
-        "a fraction: a score)",
+        "auto", "what a text has: one label (single), several labels, or a score; auto: as in the data (lists of "
+        "labels: several; numbers with a fraction: score)",
     )  # fmt: skip
     class_weights: Literal["none", "balanced"] = setting(
-        "none", "balanced: each label counts as much as each other, however rare", expert=True
+        "none", "balanced: every label counts as much as the others, however rare", expert=True
     )
 
 
@@ -119,15 +132,19 @@ class ReaderSettings(HeadSettings):
     usual_epochs = 3
 
     max_query: int = setting(
-        64, "tokens of a question that are read, and at most half of the model's", ge=1, le=1024, section="Reading",
+        64, "maximum number of tokens read from a question; never more than half of what the model can read",
+        ge=1, le=1024, section="Reading",
         expert=True,
     )  # fmt: skip
-    max_answer: int = setting(30, "tokens of an answer, at most", ge=1, le=1024, expert=True)
+    max_answer: int = setting(30, "maximum number of tokens in an answer", ge=1, le=1024, expert=True)
     stride: int = setting(
-        128, "tokens from one window of a long passage to the next, and at most half of a window", ge=1, le=65_536,
+        128, "tokens from the start of one window of a long passage to the start of the next; at most half of a window",
+        ge=1, le=65_536,
         expert=True,
     )  # fmt: skip
-    n_best: int = setting(20, "answers among which probabilities are shared", ge=1, le=1000, expert=True)
+    n_best: int = setting(
+        20, "number of best answers over which the probability is distributed", ge=1, le=1000, expert=True
+    )
 
 
 class PredictSettings(Settings):
@@ -135,7 +152,9 @@ class PredictSettings(Settings):
 
     command = "predict"
 
-    device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to compute; auto takes the fastest there is")
+    device: Literal["auto", "cpu", "cuda", "mps"] = setting(
+        "auto", "device that runs the model; auto: the fastest available device"
+    )
     threads: int = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=True)
 
 

@@ -288,8 +288,8 @@ def static_trainer(
     """
     if settings.freeze > 1:
         raise ConfigError(
-            "word vectors and a head have fewer layers", where="freeze", got=settings.freeze,
-            expected="1, the vectors, or 0",
+            "word vectors have only one layer to freeze", where="freeze", got=settings.freeze,
+            expected="1 (the vectors) or 0",
         )  # fmt: skip
     execution = static_execution(settings.threads)
     plan = head_plan(settings, len(examples), seed)

@@ -42,14 +42,14 @@ class Measure(NamedTuple):
 MEASURES = {
     # of tokenizers
     "bytes_per_token": Measure("bytes per token", "{:.3f}"),
-    "bytes_per_token_b": Measure("bytes per token, second texts", "{:.3f}"),
+    "bytes_per_token_b": Measure("bytes per token (second texts)", "{:.3f}"),
     "characters_per_token": Measure("characters per token", "{:.3f}"),
     "tokens_per_word": Measure("tokens per word", "{:.3f}"),
     "split_words": Measure("words split", "{:.1%}"),
     "unknown_rate": Measure("unknown tokens", "{:.2%}"),
     "vocabulary_used": Measure("vocabulary used", "{:.1%}"),
     "round_trip_failures": Measure("texts changed", "{:.2%}"),
-    "text_failures": Measure("  beyond spaces", "{:.2%}"),
+    "text_failures": Measure("  not only spaces", "{:.2%}"),
     # of language models
     "bits_per_byte": Measure("bits per byte", "{:.4f}"),
     "perplexity_per_word": Measure("perplexity per word", "{:,.1f}"),
@@ -60,8 +60,8 @@ MEASURES = {
     "macro_f1": Measure("macro F1", times=100),
     "micro_f1": Measure("micro F1", times=100),
     "f1": Measure("F1", times=100),
-    "answered_f1": Measure("F1, answered", times=100),
-    "unanswered_exact": Measure("unanswered found", times=100),
+    "answered_f1": Measure("F1 (answerable)", times=100),
+    "unanswered_exact": Measure("correct (no answer)", times=100),
     "span_f1": Measure("span F1", times=100),
     "span_precision": Measure("span precision", times=100),
     "span_recall": Measure("span recall", times=100),
@@ -71,7 +71,7 @@ MEASURES = {
     "rmse": Measure("root mean square error", "{:.4f}"),
     # of texts that were written
     "bleu": Measure("BLEU"),
-    "bleu_lc": Measure("BLEU, lower case"),
+    "bleu_lc": Measure("BLEU (lower case)"),
     "chrf": Measure("chrF"),
     "rouge_l": Measure("ROUGE-L", times=100),
     "exact_match": Measure("exact match", times=100),
@@ -87,7 +87,7 @@ MEASURES = {
     "mean_cosine": Measure("mean cosine"),
     "effective_rank": Measure("directions in use", "{:.0f}"),
     "hub_skew": Measure("hubs (skewness)"),
-    "orphans": Measure("near nobody", "{:.1%}"),
+    "orphans": Measure("near no other text", "{:.1%}"),
     "twins": Measure("with a twin", "{:.1%}"),
 }
 """Key of a figure → how it is written, wherever it is."""

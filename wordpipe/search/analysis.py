@@ -301,7 +301,7 @@ def stemmer(language: str) -> Callable[[str], str]:
         return Stemmer.Stemmer(language).stemWord  # type: ignore[no-any-return]
     except KeyError:
         known = ", ".join(["auto", "none", *Stemmer.algorithms()])
-        what = "not a language that can be stemmed"
+        what = "this language has no stemmer"
         raise ConfigError(what, where="language", got=language, expected=known) from None
 
 

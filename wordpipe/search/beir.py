@@ -76,7 +76,7 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
     grades = _grades(judgements)
     unknown = {name for graded in grades.values() for name in graded} - documents.keys()
     known = [name for name in questions if name in grades]
-    strangers = "" if known else "no query of the judgements is among the queries"
+    strangers = "" if known else "none of the judged queries is in the file of queries"
     if known and not any(name in documents for query in known for name in grades[query]):
         strangers = "no judged document is in the corpus"
     if strangers:  # ids that do not meet give figures near 0 that look like a bad system
@@ -111,16 +111,16 @@ def _records(file: File) -> dict[str, tuple[str, str]]:
     for place, line in _lines(file):
         record = parse_json(line, place, what="not a line of JSON", error=InputError)
         if not isinstance(record, dict) or not isinstance(record.get("_id"), str | int) or "text" not in record:
-            raise wrong_line(place, line, "an object with _id and text")
+            raise wrong_line(place, line, "a JSON object with _id and text")
         title, body = record.get("title") or "", record["text"] or ""
         if not isinstance(title, str) or not isinstance(body, str):
-            raise wrong_line(place, line, "title and text that are strings")
+            raise wrong_line(place, line, "strings for title and text")
         name = str(record["_id"])
         if name in found:
             raise InputError("an id occurs twice", where=place, got=name)
         found[name] = (title, body)
     if not found:
-        raise InputError("the file is empty", where=file[1], expected="one object of JSON a line")
+        raise InputError("the file is empty", where=file[1], expected="one JSON object per line")
     return found
 
 
@@ -143,7 +143,7 @@ def _grades(file: File) -> Grades:
                 "a document is judged twice, with different grades", where=place, got=f"{query} {document}"
             )
     if not grades:
-        raise InputError("the file has no judgement", where=file[1], expected="query, document and grade a line")
+        raise InputError("the file has no judgement", where=file[1], expected="query, document and grade on each line")
     return grades
 
 

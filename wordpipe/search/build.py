@@ -67,10 +67,10 @@ class Plan:
     def refuse_above(self, bound: int | None) -> None:
         """Refuse to build what needs more than the bound. Raises BudgetError: it does."""
         if bound is not None and self.memory_bytes > bound:
-            fewer = "build vectors of fewer numbers: wordpipe embed … --transform whiten --dims 128"
+            fewer = "make shorter vectors: wordpipe embed … --transform whiten --dims 128"
             raise BudgetError(
                 f"a {self.kind} index is predicted to need more memory than allowed", where="max_memory",
-                got=f"{self.memory_bytes / 1e6:,.0f} MB, of which {self.index_bytes / 1e6:,.0f} MB stay",
+                got=f"{self.memory_bytes / 1e6:,.0f} MB ({self.index_bytes / 1e6:,.0f} MB for the finished index)",
                 expected=f"at most {bound / 1e6:,.0f} MB", hint=f"allow more with --max-memory, or {fewer}",
             )  # fmt: skip
 
@@ -205,7 +205,11 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
     plan = Plan.of_build(kind, later_bytes, parts.memory_bytes if parts else 0)
     if plan.index_bytes >= _WORTH_TELLING:
         memory, size = (f"{count / 1e6:,.0f} MB" for count in (plan.memory_bytes, plan.index_bytes))
-        report(Progress("note", note=f"predicted for {plan.kind}: {memory} of memory at the peak, an index of {size}"))
+        report(
+            Progress(
+                "note", note=f"predicted memory for {plan.kind}: {memory} at the peak, {size} for the finished index"
+            )
+        )
     plan.refuse_above(settings.max_memory_bytes)
     if len(training_rows):
         report(Progress("training", 0, len(training_rows), "vectors"))
@@ -351,7 +355,7 @@ def _unit_rows(block_BD: Vectors, rows_R: Rows, first: int) -> Vectors:
 
 def _refuse_other_count(found: int, n: int) -> None:
     if found != n:
-        raise ArtifactError("not the promised number of vectors", got=found, expected=n)
+        raise ArtifactError("the number of vectors differs from the announced number", got=found, expected=n)
 
 
 def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:

@@ -91,14 +91,14 @@ def rows_where(
     import duckdb
 
     if not is_unicode(condition):
-        raise _not_a_condition(ascii(condition), "bytes that are no UTF-8")
+        raise _not_a_condition(ascii(condition), "bytes that are not UTF-8")
     with locked_database() as database:
         try:
             condition, tree, named = _understood(database, condition, schema, batches)
         except RecursionError:
-            raise _not_a_condition(condition, "one that is nested too deep") from None
+            raise _not_a_condition(condition, "an expression that is nested too deeply") from None
         if len({name.lower() for name in named}) < len(named):
-            reason = "columns whose names differ only in capitals, which a condition cannot tell apart"
+            reason = "a condition cannot distinguish columns whose names differ only in upper and lower case"
             raise _misfit(condition, reason, schema)
         # longer than every column's name, and than the condition, which so cannot mention it
         number = "row".ljust(1 + max(map(len, [condition, *schema.names])), "_")
@@ -107,14 +107,14 @@ def rows_where(
             database.register(_TABLE, pa.schema(fields).empty_table())
             (kind,) = database.sql(f"SELECT ({condition}\n) FROM {_TABLE}").types  # noqa: S608
             if str(kind) != "BOOLEAN":
-                raise _not_a_condition(condition, f"a {kind}, which is neither true nor false")
+                raise _not_a_condition(condition, f"a value of type {kind}, which is neither true nor false")
             reader = pa.RecordBatchReader.from_batches(pa.schema(fields), _numbered(batches(named), named, fields))
             database.unregister(_TABLE)
             database.register(_TABLE, reader)
             with _ended_after(database, seconds):
                 found = database.execute(f'SELECT "{number}" FROM {_TABLE} WHERE ({condition}\n)').fetchnumpy()[number]  # noqa: S608
         except duckdb.InterruptException:
-            raise _misfit(condition, f"more than {seconds:g} s", schema) from None
+            raise _misfit(condition, f"no result after {seconds:g} s", schema) from None
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
             reason = reason.partition("Error: ")[2] or reason
@@ -181,13 +181,13 @@ def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema, batches:
     near = get_close_matches(name, schema.names, n=3, cutoff=0.6)
     near = near or [known for known in schema.names if known.lower() in (name.lower(), last.lower())]
     kind = ":int" if any(_constant(part)[:1].isdigit() for part in _parts(tree)) else ""
-    hint = f"for a field that was not carried: wordpipe ingest … --metadata {quoted(name)}{kind} makes the column"
+    hint = f"to get a field of the records as a column: wordpipe ingest … --metadata {quoted(name)}{kind}"
     if near:
-        hint = f"did you mean {', '.join(map(quoted, near))}? Else {hint}"
+        hint = f"did you mean {', '.join(map(quoted, near))}? Or, {hint}"
     if is_value:
-        hint = f"a text stands in single quotes, '{name}'" + (f"; {hint}" if near else "")
+        hint = f"write a text in single quotes: '{name}'" + (f"; {hint}" if near else "")
     if objects:
-        hint = f"a field of an object is {' or '.join(_reaching([one, *whole]) for one in objects)}"
+        hint = f"write a field of an object as {' or '.join(_reaching([one, *whole]) for one in objects)}"
     return _misfit(condition, f"no column {name}", schema, hint)
 
 
@@ -222,7 +222,7 @@ def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches
         beside = [constant for side in sides if (constant := _constant(side))]
         constants += beside
         if len(path) > 1 and pa.types.is_string(known[path[0].lower()].type):
-            return f"a field of an object is {_reaching(path)}"
+            return f"write a field of an object as {_reaching(path)}"
         # a list or an object that is compared as a whole
         is_compared = beside and part.get("type") != "ARRAY_EXTRACT" and part.get("function_name") not in _TAKE_APART
         for side in sides:
@@ -230,9 +230,9 @@ def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches
             field = known[found[0].lower()] if len(found) == 1 else None
             name = quoted(field.name) if field else ""
             if field and is_compared and pa.types.is_list(field.type):
-                return f"{name} is a list: say {beside[0].replace('%', '')} in {name}"
+                return f"{name} is a list: write {beside[0].replace('%', '')} in {name}"
             if field and is_compared and is_json(field):
-                return f"{name} holds objects: a field of one is {name}->>'FIELD'"
+                return f"{name} holds objects: write a field of an object as {name}->>'FIELD'"
             # a text, or a field of an object, which is text: the cast that it needs
             if side.get("function_name") == "->>":
                 name = "->>".join(_constant(one) or ".".join(map(quoted, _path(one, known))) for one in _sides(side))
@@ -253,39 +253,39 @@ def _text_hint(text: str, reason: str, constants: Sequence[str], schema: pa.Sche
     plain = next((field.name for field in schema if quoted(field.name) == text), None)
     dates = [] if plain is None else [one for one in _first_values(batches, plain) if _DATE.match(str(one))]
     if dates and ("date field" in reason or "timestamp field" in reason):
-        return f"not every value is a date: say TRY_CAST({text} AS DATE), which is null where it is none"
+        return f"some values are not dates: use TRY_CAST({text} AS DATE), which gives null for other texts"
     clash = _TYPE_CLASH.search(reason)
     is_number = clash and (clash[1] or clash[2]) not in ("DATE", "TIMESTAMP")
     if dates and any(f"'{one}(" in reason for one in _OF_DATES):
-        return f"{text} holds dates as text: say {text}::date, as in year({text}::date)"
+        return f"{text} holds dates as text: write {text}::date, as in year({text}::date)"
     if dates and is_number:
         year = next((one for one in constants if re.fullmatch(r"(1[5-9]|20)\d\d", one)), str(dates[0])[:4])
-        return f"{text} holds dates as text, which compare as they are: say {text} >= '{year}-01-01', or year({text}::date)"
+        return f"{text} holds dates as text: compare with a text, {text} >= '{year}-01-01', or use year({text}::date)"
     if clash:
         kind = _CASTS.get(clash[1] or clash[2], clash[1] or clash[2])
-        return f"{text} is text: say TRY_CAST({text} AS {kind})"
+        return f"{text} is text: use TRY_CAST({text} AS {kind})"
     if "Could not convert string" in reason and not any(f"string {one}" in reason for one in constants):
-        return f"not every value is one: say TRY_CAST({text} AS BIGINT), which is null where it is none"
+        return f"some values are not integers: use TRY_CAST({text} AS BIGINT), which gives null for other texts"
     if "Malformed JSON" in reason:
         name = text.partition("->>")[0]
-        return f"not every value is an object: say case when {name} like '{{%' then {text} end"
+        return f"some values are not objects: use case when {name} like '{{%' then {text} end"
     return ""
 
 
 _TAKE_APART = ("contains", "list_contains", "->>")
-_FIELD = "a field of an object is COLUMN->>'FIELD'"
+_FIELD = "write a field of an object as COLUMN->>'FIELD'"
 _INSTEAD = {
-    "row": "conditions are joined by and", "@>": "of lists say 'ITEM' in COLUMN", "->": _FIELD, "json_extract": _FIELD,
-    "json_extract_string": _FIELD, "json_value": _FIELD, "any": "of lists say 'ITEM' in COLUMN",
+    "row": "join conditions with and", "@>": "for lists, write 'ITEM' in COLUMN", "->": _FIELD, "json_extract": _FIELD,
+    "json_extract_string": _FIELD, "json_value": _FIELD, "any": "for lists, write 'ITEM' in COLUMN",
 }  # fmt: skip
 
 
 def _meant(condition: str) -> str:
     """Return what SQL writes for signs of other languages in a condition; "" if there are none."""
     if _ORDER.search(condition):
-        return "answers are ordered by likeness: sort the lines of --json or --format tsv; -k N says how many"
+        return "hits are ordered by score: for another order, sort the lines of --json or --format tsv; -k N limits the hits"
     signs = dict.fromkeys(sign[1] for sign in _SIGN.finditer(condition) if sign[1])
-    return ", ".join(f"{sign} is written {_SIGNS[sign]}" for sign in signs)
+    return ", ".join(f"write {_SIGNS[sign]} instead of {sign}" for sign in signs)
 
 
 def _sides(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -402,7 +402,7 @@ def _understood(database: Any, condition: str, schema: pa.Schema, batches: Batch
         return alone
     assert wrong is not None
     if readings and readings[-1] != condition:
-        hint = f"a name with blanks, signs or a word of SQL stands in double quotes: {_short(readings[-1])}"
+        hint = f"put names with spaces or symbols, and words of SQL, in double quotes: {_short(readings[-1])}"
         wrong.hint = f"{hint}; {wrong.hint}" if wrong.hint else hint
     try:
         raise wrong
@@ -421,14 +421,14 @@ def _parsed(database: Any, condition: str) -> Any:
         ConfigError: it is not a single expression, or says more than it may.
     """
     if not condition.strip():
-        raise ConfigError("the condition is empty", hint=f'for example --where "{_EXAMPLE}"; or leave it out')
+        raise ConfigError("the condition is empty", hint=f'for example --where "{_EXAMPLE}"; or leave out --where')
     if len(condition) > _LONGEST:
         raise _too_long(condition, f"{len(condition):,} characters", f"at most {_LONGEST:,}")
     if (joined := 1 + len(_JOINS.findall(_QUOTED.sub("", condition)))) > _MOST:
-        raise _too_long(condition, f"{joined:,} joined by and, or", f"at most {_MOST:,}")
+        raise _too_long(condition, f"{joined:,} conditions joined by and, or", f"at most {_MOST:,}")
     # of brackets that are not closed DuckDB's parser takes the square of their number: of 3,000 it took 23 s
     if max(accumulate({"(": 1, ")": -1}.get(sign, 0) for sign in condition)) > _DEEPEST:
-        raise _not_a_condition(condition, "one that is nested too deep")
+        raise _not_a_condition(condition, "an expression that is nested too deeply")
     text = database.execute("SELECT json_serialize_sql(?)", [f"SELECT ({condition}\n)"]).fetchall()[0][0]
     tree = json.loads(text)
     if tree["error"]:
@@ -436,14 +436,14 @@ def _parsed(database: Any, condition: str) -> Any:
     node = tree["statements"][0]["node"] if len(tree["statements"]) == 1 else {}
     alone = node.get("from_table", {}).get("type") == "EMPTY" and len(node["select_list"]) == 1
     if not alone or any(node.get(clause) for clause in _CLAUSES):
-        raise _not_a_condition(condition, "more than an expression")
+        raise _not_a_condition(condition, "more than one expression, or a clause such as ORDER BY")
     for part in _parts(node["select_list"]):
         _refuse_part(condition, part)
     return node["select_list"]
 
 
 def _too_long(condition: str, got: str, expected: str) -> ConfigError:
-    hint = "of many values of one column say COLUMN in (VALUE, VALUE, …)"
+    hint = "for many values of one column, write COLUMN in (VALUE, VALUE, …)"
     return ConfigError("the condition is too long", where=_short(condition), got=got, expected=expected, hint=hint)
 
 
@@ -481,7 +481,7 @@ def _refuse_part(condition: str, part: dict[str, Any]) -> None:
         raise _not_a_condition(condition, _CALLED.get(kind, kind.lower()))
     function = str(part.get("function_name", ""))
     if function == "->>" and not re.match(r"'(?!\$.*(\*|\.\.))", _constant([{}, *_sides(part)][-1])):
-        raise _not_a_condition(condition, "->> without the name of one field, as in customer->>'city'")
+        raise _not_a_condition(condition, "->> that is not followed by the name of one field, as in customer->>'city'")
     if kind == "FUNCTION" and function.lower() not in _WRITTEN | _MEANT:
         hint = (
             _meant(condition) or _INSTEAD.get(function.lower()) or f'compare columns, for example --where "{_EXAMPLE}"'

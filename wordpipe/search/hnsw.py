@@ -25,16 +25,19 @@ def check_graph(index: Any) -> None:
         numbers_of(vector) for vector in (graph.levels, graph.offsets, graph.neighbors, graph.cum_nneighbor_per_level)
     )
     need(len(levels) == n and len(offsets) == n + 1, f"{len(levels)} rows in the graph")
-    need(0 < len(room) <= _LEVELS and room[0] == 0 and bool((np.diff(room) >= 0).all()), "the levels")
+    need(0 < len(room) <= _LEVELS and room[0] == 0 and bool((np.diff(room) >= 0).all()), "invalid levels")
     if not n:
         return
     # the entry, and where the links of every row are
     need(bool(levels.min() >= 1 and levels.max() < len(room)), f"a row on level {levels.max()}")
     need(graph.max_level == levels.max() - 1, f"{graph.max_level} levels")
-    need(0 <= graph.entry_point < n, f"the entry is row {graph.entry_point}")
-    need(levels[graph.entry_point] == levels.max(), "the entry is not on the highest level")
+    need(0 <= graph.entry_point < n, f"the entry point is row {graph.entry_point}")
+    need(levels[graph.entry_point] == levels.max(), "the entry point is not on the highest level")
     steps = np.diff(offsets.astype(np.int64))
-    need(offsets[0] == 0 and offsets[-1] == len(links) and bool((steps == room[levels]).all()), "the places of links")
+    need(
+        offsets[0] == 0 and offsets[-1] == len(links) and bool((steps == room[levels]).all()),
+        "invalid positions of links",
+    )
     # links lead to rows, on a level to rows of that level
     need(bool(links.min() >= -1 and links.max() < n), f"a link to row {links.max()} of {n}")
     for level in range(1, int(levels.max())):

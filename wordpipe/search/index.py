@@ -228,7 +228,7 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
         check_structure(index)
     except (ValueError, RuntimeError, AssertionError) as error:
         got = str(error).partition("\n")[0][:200]
-        raise ArtifactError("not a sound FAISS index", where=where, got=got, hint=BUILD_AGAIN) from None
+        raise ArtifactError("the FAISS index is damaged", where=where, got=got, hint=BUILD_AGAIN) from None
     return index
 
 
@@ -243,15 +243,15 @@ def check_structure(index: Any) -> None:
     need(0 < index.d < 1 << 20, f"width {index.d}")
     need(0 <= index.ntotal < 1 << 40, f"{index.ntotal} rows")
     need(index.metric_type in (faiss.METRIC_INNER_PRODUCT, faiss.METRIC_L2), f"measure {index.metric_type}")
-    need(bool(index.is_trained), "it was not trained")
+    need(bool(index.is_trained), "the index was not trained")
     for name in KINDS:
         for of, check in kind_of(name).checks.items():
             if isinstance(index, getattr(held, of)):
                 check(index)
                 return
-    need(isinstance(index, faiss.IndexFlat), f"a {type(index).__name__}, which is not built")
+    need(isinstance(index, faiss.IndexFlat), f"an unsupported kind of index: {type(index).__name__}")
     size = index.code_size
-    need(size == 4 * index.d, f"{size} bytes a vector")
+    need(size == 4 * index.d, f"{size} bytes per vector")
     need(index.codes.size() == index.ntotal * size, f"{index.codes.size()} bytes for {index.ntotal} vectors")
 
 
@@ -322,7 +322,11 @@ class VectorIndex:
             InputError: a query is not finite, or is not as wide as the index.
         """
         if queries_QD.shape[1] != self._index.d:
-            raise InputError("query and index are of different width", got=queries_QD.shape[1], expected=self._index.d)
+            raise InputError(
+                "the query's vector and the index have different widths",
+                got=queries_QD.shape[1],
+                expected=self._index.d,
+            )
         found = [Hits.none()] * len(queries_QD)
         wanted = min(k, self._index.ntotal if self._allowed is None else int(self._allowed.sum()))
         directed = np.flatnonzero(queries_QD.any(axis=1))
@@ -390,7 +394,9 @@ class VectorIndex:
             got = str(error).partition("\n")[0][:200]
             raise ArtifactError("the FAISS index cannot be searched", got=got, hint=BUILD_AGAIN) from None
         if rows_QK.max(initial=-1) >= self._index.ntotal or rows_QK.min(initial=0) < -1:
-            raise ArtifactError("the FAISS index gave rows that there are none of", got=rows_QK.max(), hint=BUILD_AGAIN)
+            raise ArtifactError(
+                "the FAISS index gave numbers of rows that do not exist", got=rows_QK.max(), hint=BUILD_AGAIN
+            )
         return [_in_order(scores_K, rows_K).first(k) for scores_K, rows_K in zip(scores_QK, rows_QK, strict=True)]
 
     def _sifted(self, queries_QD: Vectors, k: int, allowed: Mask) -> list[Hits]:

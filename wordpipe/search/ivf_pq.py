@@ -42,7 +42,7 @@ def _check_refined(index: Any) -> None:
     factor = float(index.k_factor)
     need(math.isfinite(factor) and 1 <= factor <= _WIDEST, f"{factor} candidates for a hit")
     for part in (index.base_index, index.refine_index):
-        need(part is not None, "a part is missing")
+        need(part is not None, "a part of the index is missing")
         same_size(index, part, "a part of the index")
         check_structure(part)
 
@@ -50,7 +50,7 @@ def _check_refined(index: Any) -> None:
 def _check_lists(index: Any) -> None:
     """Lists around centroids: as many as there are centroids, and every row in range."""
     need(1 <= index.nlist < 1 << 31 and index.nprobe >= 1, f"{index.nlist} lists, {index.nprobe} searched")
-    need(index.quantizer is not None and index.invlists is not None, "a part is missing")
+    need(index.quantizer is not None and index.invlists is not None, "a part of the index is missing")
     centroids = _held.downcast_index(index.quantizer)
     need((centroids.ntotal, centroids.d) == (index.nlist, index.d), f"{centroids.ntotal} centroids")
     check_structure(centroids)
@@ -71,9 +71,9 @@ def _check_lists(index: Any) -> None:
 
 def _check_quantizer(pq: Any, dim: int) -> None:
     """The codes of a product quantizer (Jégou et al. 2011): equal parts of a vector."""
-    need(pq.d == dim and pq.M >= 1 and pq.M * pq.dsub == dim, f"codes of {pq.M} parts of {pq.dsub}")
+    need(pq.d == dim and pq.M >= 1 and pq.M * pq.dsub == dim, f"codes for {pq.M} parts of {pq.dsub} numbers")
     need(1 <= pq.nbits <= 16 and pq.ksub == 1 << pq.nbits, f"codes of {pq.nbits} bits")
-    need(pq.centroids.size() == pq.d * pq.ksub, f"{pq.centroids.size()} numbers of codes")
+    need(pq.centroids.size() == pq.d * pq.ksub, f"{pq.centroids.size()} numbers in the centroids of codes")
 
 
 def _check_blocks(index: Any, lists: Any) -> None:

@@ -54,13 +54,16 @@ class LexicalSettings(Settings):
     """Settings of search by words: BM25 over stems, with the scores of Lucene."""
 
     language: Language = setting(
-        "auto", "whose endings are cut off (Snowball) and small words left out; auto: the one that is recognised, or none",
+        "auto", "language whose word endings are cut off (Snowball) and whose stop words are left out; auto: the "
+        "recognised language, or none",
         section="Lexical search",
     )  # fmt: skip
     k1: float = setting(
-        1.2, "BM25: how soon a word that comes again in a text stops counting", ge=0, le=10, expert=True
+        1.2, "BM25: how much the repetitions of a word in a text count; 0 = not at all", ge=0, le=10, expert=True
     )
-    b: float = setting(0.75, "BM25: how much a long text pays for its length; 0 = nothing", ge=0, le=1, expert=True)
+    b: float = setting(
+        0.75, "BM25: how much the length of a text lowers its score; 0 = not at all", ge=0, le=1, expert=True
+    )
 
 
 class ClusterSettings(Settings):
@@ -70,17 +73,18 @@ class ClusterSettings(Settings):
 
     k: int | Literal["auto"] = setting(
         "auto",
-        "how many clusters; auto: the number that stands out most from chance, by its silhouette",
+        "number of clusters; auto: the number whose silhouette is furthest above chance",
         metavar="N|auto",
         check=_refuse_no_number_of_clusters,
     )
-    central: int = setting(3, "texts nearest to its centre that are kept of each cluster", ge=1, le=20)
-    label_words: int = setting(5, "words that each cluster is labelled with", ge=0, le=20)
+    central: int = setting(3, "number of texts nearest to the centre that are kept for each cluster", ge=1, le=20)
+    label_words: int = setting(5, "number of words in the label of each cluster", ge=0, le=20)
     language: Language = setting(
         "auto",
-        "whose endings are cut off (Snowball) and small words left out; auto: the one that is recognised, or none",
+        "language whose word endings are cut off (Snowball) and whose stop words are left out; auto: the recognised "
+        "language, or none",
     )
-    seed: int = setting(1, "seed of k-means and of the samples", ge=0, lt=2**31, expert=True)
+    seed: int = setting(1, "seed for k-means and random samples", ge=0, lt=2**31, expert=True)
     threads: int = setting(0, "threads, 0 = one per core", ge=0, recipe=False, expert=True)
 
 
@@ -91,47 +95,56 @@ class IndexSettings(LexicalSettings):
 
     type: KindName = setting(
         "auto",
-        "the kind of index; flat: exact; ivf-pq: lists of codes, the best compared by their vectors; hnsw: a graph; auto: "
-        "flat for few vectors, else ivf-pq where it finds enough",
+        "kind of index; flat: exact; ivf-pq: lists of codes, the best candidates are compared by their vectors; hnsw: "
+        "a graph; auto: flat for few vectors, else ivf-pq if it finds enough",
         section="The index",
     )
     recall: float = setting(
         0.95,
-        "share of the true 10 nearest that must be found; search widens until held-out queries reach this share",
+        "share of the true 10 nearest vectors that must be found; the search is widened until held-out queries reach "
+        "this share",
         gt=0,
         le=1,
     )
     update: bool = setting(
-        False, "change the index that stands at the output by the rows that came, went or changed", recipe=False
+        False,
+        "update the index at the output: only rows that were added, removed or changed are processed",
+        recipe=False,
     )
     max_memory: str = setting(
         "",
-        "refuse to build where the prediction is above this; nothing = no bound",
+        "stop before building if more memory than this is predicted; default: no limit",
         recipe=False,
         metavar="SIZE",
         check=_refuse_no_size,
     )
-    seed: int = setting(1, "seed of graph levels, of k-means and of the held-out queries", ge=0, lt=2**31, expert=True)
+    seed: int = setting(1, "seed for graph levels, k-means and held-out queries", ge=0, lt=2**31, expert=True)
     threads: int = setting(
-        0, "threads, 0 = one per core; a graph has the same bytes every time with one alone", ge=0, recipe=False
+        0, "threads, 0 = one per core; a graph has the same bytes every time only with 1 thread", ge=0, recipe=False
     )
-    nlist: int = setting(0, "lists; 0 = the square root of the number of vectors", ge=0, section=_LISTS, expert=True)
-    nprobe: int = setting(0, "lists that a search looks at; 0 = as many as the recall needs", ge=0, expert=True)
+    nlist: int = setting(
+        0, "number of lists; 0 = the square root of the number of vectors", ge=0, section=_LISTS, expert=True
+    )
+    nprobe: int = setting(0, "number of lists that a search reads; 0 = as many as the recall needs", ge=0, expert=True)
     refine: int = setting(
         0,
-        "candidates per answer of ivf-pq that are compared by their vectors; 0 = as the recall needs",
+        "candidates per hit that ivf-pq compares by their full vectors; 0 = as many as the recall needs",
         ge=0,
         expert=True,
     )
     pq_dims: int = setting(
-        0, "numbers of a vector that share one 4-bit code of ivf-pq; 0 = 2, or 1 below 64", ge=0, le=64, expert=True
+        0,
+        "numbers of a vector that share one 4-bit code of ivf-pq; 0 = 2 (1 if a vector has fewer than 64 numbers)",
+        ge=0,
+        le=64,
+        expert=True,
     )
-    hnsw_m: int = setting(32, "neighbours per vector in an hnsw graph", ge=2, le=256, section=_GRAPH, expert=True)
+    hnsw_m: int = setting(32, "neighbours of each vector in an hnsw graph", ge=2, le=256, section=_GRAPH, expert=True)
     ef_construction: int = setting(
-        100, "candidates looked at when a vector enters an hnsw graph", ge=1, le=10_000, expert=True
+        100, "candidates that are compared when a vector is added to an hnsw graph", ge=1, le=10_000, expert=True
     )
     ef_search: int = setting(
-        0, "candidates that a search of a graph looks at; 0 = as many as the recall needs", ge=0, expert=True
+        0, "candidates that a search of an hnsw graph compares; 0 = as many as the recall needs", ge=0, expert=True
     )
 
     @property
@@ -148,36 +161,38 @@ class QueryOptions(Settings):
 
     mode: Literal["auto", "dense", "lexical", "hybrid"] = setting(
         "auto",
-        "by vectors (dense), by words (lexical, BM25), or by both (hybrid); auto: what found best when the index was built",
+        "search by vectors (dense), by words (lexical, BM25) or by both (hybrid); auto: the mode that found most when "
+        "the index was built",
     )
     weight: float | None = setting(
-        None, "share of the vectors in a hybrid score; else the one that was measured, more for long queries", ge=0, le=1,
+        None, "share of the vectors in a hybrid score; default: the share measured for this index, larger for long "
+        "queries", ge=0, le=1,
         metavar="SHARE",
     )  # fmt: skip
     feedback: int | None = setting(
         None,
-        "ask again with the first N hits, in a hybrid search by vectors and by words, with --mode lexical by words alone; 0 "
-        "asks once; else 10, with --mode lexical 0",
+        "search a second time with the content of the first N hits, in hybrid mode by vectors and words, with --mode "
+        "lexical by words alone; 0: search once; default: 10, with --mode lexical 0",
         ge=0,
         metavar="N",
     )
     where: str | None = setting(
         None,
-        "only rows of which this is true, over the columns that `wordpipe show INDEX` lists, such as year > 2000; of several "
-        "conditions all are to be true",
+        "only rows for which this condition is true, such as year > 2000; `wordpipe show INDEX` lists the columns; of "
+        "several conditions, all must be true",
         metavar="SQL",
         several=True,
         read=_all_true,
         prose=True,
     )
-    per_document: bool = setting(False, "of every document its best row alone")
+    per_document: bool = setting(False, "only the best row of each document")
     min_score: float | None = setting(
         None,
-        "leave out hits that score less: relative to the best hit in hybrid mode, a cosine by vectors (--mode dense), BM25 by "
-        "words",
+        "leave out hits with a lower score: relative to the best hit in hybrid mode, a cosine with --mode dense, BM25 "
+        "with --mode lexical",
         metavar="SCORE",
     )
-    explain: bool = setting(False, "say which words carried each score; as JSON in full")
+    explain: bool = setting(False, "show which words contributed to each score; all details with --json")
 
     @classmethod
     def make(
@@ -197,7 +212,9 @@ class QueryOptions(Settings):
                 f"weight needs mode = hybrid, not {self.mode}: it mixes a search by vectors with one by words"
             )
         if self.feedback and self.mode == "dense":
-            raise ValueError("feedback needs mode = hybrid or lexical, not dense: vectors alone are asked once")
+            raise ValueError(
+                "feedback needs mode = hybrid or lexical, not dense: a search by vectors alone is not repeated"
+            )
 
     @property
     def is_hybrid(self) -> bool:

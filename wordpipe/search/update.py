@@ -150,11 +150,15 @@ def read_held_out(data: bytes, n: int, dim: int, where: str) -> Records:
         if records.dtype != held_out_record(dim) or records.ndim != 1:
             raise ValueError(f"{records.dtype} {records.shape}")
     except ValueError as error:
-        raise ArtifactError("no queries of an index", where=where, got=error, hint=_HINT) from None
+        raise ArtifactError(
+            "the file does not hold the held-out queries of an index", where=where, got=error, hint=_HINT
+        ) from None
     rows = records["row"]
     lowest = min(rows.min(initial=0), records["near"].min(initial=0) + 1)  # -1 for none
     if max(rows.max(initial=-1), records["near"].max(initial=-1)) >= n or lowest < 0:
-        raise ArtifactError("queries of another index", where=where, expected=f"rows below {n}", hint=_HINT)
+        raise ArtifactError(
+            "the held-out queries belong to another index", where=where, expected=f"rows below {n}", hint=_HINT
+        )
     return records
 
 

@@ -220,7 +220,7 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
     wanted = {"encoder": made_by, "device": job.device}
     wanted |= {name: value for name, value in settings.recipe().items() if name not in _NOT_OF_VECTORS}
     if other := [name for name, value in wanted.items() if value != found.get(name)]:
-        job.note(f"{job.target} was made with other settings ({', '.join(other)}): all is embedded again")
+        job.note(f"{job.target} was made with other settings ({', '.join(other)}): all texts are embedded again")
         return None
     # The keys of its texts, as they were embedded.
     keys, done, rows = [no_keys()], 0, row_count(artifact, "sentences")
@@ -230,7 +230,7 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
             text = read_after_title(text, batch.column("title"))
         keys.append(text_keys(text))
         done += len(batch)
-        job.report("reading what is there", done, rows, "texts")
+        job.report("reading the previous texts", done, rows, "texts")
     # Its transform, and how far the texts have changed since that was fitted.
     fit = artifact.fact("fit", dict, {"texts": rows, "changed": 0})
     kind: Any = artifact.fact("transform", str)
@@ -264,16 +264,16 @@ def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -
     if previous is not None:
         previous = previous.changed_by(plan)
         if not previous.keeps_transform and previous.transform.kind != "none":
-            job.note("the previous transform cannot be kept, nor undone: all texts are embedded again")
+            job.note("the previous transform can be neither kept nor undone: all texts are embedded again")
             previous, plan = None, plan_vectors(no_keys(), keys_U2)
     # Say what was found.
     job.counts |= {"units": len(keys_U2), "texts_embedded": plan.to_encode, "texts_repeated": plan.repeated}
     if previous is not None:
         job.counts |= {"units_reused": plan.reused, "units_gone": plan.gone}
-        job.note(f"texts: {plan.to_encode:,} new, {plan.reused:,} with their vectors already, {plan.gone:,} gone")
+        job.note(f"texts: {plan.to_encode:,} new, {plan.reused:,} with reused vectors, {plan.gone:,} removed")
         if (kind := previous.transform.kind) != "none":
             job.note(
-                f"the transform ({kind}) is as it was fitted: {previous.changed:,} of {previous.fitted_on:,} texts changed"
+                f"the transform ({kind}) is kept: since its fit {previous.changed:,} of {previous.fitted_on:,} texts changed"
             )
     return plan, previous
 
@@ -298,7 +298,7 @@ def _encode(job: Job, cache: ResumeCache, shards: EmbedShards, opened: Opened) -
     missing = [number for number in numbers if cache.figures(vectors_name(number)) is None]
     to_do = sum(shards.texts[number] for number in missing)
     if before := total - to_do:
-        job.note(f"continuing a stopped run: {before:,} of {total:,} texts were embedded before")
+        job.note(f"continuing a stopped run: {before:,} of {total:,} texts are already embedded")
     job.make_shards(shards, missing, total, cache, opened)
     if to_do:
         job.rates = {"sentences_per_s": round(to_do / max(clock.seconds, 1e-9), 1)}
@@ -347,7 +347,7 @@ class _UnitVectors:
                 empty += int((~vectors_RK.any(axis=1)).sum())
                 file.write(vectors_RK.data)
                 done, seen = last, seen + len(batch)
-                job.report("taking vectors over", done, len(rows), "texts")
+                job.report("reusing vectors", done, len(rows), "texts")
         reused = StoredVectors([path], [len(rows)], previous.transform.dim, empty)
         return cls(replace(plan, previous=place), encoded, reused, previous if previous.keeps_transform else None)
 
@@ -383,7 +383,7 @@ def _fit(
         raise InputError(
             "no text of the corpus has a vector",
             got=f"{len(vectors.plan.encode)} {settings.unit}s",
-            hint="train on text like this, or embed other text",
+            hint="train the encoder on texts of this kind, or embed other texts",
         )
     if (kept := vectors.previous) is not None:
         fit = {} if kept.transform.kind == "none" else {"texts": kept.fitted_on, "changed": kept.changed}
@@ -439,7 +439,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     without_M = np.concatenate(without)
     with_vector = table.rows - len(without_M)
     if not with_vector:
-        raise InputError("nothing is left of the vectors after the transform", hint="use --transform none")
+        raise InputError("no text has a vector after the transform", hint="use --transform none")
     job.counts |= {"sentences": table.rows, "without_vector": len(without_M)}
     if len(without_M):
         np.save(data := io.BytesIO(), without_M, allow_pickle=False)
@@ -453,13 +453,14 @@ def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:
     without, units = job.counts["without_vector"], job.counts["units"]
     if without:
         said = (
-            f"{without:,} of {units:,} {chosen.unit}s ({without / units:.1%}) have no vector: they hold nothing that "
-            f"{origin.path} knows, and are found by words, ids and conditions alone"
+            f"{without:,} of {units:,} {chosen.unit}s ({without / units:.1%}) have no vector, because {origin.path} "
+            "knows no word in them; only searches by words, ids or conditions find these texts"
         )
         (job.warn if without > _MANY_WITHOUT * units else job.note)(said)
     cosine = job.metrics.get("mean_cosine", 0.0)
     if cosine > MAX_MEAN_COSINE:
         job.warn(
-            f"texts look alike to the encoder: the mean cosine of two is {cosine:.2f}; usual of short texts in one form, and "
-            f"the order of answers need not suffer. This command measures it: wordpipe doctor {shlex.quote(str(job.target))}"
+            f"texts look alike to the encoder: the mean cosine of two texts is {cosine:.2f}; this is usual for short texts of "
+            "one form, and answers may still be in the right order. To measure the search: wordpipe doctor "
+            f"{shlex.quote(str(job.target))}"
         )

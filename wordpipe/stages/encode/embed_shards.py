@@ -188,7 +188,7 @@ class EmbedShards:
         with state.cache.create(vectors_name(number), figures) as file:
             for chunk in chunks_of(self._texts(number, state)):
                 batch = state.encoder.encode(chunk, partial(_watch, on_units, done, len(chunk)))
-                check_finite(batch.vectors, chunk, "encoder", "train it again")
+                check_finite(batch.vectors, chunk, "encoder", "train the model again")
                 file.write(np.ascontiguousarray(batch.vectors, dtype=np.float32).data)
                 figures.update(figures_of(batch))
                 done += len(chunk)

@@ -131,9 +131,7 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
         centre_M, cosine_M = _assign(job, _vectors(source, with_vector), centres_KD, rows)
         centres_KD, centre_M = _by_size(centres_KD, centre_M)
         if len(centres_KD) < k:
-            job.warn(
-                f"{k:,} clusters were asked for, and {len(centres_KD):,} have any text: there are too few different texts"
-            )
+            job.warn(f"only {len(centres_KD):,} of {k:,} clusters have any text: there are too few different texts")
         # Measure them.
         if len(centres_KD) > 1:
             job.metrics["silhouette"] = round(simplified_silhouette(sample_SD[:_ROWS_EVALUATED], centres_KD), 4)
@@ -185,7 +183,7 @@ def _chosen_k(job: Job, sample_SD: Floats, seed: int) -> int:
     best = sorted(tried, key=lambda number: (-tried[number], number))[1:4]
     others = ", ".join(f"{number} {tried[number]:.3f}" for number in best)
     job.note(
-        f"-k auto takes {k}: of {len(tried)} numbers it stands out most (its silhouette is {tried[k]:.3f} above chance"
+        f"-k auto chose {k}, the best of {len(tried)} numbers (its silhouette is {tried[k]:.3f} above chance"
         + (f"; then {others})" if others else ")")
     )
     return k
@@ -333,7 +331,7 @@ def duplicates(
         (165, True)
     """
     if not -1 <= threshold <= 1:
-        raise ConfigError("not a cosine", where="threshold", got=threshold, expected="-1 to 1")
+        raise ConfigError("the threshold is not a cosine", where="threshold", got=threshold, expected="-1 to 1")
     run = run or RunOptions()
     with Artifact(artifact, ["index", "sentences"], verify=run.verify) as opened:
         # The vectors, as unit vectors, of the rows that have one.

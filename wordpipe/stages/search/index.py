@@ -145,7 +145,9 @@ def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: I
     before = old.manifest.metrics.get("recall_at_10", 0.0)
     if built.recall_met or (missed and built.chosen.recall_at_10 >= before - _RECALL_NOISE):
         return built
-    job.note(f"changed in place it finds only {built.chosen.recall_at_10:.3f} of the true 10 nearest: building anew")
+    job.note(
+        f"the updated index finds only {built.chosen.recall_at_10:.3f} of the true 10 nearest: building a new index"
+    )
     return None
 
 
@@ -155,7 +157,7 @@ def _record(job: Job, built: Built, table: IndexVectors, previous: PreviousIndex
     job.counts = {"vectors": rows, **(previous.counts if previous else {})}
     if without := table.rows - rows:
         job.counts["without_vector"] = without
-        job.note(f"{without:,} of {table.rows:,} texts have no vector and are found by words, ids and conditions")
+        job.note(f"{without:,} of {table.rows:,} texts have no vector; only words, ids and conditions find these texts")
     job.metrics = {"recall_at_10": round(built.chosen.recall_at_10, 4)}
     job.facts["recall_met"] = built.recall_met
     job.rates = {
@@ -169,7 +171,7 @@ def _record(job: Job, built: Built, table: IndexVectors, previous: PreviousIndex
         job.note(f"{rows:,} vectors are too few for {wanted}: the index is flat, which is exact")
     if not built.recall_met:
         found, recall = f"{built.chosen.recall_at_10:.3f}", getattr(job.settings, "recall", None)
-        job.warn(f"the index finds {found} of the true 10 nearest, less than the {recall} asked for")
+        job.warn(f"the index finds {found} of the true 10 nearest, less than the target of {recall}")
 
 
 _SEARCHES = {"dense": 1, "hybrid": 2, "lexical": 0}  # by vectors, of a query
@@ -210,29 +212,31 @@ def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
     # Where nothing was measured, say why.
     if (measured := lexical.get("measured")) is None:
         if lexical.get("alike"):
-            job.note(f"--mode auto answers by words and vectors together; which finds better: {TOO_ALIKE}")
+            job.note(
+                f"--mode auto uses words and vectors together; which of them finds more was not measured: {TOO_ALIKE}"
+            )
         return
     # The mode, and what each mode found.
     found = measured["ndcg_at_10"]
     share = vector_share(float(lexical["agreement"]), _USUAL_WORDS)
-    both = f"words and vectors together (of a question of {_USUAL_WORDS} words vectors bring {share:.0%})"
-    words = "words alone, asked twice (feedback)" if lexical.get("feedback") else "words alone"
+    both = f"words and vectors together (vectors give {share:.0%} of the score of a query of {_USUAL_WORDS} words)"
+    words = "words alone, searched twice (feedback)" if lexical.get("feedback") else "words alone"
     modes = {"hybrid": both, "lexical": words, "dense": "vectors alone"}
     # The figures. Queries that are like the pairs of a training flatter its vectors.
     proof = (
-        "; the last proves nothing: vectors learned from pairs of this kind" if measured["learned_from_pairs"] else ""
+        "; the last figure proves nothing: the vectors were trained on pairs of this kind"
+        if measured["learned_from_pairs"]
+        else ""
     )
     asked = f"{measured['queries']} {QUERIES_MEASURED[measured['by']]}"
     figures = f"{found['lexical']:.3f} by words, {found['hybrid']:.3f} by both, {found['dense']:.3f} by vectors{proof}"
-    job.note(f"--mode auto answers by {modes[lexical['mode']]}. Asked with {asked}, nDCG@10 is {figures}")
+    job.note(f"--mode auto searches by {modes[lexical['mode']]}. With {asked}, nDCG@10 is {figures}")
     # What vectors bring to words that are asked twice.
     if "lexical_twice" in found:
         twice, chance = found["lexical_twice"], found["random_vectors"]
         gain = found["hybrid"] - twice
-        bring = f"vectors bring {gain:+.3f} to that" if gain > 0 else "vectors bring nothing to that"
-        job.note(
-            f"without vectors, {twice:.3f} by words asked twice: {bring} ({chance:.3f} by both with random vectors)"
-        )
+        bring = f"vectors add {gain:+.3f}" if gain > 0 else "vectors add nothing"
+        job.note(f"words alone, searched twice, reach {twice:.3f}: {bring} (both with random vectors: {chance:.3f})")
 
 
 def _curve_lines(built: Built) -> Iterator[str]:

@@ -62,10 +62,12 @@ _MEASURED = (
 _LEAST_ROWS, _ENDINGS_ROWS, _ENDINGS_CHARS = 1_000, 20_000, 20_000_000  # in which endings are compared with stems
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
-    "rows": "rows that look for their document", "titles": "titles that look for their text", "cuts": "cuts of texts",
-}  # fmt: skip
+    "rows": "rows as queries for their document",
+    "titles": "titles as queries for their text",
+    "cuts": "pieces of texts as queries for the rest",
+}
 """What the queries of a measurement are, by its `by`."""
-TOO_ALIKE = f"too few to judge, as fewer than {MIN_QUERIES} of the titles or texts are unlike all others"
+TOO_ALIKE = f"too few different texts to judge (fewer than {MIN_QUERIES} titles or texts are unique)"
 """Why nothing was measured where there are texts enough."""
 
 

@@ -166,7 +166,7 @@ class IndexParts:
         """The lists without rows that a stopped run has learned; None where there are none."""
         if self._cache.figures(_LISTS) is None:
             return None
-        self._job.note("continuing a stopped run: its lists are learned")
+        self._job.note("continuing a stopped run: the lists are already trained")
         return _read_lists(self._cache)
 
     def encoded(self, lists: Any, query_rows: NDArray[np.int64], queries: NDArray[np.float32]) -> Iterator[EncodedPart]:

@@ -184,11 +184,11 @@ def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: In
 
     A row is found again by its document, its text, its title where that was read, and the bits of its vector.
     """
-    old = job.previous_artifact("building anew")
+    old = job.previous_artifact("building a new index")
     if old is None:
         return None
     if reason := _misfit(old, source, settings):
-        job.note(f"{reason}: building anew")
+        job.note(f"{reason}: building a new index")
         return None
     job.report("comparing rows")
     old_rows = matched_rows(bundled_keys(old), table.keys())
@@ -199,13 +199,13 @@ def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | N
     """Why nothing of the old index fits the new vectors."""
     ours, theirs = lineage_of(source), old.fact("lineage", dict, {})
     if (of := old.fact("of", str)) != source.kind:
-        return f"the index there is of {of}, and these are {source.kind}"
+        return f"the index at the output holds {of}, but the input is {source.kind}"
     if (dim := old.fact("dim", int, least=1)) != source.fact("dim", int, least=1):
-        return f"the index there has vectors of width {dim}"
+        return f"the index at the output has vectors of width {dim}, the input has another width"
     if changed := [name for name, digest in ours.items() if name != "vectors" and theirs.get(name) != digest]:
-        return f"the vectors come from another {' and '.join(changed)}"
+        return f"the vectors come from a different {' and '.join(changed)}"
     other = [name for name, value in settings.recipe().items() if old.manifest.settings.get(name) != value]
-    return f"the index there was built with another {', '.join(other)}" if other else None
+    return f"the index at the output was built with a different {', '.join(other)}" if other else None
 
 
 def _if_changeable(job: Job, found: PreviousIndex, n: int, settings: IndexSettings) -> PreviousIndex:
@@ -220,12 +220,14 @@ def _if_changeable(job: Job, found: PreviousIndex, n: int, settings: IndexSettin
     if kind is not None and kind.grows_in_place:
         reason = None
         if changed > _MAX_CHANGED_SHARE * built_for:
-            reason = f"{changed:,} rows came or went since it was built for {built_for:,}, more than a fifth"
+            reason = (
+                f"{changed:,} rows were added or removed since the index was built for {built_for:,}, more than a fifth"
+            )
         elif settings.type == "auto" and kind_names(settings, n)[0] != found.kind:
-            reason = f"for {n:,} rows auto takes another kind than {found.kind}"
+            reason = f"for {n:,} rows --type auto chooses another kind than {found.kind}"
         if reason is None:
             return replace(found, in_place=True, changed=changed)
-        job.note(f"{reason}: building anew")
+        job.note(f"{reason}: building a new index")
     elif kind is None or not kind.is_exact:
-        job.note(f"a {found.kind} index cannot be changed: building anew")
+        job.note(f"a {found.kind} index cannot be updated: building a new index")
     return found

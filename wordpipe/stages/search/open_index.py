@@ -49,7 +49,9 @@ _TO_AN_INDEX = {
 def _check_number(k: Any) -> None:
     """Raises ConfigError: the number of hits is below 1, or is no number."""
     if not hasattr(k, "__index__") or k < 1:
-        raise ConfigError("the number of hits is below 1, or no number", where="k", got=repr(k), expected="1 or more")
+        raise ConfigError(
+            "the number of hits must be a whole number from 1 up", where="k", got=repr(k), expected="1 or more"
+        )
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,8 @@ class OpenArtifact:
             WordpipeError: see `query_all`.
         """
         if not isinstance(text, str):
-            hint = "query_all asks several"
-            raise ConfigError("one query is one text", where="text", got=type(text).__name__, expected="str", hint=hint)
+            hint = "for several texts, use query_all"
+            raise ConfigError("query takes one text", where="text", got=type(text).__name__, expected="str", hint=hint)
         _check_number(k)
         chosen = QueryOptions.make(options)
         self.check(chosen)
@@ -172,7 +174,7 @@ class OpenArtifact:
         """
         texts = texts if isinstance(texts, str) else [*texts]
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            got, hint = shown_value(texts), "query asks one text"
+            got, hint = shown_value(texts), "for one text, use query"
             raise ConfigError("not a list of texts", where="texts", got=got, expected='["…", "…"]', hint=hint)
         _check_number(k)
         if given:
@@ -189,7 +191,7 @@ class OpenArtifact:
     def _no_answers(self) -> ArtifactError:
         hint = f"make an index: {_TO_AN_INDEX[self.kind]}" if self.kind in _TO_AN_INDEX else None
         return ArtifactError(
-            "this kind of artifact answers no queries",
+            "this kind of artifact cannot be searched",
             where=self.path,
             got=self.kind,
             expected="index or words",
@@ -264,7 +266,9 @@ class OpenArtifact:
     def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
         """The error that says that no query found anything, and what to do; `asked` where there was one query."""
         del options, asked
-        return InputError("nothing was found", hint="ask with other words; wordpipe show lists what the artifact holds")
+        return InputError(
+            "nothing was found", hint="search with other words; `wordpipe show` lists the content of the artifact"
+        )
 
     def check(self, options: QueryOptions) -> None:
         """Refuse options that the artifact cannot search by, before any query comes. Raises ConfigError, ArtifactError."""
@@ -355,7 +359,7 @@ class OpenIndex(OpenArtifact):
             )
         vector_1D = self._stored.read(np.array([row]))
         if not vector_1D.any():
-            what, hint = "the row has no vector: no row is near", "search by its words"
+            what, hint = "the row has no vector, so that no similar rows can be found", "search with words of the row"
             raise InputError(what, where=self.path, got=f"row {row:,}", hint=hint)
         (found,) = self.vector_index(self.allowed(options)).search(vector_1D, k + 1)
         return self.rows_of([found.where(found.rows != row).first(k).at_least(options.min_score)])[0]
@@ -366,7 +370,7 @@ class OpenIndex(OpenArtifact):
 
         schema = read_schema(self.artifact, "index")
         if "record_id" not in schema.names:
-            raise InputError("the records had no ids", where=self.path, hint="name a row by its number")
+            raise InputError("the records had no ids", where=self.path, hint="use the number of the row")
         first = 0
         for batch in read_batches(self.artifact, "index", ["record_id"]):
             same = np.flatnonzero(pc.equal(pc.cast(batch.column(0), pa.string()), record_id).fill_null(False))
@@ -435,7 +439,7 @@ def _rows_of_condition(artifact: Artifact, columns: pa.Schema, condition: str) -
     except ConfigError as error:
         name = str(error.got).removeprefix("no column ")
         if name != error.got and (became := _fields_used(artifact.place, artifact.manifest).get(name)):
-            error.hint = f"{name} is the {became} here: say {became}"
+            error.hint = f"this index holds the field {name} as {became}: write {became}"
         raise
 
 

@@ -204,21 +204,23 @@ def encode_texts(encoder: TextEncoder, texts: Iterable[str]) -> Floats:
     """
     if isinstance(texts, str):
         hint = "encode([text])[0] is the vector of one text"
-        raise ConfigError("one string where a list of texts is meant", where="texts", got=repr(texts[:40]), hint=hint)
+        raise ConfigError(
+            "texts must be a list of texts, not one string", where="texts", got=repr(texts[:40]), hint=hint
+        )
     total = len(texts) if isinstance(texts, Sized) else None
     parts, empty, done = [np.empty((0, encoder.dim), np.float32)], 0, 0
     with ExitStack() as stack:
         report: Report = quiet
         for chunk in _chunks(texts):
             batch = encoder.encode(chunk)
-            check_finite(batch.vectors, chunk, "encoder", "train it again")
+            check_finite(batch.vectors, chunk, "encoder", "train the encoder again")
             parts.append(batch.vectors)
             empty, done = empty + int(batch.empty.sum()), done + len(chunk)
             if report is quiet and done != total and len(chunk) == _AT_ONCE:  # there are more: it may take a while
                 report = stack.enter_context(progress_drawer())
             report(Progress("encoding", done, total, "texts"))
     if empty:
-        what = f"{empty:,} of {done:,} texts have no vector (no token, or no known word): their rows are zero"
+        what = f"{empty:,} of {done:,} texts have no vector (no token, or no known word): their rows are all zeros"
         warnings.warn(what, WordpipeWarning, stacklevel=3)
     return np.concatenate(parts, dtype=np.float32)
 
@@ -284,7 +286,7 @@ def _refuse(options: QueryOptions, *known: str) -> None:
         if (name, given) == ("mode", "dense"):  # says what is done anyway: words are found by vectors
             continue
         if given != field.default and name not in known:
-            hint = "index the words first: wordpipe index WORDS" if name == "where" else "ask an index over texts"
+            hint = "index the words first: wordpipe index WORDS" if name == "where" else "use an index over texts"
             raise ConfigError(
                 "this option works with an index over texts, not with words", where=name, got=given, hint=hint
             )

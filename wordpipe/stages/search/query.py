@@ -196,7 +196,7 @@ class OpenTextIndex(OpenIndex):
 
         made, bundled = self._of("encoder").get("digest"), self._encoder_facts["identity"].get("digest")
         if isinstance(made, str) and isinstance(bundled, str) and made != bundled:
-            what = "the index carries another encoder than its vectors were made with"
+            what = "the encoder in the index is not the encoder that made its vectors"
             raise ArtifactError(what, where=self.artifact.path, got=bundled[:16], expected=made[:16], hint=_BUILD_AGAIN)
         return bundled_encoder(self.artifact)
 
@@ -209,7 +209,7 @@ class OpenTextIndex(OpenIndex):
         """The lexical index that the index carries. Raises ArtifactError: it is not of its rows."""
         found = LexicalIndex.load(BundledFiles(self.artifact, LEXICAL))
         if len(found) != (rows := row_count(self.artifact, "index")):
-            what = "the lexical index is of other rows"
+            what = "the lexical index has another number of rows than the index"
             raise ArtifactError(what, where=self.artifact.path, got=len(found), expected=rows, hint=_BUILD_AGAIN)
         return found
 
@@ -308,7 +308,7 @@ class OpenTextIndex(OpenIndex):
         # With a condition, say of how many rows it is true.
         what, mode, allowed = "nothing was found", self._mode(options), self.allowed(options)
         if allowed is not None:
-            what += f": the condition is true of {allowed.sum():,} of {len(allowed):,} rows"
+            what += f": the condition is true for {allowed.sum():,} of {len(allowed):,} rows"
             if not allowed.any():
                 if known := self._values_named(options.where or ""):
                     return InputError(what, got=options.where, hint=known)
@@ -318,12 +318,12 @@ class OpenTextIndex(OpenIndex):
         if allowed is not None and options.min_score is None:
             has_vector = self.with_vector is None or allowed[self.with_vector].any()
             by_vectors = "the query has no vector" if has_vector else "none of these rows has a vector"
-            what += f", and {by_vectors if mode == 'dense' else 'the words stand in none of these rows'}"
+            what += f", and {by_vectors if mode == 'dense' else 'none of these rows contains the words'}"
         if allowed is not None and mode != "dense":
             or_so = "by vectors, with --mode dense, or " if mode == "lexical" else ""
-            return InputError(what, got=options.where, hint=f"ask {or_so}with other words or another condition")
+            return InputError(what, got=options.where, hint=f"search {or_so}with other words or another condition")
         if mode == "dense":
-            return InputError(what, got=options.where, hint="ask by words, with --mode lexical, or with other words")
+            return InputError(what, got=options.where, hint="search by words, with --mode lexical, or with other words")
         return super().nothing_found(options, asked)
 
     def _values_named(self, condition: str) -> str:
