@@ -82,7 +82,7 @@ class UnitCutter:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the corpus that it reads."""
+        """The columns of the corpus that cutting it into units reads."""
         return ["text"] if self._unit == "sentence" else ["doc_id", "sentence_id", "title", "text"]
 
     def read(self, batches: Iterable[pa.RecordBatch], first_row: int = 0) -> Iterator[UnitBatch]:
@@ -131,6 +131,7 @@ class UnitCutter:
         return first_U, stop_U
 
     def _batch(self, rows: pa.RecordBatch, first: Ids, stop: Ids) -> UnitBatch:
+        """Return rows of the corpus as a batch of units."""
         texts = rows.column("text")
         text = pc.utf8_trim_whitespace(texts if self._unit == "sentence" else _joined(texts, first, stop))
         embedded = read_after_title(text, rows.column("title").take(pa.array(first))) if self._with_title else text
@@ -138,13 +139,13 @@ class UnitCutter:
 
 
 def read_after_title(text: pa.StringArray, title: pa.StringArray) -> pa.StringArray:
-    """Title, line end and text, as a string array (U,); the text alone where there is no title."""
+    """Return each unit's title, a line end and its text, (U,); the text alone where there is no title."""
     titled = pc.greater(pc.fill_null(pc.binary_length(title), 0), 0)
     return pc.if_else(titled, pc.binary_join_element_wise(title, text, "\n"), text)
 
 
 def _joined(texts: pa.StringArray, first: Ids, stop: Ids) -> pa.StringArray:
-    """Return the texts of rows first … stop, one after the other, as a string array (U,)."""
+    """Return the texts of each unit's rows, first … stop, joined to one string, (U,)."""
     sizes_U = stop - first
     rows = texts.take(pa.array(gathered(np.arange(len(texts)), first, sizes_U)))
     offsets = np.concatenate([[0], np.cumsum(sizes_U)]).astype(np.int32)
@@ -152,7 +153,7 @@ def _joined(texts: pa.StringArray, first: Ids, stop: Ids) -> pa.StringArray:
 
 
 def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in batches that never part a document."""
+    """Yield the rows of a corpus in batches that never part a document."""
     waiting: list[pa.RecordBatch] = []  # the last document so far
     begins = DocumentStarts()
     for batch in batches:
@@ -192,7 +193,7 @@ class VectorPlan:
 
 
 def no_keys() -> Keys:
-    """Return the keys of no texts."""
+    """Return an empty array of text keys."""
     return np.zeros((0, 2), np.uint64)
 
 
@@ -246,6 +247,7 @@ def _hash_plainly(data_B: NDArray[np.uint8], starts_N1: NDArray[np.int64], secre
 
 
 def _take(state: list[int], word: int) -> None:
+    """Mix one word of a text into the four words of SipHash's state."""
     state[3] ^= word
     _turn(state)
     _turn(state)
@@ -253,7 +255,7 @@ def _take(state: list[int], word: int) -> None:
 
 
 def _turn(state: list[int]) -> None:
-    """One round."""
+    """Turn the four words of SipHash's state by one round."""
     a, b, c, d = state
     a, c = (a + b) & _ALL, (c + d) & _ALL
     b, d = _left(b, 13) ^ a, _left(d, 16) ^ c
@@ -263,7 +265,7 @@ def _turn(state: list[int]) -> None:
 
 
 def _left(number: int, bits: int) -> int:
-    """64 bits, turned to the left."""
+    """Return 64 bits turned to the left."""
     return (number << bits | number >> (64 - bits)) & _ALL
 
 
@@ -305,13 +307,13 @@ def plan_vectors(previous: Keys, texts: Keys) -> VectorPlan:
 
 
 def _changes(keys: Keys) -> tuple[NDArray[np.bool_], bool]:
-    """Return which keys, (N,), differ from the key before, and True if two different keys share their first half."""
+    """Return which text keys, (N,), differ from the key before, and True if two different keys share their first half."""
     first, second = (keys[1:, half] != keys[:-1, half] for half in (0, 1))
     return np.concatenate([np.ones(min(len(keys), 1), np.bool_), first | second]), bool((second & ~first).any())
 
 
 def chunks_of(texts: Iterable[pa.StringArray]) -> Iterator[list[str]]:
-    """Yield the texts in lists of a few thousand; of long texts, fewer."""
+    """Yield the texts of a corpus in lists of a few thousand; of long texts, fewer."""
     chunk, size = list[str](), 0  # bytes in the chunk
     for array in texts:
         for text, length in zip(array.to_pylist(), pc.binary_length(array).to_pylist(), strict=True):

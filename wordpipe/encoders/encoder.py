@@ -74,7 +74,7 @@ def text_runs(texts: Sequence[str], characters: int = 4_000_000) -> list[Sequenc
 
 
 def joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
-    """Batches as one; a single one as it is."""
+    """Return batches of encoded texts as one batch; a single batch as it is."""
     if len(batches) == 1:
         return batches[0]
     return EncodedBatch(
@@ -225,7 +225,7 @@ def encoder_facts(encoder: TextEncoder, settings: EmbedSettings, **own: Any) -> 
 
 
 def load_facts(encoder_json: bytes) -> dict[str, Any]:
-    """Read the encoder.json that `encoder_facts` made.
+    """Read the encoder.json of a saved encoder.
 
     Raises:
         ArtifactError: encoder.json is not one of ours.
@@ -247,7 +247,7 @@ _PAIRS = 20  # that are listed one by one; the others as one sum
 def shares(
     vectors_PD: npt.NDArray[np.float32] | npt.NDArray[np.float64], transform: Transform, text: str
 ) -> npt.NDArray[np.float32]:
-    """Return what each of P pieces adds to the unit vector of their text, (P, K) float32; the sum is that vector.
+    """Return what each of P words or tokens adds to the unit vector of their text, (P, K) float32; the sum is that vector.
 
     What centring takes away is taken from each piece in the measure in which it makes up the text's vector, which is the
     projection of the piece on the sum of all: taken from all alike, a stop word that weighs next to nothing would be shown as
@@ -320,7 +320,7 @@ def explained_cosine(
 
 
 def _words(text: str, parts: TextParts) -> tuple[list[str], npt.NDArray[np.float32]]:
-    """Pieces that touch are one word: its spelling and the sum of their shares; special tokens are one, without letters."""
+    """Return an explained text's words and their shares: parts that touch are one word; special tokens one without letters."""
     group_P = np.zeros(len(parts.spans), dtype=np.int64)
     words: list[str] = []
     last = -1

@@ -29,7 +29,7 @@ _MIN_WEIGHT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """One way to make one vector of many; its name is a value of `EmbedSettings.pooling`.
+    """One pooling, which makes one vector of many; its name is a value of `EmbedSettings.pooling`.
 
     Attributes:
         name: of the pooling.
@@ -103,6 +103,7 @@ def _mean_hidden(
 
 
 def _average(windows_WD: Floats, tokens_W: npt.NDArray[np.int64] | Floats) -> Floats:
+    """Return the weighted mean of the vectors of a text's windows."""
     if not tokens_W.any():
         return np.zeros_like(windows_WD[0])
     mean_D: Floats = np.average(windows_WD, axis=0, weights=tokens_W)
@@ -123,6 +124,7 @@ def _max_hidden(
 
 
 def _largest(windows_WD: Floats, tokens_W: npt.NDArray[np.int64] | Floats) -> Floats:
+    """Return the largest value of each number in the vectors of a text's windows."""
     largest_D: Floats = windows_WD.max(axis=0)
     return largest_D
 

@@ -33,7 +33,7 @@ def sentence_transformers_files(
     tokens: Sequence[str] = (),
     transform: Transform | None = None,
 ) -> dict[str, bytes]:
-    """Return name → content of the files beside the encoder's own.
+    """Return name → content of the files that sentence-transformers needs beside the encoder's own.
 
     Args:
         kind: transformer, or static: a table of embeddings that are averaged.
@@ -75,7 +75,7 @@ def sentence_transformers_files(
 
 
 def _stacked(layers: Sequence[tuple[str, Mapping[str, bytes]]]) -> dict[str, bytes]:
-    """Return the list of modules, and the files of each in a folder of its own; the first has the root."""
+    """Return the list of sentence-transformers' modules, and the files of each in its own folder; the first has the root."""
     modules: list[dict[str, Any]] = []
     files: dict[str, bytes] = {}
     for number, (kind, own) in enumerate(layers):
@@ -87,7 +87,7 @@ def _stacked(layers: Sequence[tuple[str, Mapping[str, bytes]]]) -> dict[str, byt
 
 
 def _word_weights(weights_V: npt.NDArray[np.float32], tokens: Sequence[str]) -> dict[str, bytes]:
-    """Return the weights by token, which older versions read, and by id, which newer ones do."""
+    """Return the files of token weights for sentence-transformers: by token for older versions, by id for newer ones."""
     assert len(tokens) == len(weights_V), (len(tokens), len(weights_V))
     by_token = dict(zip(tokens, map(float, weights_V), strict=True))
     return {
@@ -97,7 +97,7 @@ def _word_weights(weights_V: npt.NDArray[np.float32], tokens: Sequence[str]) -> 
 
 
 def _dense(transform: Transform) -> dict[str, bytes]:
-    """Return the transform as y = x W - mean W."""
+    """Return the files of the transform as a dense layer of sentence-transformers: y = x W - mean W."""
     matrix_DK = transform.matrix
     about = {
         "in_features": matrix_DK.shape[0],

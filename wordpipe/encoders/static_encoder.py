@@ -63,7 +63,7 @@ _FINAL_SIGMA = rf"(?<={_CASED}|{_CASED}{_IGNORED})Σ(?!{_IGNORED}*{_CASED})"
 
 
 def static_files(table_VD: npt.NDArray[np.float32], tokenizer_json: bytes) -> dict[str, bytes]:
-    """Return the two files of a static model.
+    """Return the two files of a static model: table and tokenizer.
 
     Args:
         table_VD: float32, one row for each id of the tokenizer.
@@ -175,7 +175,7 @@ class StaticEncoder(TableEncoder):
         self._threads = settings.threads or cpu_count()
 
     def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:
-        """See `TextEncoder.encode`."""
+        """Encode texts by the static table: see `TextEncoder.encode`."""
         runs = text_runs(texts, _RUN_CHARACTERS)
         if len(runs) == 1 or self._threads == 1:
             return joined([self._encode(run) for run in runs])
@@ -187,20 +187,20 @@ class StaticEncoder(TableEncoder):
         return np.diff(self._rows.find(texts).offsets)
 
     def parts(self, text: str) -> TextParts:
-        """See `TextEncoder.parts`: the words (or tokens) that have a row."""
+        """Return the words (or tokens) of a text that have a row of the static table, with their shares of its vector."""
         spans, rows = self._rows.spans(text)
         known = np.flatnonzero(rows >= 0)
         vectors_PK = shares(self._table_VD[rows[known]], self.transform, text)
         return TextParts([spans[at] for at in known], vectors_PK)
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the facts, model.safetensors and tokenizer.json."""
+        """Yield the files of a static encoder: its facts, model.safetensors and tokenizer.json."""
         yield from encoder_facts(self, self._settings)
         yield from self._files.items()
 
     @classmethod
     def load(cls, about: Mapping[str, Any], files: Mapping[str, bytes]) -> "StaticEncoder":
-        """Load what `files` gave; `about` is the content of its encoder.json."""
+        """Load a static encoder from its files; `about` is the content of its encoder.json."""
         transform = Transform.from_bytes(files[TRANSFORM_FILE], about["transform"], where=TRANSFORM_FILE)
         return cls(files, EmbedSettings.make(about["settings"]), transform, about["identity"])
 
@@ -214,7 +214,7 @@ class StaticEncoder(TableEncoder):
         return EncodedBatch(vectors_NK, empty_N, unknown, filled_N.astype(np.int64))
 
     def _unit_sums(self, found: FoundRows) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-        """Each text's sum at length 1, and which have one; without numba where the rows are few."""
+        """Return each text's sum of table rows at length 1, and which texts have one; without numba where the rows are few."""
         n = len(found.offsets) - 1
         if len(found.ids) <= MAX_PLAIN_ROWS:
             unit_ND, norms_N = _unit_plainly(self._table_VD, found)
@@ -231,7 +231,7 @@ class StaticEncoder(TableEncoder):
 def _unit_plainly(
     table_VD: npt.NDArray[np.float32], found: FoundRows
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return the sums at length 1 (N, D), and their lengths before (N,); the same bits as `kernels.unit_texts`."""
+    """Return texts' sums of table rows at length 1 (N, D), and their lengths before (N,); bits as in `kernels.unit_texts`."""
     sums_ND = sum_rows(table_VD, found)
     squares_N = np.add.accumulate(sums_ND * sums_ND, axis=1)[:, -1]
     norms_N = np.sqrt(squares_N)
@@ -240,6 +240,7 @@ def _unit_plainly(
 
 
 def _table(data: bytes) -> npt.NDArray[np.float32]:
+    """Read the static table from the bytes of model.safetensors."""
     try:
         table_VD: npt.NDArray[np.float32] = safetensors.numpy.load(data)[TENSOR]
     except (KeyError, ValueError, safetensors.SafetensorError) as error:
@@ -250,7 +251,7 @@ def _table(data: bytes) -> npt.NDArray[np.float32]:
 
 
 def _rows(tokenizer_json: bytes, n_rows: int) -> TextRows:
-    """Return the rows of texts as the tokenizer cuts them into words.
+    """Return the finder of table rows for texts, by the words or the tokens of this tokenizer.
 
     Raises:
         ArtifactError: it has ids that the table has no row for.

@@ -44,7 +44,7 @@ RowsOf = Callable[["pa.Array | Sequence[str]"], npt.NDArray[np.int32]]
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """The rows of N texts.
+    """The rows of a table that N texts have.
 
     Attributes:
         ids: (S,) int32, -1 for what has no row.
@@ -58,7 +58,7 @@ class FoundRows:
 
 
 class TextRows(ABC):
-    """Texts to rows."""
+    """A finder of the rows of a table that a text's words or tokens have."""
 
     def find(self, texts: Sequence[str], *, compiled: bool | None = None) -> FoundRows:
         """Return the rows of texts, in order.
@@ -83,7 +83,7 @@ class TextRows(ABC):
 
 
 class WordRows(TextRows):
-    """Rows by word.
+    """A finder of rows by word.
 
     Args:
         split: text to words. Compiled code does it where it is a `WordSplitter`.
@@ -96,7 +96,7 @@ class WordRows(TextRows):
 
     @classmethod
     def listed(cls, words: Sequence[str], *, keep_case: bool = False) -> "WordRows":
-        """For a tokenizer made by `word_tokenizer`, by the word of each row."""
+        """Return a finder for a tokenizer made by `word_tokenizer`, by the word of each row."""
         row_of = {word: row for row, word in enumerate(words)}
 
         def rows_of(some: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
@@ -106,14 +106,14 @@ class WordRows(TextRows):
         return cls(WordSplitter(keep_case=keep_case), rows_of)
 
     def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
-        """See `TextRows`; a run of a script without spaces is one word."""
+        """Return the place and the row of each word of a text; a run of a script without spaces is one word."""
         split = self._split
         assert isinstance(split, WordSplitter)
         spans = split.runs(text)
         return spans, self._rows_of([split.of_run(visible(text[start:stop]))[0] for start, stop in spans])
 
     def find(self, texts: Sequence[str], *, compiled: bool | None = None) -> FoundRows:
-        """See `TextRows`."""
+        """Return the rows of the words of texts, in order."""
         return super().find(texts, compiled=compiled if isinstance(self._split, WordSplitter) else False)
 
     def _find_plainly(self, texts: Sequence[str]) -> FoundRows:
@@ -149,7 +149,7 @@ class _KnownRuns:
         self.words = self._new.words
 
     def find(self, texts: Sequence[str]) -> FoundRows:
-        """Return the rows of texts."""
+        """Return the rows of texts, run by run; each run is looked up once."""
         found, offsets = self._runs.encode(self._cut(_strings(texts)))
         numbers = found & _NUMBER
         ids = np.where(found < _NO_ROW, found, _NO_NUMBER).astype(np.int32)
@@ -191,7 +191,7 @@ def _unknown(
 
 
 class TokenRows(TextRows):
-    """Rows by token.
+    """A finder of rows by token.
 
     Args:
         tokenizer: truncation and padding switched off.
@@ -201,7 +201,7 @@ class TokenRows(TextRows):
         self._tokenizer = tokenizer
 
     def spans(self, text: str) -> tuple[list[tuple[int, int]], npt.NDArray[np.int32]]:
-        """See `TextRows`."""
+        """Return the place and the row of each token of a text."""
         with library_errors("the tokenizer cannot encode the text", TOKENIZER_FILE):
             encoded = self._tokenizer.encode(_without_surrogates(text), add_special_tokens=False)
         return [(int(start), int(stop)) for start, stop in encoded.offsets], np.array(encoded.ids, np.int32)
@@ -230,6 +230,7 @@ def _without_surrogates(text: str) -> str:
 
 
 def _strings(texts: Sequence[str]) -> "pa.Array":
+    """Return texts as an Arrow array of strings."""
     import pyarrow as pa
 
     try:

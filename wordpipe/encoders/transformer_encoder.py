@@ -67,12 +67,12 @@ class ArrayStates:
         self.model, self.batch_tokens = model, batch_tokens
 
     def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
-        """For every batch one vector per sequence, (S, D) float32, pooled by NumPy."""
+        """Yield one pooled vector per sequence of each batch, (S, D) float32, by NumPy."""
         for ids_N, lengths_S in batches:
             yield pooling.rows(self._states(ids_N, lengths_S, pooling), ids_N, lengths_S, weights_V)
 
     def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
-        """Return the states of one sequence that the pooling averages, (T, D) float32."""
+        """Return the hidden states of one sequence that the pooling averages, (T, D) float32."""
         return self._states(ids_T, np.array([len(ids_T)]), pooling)
 
     def _states(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling) -> Floats:
@@ -117,7 +117,7 @@ class TorchStates:
         self.batch_tokens = min(settings.batch_tokens, _CPU_TOKENS) if self._packs else settings.batch_tokens
 
     def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
-        """See `ArrayStates`."""
+        """Yield one pooled vector per sequence of each batch, (S, D) float32, by torch."""
         if self._packs:
             for ids_N, lengths_S in batches:
                 yield self._pooled_packed(ids_N, lengths_S, pooling, weights_V)
@@ -133,13 +133,14 @@ class TorchStates:
             yield _arrived(*waiting)
 
     def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
-        """See `ArrayStates`."""
+        """Return the hidden states of one sequence that the pooling averages, (T, D) float32, by torch."""
         ids_1T, mask_1T = padded(ids_T, np.array([len(ids_T)]))
         with self._computing():
             states: Floats = self._hidden(self._sent(ids_1T), self._sent(mask_1T), pooling)[0].float().cpu().numpy()
             return states
 
     def _pooled_packed(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling, weights_V: Floats | None) -> Floats:
+        """Return pooled vectors (S, D) of sequences that are packed without padding."""
         from wordpipe.model import pack
 
         packed = pack(ids_N, lengths_S)
@@ -154,7 +155,7 @@ class TorchStates:
     def _start_padded(
         self, ids_N: Ids, lengths_S: Ids, pooling: Pooling, weights_V: "Tensor | None"
     ) -> "tuple[Tensor, torch.cuda.Event | None]":
-        """Pooled vectors (S, D) on their way, and what says that they have arrived, where they come from a GPU."""
+        """Return pooled vectors (S, D) on their way from a GPU, and the event that says when they have arrived."""
         import torch
 
         with self._computing():
@@ -168,11 +169,13 @@ class TorchStates:
             return pinned_BD, event
 
     def _hidden(self, ids_BT: "Tensor", mask_BT: "Tensor", pooling: Pooling) -> "Tensor":
+        """Return the hidden states to pool of a padded batch."""
         with _first_input(self._model, pooling) as first:
             return _halfway(first, cast("HiddenModel", self._model).encode(ids_BT, mask_BT))
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
+        """Enter torch's modes for computing hidden states: no gradients, the layers' precision."""
         import torch
 
         half = torch.autocast(self._device.type, self._dtype, enabled=self._dtype != torch.float32)
@@ -180,7 +183,7 @@ class TorchStates:
             yield
 
     def _sent(self, array: npt.NDArray[Any]) -> "Tensor":
-        """Return the array on the device; on its way while the CPU prepares the next one, where memory can be pinned."""
+        """Return an array of ids on the device; on its way while the CPU prepares the next one, where memory can be pinned."""
         import torch
 
         tensor = torch.from_numpy(array)
@@ -190,7 +193,7 @@ class TorchStates:
 
 
 def _arrived(vectors_SD: "Tensor", event: "torch.cuda.Event | None") -> Floats:
-    """Wait for vectors that `_start_padded` has sent on their way."""
+    """Return pooled vectors that `_start_padded` has sent on their way, once they are there."""
     if event is not None:
         event.synchronize()
     arrived_SD: Floats = vectors_SD.cpu().numpy()
@@ -288,7 +291,7 @@ class TransformerEncoder(TextEncoder):
         self.overlap = min(settings.overlap, self.window // 2)
 
     def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:
-        """See `TextEncoder.encode`; the error names the texts."""
+        """Encode texts by the transformer, see `TextEncoder.encode`; the error names the texts."""
         batches, done = list[EncodedBatch](), 0
         for run in text_runs(texts):
             batches.append(self._encode(run, watch and _within(watch, done / len(texts), len(run) / len(texts))))
@@ -303,7 +306,7 @@ class TransformerEncoder(TextEncoder):
         return EncodedBatch(vectors_ND, empty_N, [[] for _ in texts], windows.counts)
 
     def parts(self, text: str) -> TextParts:
-        """See `TextEncoder.parts`: the tokens, and special ids with empty spans."""
+        """Return the tokens of a text, and special ids with empty spans, with their shares of the text's vector."""
         if not self._pooling.is_linear:
             what = "with this pooling the vector is not a sum over tokens: no token has a share in the vector"
             hint = "for explained answers, embed with --pooling mean"
@@ -340,7 +343,7 @@ class TransformerEncoder(TextEncoder):
         return np.diff(self._ids(texts)[1])
 
     def _ids(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
-        """Ids of all texts, one after the other, and where each begins and ends, (N + 1,)."""
+        """Return the token ids of all texts, one after the other, and where each begins and ends, (N + 1,)."""
         if self._model.in_bulk and len(texts) >= _MIN_COMPILED_TEXTS:
             ids, offsets = self._fast.encode(pa.array(texts, pa.string()))
             return ids.astype(np.int64), offsets
@@ -376,7 +379,7 @@ class TransformerEncoder(TextEncoder):
         return weighed
 
     def _pooled(self, windows: Windows, watch: Watch | None) -> Floats:
-        """One vector (W, D) per window."""
+        """Return one pooled vector per window, (W, D)."""
         pooled_WD = np.zeros((len(windows.lengths), self._width), dtype=np.float32)
         groups, starts_W = [*token_batches(windows.lengths, self._model.batch_tokens)], windows.starts
         batches = (
@@ -392,7 +395,7 @@ class TransformerEncoder(TextEncoder):
         return pooled_WD
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the facts and the model's files."""
+        """Yield the files of a transformer encoder: its facts and the model's files."""
         own = {"dim": self._width, "trained": self._trained, "max_len": self.max_len}
         assert self._model_files is not None, "an encoder made without model_files cannot be saved"
         yield from encoder_facts(self, self._settings, **own, model_names=list(self._model_names))
@@ -407,7 +410,7 @@ class TransformerEncoder(TextEncoder):
         tokenizer: Tokenizer,
         token_weights: Floats | None = None,
     ) -> "TransformerEncoder":
-        """Load what `files` gave; `about` is the content of its encoder.json."""
+        """Load a transformer encoder from its files; `about` is the content of its encoder.json."""
         return cls(
             model,
             tokenizer,
@@ -424,7 +427,7 @@ class TransformerEncoder(TextEncoder):
 
 
 def _within(watch: Watch, before: float, share: float) -> Watch:
-    """Return a watch for a part of the texts, which reports to `watch` the share of all."""
+    """Return a watch for a part of the texts to encode, which reports to `watch` the share of all texts."""
     return lambda done: watch(before + share * done)
 
 
@@ -450,7 +453,7 @@ def _pooling(settings: EmbedSettings, trained: str, token_weights: Floats | None
 
 
 def _unlimited(tokenizer: Tokenizer) -> Tokenizer:
-    """Return a copy that neither truncates nor pads, whatever its file asks for."""
+    """Return a copy of the tokenizer that neither truncates nor pads, whatever its file asks for."""
     own = Tokenizer.from_str(tokenizer.to_str())
     own.no_truncation()
     own.no_padding()
@@ -458,7 +461,7 @@ def _unlimited(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def _window(settings: EmbedSettings, room: int) -> int:
-    """Tokens of a text that a window holds."""
+    """Return the number of tokens of a text that a window of the model holds."""
     if room < 1:
         raise ConfigError("the model has no room for text between its special tokens", where="max_len", got=room)
     if settings.window > room:

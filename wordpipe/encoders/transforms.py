@@ -28,7 +28,7 @@ MAX_MEAN_COSINE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """x -> unit((x - mean) W), for unit vectors x.
+    """A transform of vectors, x -> unit((x - mean) W), for unit vectors x.
 
     W is the identity for none and centre, I - C' C for remove-components, and `weights` for whiten.
 
@@ -55,17 +55,17 @@ class Transform:
 
     @property
     def dim(self) -> int:
-        """Numbers of a transformed vector, K."""
+        """Width of a transformed vector, K."""
         return len(self.mean) if self.weights is None else self.weights.shape[1]
 
     @property
     def matrix(self) -> npt.NDArray[np.float32]:
-        """W, (D, K) float32."""
+        """The matrix W of the transform, (D, K) float32."""
         return self.turn(np.eye(len(self.mean), dtype=np.float32))
 
     @property
     def offset(self) -> npt.NDArray[np.float32]:
-        """The mean times W, (K,) float32: what centring takes from every transformed vector."""
+        """The mean of all vectors times W, (K,) float32: what centring takes from every transformed vector."""
         offset_K: npt.NDArray[np.float32] = self.turn(self.mean[None])[0]
         return offset_K
 
@@ -99,7 +99,7 @@ class Transform:
         return unit_NK, ~valid_N
 
     def to_bytes(self) -> bytes:
-        """As a safetensors file."""
+        """Return the transform as a safetensors file."""
         # safetensors writes the memory as it lies: of a transposed array it would save the numbers in another order
         tensors = {"mean": np.ascontiguousarray(self.mean), "components": np.ascontiguousarray(self.components)}
         if self.weights is not None:
@@ -108,7 +108,7 @@ class Transform:
 
     @classmethod
     def from_bytes(cls, data: bytes, kind: TransformKind, *, where: str | None = None) -> "Transform":
-        """Read it back.
+        """Read a transform from a safetensors file.
 
         Raises:
             ArtifactError: not such a file, or not finite.
@@ -146,14 +146,14 @@ class Moments:
         self._products_DD = np.zeros((dim, dim))
 
     def add(self, vectors_ND: npt.NDArray[np.float32]) -> None:
-        """Take vectors into account; zero rows are passed over."""
+        """Add vectors to the running mean and covariance; zero rows are passed over."""
         wide_ND = vectors_ND[vectors_ND.any(axis=1)].astype(np.float64)
         self.count += len(wide_ND)
         self._sum_D += wide_ND.sum(axis=0)
         self._products_DD += wide_ND.T @ wide_ND
 
     def fit(self, kind: TransformKind, components: int = 1, *, dims: int = 0) -> Transform:
-        """Return the transform that these vectors call for.
+        """Return the transform fitted on the vectors added so far.
 
         Args:
             kind: what is done.
@@ -199,7 +199,7 @@ def check_directions(dim: int, *, components: int = 0, dims: int = 0) -> None:
 
 
 def _spectrum(products_DD: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Variances (D,) and directions (D, D) in rows, strongest first, each signed so that its largest number is positive."""
+    """Return variances (D,) and directions (D, D) in rows, strongest first, the largest number of each positive."""
     strength_D, vectors_DD = np.linalg.eigh(products_DD)
     directions_DD = vectors_DD[:, ::-1].T
     largest_D1 = np.take_along_axis(directions_DD, np.abs(directions_DD).argmax(axis=1)[:, None], axis=1)
@@ -209,7 +209,7 @@ def _spectrum(products_DD: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.floa
 def _whitening(
     strength_D: npt.NDArray[np.float64], directions_DD: npt.NDArray[np.float64], count: int, dims: int
 ) -> npt.NDArray[np.float32]:
-    """Return the matrix after which all directions vary alike, (D, K) float32.
+    """Return the whitening matrix, after which all directions vary alike, (D, K) float32.
 
     Few texts say little of the weak directions, which whitening would blow up; so the covariance is first drawn towards
     equal variances, by as much as the number of texts calls for (see `shrinkage`). Directions without any variance are

@@ -33,7 +33,7 @@ class Windows:
 
     @property
     def starts(self) -> Ids:
-        """(W,) where each window begins in `ids`."""
+        """The place in `ids` where each window begins, (W,)."""
         starts: Ids = np.cumsum(self.lengths) - self.lengths
         return starts
 
@@ -64,7 +64,7 @@ def frame(ids: Ids, offsets: Ids, *, size: int, overlap: int, before: list[int],
 
 
 def token_batches(lengths_W: Ids, budget: int) -> Iterator[Ids]:
-    """Yield groups of sequence numbers, longest sequences first, so that longest x count is at most `budget`.
+    """Yield batches of windows as groups of their numbers, longest first, so that longest x count is at most `budget`.
 
     A sequence longer than the budget is a group of its own. Sequences of equal length keep their order.
     """
@@ -77,7 +77,7 @@ def token_batches(lengths_W: Ids, budget: int) -> Iterator[Ids]:
 
 
 def gathered(values: Ids, starts_S: Ids, lengths_S: Ids) -> Ids:
-    """Return the stretches of `values` that begin at `starts_S` and are `lengths_S` long, one after the other."""
+    """Return the ids of some windows, one after the other: the stretches of `values` from `starts_S`, `lengths_S` long."""
     ends_S = np.cumsum(lengths_S)
     into = np.repeat(starts_S - (ends_S - lengths_S), lengths_S)
     picked: Ids = values[into + np.arange(len(into))]
@@ -85,7 +85,7 @@ def gathered(values: Ids, starts_S: Ids, lengths_S: Ids) -> Ids:
 
 
 def padded(ids_N: Ids, lengths_S: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
-    """Ids (S, T) int64, filled up with 0, and where they are real (S, T) bool."""
+    """Return the ids of windows padded to one length, (S, T) int64, filled up with 0, and where they are real, (S, T) bool."""
     real_ST = np.arange(int(lengths_S.max(initial=0))) < lengths_S[:, None]
     ids_ST = np.zeros(real_ST.shape, dtype=np.int64)
     ids_ST[real_ST] = ids_N
@@ -98,7 +98,7 @@ def runs_of(lengths_S: Ids) -> list[tuple[int, int]]:
 
 
 def pack_sentences(lengths_S: npt.NDArray[np.int64], size: int, overlap: int) -> list[tuple[int, int]]:
-    """Passages (first, stop) of whole sentences of one document, each of at most `size` tokens.
+    """Return passages (first, stop) of whole sentences of one document, each of at most `size` tokens.
 
     A passage repeats the last sentences of the one before where they have at most `overlap` tokens together. A
     sentence longer than `size` is a passage of its own.

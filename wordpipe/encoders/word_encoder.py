@@ -87,7 +87,7 @@ class WordEncoder(TableEncoder):
         return self.pooling == "sif" and not self._table.counts.any()
 
     def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:
-        """See `TextEncoder.encode`."""
+        """Encode texts by the weighted mean of their word vectors: see `TextEncoder.encode`."""
         return joined([self._encode(run) for run in text_runs(texts)])
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
@@ -106,7 +106,7 @@ class WordEncoder(TableEncoder):
         return EncodedBatch(vectors_ND, empty_N, unknown, filled_N.astype(np.int64))
 
     def _add_guesses(self, sums_ND: npt.NDArray[np.float32], unknown: Sequence[tuple[int, str]]) -> list[bool]:
-        """Add what n-grams say of words that are not in the table to the sums of their texts; for which words they say any.
+        """Add guesses from n-grams for words without a vector to the sums of their texts; return which words have a guess.
 
         Args:
             sums_ND: the sums, changed.
@@ -123,7 +123,7 @@ class WordEncoder(TableEncoder):
         return [*known.tolist()]
 
     def suggest(self, word: str) -> list[str]:
-        """Known words that are spelled most like `word`."""
+        """Return known words that are spelled most like `word`."""
         return self._table.suggest(word)
 
     def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -131,7 +131,7 @@ class WordEncoder(TableEncoder):
         return np.array([len(self._words(text)) for text in texts], dtype=np.int64)
 
     def parts(self, text: str) -> TextParts:
-        """See `TextEncoder.parts`: the words that have a vector."""
+        """Return the words of a text that have a word vector, with their shares of the text's vector."""
         words = self._words(text)
         rows = self._rows_of(words)
         there, absent = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
@@ -143,7 +143,7 @@ class WordEncoder(TableEncoder):
         return TextParts([spans[at] for at in known], shares(vectors_PD[known], self.transform, text))
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the facts, words.parquet, and ngrams.parquet where there are n-grams."""
+        """Yield the files of a word encoder: facts, words.parquet, and ngrams.parquet where there are n-grams."""
         ngrams, own = self._table.ngrams, dict[str, Any](dim=self._table.dim)
         if ngrams is not None:
             own["ngrams"] = {"min_n": ngrams.min_n, "max_n": ngrams.max_n}
@@ -153,7 +153,7 @@ class WordEncoder(TableEncoder):
 
     @classmethod
     def load(cls, about: Mapping[str, Any], files: Mapping[str, bytes], split: WordSplit) -> "WordEncoder":
-        """Load what `files` gave; `about` is the content of its encoder.json."""
+        """Load a word encoder from its files; `about` is the content of its encoder.json."""
         sizes = about.get("ngrams")
         table = WordVectors.from_batches(
             _batches(files[WORDS_FILE]), _batches(files[NGRAMS_FILE]) if sizes else None, **(sizes or {})
@@ -163,7 +163,7 @@ class WordEncoder(TableEncoder):
 
 
 def _rows_of(table: WordVectors, words: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
-    """Return the rows of words, (N,) int32, -1 for unknown ones."""
+    """Return the rows of words in the table of word vectors, (N,) int32, -1 for unknown ones."""
     if not isinstance(words, Sequence) or len(words) > _MAX_LOOKED_UP_SINGLY:
         return table.words.rows_of(words)
     found = (table.words.row_of(word) for word in words)
@@ -171,12 +171,13 @@ def _rows_of(table: WordVectors, words: "pa.Array | Sequence[str]") -> npt.NDArr
 
 
 def _words(split: WordSplit, phrases: KnownPhrases, text: str) -> list[str]:
-    """Return the words of a text, those of phrases that have a vector joined."""
+    """Return the words of a text for the word encoder; those of phrases that have a vector are joined."""
     words = split(text)
     return phrases.join(words) if len(phrases) else words
 
 
 def _parquet(batches: Iterable[pa.RecordBatch]) -> bytes:
+    """Return batches of word vectors or n-grams as the bytes of a Parquet file."""
     table, buffer = pa.Table.from_batches(batches), io.BytesIO()
     # vectors as they are: no codec shrinks them, and of 75 MB a query took 0.3 s to unpack
     packed = {
@@ -189,12 +190,13 @@ def _parquet(batches: Iterable[pa.RecordBatch]) -> bytes:
 
 
 def _batches(parquet: bytes) -> list[pa.RecordBatch]:
+    """Return the batches of a Parquet file of word vectors or n-grams."""
     batches: list[pa.RecordBatch] = pq.ParquetFile(io.BytesIO(parquet)).read().to_batches()
     return batches
 
 
 def sif_weights(counts_V: npt.NDArray[np.int64], a: float) -> npt.NDArray[np.float32]:
-    """Smooth inverse frequency: a / (a + p), with p a word's share of the text.
+    """Return the weight of each word by smooth inverse frequency: a / (a + p), with p a word's share of the text.
 
     Args:
         counts_V: how often each word occurs, the commonest first. Where all are 0 nobody counted, and p follows Zipf's law:
@@ -233,7 +235,7 @@ def _span(text: str, folded: str, word: str, at: int) -> tuple[int, int]:
 
 
 def _run(text: str, parts: Sequence[str], at: int) -> tuple[int, int] | None:
-    """From the first of the parts to the last, one after the other."""
+    """Return the span of a phrase from the first of its parts to the last; None where a part is missing."""
     starts = []
     for part in parts:
         start = text.find(part, at)

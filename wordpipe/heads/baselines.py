@@ -43,7 +43,7 @@ _PASSAGES = 64  # whose sentences are kept, for the next question on them
 
 
 def commonest(values: Iterable[T]) -> T:
-    """Return the commonest value; of equally frequent ones the first by its name.
+    """Return the most frequent label or tag; of equally frequent ones the first by its name.
 
     >>> commonest(["b", "a", "b", "a"])
     'a'
@@ -53,7 +53,7 @@ def commonest(values: Iterable[T]) -> T:
 
 
 def terms_of(texts: tuple[str, ...]) -> list[str]:
-    """Words of two letters or more, lower-cased, and pairs of neighbours; of a pair of texts also the words that both have.
+    """Return a text's TF-IDF terms: words of two letters or more and pairs of neighbours; of pairs of texts also shared words.
 
     >>> terms_of(("The old mill",))
     ['the', 'old', 'mill', 'the old', 'old mill']
@@ -71,7 +71,7 @@ def terms_of(texts: tuple[str, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class TfidfModel:
-    """TF-IDF and a linear model.
+    """The baseline of classifiers: TF-IDF and a linear model.
 
     Attributes:
         tfidf: of the training texts.
@@ -122,12 +122,12 @@ class TfidfModel:
         return cls(tfidf, kept, tuple(names), weights_FV, bias_V, outputs)
 
     def scores(self, texts: Sequence[tuple[str, ...]]) -> Floats:
-        """Logits, or scores, (N, V); of two labels alone those of the second, (N, 1)."""
+        """Return the logits, or scores, of texts, (N, V); of two labels alone those of the second, (N, 1)."""
         features_NF = self.tfidf.vectors(texts)[:, self.kept]
         return np.asarray(features_NF @ self.weights + self.bias, np.float64)
 
     def predict(self, texts: Sequence[tuple[str, ...]]) -> list[Any]:
-        """A label, a tuple of labels (those more probable than not), or a number of each text."""
+        """Return a label, a tuple of labels (those more probable than not), or a number for each text."""
         scores_NV = self.scores(texts)
         if self.outputs == "score":
             return [float(one) for one in scores_NV[:, 0]]
@@ -138,7 +138,7 @@ class TfidfModel:
 
 
 def _commonest_columns(features_NF: Any, most: int) -> npt.NDArray[np.int64]:
-    """Columns that stand in most texts, in their order; all, where they are no more than `most`."""
+    """Return the columns of terms that stand in most texts, in their order; all, where they are no more than `most`."""
     texts_F = np.bincount(features_NF.indices, minlength=features_NF.shape[1])
     return np.sort(np.argsort(-texts_F, kind="stable")[: max(1, most)])
 
@@ -148,7 +148,7 @@ Loss = Callable[[Floats, Floats], tuple[float, Floats]]
 
 
 def fit_linear(features_NF: Any, wanted_NV: Floats, loss: Loss, penalty: float) -> tuple[Floats, Floats]:
-    """Weights (F, V) and bias (V,) of the least loss + penalty / 2 · |weights|², by L-BFGS.
+    """Return the weights (F, V) and bias (V,) of a linear model with the least loss + penalty / 2 · |weights|², by L-BFGS.
 
     The loss is divided by N in the search: the gradient at which it ends (1e-5) then means the same for few texts and many.
 
@@ -190,7 +190,7 @@ def _squared(scores_NV: Floats, wanted_NV: Floats) -> tuple[float, Floats]:
 
 @dataclass(frozen=True)
 class Gazetteer:
-    """The spans of tagged texts, by heart.
+    """The baseline of taggers: the spans of tagged texts, by heart.
 
     Attributes:
         tags: words of a span → its tags as they came most often.
@@ -230,7 +230,7 @@ class Gazetteer:
 
 
 def best_sentence(passage: str, question: str) -> str:
-    """The sentence of a passage with the highest BM25 for a question, the passage's sentences being the collection.
+    """Return the sentence of a passage with the highest BM25 for a question: the baseline of readers.
 
     The first one where none has a word of the question.
     """
@@ -243,6 +243,6 @@ def best_sentence(passage: str, question: str) -> str:
 
 @lru_cache(maxsize=_PASSAGES)
 def _sentences(passage: str) -> tuple[list[str], LexicalIndex | None]:
-    """The sentences of a passage, and their index where there is a choice."""
+    """Return the sentences of a passage, and their BM25 index where there is a choice."""
     found = [one.strip() for one in split_sentences(passage) if one.strip()]
     return found, LexicalIndex.build(found, LexicalSettings()) if len(found) > 1 else None

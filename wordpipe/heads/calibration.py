@@ -20,7 +20,7 @@ _ROUNDS = 60  # of the golden section: the interval is then 1e-11 of what it was
 
 
 def probabilities_of(logits_NV: Floats, temperature: float, kind: Kind) -> npt.NDArray[np.float64]:
-    """Probabilities (N, V): a softmax over the labels, or a sigmoid of each."""
+    """Return probabilities (N, V) of scores: a softmax over the labels, or a sigmoid of each."""
     scaled_NV = np.asarray(logits_NV, np.float64) / temperature
     if kind == "several":
         return np.exp(-np.logaddexp(0.0, -scaled_NV))
@@ -31,7 +31,7 @@ def probabilities_of(logits_NV: Floats, temperature: float, kind: Kind) -> npt.N
 
 
 def log_loss(logits_NV: Floats, labels: npt.NDArray[np.integer], temperature: float, kind: Kind) -> float:
-    """Mean negative log-probability of what is true, in nats.
+    """Return the mean negative log-probability of the true labels, in nats.
 
     Args:
         logits_NV: of the classifier.
@@ -48,7 +48,7 @@ def log_loss(logits_NV: Floats, labels: npt.NDArray[np.integer], temperature: fl
 
 
 def choose_temperature(logits_NV: Floats, labels: npt.NDArray[np.integer], kind: Kind) -> float:
-    """The temperature of the smallest log-loss, between 0.05 and 20; the loss has one valley in 1 / T, which is searched.
+    """Return the temperature of the smallest log-loss, between 0.05 and 20; one valley in 1 / T is searched.
 
     A few texts that are all right would ask for the coldest one, and with it for certainty. So log T is expected to be about
     0, normal with deviation 1: to six texts that says much, to a hundred little.
@@ -73,7 +73,7 @@ def choose_temperature(logits_NV: Floats, labels: npt.NDArray[np.integer], kind:
 
 
 def choose_thresholds(probabilities_NV: Floats, labels_NV: npt.NDArray[np.integer]) -> list[float]:
-    """For each label the threshold of the best F1 on held-out texts; a label is given from it on, upwards.
+    """Return the threshold of the best F1 on held-out texts for each label; a label is given from it on, upwards.
 
     It lies half-way between two probabilities that occur. 0.5 where a label never comes, or where it is as good.
     """
@@ -99,7 +99,7 @@ def choose_thresholds(probabilities_NV: Floats, labels_NV: npt.NDArray[np.intege
 def choose_no_answer(
     no_answer_N: npt.NDArray[np.float64], f1_N: npt.NDArray[np.float64], none_N: npt.NDArray[np.bool_]
 ) -> float:
-    """The probability of no answer from which on none is given, by the best mean F1; half-way between two that occur.
+    """Return the probability of no answer from which on none is given, by the best mean F1; half-way between two that occur.
 
     Args:
         no_answer_N: of each question.
@@ -117,7 +117,7 @@ def choose_no_answer(
 
 
 def calibration_error(confidence_N: Floats, right_N: npt.NDArray[np.bool_]) -> float:
-    """The expected calibration error: how far the share of right answers is from the probability that was given, in the mean.
+    """Return the expected calibration error: the mean distance of the given probability from the share of right answers.
 
     Args:
         confidence_N: the probability of the answer that was given.

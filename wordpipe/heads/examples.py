@@ -46,7 +46,7 @@ class Encoded:
 
 
 class TextEncoder:
-    """Texts to ids, by the template that the model's tokenizer carries.
+    """Encoder of labelled texts to ids, by the template that the model's tokenizer carries.
 
     Args:
         tokenizer: with its template; its truncation and padding are set here.
@@ -70,6 +70,7 @@ class TextEncoder:
         return [self._of(one, text[0] if words else None) for one, text in zip(found, texts, strict=True)]
 
     def _of(self, found: "Encoding", text: str | None) -> Encoded:
+        """Return one encoded text or pair as the ids that the model reads."""
         kinds = found.type_ids
         second = kinds.index(1) if 1 in kinds else len(kinds)
         special = sum(found.special_tokens_mask)
@@ -79,7 +80,7 @@ class TextEncoder:
 
 
 def first_tokens(found: "Encoding", words: Sequence[tuple[int, int]]) -> Ints:
-    """The first token that has a character of each word; -1 where none has."""
+    """Return the first token that has a character of each word; -1 where none has."""
     places, word = np.full(len(words), -1, np.int32), 0
     for place, ((begin, end), part) in enumerate(zip(found.offsets, found.sequence_ids, strict=True)):
         if part is None or begin == end:
@@ -95,7 +96,7 @@ def first_tokens(found: "Encoding", words: Sequence[tuple[int, int]]) -> Ints:
 
 
 class ExampleWriter:
-    """Writes examples to three files.
+    """Writer of labelled examples to three files.
 
     Args:
         path: their names begin so; its folder is made.
@@ -110,7 +111,7 @@ class ExampleWriter:
         self._seconds: list[int] = []
 
     def add(self, encoded: Encoded, target: Sequence[float]) -> None:
-        """One more example: its target has the writer's width, or as many numbers as there are words."""
+        """Write one more labelled example: its target has the writer's width, or as many numbers as there are words."""
         self._ids.write(encoded.ids.tobytes())
         self._lengths.append(len(encoded.ids))
         self._seconds.append(encoded.second)
@@ -124,7 +125,7 @@ class ExampleWriter:
         self._targets.write(labels_T.tobytes())
 
     def close(self) -> None:
-        """All is on disk."""
+        """Close the three files of examples: all is on disk."""
         self._ids.close()
         self._targets.close()
         _file_of(self._path, "lengths").write_bytes(np.array([self._lengths, self._seconds], np.int64).tobytes())
@@ -132,7 +133,7 @@ class ExampleWriter:
 
 @dataclass(frozen=True)
 class Rows:
-    """Some examples.
+    """Some labelled examples by number.
 
     Attributes:
         ids: of all, one after the other, int32.
@@ -176,11 +177,11 @@ class LabelledExamples:
 
     @property
     def seq_len(self) -> int:
-        """Ids of an example in the mean, at least 1."""
+        """Ids of a labelled example in the mean, at least 1."""
         return max(1, round(float(self.lengths.mean()))) if len(self) else 1
 
     def order(self, step: int, *, batch_size: int, seed: int) -> npt.NDArray[np.int64]:
-        """The numbers in a step's batch; a batch may end a pass and begin the next."""
+        """Return the numbers of the examples in a step's batch; a batch may end a pass and begin the next."""
         size = min(batch_size, len(self))
         return shuffled(np.arange(step * size, (step + 1) * size, dtype=np.int64), len(self), seed, "order")
 
@@ -192,18 +193,18 @@ class LabelledExamples:
         return Rows(ids, self.lengths[index_B], self.seconds[index_B], targets, torch.device("cpu"))
 
     def numbered(self, place_V: Ints) -> "LabelledExamples":
-        """Return the examples with place_V[id] for each id."""
+        """Return the examples with their ids renumbered to place_V[id]."""
         found = copy(self)
         found._place_V = place_V
         return found
 
     def mark(self, seen_V: npt.NDArray[np.bool_]) -> None:
-        """Set true whatever id occurs; a bounded piece of the file at a time."""
+        """Mark every id that occurs in the examples; a bounded piece of the file at a time."""
         for first in range(0, len(self._ids), _IDS_AT_ONCE):
             seen_V[self._ids[first : first + _IDS_AT_ONCE]] = True
 
     def batches(self, n_ids: int) -> Iterator[npt.NDArray[np.int64]]:
-        """All numbers, those of about one length together, at most about so many ids at once."""
+        """Yield the numbers of all examples in batches of about one length, at most about so many ids at once."""
         order = np.argsort(self.lengths, kind="stable")
         first, size = 0, 0
         for place, number in enumerate(order):
@@ -221,6 +222,7 @@ def open_examples(path: Path, width: int) -> LabelledExamples:
 
 
 def _file_of(path: Path, name: str) -> Path:
+    """Return the path of one of the three files of examples."""
     return path.with_name(f"{path.name}.{name}")
 
 
@@ -251,7 +253,7 @@ class HeadTargets:
 
     @property
     def n_positions(self) -> int:
-        """Ids that are read."""
+        """Ids that the model reads in this batch."""
         return len(self.given.ids)
 
     @cached_property
@@ -264,7 +266,7 @@ class HeadTargets:
         return torch.tensor(float(number), device=device)
 
     def rows(self, first: int, last: int) -> "HeadTargets":
-        """Texts `first` to `last` - 1."""
+        """Return the texts `first` to `last` - 1 of the batch."""
         given, ends = self.given, np.cumsum(self.given.lengths)
         begin, end = int(ends[first - 1]) if first else 0, int(ends[min(last, len(self)) - 1])
         targets = given.targets[begin:end] if self.per_position else given.targets[first:last]
@@ -272,7 +274,7 @@ class HeadTargets:
         return HeadTargets(part, self.per_position, self.weights)
 
     def packed(self, *, segments: bool) -> "tuple[Packed, Tensor | None]":
-        """The ids, packed, and which text of a pair each belongs to, where a model has segments."""
+        """Return the ids of the batch, packed, and which text of a pair each belongs to, where a model has segments."""
         given = self.given
         multiple = 1 if given.device.type == "cpu" else 8
         ids = pack(given.ids, given.lengths, multiple=multiple).to(given.device)
@@ -282,7 +284,7 @@ class HeadTargets:
         return ids, which.ids.to(given.device)
 
     def labels(self, packed: "Packed") -> Tensor:
-        """The targets in the order of the scores: (S, width), or of each packed position, (N,)."""
+        """Return the targets in the order of the scores: (S, width), or of each packed position, (N,)."""
         given = self.given
         if not self.per_position:
             return torch.from_numpy(given.targets[packed.order]).to(given.device)
@@ -293,7 +295,7 @@ class HeadTargets:
 
 @dataclass(frozen=True)
 class HeadObjective:
-    """Rows as batches.
+    """The objective of a head: labelled examples as batches.
 
     Attributes:
         per_position: see `HeadTargets`.
@@ -304,19 +306,19 @@ class HeadObjective:
     weights: Tensor | None = None
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> HeadTargets:
-        """Nothing is drawn."""
+        """Return the targets of a batch of examples; nothing is drawn."""
         del generator, progress
         return HeadTargets(rows, self.per_position, self.weights)
 
 
 def scores_of(model: HeadedModel, targets: HeadTargets) -> tuple[Tensor, "Packed"]:
-    """The scores of a batch, float32, and how it is packed."""
+    """Return a head's scores of a batch, float32, and how it is packed."""
     packed, segments_N = targets.packed(segments=model.config.segments > 0)
     return model.scores_packed(packed, segments_N).float(), packed
 
 
 def head_loss_sum(model: Any, targets: HeadTargets, label_smoothing: float = 0.0) -> Tensor:
-    """The loss summed over the targets, in nats (of a score: its squared error), float32.
+    """Return the loss of a head summed over the targets, in nats (of a score: its squared error), float32.
 
     Divided by `n_targets` it is that of transformers: cross-entropy, weighted by its labels' weights; binary cross-entropy,
     the mean over labels; the squared error; cross-entropy over the positions that have a label; of an answer the mean of those
@@ -329,7 +331,7 @@ def head_loss_sum(model: Any, targets: HeadTargets, label_smoothing: float = 0.0
 def loss_of_scores(
     scores: Tensor, packed: "Packed", head: HeadConfig, targets: HeadTargets, label_smoothing: float = 0.0
 ) -> Tensor:
-    """Return the loss of scores that are there already, see `head_loss_sum` and `scores_of`."""
+    """Return the loss of a head's scores that are there already, see `head_loss_sum` and `scores_of`."""
     wanted = targets.labels(packed)
     return (
         _span(scores, wanted.long(), packed)
@@ -341,27 +343,31 @@ def loss_of_scores(
 def loss_of_rows(
     scores: Tensor, wanted: Tensor, head: HeadConfig, targets: HeadTargets, label_smoothing: float = 0.0
 ) -> Tensor:
-    """Return the loss of scores and targets in one order, of texts or of tokens."""
+    """Return the loss of a head's scores and targets in one order, of texts or of tokens."""
     return _LOSSES[head.kind if targets.per_position else head.problem](scores, wanted, targets, label_smoothing)
 
 
 def _single(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:
+    """Return the loss of texts with a single label."""
     return F.cross_entropy(
         scores, wanted[:, 0].long(), weight=targets.weights, reduction="sum", label_smoothing=smoothing
     )
 
 
 def _several(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:
+    """Return the loss of texts with several labels."""
     del targets, smoothing
     return F.binary_cross_entropy_with_logits(scores, wanted, reduction="sum") / wanted.shape[1]
 
 
 def _score(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:
+    """Return the loss of texts with a score."""
     del targets, smoothing
     return F.mse_loss(scores, wanted, reduction="sum")
 
 
 def _tokens(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: float) -> Tensor:
+    """Return the loss of tagged words."""
     del targets
     return F.cross_entropy(scores, wanted, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing)
 

@@ -56,7 +56,7 @@ class LabelCounts:
     without: int = 0
 
     def add(self, labels: Sequence[str]) -> None:
-        """One more record."""
+        """Count the labels of one more record."""
         self.counts.update(labels)
         self.without += not labels
 
@@ -66,7 +66,7 @@ class LabelCounts:
         return tuple(sorted(self.counts))
 
     def shown(self, most: int = 12) -> str:
-        """The most frequent ones, with their numbers.
+        """Return the most frequent labels with their numbers, as text.
 
         >>> counts = LabelCounts()
         >>> for label in "bab":
@@ -85,7 +85,7 @@ class LabelCounts:
 
 @dataclass
 class Contradictions:
-    """Texts that come more than once, with other labels.
+    """Texts that come more than once, with different labels.
 
     Attributes:
         number: records whose text came before with another label.
@@ -97,7 +97,7 @@ class Contradictions:
     _known: dict[bytes, tuple[str, str]] = field(default_factory=dict)
 
     def add(self, texts: Sequence[str], label: str, where: str) -> None:
-        """One more record.
+        """Compare the label of one more record with the label of an earlier equal text.
 
         Args:
             texts: its text, or both of a pair.
@@ -115,6 +115,7 @@ class Contradictions:
 
 
 def _hash(text: str) -> bytes:
+    """Return a digest of a labelled text."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
 
 
@@ -124,7 +125,7 @@ def is_held_out(texts: Sequence[str], share: float) -> bool:
 
 
 def balanced_weights(names: Sequence[str], counts: Mapping[str, int]) -> npt.NDArray[np.float32]:
-    """Weights by which each label counts as much as each other: n / (labels × its number); 1 in the mean over records.
+    """Return weights by which each label counts as much as each other: n / (labels × its number); 1 in the mean over records.
 
     >>> balanced_weights(["a", "b"], {"a": 1, "b": 3}).tolist()
     [2.0, 0.6666666865348816]
@@ -150,7 +151,7 @@ def words_of(text: str) -> list[tuple[int, int]]:
 
 
 class Chunk(NamedTuple):
-    """A span of words."""
+    """A labelled span of words."""
 
     label: str
     first: int
@@ -158,7 +159,7 @@ class Chunk(NamedTuple):
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """Prefix and label; ("", label) of a tag without a prefix, ("O", "") of no span.
+    """Return the prefix and the label of a tag; ("", label) of a tag without a prefix, ("O", "") of no span.
 
     >>> split_tag("B-PER"), split_tag("O"), split_tag("NOUN"), split_tag("I")
     (('B', 'PER'), ('O', ''), ('', 'NOUN'), ('I', ''))
@@ -194,7 +195,7 @@ def chunks_of(tags: Iterable[str]) -> list[Chunk]:
 
 
 def tag_vocabulary(tags: Iterable[str]) -> tuple[str, ...]:
-    """All tags in their order: O first, then by name.
+    """Return all tags in their order: O first, then by name.
 
     >>> tag_vocabulary(["I-PER", "O", "B-LOC"])
     ('O', 'B-LOC', 'I-PER')
@@ -227,7 +228,7 @@ def legal_moves(tags: Sequence[str]) -> tuple[npt.NDArray[np.bool_], npt.NDArray
 
 
 def best_tags(logprobs_TV: npt.NDArray[np.floating], tags: Sequence[str]) -> list[str]:
-    """The most probable legal sequence (Viterbi); where the scheme has none, the most probable tags one by one.
+    """Return the most probable legal sequence of tags (Viterbi); where the scheme has none, the most probable tags one by one.
 
     Args:
         logprobs_TV: natural log-probabilities of each tag at each word.

@@ -66,7 +66,7 @@ _ADAM = {"betas": (0.9, 0.999), "eps": 1e-8, "fused": True}
 
 
 def height_of(name: str, n_layers: int) -> int:
-    """Return the height of a weight: embeddings 0, the blocks 1 to n_layers, what comes after the blocks n_layers + 1."""
+    """Return the height of a weight among the layers: embeddings 0, the blocks 1 to n_layers, all after these n_layers + 1."""
     if found := _BLOCK.match(name):
         return int(found[1]) + 1
     return 0 if "embedding" in name else n_layers + 1
@@ -75,7 +75,7 @@ def height_of(name: str, n_layers: int) -> int:
 def layered_optimiser(
     model: HeadedModel, *, lr: float, layer_decay: float, weight_decay: float, freeze: int
 ) -> torch.optim.Optimizer:
-    """AdamW whose rate falls from the head down, layer by layer; frozen weights want no gradient from then on.
+    """Return AdamW whose rate falls from the head down, layer by layer; frozen weights want no gradient from then on.
 
     Args:
         model: on the device where it is trained.
@@ -106,7 +106,7 @@ def layered_optimiser(
 
 
 class HeadLearner(Generic[L]):
-    """Teaches a head by a learner: keeps the best weights, and ends early.
+    """Learner of a model with a head: keeps the best weights, and ends early.
 
     Args:
         learner: takes the steps.
@@ -152,7 +152,7 @@ class HeadLearner(Generic[L]):
         self.learner.replan(plan)
 
     def measured(self) -> MeasuredTexts:
-        """Return what the weights say of the held-out texts."""
+        """Return the head's figures on the held-out texts."""
         return self._measure(self._held_out)
 
     def validate(self) -> Measured | None:
@@ -170,7 +170,7 @@ class HeadLearner(Generic[L]):
 
     @torch.no_grad()
     def take_best(self) -> None:
-        """Let the weights be the best ones."""
+        """Put the best weights back into the model."""
         for name, weight in self._best.items():
             self._weights[name].copy_(weight)
 
@@ -193,7 +193,7 @@ class HeadLearner(Generic[L]):
 def measured_texts(
     model: HeadedModel, execution: Execution, examples: LabelledExamples, *, per_position: bool
 ) -> MeasuredTexts:
-    """The scores and the targets of all texts, in their order, and the mean loss."""
+    """Return a head's scores and the targets of all texts, in their order, and the mean loss."""
     was_training, has_rows = model.training, model.head_config.kind != "sequence"
     model.eval()
     # one place for each text, filled in the order of their lengths
@@ -247,15 +247,15 @@ class SeenRows:
 
     @property
     def n_left_out(self) -> int:
-        """Numbers of the rows that are not there."""
+        """Numbers in the rows of the embedding table that are left out."""
         return (len(self._table_VD) - len(self.numbers)) * self._table_VD.shape[1]
 
     def rows(self) -> torch.Tensor:
-        """A copy of those that occur."""
+        """A copy of the rows of the embedding table whose tokens occur."""
         return self._table_VD[self.numbers]
 
     def whole(self, model: HeadedModel) -> HeadedModel:
-        """A trained model with its whole table, on the CPU: at the end, for nothing is learned from then on."""
+        """Return a trained model with its whole embedding table, on the CPU: for the end, when nothing more is learned."""
         model = model.cpu().eval()
         table_VD = self._table_VD.clone().index_copy_(0, self.numbers, model.embedding.detach())
         model.embedding = torch.nn.Parameter(table_VD)
@@ -263,7 +263,7 @@ class SeenRows:
 
 
 def head_plan(settings: "HeadSettings", n_examples: int, seed: int) -> Plan:
-    """The plan of a training on so many examples: a line down to nothing after the warm-up, as heads are usually trained."""
+    """Return the plan of a head's training on so many examples: after the warm-up a line down to nothing, as is usual."""
     assert settings.epochs is not None, "of_transformer, of_words"
     assert settings.lr is not None
     size = min(settings.batch_size, n_examples)
@@ -281,7 +281,7 @@ def head_trainer(
     held_out: LabelledExamples, *, figures: Figures, execution: Execution, seed: int, seen: SeenRows | None = None,
     **given: Any,
 ) -> Trainer[HeadLearner[LanguageLearner]]:  # fmt: skip
-    """A training that is ready to run, resumed if `state_dir` holds its checkpoints.
+    """Return a head's training that is ready to run, resumed if `state_dir` holds its checkpoints.
 
     Args:
         settings: how to train.

@@ -43,7 +43,7 @@ class Classified:
 
 @dataclass(frozen=True)
 class TaggedSpan:
-    """A span of a text.
+    """A labelled span of a tagged text.
 
     Attributes:
         start: its first character.
@@ -150,7 +150,7 @@ def tagged(
 
 
 class HeadPredictor:
-    """Texts in batches of about one length, without padding."""
+    """Predictor by a model with a head: texts in batches of about one length, without padding."""
 
     def __init__(self, model: "HeadedModel", tokenizer: "Tokenizer", max_len: int, temperature: float) -> None:
         from wordpipe.heads.examples import TextEncoder
@@ -160,15 +160,17 @@ class HeadPredictor:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """In the order of the scores."""
+        """The names of the labels, in the order of the scores."""
         return self.model.head_config.labels
 
     def _scored(self, texts: Iterator[Text], *, words: bool) -> Iterator[tuple[Text, "Encoded", np.ndarray[Any, Any]]]:
+        """Yield the texts of a stream with their scores, in their order."""
         while some := list(islice(texts, _TEXTS_AT_ONCE)):
             encoded = self._encoder.encode(some, words=words)
             yield from zip(some, encoded, self._scores(encoded), strict=True)
 
     def _scores(self, encoded: Sequence["Encoded"]) -> list[np.ndarray[Any, Any]]:
+        """Return the scores of texts, in batches of about one length."""
         found: list[Any] = [None] * len(encoded)
         order = sorted(range(len(encoded)), key=lambda place: len(encoded[place].ids))
         while order:
@@ -181,6 +183,7 @@ class HeadPredictor:
         return found
 
     def _batch(self, some: Sequence["Encoded"]) -> tuple[Any, list[np.ndarray[Any, Any]]]:
+        """Return the places and the scores of a batch of texts."""
         import torch
 
         from wordpipe.heads.examples import segments_of
@@ -200,7 +203,7 @@ class HeadPredictor:
 
 
 class Classifier(HeadPredictor):
-    """Labels of texts, or of pairs.
+    """Predictor of labels of texts, or of pairs.
 
     Args:
         model: with a head for sequences.
@@ -225,7 +228,7 @@ class Classifier(HeadPredictor):
 
 
 class Tagger(HeadPredictor):
-    """Tags of words, as white space parts them, and the spans that they mean.
+    """Predictor of tags of words, as white space parts them, and the spans that they mean.
 
     Args:
         model: with a head for tokens.

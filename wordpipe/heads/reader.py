@@ -39,7 +39,7 @@ _SAMPLES = ("a", "the", "1", ".", "x y z")  # texts of which a tokenizer has a t
 
 @dataclass(frozen=True)
 class Reading:
-    """The way in which passages are read.
+    """The way in which questions and passages are read: lengths, stride, number of answers.
 
     Attributes:
         max_query: tokens of a question, at most; the others are cut, and counted.
@@ -86,7 +86,7 @@ class Passage:
     windows: tuple[Window, ...]
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first and the last token that have characters of a stretch of the text; None where none has."""
+        """Return the first and the last token that have characters of a stretch of the passage; None where none has."""
         first = int(np.searchsorted(self.offsets[:, 1], start, "right"))
         last = int(np.searchsorted(self.offsets[:, 0], end, "left")) - 1
         return (first, last) if first <= last else None
@@ -109,7 +109,7 @@ class Passage:
 
 
 class PassageEncoder:
-    """Questions and passages to windows, by the template that the model's tokenizer carries.
+    """Encoder of questions and passages to windows, by the template that the model's tokenizer carries.
 
     Args:
         tokenizer: with its template; cutting and padding are turned off.
@@ -137,7 +137,7 @@ class PassageEncoder:
         self._free = free
 
     def encode(self, pairs: Sequence[tuple[str, ...]]) -> list[Passage]:
-        """Passages with their windows.
+        """Return passages with their windows.
 
         Args:
             pairs: a passage and a question each; equal passages are encoded once.
@@ -170,7 +170,7 @@ class PassageEncoder:
 
 
 def _firsts(n_tokens: int, room: int, stride: int) -> range:
-    """Return where windows begin: the last one reaches the end."""
+    """Return where the windows of a passage begin: the last one reaches the end."""
     return range(0, max(1, n_tokens - room + stride), stride)
 
 
@@ -179,7 +179,7 @@ def _ids_and_offsets(found: "Encoding") -> tuple[Ints, Ints]:
 
 
 def _frame_of(tokenizer: "Tokenizer") -> tuple[list[int], list[int], list[int], bool]:
-    """The special ids before, between and behind two texts, and whether the second has a segment of its own."""
+    """Return the special ids around a question and a passage, and whether the passage has a segment of its own."""
     for sample in _SAMPLES:
         found = tokenizer.encode(sample, sample)
         part = np.array([-1 if one is None else one for one in found.sequence_ids])
@@ -218,14 +218,14 @@ class Candidates:
     none: float
 
     def logits(self, n_best: int) -> npt.NDArray[np.float64]:
-        """No answer, then the candidates, (1 + n_best,); those that there are not never come."""
+        """Return the scores of no answer, then of the candidates, (1 + n_best,); those that there are not never come."""
         found = np.full(1 + n_best, _NEVER)
         found[0], found[1 : 1 + len(self.scores)] = self.none, self.scores
         return found
 
 
 def span_table(passage: Passage, scores: Sequence[npt.NDArray[Any]], max_answer: int) -> tuple[npt.NDArray[Any], float]:
-    """The score of every answer of a passage, and that of none.
+    """Return the score of every answer of a passage, and that of no answer.
 
     Args:
         passage: N tokens in some windows.
@@ -249,7 +249,7 @@ def span_table(passage: Passage, scores: Sequence[npt.NDArray[Any]], max_answer:
 
 
 def best_candidates(passage: Passage, scores: Sequence[npt.NDArray[Any]], reading: Reading) -> Candidates:
-    """The n best answers of a passage; of equal ones the first, and the shorter. White space is none."""
+    """Return the n best answers of a passage; of equal ones the first, and the shorter. White space is no answer."""
     table_NL, none = span_table(passage, scores, reading.max_answer)
     flat = table_NL.ravel()
     n = min(reading.n_best, len(flat))
@@ -287,7 +287,7 @@ def answered(
 
 
 class Reader(HeadPredictor):
-    """Answers of questions out of passages.
+    """Predictor of answers to questions out of passages.
 
     Args:
         model: with a head for spans.

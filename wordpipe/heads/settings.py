@@ -10,7 +10,7 @@ _STEPS, _WORD_STEPS = 200, 600
 
 
 class HeadSettings(Settings):
-    """Training of a head on a transformer, or on word vectors."""
+    """Settings of the training of a head on a transformer, or on word vectors."""
 
     init: Path | None = setting(
         None, "model to start from: made by train mlm or train clm, or a model folder of Hugging Face transformers; "
@@ -103,7 +103,7 @@ class HeadSettings(Settings):
         return self._with(n_texts, _WORD_STEPS, _WORD_LR)
 
     def _with(self, n_texts: int, steps: int, lr: float) -> Self:
-        """16 steps, as 100 texts have in 5 passes, are too few for any rate."""
+        """Return the settings with at least so many steps and this rate: 16 steps (100 texts, 5 passes) are too few."""
         epochs = max(self.usual_epochs, steps * min(self.batch_size, n_texts) / n_texts)
         return self.model_copy(update={
             "epochs": epochs if self.epochs is None else self.epochs, "lr": lr if self.lr is None else self.lr,
@@ -111,7 +111,7 @@ class HeadSettings(Settings):
 
 
 class ClassifierSettings(HeadSettings):
-    """Labels of whole texts, or of pairs of texts."""
+    """Settings of `train classifier`: labels of whole texts, or of pairs of texts."""
 
     command = "train classifier"
 
@@ -125,7 +125,7 @@ class ClassifierSettings(HeadSettings):
 
 
 class ReaderSettings(HeadSettings):
-    """Answers of questions, out of passages."""
+    """Settings of `train reader`: answers to questions, out of passages."""
 
     command = "train reader"
 
@@ -148,7 +148,7 @@ class ReaderSettings(HeadSettings):
 
 
 class PredictSettings(Settings):
-    """The prediction by a model with a head."""
+    """Settings of `predict`, by a model with a head."""
 
     command = "predict"
 
@@ -159,7 +159,7 @@ class PredictSettings(Settings):
 
 
 class TaggerSettings(HeadSettings):
-    """Tags of words: names in a text, parts of speech."""
+    """Settings of `train tagger`: tags of words, such as names in a text or parts of speech."""
 
     command = "train tagger"
 

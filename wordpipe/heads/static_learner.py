@@ -48,7 +48,7 @@ _BLOCK = 1 << 22  # numbers of vectors of held-out texts at a time
 
 
 class RowEncoder:
-    """Records to rows of a table, as `TextEncoder` turns records into ids.
+    """Encoder of records to rows of a static head's table, as `TextEncoder` turns records into ids.
 
     Args:
         units: the unit of each row.
@@ -67,7 +67,7 @@ class RowEncoder:
         self.n_units = self.n_unknown = 0
 
     def encode(self, texts: Sequence[tuple[str, ...]], *, words: bool = False) -> list[Encoded]:
-        """Texts, or pairs; with `words` each word's `WORD_UNITS` rows side by side, -1 where there is none."""
+        """Return texts, or pairs, as table rows; with `words` the `WORD_UNITS` rows of each word side by side, -1 for none."""
         found = [bags_of(one, self._split, words=words, most=self._most) for one in texts]
         rows = self.units.rows_of([unit for bags, _ in found for bag in bags for unit in bag])
         self.used[rows[rows >= 0]] = True
@@ -87,7 +87,7 @@ class RowEncoder:
 
 
 class StaticModel(nn.Module):
-    """A model that reads the sums of bags; the torch twin of `StaticHead`, without its table.
+    """The torch model of a static head, which reads the sums of bags; the twin of `StaticHead`, without its table.
 
     Args:
         config: what it says.
@@ -105,7 +105,7 @@ class StaticModel(nn.Module):
         self.head_dropout = nn.Dropout(head.dropout)
 
     def scores(self, sums_ND: Tensor, lengths: npt.NDArray[np.int64]) -> Tensor:
-        """Scores of texts, (N, V), of pairs, (N / 2, V), or of the words of texts, (N, V).
+        """Return the static head's scores of texts, (N, V), of pairs, (N / 2, V), or of the words of texts, (N, V).
 
         Args:
             sums_ND: of the bags, divided.
@@ -164,12 +164,12 @@ class RowsLearner(ModelLearner[Any]):
 
     @property
     def static_config(self) -> StaticHeadConfig:
-        """Of the model."""
+        """The config of the static head."""
         return self._static.static_config
 
     @property
     def moving(self) -> dict[str, Tensor]:
-        """The weights that are trained, by name; the rows under `rows`."""
+        """The weights of the static head that are trained, by name; the rows under `rows`."""
         return dict(self._static.named_parameters()) | ({"rows": torch.from_numpy(self.rows)} if self._share else {})
 
     def gradients(self, step: int) -> Gradients:
@@ -220,7 +220,7 @@ class RowsLearner(ModelLearner[Any]):
         return scores, wanted, loss / max(1.0, count)
 
     def table(self, table_VD: Floats) -> Floats:
-        """All rows with those that were trained."""
+        """Return all rows of the table, with those that were trained."""
         whole_VD = table_VD.copy()
         whole_VD[self._numbers] = self.rows
         return whole_VD
@@ -241,7 +241,7 @@ class RowsLearner(ModelLearner[Any]):
         return {"rows": self.rows, "mean": self._adam.mean_VD, "square": self._adam.square_VD} if self._share else {}
 
     def _bags_of(self, given: Rows) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """The rows of a batch's bags among those in use, and how many are each bag's."""
+        """Return the rows of a batch's bags among those in use, and how many are each bag's."""
         there = given.ids >= 0
         if self.static_config.kind == "token":
             lengths = there.reshape(-1, WORD_UNITS).sum(1)
@@ -261,7 +261,7 @@ class RowsLearner(ModelLearner[Any]):
 
 
 def _words(given: Rows) -> npt.NDArray[np.int64]:
-    """Words of each text of a tagger."""
+    """Return the number of words of each text of a tagger."""
     return given.lengths // WORD_UNITS
 
 
@@ -269,7 +269,7 @@ def static_trainer(
     settings: "HeadSettings", model: StaticModel, table_VD: Floats, used: npt.NDArray[np.bool_], objective: HeadObjective,
     examples: LabelledExamples, held_out: LabelledExamples, *, figures: Figures, seed: int, **given: Any,
 ) -> Trainer[HeadLearner[RowsLearner]]:  # fmt: skip
-    """A training of a static head that is ready to run, resumed if `state_dir` holds its checkpoints.
+    """Return a training of a static head that is ready to run, resumed if `state_dir` holds its checkpoints.
 
     Args:
         settings: how to train, `epochs` and `lr` resolved.
@@ -308,7 +308,7 @@ def static_trainer(
 
 
 def static_execution(threads: int) -> Execution:
-    """On the CPU, in float32; by one thread, unless more are asked for.
+    """Return the execution of a static head's training: on the CPU, in float32; by one thread, unless more are asked for.
 
     A step is too short to be shared: two threads wait for each other, on a busy machine for most of the time.
     """

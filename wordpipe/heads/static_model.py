@@ -54,7 +54,7 @@ _FEW = 256  # units looked for without a table of hashes, which would cost the i
 
 
 def text_units(words: Sequence[str]) -> Bag:
-    """The units of a text: its words, then its pairs of neighbours.
+    """Return the units of a text for a static head: its words, then its pairs of neighbours.
 
     >>> text_units(["who", "keeps", "bees"])
     ['who', 'keeps', 'bees', 'who keeps', 'keeps bees']
@@ -86,7 +86,7 @@ def _shape(word: str) -> str:
 
 
 def bags_of(texts: Sequence[str], split: Split, *, words: bool, most: int | None = None) -> tuple[list[Bag], int]:
-    """The bags of a record, and how many of its words were left out.
+    """Return the bags of units of a record, and how many of its words were left out.
 
     Args:
         texts: its text, or both of a pair.
@@ -116,7 +116,7 @@ class UnitCounts:
         self.dropped = 0
 
     def add(self, bags: Iterable[Bag]) -> None:
-        """One more record."""
+        """Count the units of one more record."""
         self.counts.update(chain.from_iterable(bags))
         if len(self.counts) > _MOST_COUNTED:
             before = len(self.counts)
@@ -124,7 +124,7 @@ class UnitCounts:
             self.dropped += before - len(self.counts)
 
     def new_units(self, known: "UnitRows", *, least: int, most: int) -> tuple[list[str], int]:
-        """The units that have no row yet, the most frequent first, of equal ones by name; and how many more there are.
+        """Return the units that have no row yet, the most frequent first, of equal ones by name; and how many more there are.
 
         Args:
             known: those that have.
@@ -149,7 +149,7 @@ class UnitRows:
         return len(self.units)
 
     def rows_of(self, units: Sequence[str]) -> npt.NDArray[np.int32]:
-        """Rows of units, (N,) int32; -1 for those without one."""
+        """Return the rows of units, (N,) int32; -1 for those without one."""
         if not units:
             return np.zeros(0, np.int32)
         if len(units) <= _FEW and not self._asked:
@@ -160,7 +160,7 @@ class UnitRows:
         return self.units.rows_of(units)
 
     def flat_rows(self, bags: Sequence[Bag]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """The rows of bags one after the other, and how many are each bag's; units without a row are left out."""
+        """Return the rows of bags of units one after the other, and how many each bag has; units without a row left out."""
         rows = self.rows_of([*chain.from_iterable(bags)])
         bag_of = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
         there = rows >= 0
@@ -168,12 +168,12 @@ class UnitRows:
 
 
 def extended(rows: UnitRows, units: Sequence[str]) -> UnitRows:
-    """With more units behind those that there are."""
+    """Return rows of units with more units behind those that there are."""
     return UnitRows(pa.concat_arrays([rows.units.array, pa.array(units, pa.string())])) if units else rows
 
 
 def windows_of(lengths: npt.NDArray[np.int64], reach: int) -> npt.NDArray[np.int64]:
-    """The places of each word and of its neighbours to both sides, (W, 2 · reach + 1); W where there is none.
+    """Return the places of each word and of its neighbours to both sides, (W, 2 · reach + 1); W where there is none.
 
     Args:
         lengths: words of each text.
@@ -189,7 +189,7 @@ def windows_of(lengths: npt.NDArray[np.int64], reach: int) -> npt.NDArray[np.int
 
 
 def counted(units: UnitRows, counts: Mapping[str, int], size: int = 16_384) -> Iterator[pa.RecordBatch]:
-    """The units as batches of the `VOCABULARY` schema, with how often the texts that were learned from have each."""
+    """Yield the units as batches of the `VOCABULARY` schema, with how often the texts that were learned from have each."""
     from wordpipe.artifacts import VOCABULARY
 
     for first in range(0, len(units), size):
@@ -240,12 +240,12 @@ class StaticHeadConfig:
 
     @property
     def n_features(self) -> int:
-        """Numbers that the first matrix reads."""
+        """Numbers that the first matrix of the static head reads."""
         return self.dim * (2 * REACH + 1 if self.kind == "token" else 4 if self.pairs else 1)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The weights beside the table."""
+        """The shapes of the static head's weights beside the table."""
         n_labels, width = len(self.labels), HIDDEN if self.kind == "token" else self.n_features
         hidden = {"hidden.weight": (HIDDEN, self.n_features), "hidden.bias": (HIDDEN,)} if self.kind == "token" else {}
         return {**hidden, "classifier.weight": (n_labels, width), "classifier.bias": (n_labels,)}
@@ -270,7 +270,7 @@ class StaticHead:
     split: Split
 
     def scores(self, records: Sequence[Sequence[Bag]]) -> list[Matrix]:
-        """Scores of records as bags: (V,) of a text or a pair; (W, V) of the words of a text."""
+        """Return the static head's scores of records as bags: (V,) of a text or a pair; (W, V) of the words of a text."""
         sums_ND = self.sums([bag for bags in records for bag in bags])
         if self.config.kind == "sequence":
             found_NV = self._read(pair_features(sums_ND, np) if self.config.pairs else sums_ND)
@@ -282,7 +282,7 @@ class StaticHead:
         return np.split(self._read(hidden), np.cumsum(lengths)[:-1])
 
     def sums(self, bags: Sequence[Bag]) -> Matrix:
-        """The vector of each bag, (N, D): the sum of its units' over the root of their number; of an empty one zeros."""
+        """Return the vector of each bag of units, (N, D): their sum over the root of their number; of an empty bag zeros."""
         rows, lengths = self.units.flat_rows(bags)
         sums_ND, ends = np.zeros((len(bags), self.config.dim), np.float32), np.cumsum(lengths)
         first, most = 0, max(1, _BLOCK // self.config.dim)
@@ -312,7 +312,7 @@ def divisors(lengths: npt.NDArray[np.int64]) -> Matrix:
 
 
 def pair_features(sums: Any, library: Any) -> Any:
-    """The features (N, 4 D) of N pairs whose vectors follow each other, (2 N, D): u, v, |u - v|, u · v.
+    """Return the features (N, 4 D) of N pairs of texts whose vectors follow each other, (2 N, D): u, v, |u - v|, u · v.
 
     Args:
         sums: an array, or a tensor.
@@ -330,7 +330,7 @@ def is_static_head(values: Mapping[str, Any]) -> bool:
 def static_head_files(
     config: StaticHeadConfig, vectors: Matrix, weights: Mapping[str, Matrix], about: Mapping[str, Any]
 ) -> Iterator[tuple[str, bytes]]:
-    """`config.json` and `model.safetensors`.
+    """Yield the files of a static head: `config.json` and `model.safetensors`.
 
     Args:
         config: what the head says.
@@ -352,7 +352,7 @@ def static_head_files(
 
 
 def read_static_config(data: bytes) -> tuple[StaticHeadConfig, dict[str, Any]]:
-    """Read a `config.json`, and how its texts are cut into words.
+    """Read the `config.json` of a static head, and how its texts are cut into words.
 
     Raises:
         ArtifactError: it is malformed.
@@ -376,7 +376,7 @@ def read_static_config(data: bytes) -> tuple[StaticHeadConfig, dict[str, Any]]:
 
 
 def read_static_head(config: StaticHeadConfig, units: UnitRows, data: bytes, split: Split) -> StaticHead:
-    """The head whose `model.safetensors` is `data`.
+    """Read the static head whose `model.safetensors` is `data`.
 
     Raises:
         ArtifactError: a weight is missing, of another shape or type, or not finite.
@@ -399,17 +399,18 @@ def read_static_head(config: StaticHeadConfig, units: UnitRows, data: bytes, spl
 
 
 class _StaticPredictor:
-    """Records in batches, as bags of units."""
+    """Predictor by a static head: records in batches, as bags of units."""
 
     def __init__(self, head: StaticHead, *, max_words: int | None, temperature: float) -> None:
         self.head, self.temperature, self._most = head, temperature, max_words
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """In the order of the scores."""
+        """The names of the labels, in the order of the scores."""
         return self.head.config.labels
 
     def _scored(self, texts: Iterator[Text]) -> Iterator[tuple[Text, Matrix, int]]:
+        """Yield the static head's scores of records, in their order."""
         per_word = self.head.config.kind == "token"
         while some := list(islice(texts, _TEXTS_AT_ONCE)):
             found = [bags_of(one, self.head.split, words=per_word, most=self._most) for one in some]
@@ -418,7 +419,7 @@ class _StaticPredictor:
 
 
 class StaticClassifier(_StaticPredictor):
-    """Labels of texts, or of pairs; the twin of `Classifier`.
+    """Predictor of labels of texts, or of pairs, by a static head; the twin of `Classifier`.
 
     Args:
         head: for sequences.
@@ -441,7 +442,7 @@ class StaticClassifier(_StaticPredictor):
 
 
 class StaticTagger(_StaticPredictor):
-    """Tags of words; the twin of `Tagger`.
+    """Predictor of tags of words by a static head; the twin of `Tagger`.
 
     Args:
         head: for tokens.

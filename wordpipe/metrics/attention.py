@@ -41,7 +41,7 @@ def rollout(weights_LHTT: Floats) -> Floats:
 
 
 def join_words(weights_TS: Floats, words_T: Ints, words_S: Ints) -> Floats:
-    """Weights of words: what goes to the parts of a word is summed, what comes from them is averaged.
+    """Join attention weights of tokens to those of words: what goes to a word's parts is summed, what comes from it averaged.
 
     Args:
         weights_TS: (…, T, S).
@@ -71,7 +71,7 @@ class HeadLooks:
     queries: int = 0
 
     def add(self, weights_LHTS: Floats, is_separator_S: npt.NDArray[np.bool_]) -> None:
-        """One more text.
+        """Add the attention weights of one more text.
 
         The first two queries are left out, of longer texts: the token before them is the first one, or none.
 
@@ -101,14 +101,14 @@ class HeadLooks:
         self.sums[name] = self.sums[name] + sums_LH if name in self.sums else sums_LH
 
     def shares(self) -> dict[str, Floats]:
-        """Look → (L, H), the mean weight that goes there; `spread` is the mean entropy."""
+        """Return look → (L, H), the mean weight of attention that goes there; `spread` is the mean entropy."""
         n = max(1, self.queries)
         found: dict[str, Floats] = {name: sums / n for name, sums in self.sums.items()}
         return found | {"spread": self.spread / n}
 
 
 def name_head(shares: Mapping[str, float]) -> str:
-    """A head's name by what it does: the look that has half of its weight, else broad, else mixed.
+    """Return an attention head's name by what it does: the look that has half of its weight, else broad, else mixed.
 
     >>> name_head({"previous": 0.7, "next": 0.1, "spread": 0.3})
     'previous'
@@ -122,7 +122,7 @@ def name_head(shares: Mapping[str, float]) -> str:
 
 
 def words_of_tokens(places: Sequence[tuple[int, int] | None], words: Sequence[tuple[int, int]]) -> list[int]:
-    """The number of the word of each token, from 0, in order; a token in no word, and one without a place, is its own.
+    """Return the number of the word of each token, from 0, in order; a token in no word, and one without a place, is its own.
 
     Args:
         places: first character of each token and the one after its last, without white space; None of a special token.

@@ -94,7 +94,7 @@ MEASURES = {
 
 
 def written(value: float | None, form: str = "{:.4g}") -> str:
-    """A figure as text; what is not there as a dash, and a share too little to be written as less than the least that can be.
+    """Return a figure as text; a missing one as a dash, a share too little to be written as less than the least that can be.
 
     >>> written(0.1234, "{:.1%}"), written(0.0001, "{:.1%}"), written(None, "{:.1%}")
     ('12.3%', '<0.1%', '–')
@@ -119,12 +119,12 @@ class Apart(NamedTuple):
     draws: int
 
     def to_json(self) -> dict[str, Any]:
-        """Difference, interval and p."""
+        """Return the difference of two systems, its interval and p in the form of JSON."""
         return {"difference": self.difference, "interval": self.interval, "p": round(self.p, _DIGITS)}
 
     @property
     def shown_p(self) -> str:
-        """P; none of so few draws may be less than one of them, so the least is a bound."""
+        """The p of a difference as text; none of so few draws may be less than one of them, so the least is a bound."""
         return f"p {'≤ ' if self.p == 1 / self.draws < 1 else ''}{self.p:.3g}"
 
 
@@ -146,13 +146,13 @@ class Measured:
     score: Score | None = None
 
     def value(self) -> float:
-        """The figure."""
+        """The value of the measure."""
         if self.score is None:
             return float(self.rows.mean())
         return float(self.score(self.rows.sum(axis=0, dtype=np.float64)))
 
     def interval(self, draws: int, seed: int = 1) -> list[float] | None:
-        """Return the interval of 95 % of the draws of as many examples; None without draws."""
+        """Return the interval of 95 % of the measure, from draws of as many examples; None without draws."""
         if not draws:
             return None
         if self.score is None:
@@ -162,7 +162,7 @@ class Measured:
         return listed(found)
 
     def against(self, other: "Measured", draws: int, seed: int = 1) -> Apart | None:
-        """Return the difference to another system on the same examples, drawn together; None without draws."""
+        """Return the difference of the measure to another system on the same examples, drawn together; None without draws."""
         if not draws:
             return None
         if self.score is None:
@@ -174,7 +174,7 @@ class Measured:
         return Apart(round(found.mean, _DIGITS), [round(bound, _DIGITS) for bound in found.interval], found.p, draws)
 
     def figure(self, key: str, draws: int, seed: int = 1, **more: Any) -> "Figure":
-        """The figure with its interval; more of `Figure`."""
+        """Return the measure as a figure with its interval; `more` are other fields of `Figure`."""
         return Figure(key, rounded(self.value()), self.interval(draws, seed), drawn=True, **more)
 
     def rows_at(self, of_N: npt.NDArray[np.bool_]) -> "Measured":
@@ -260,7 +260,7 @@ class Figure:
     drawn: bool = False
 
     def lines(self) -> Iterator[tuple[str, str | None]]:
-        """Label and cell of the figure, of its interval, and of what stands below."""
+        """Yield label and cell of the figure, of its interval, and of what stands below."""
         measure = self.measure
         yield self.label or measure.label, "–" if self.shown is None and self.below else self.shown
         if self.interval is not None:
@@ -271,13 +271,13 @@ class Figure:
 
     @property
     def measure(self) -> Measure:
-        """The label and the form; an unknown key is its own label."""
+        """The label and the form of the figure; an unknown key is its own label."""
         known = MEASURES.get(self.key.partition("/")[0]) or Measure(self.key.replace("_", " "), "{:,.4g}")
         return Measure(known.label, self.form) if self.form else known
 
     @property
     def shown(self) -> str | None:
-        """The value as text; None where there is none."""
+        """The figure's value as text; None where there is none."""
         return None if self.value is None else written(self.measure.times * self.value, self.measure.form)
 
     def signed(self, difference: float) -> str:
@@ -302,11 +302,11 @@ class System:
     shown: Sequence[Figure | tuple[str, str | None]] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The facts, metrics, and intervals."""
+        """Return the system's facts, metrics, and intervals in the form of JSON."""
         return {**self.facts, **json_of(self.figures)}
 
     def rows(self) -> dict[str, list[tuple[str, str | None]]]:
-        """Key of a figure, or the label of what is none → the lines that stand below each other."""
+        """Return key of a figure, or the label of what is none → the lines of a table that stand below each other."""
         return {
             one.key if isinstance(one, Figure) else one[0]: [*one.lines()] if isinstance(one, Figure) else [one]
             for one in self.shown or self.figures
@@ -314,14 +314,14 @@ class System:
 
 
 def json_of(figures: Sequence[Figure]) -> dict[str, Any]:
-    """Figures as JSON: metrics, and the intervals of those that are drawn."""
+    """Return figures in the form of JSON: metrics, and the intervals of those that are drawn."""
     intervals = {one.key: one.interval for one in figures if one.drawn}
     return {"metrics": {one.key: one.value for one in figures}, **({"intervals": intervals} if intervals else {})}
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells side by side.
+    """A table of figures: cells side by side.
 
     Attributes:
         heads: of the columns.
@@ -336,14 +336,14 @@ class Table:
     title: str = ""
 
     def turned(self, corner: str = "") -> "Table":
-        """Rows as columns."""
+        """Return the table with rows as columns."""
         rows = [row for row in self.rows if any(cell is not None for cell in row[1])]
         turned = [(head, [cells[at] for _, cells in rows]) for at, head in enumerate(self.heads)]
         return Table([label.strip() for label, _ in rows], turned, corner, self.title)
 
 
 def side_by_side(systems: Sequence[System], *, corner: str = "", title: str = "") -> Table:
-    """A column for each system, a row for each figure, its interval, and each difference."""
+    """Return a table of systems: a column for each system, a row for each figure, its interval, and each difference."""
     columns = [one.rows() for one in systems]
     rows: list[tuple[str, list[str | None]]] = []
     for key in dict.fromkeys(key for column in columns for key in column):

@@ -53,7 +53,7 @@ class QueryFigures(NamedTuple):
 
 
 def trec_order(names: Sequence[str], scores: npt.NDArray[np.floating]) -> list[int]:
-    """Places of documents in the order in which trec_eval reads them: best score first, of equal ones the last name first.
+    """Return documents' places in the order in which trec_eval reads them: best score first, of equal ones the last name.
 
     >>> trec_order(["a", "b", "c"], np.array([0.5, 0.5, 0.9]))
     [2, 1, 0]
@@ -64,7 +64,7 @@ def trec_order(names: Sequence[str], scores: npt.NDArray[np.floating]) -> list[i
 
 
 def score_ranking(found: Sequence[str], grades: Mapping[str, int]) -> QueryFigures:
-    """The figures of one query's results: ids of documents, all different, in the order of `trec_order`, maybe none.
+    """Return the figures of one query's results: ids of documents, all different, in the order of `trec_order`, maybe none.
 
     A document of a grade below 1 is not relevant; where nothing is relevant, all figures are 0.
     """
@@ -83,6 +83,7 @@ def score_ranking(found: Sequence[str], grades: Mapping[str, int]) -> QueryFigur
 
 
 def _discounted(gains_K: npt.NDArray[np.float64]) -> float:
+    """Return the discounted cumulative gain of grades in the order of a ranking."""
     return float((gains_K / np.log2(np.arange(2, len(gains_K) + 2))).sum())
 
 
@@ -107,14 +108,14 @@ class LabelScore:
 
 
 def label_score(right: int, given: int, there: int) -> LabelScore:
-    """Of numbers: given and true, given at all, true at all."""
+    """Return the score of a label from three numbers: given and true, given at all, true at all."""
     precision, recall = (right / number if number else 0.0 for number in (given, there))
     f1 = 2.0 * right / (given + there) if given + there else 0.0
     return LabelScore(precision, recall, f1, there)
 
 
 def micro_score(found_N: Sequence[Iterable[object]], wanted_N: Sequence[Iterable[object]]) -> LabelScore:
-    """Over all labels, or spans, of all texts together."""
+    """Return one score over all labels, or spans, of all texts together."""
     right = given = there = 0
     for found, wanted in zip(found_N, wanted_N, strict=True):
         one, other = {*found}, {*wanted}
@@ -155,7 +156,7 @@ def f1_of(sums: npt.NDArray[np.number]) -> Floats:
 
 
 def macro_f1_of(sums: npt.NDArray[np.number]) -> Floats:
-    """The mean F1 of the labels that come or were given, (...) of (..., 3 V), as in scikit-learn."""
+    """Return the mean F1 of the labels that come or were given, (...) of (..., 3 V), as in scikit-learn."""
     right, given, there = np.split(np.asarray(sums), 3, axis=-1)
     both = given + there
     f1 = 2.0 * right / np.maximum(both, 1)
@@ -164,13 +165,13 @@ def macro_f1_of(sums: npt.NDArray[np.number]) -> Floats:
 
 
 def ratio_of(sums: npt.NDArray[np.number]) -> Floats:
-    """The first of two sums divided by the other, (...) of (..., 2): a mean, an accuracy."""
+    """Return the first of two sums divided by the other, (...) of (..., 2): a mean, an accuracy."""
     found: Floats = sums[..., 0] / np.maximum(sums[..., 1], np.finfo(np.float64).tiny)
     return found
 
 
 def most_confused(found_N: Sequence[str], wanted_N: Sequence[str], most: int) -> list[tuple[str, str, int]]:
-    """True label, given label and how often, of the pairs that differ, the most frequent first; equals by name."""
+    """Return true label, given label and how often, of the pairs that differ, the most frequent first; equals by name."""
     pairs = Counter((wanted, found) for found, wanted in zip(found_N, wanted_N, strict=True) if found != wanted)
     ranked = sorted(pairs.items(), key=lambda one: (-one[1], one[0]))
     return [(wanted, found, count) for (wanted, found), count in ranked[:most]]
@@ -196,7 +197,7 @@ def has_sacrebleu() -> bool:
 
 
 def _sacrebleu() -> Any:
-    """The library. Raises ConfigError: it is not installed."""
+    """Return the library sacrebleu. Raises ConfigError: it is not installed."""
     if not has_sacrebleu():
         raise ConfigError("sacrebleu, which counts BLEU and chrF, is not installed", hint=INSTALL_SACREBLEU)
     import sacrebleu
@@ -225,7 +226,7 @@ def bleu_statistics(
 
 
 def bleu_score(sums: npt.NDArray[np.number]) -> Floats:
-    """BLEU, (...), of statistics or sums of them, (..., 10), equal to sacrebleu's `corpus_bleu`.
+    """Return BLEU, (...), of statistics or sums of them, (..., 10), equal to sacrebleu's `corpus_bleu`.
 
         BLEU = BP · exp(¼ Σ_n ln p_n),  p_n = clipped matches of n-grams / n-grams of the hypotheses
         BP = 1 where hypotheses are at least as long as references, else exp(1 - references / hypotheses)
@@ -271,7 +272,7 @@ def _apart(text: str) -> str:
 
 
 def chrf_score(sums: npt.NDArray[np.number]) -> Floats:
-    """The chrF, (...), of statistics or sums of them, (..., 3 · orders), equal to sacrebleu's `corpus_chrf`.
+    """Return chrF, (...), of statistics or sums of them, (..., 3 · orders), equal to sacrebleu's `corpus_chrf`.
 
     chrF = 100 · (1 + β²) P R / (β² P + R),  β = 2; P and R are the means of precision and recall over the orders
     """
@@ -305,7 +306,7 @@ def signatures(references: References) -> dict[str, str]:
 
 
 def rouge_l(hypotheses: Texts, references: References, *, tokenizer: RougeTokenizer = "unicode") -> Floats:
-    """ROUGE-L, the F1 of each segment, (N,), 0 to 1: how much of hypothesis and reference is a common subsequence of words.
+    """Return ROUGE-L, each segment's F1, (N,), 0 to 1: the share of hypothesis and reference in a common subsequence of words.
 
         F1 = 2 P R / (P + R) = 2 LCS / (words of the hypothesis + words of the reference)
 
@@ -330,7 +331,7 @@ def exact_match(hypotheses: Texts, references: References, *, normalised: bool =
 
 
 def answer_f1(hypotheses: Texts, references: References) -> Floats:
-    """F1 of the words of each answer, as a bag, after `normalise_answer`, (N,), 0 to 1; of several references the best.
+    """Return the F1 of each answer's words, as a bag, after `normalise_answer`, (N,), 0 to 1; of several references the best.
 
     Where nothing is left of one side, it is 1 if nothing is left of the other too, as "no answer" is right or wrong.
 
@@ -343,7 +344,7 @@ def answer_f1(hypotheses: Texts, references: References) -> Floats:
 
 
 def normalise_answer(text: str) -> str:
-    """An answer as SQuAD compares it: lower case, without ASCII punctuation, English articles and needless white space.
+    """Return an answer as SQuAD compares it: lower case, without ASCII punctuation, English articles and needless white space.
 
     >>> normalise_answer("The  U.S.A.,  a country!")
     'usa country'
@@ -357,7 +358,7 @@ _RUNS = {"unicode": regex.compile(r"[\p{L}\p{M}\p{N}]+"), "ascii": regex.compile
 
 
 def _lists(hypotheses: Texts, references: References) -> list[Sequence[str]]:
-    """The references of each segment, one or more."""
+    """Return the references of each segment as a list, one or more."""
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} hypotheses, but {len(references)} references or lists of references")
     found = [[each] if isinstance(each, str) else each for each in references]
@@ -370,13 +371,13 @@ def _lists(hypotheses: Texts, references: References) -> list[Sequence[str]]:
 def _best(
     hypotheses: Texts, references: References, prepare: Callable[[str], T], score: Callable[[T, T], float]
 ) -> Floats:
-    """The best score of each hypothesis with one of its references, (N,)."""
+    """Return the best score of each hypothesis with one of its references, (N,)."""
     pairs = zip(map(prepare, hypotheses), _lists(hypotheses, references), strict=True)
     return np.array([max(score(one, prepare(other)) for other in others) for one, others in pairs], dtype=np.float64)
 
 
 def _lcs(one: list[str], other: list[str]) -> int:
-    """The length of the longest common subsequence: a row of the table of lengths is one whole number of a bit for each word.
+    """Return the length of the longest common subsequence: a row of lengths is one whole number, a bit for each word.
 
     A bit is 0 where the row's length grows by one. Source: Hyyrö 2004, "Bit-parallel LCS-length computation revisited".
     """

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 
 def average_ranks(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The rank of every value from 1 up; equal values share the mean of the ranks they take.
+    """Return the rank of every value from 1 up; equal values share the mean of the ranks they take.
 
     >>> average_ranks(np.array([20.0, 10.0, 20.0, 5.0])).tolist()
     [3.5, 2.0, 3.5, 1.0]
@@ -27,7 +27,7 @@ def average_ranks(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def spearman(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -> float | None:
-    """Spearman's rank correlation, -1 to 1: Pearson's correlation of the average ranks; None where `pearson` is.
+    """Return Spearman's rank correlation, -1 to 1: Pearson's correlation of the average ranks; None where `pearson` is.
 
     Source: Spearman 1904, "The Proof and Measurement of Association between Two Things"; ties as in Kendall 1945.
     """
@@ -35,7 +35,7 @@ def spearman(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -
 
 
 def pearson(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) -> float | None:
-    """Pearson's correlation, -1 to 1: how nearly two measurements of the same things, finite numbers, lie on a rising line.
+    """Return Pearson's correlation, -1 to 1: how nearly two measurements of the same things lie on a rising line.
 
     None where it is not defined: fewer than two things, or all equal in one of the measurements.
 
@@ -50,7 +50,7 @@ def pearson(one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64]) ->
 
 
 def _centred(values_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The values about their mean, all divided by a power of two, which is exact: no square is too large or small."""
+    """Return the values about their mean, all divided by a power of two, which is exact: no square is too large or small."""
     scaled: npt.NDArray[np.float64] = np.ldexp(values_N, -int(np.frexp(np.abs(values_N).max(initial=0.0))[1]))
     return scaled - float(scaled.mean())
 
@@ -93,7 +93,7 @@ class Difference:
 
 
 def mean_interval(values_N: npt.NDArray[np.float64], *, draws: int = 10_000, seed: int = 1) -> Interval | None:
-    """The 95 % interval of a mean; None of fewer than two values."""
+    """Return the 95 % interval of a mean; None of fewer than two values."""
     if len(values_N) < 2:
         return None
     return _interval(_means(values_N, draws, seed))
@@ -119,7 +119,7 @@ Score = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 def score_interval(
     statistics_NK: npt.NDArray[np.number], score: Score, *, draws: int = 1_000, seed: int = 1
 ) -> Interval | None:
-    """The 95 % interval of a score that is no mean, but made of sums over the examples; None of fewer than two examples.
+    """Return the 95 % interval of a score made of sums over the examples, no mean; None of fewer than two examples.
 
     Args:
         statistics_NK: what each example adds: `bleu_statistics`, `chrf_statistics`.
@@ -149,7 +149,7 @@ def paired_score_difference(
 def correlation_interval(
     one_N: npt.NDArray[np.float64], other_N: npt.NDArray[np.float64], *, ranked: bool, draws: int = 1_000, seed: int = 1
 ) -> Interval | None:
-    """The 95 % interval of a correlation of two measurements of the same things, finite numbers.
+    """Return the 95 % interval of a correlation of two measurements of the same things, finite numbers.
 
     It is Spearman's where `ranked`, with the ranks that the things have in each draw; else Pearson's. None of fewer than two
     things, or where too few draws have a correlation to say.
@@ -191,25 +191,25 @@ _EQUAL = Difference(0.0, (0.0, 0.0), 1.0)
 
 
 def _difference(found: float, draws_D: npt.NDArray[np.float64], n_apart: int) -> Difference:
-    """P is no lower than n examples can say: all of them to one side is as likely as 2 of 2^n (the sign test)."""
+    """Return the difference of two systems; p is at least that of all n examples to one side, 2 of 2^n (the sign test)."""
     beyond = min(int((draws_D <= 0).sum()), int((draws_D >= 0).sum()))
     p = max(max(2 * beyond, 1) / len(draws_D), 2.0 ** (1 - n_apart))
     return Difference(found, _interval(draws_D), min(1.0, p))
 
 
 def _means(values_N: npt.NDArray[np.float64], draws: int, seed: int) -> npt.NDArray[np.float64]:
-    """The mean of each draw, (draws,)."""
+    """Return the mean of each bootstrap draw, (draws,)."""
     return _sums(values_N, draws, seed) / len(values_N)
 
 
 def _sums(values: npt.NDArray[np.number], draws: int, seed: int) -> npt.NDArray[np.float64]:
-    """The sum of each draw, (draws,) of values (N,), (draws, K) of values (N, K)."""
+    """Return the sum of each bootstrap draw, (draws,) of values (N,), (draws, K) of values (N, K)."""
     values = values.astype(np.float64)  # whole numbers are multiplied some 50 times slower
     return np.concatenate([counts_BN @ values for counts_BN in _counts(len(values), draws, seed)])
 
 
 def _counts(n: int, draws: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the times that each draw takes each of `n` examples, (B, n) int64, some draws at a time."""
+    """Yield the times that each bootstrap draw takes each of `n` examples, (B, n) int64, some draws at a time."""
     rng = np.random.default_rng([seed, _SEED_STREAM])
     at_once = max(1, _COUNTS_AT_ONCE // n)
     for first in range(0, draws, at_once):

@@ -20,7 +20,7 @@ def has_direction(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
 def unit_rows(
     vectors_ND: npt.NDArray[np.float32], *, least: float = 0.0
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-    """The vectors at length 1, (N, D) float32, zero where one is not finite or no longer than `least`; and which are not."""
+    """Return the vectors at length 1, (N, D) float32, zero where not finite or no longer than `least`; and which are not."""
     norms_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
     valid_N1 = np.isfinite(norms_N1) & (norms_N1 > least)
     unit_ND = np.zeros_like(vectors_ND, dtype=np.float32)
@@ -34,7 +34,7 @@ SCORES_AT_ONCE = 1 << 24  # of one block of rows against all points: 64 MiB of f
 def nearest_rows(
     unit_ND: npt.NDArray[np.float32], k: int, report: Callable[[int], None] = lambda _: None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """The `k` other points with the largest cosine to each point, the nearest first.
+    """Return the `k` other points with the largest cosine to each point, the nearest first.
 
     Every pair is compared, a block of rows at a time. Of points at equal distance the lower row comes first, but which
     ones of a tie at the k-th place are in is left to numpy (the same ones each time).
@@ -60,7 +60,7 @@ def nearest_rows(
 def largest_columns(
     scores_BN: npt.NDArray[np.floating[Any]], own_B: npt.NDArray[np.int64], k: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Columns of the `k` largest scores of each row, the largest first, a point's own column left out; and the scores.
+    """Return the columns of each row's `k` largest scores, the largest first, a point's own left out; and the scores.
 
     The scores of own columns are overwritten.
     """
@@ -75,7 +75,7 @@ def largest_columns(
 def neighbour_overlap(
     before_NK: npt.NDArray[np.integer[Any]], after_NK: npt.NDArray[np.integer[Any]]
 ) -> npt.NDArray[np.float64]:
-    """The share of each point's neighbours that are among its neighbours elsewhere, (N,) float64, 0 to 1.
+    """Return the share of each point's neighbours that are among its neighbours elsewhere, (N,) float64, 0 to 1.
 
     Source: Lee and Verleysen 2009, "Quality assessment of dimensionality reduction", Q_NX at one neighbourhood size; for
     words of two texts Gonen et al. 2020, "Simple, Interpretable and Stable Method for Detecting Words with Usage Change
@@ -89,7 +89,7 @@ def neighbour_overlap(
 def recall_at_k(
     found_scores_QK: npt.NDArray[np.float32], exact_scores_QK: npt.NDArray[np.float32], *, tolerance: float = 1e-5
 ) -> float:
-    """The share of the k nearest that an approximate search found, averaged over queries.
+    """Return the share of the k nearest that an approximate search found, averaged over queries.
 
     An answer counts when its score reaches the exact k-th score, whatever its id, so that equal vectors, of which either
     is a right answer, cost nothing.
@@ -110,7 +110,7 @@ def recall_at_k(
 
 
 def mean_cosine(unit_ND: npt.NDArray[np.float32]) -> float:
-    """The mean cosine of all pairs of different vectors, exactly, without forming them: (|sum|² - N) / (N (N - 1)).
+    """Return the mean cosine of all pairs of different vectors, exactly, without forming them: (|sum|² - N) / (N (N - 1)).
 
     0 where directions are spread evenly; near 1 where all vectors say the same.
 
@@ -123,7 +123,7 @@ def mean_cosine(unit_ND: npt.NDArray[np.float32]) -> float:
 
 
 def effective_rank(vectors_ND: npt.NDArray[np.float32]) -> float:
-    """In how many directions the vectors' energy lies, 1 to D: the exponential of the entropy of its shares.
+    """Return in how many directions the vectors' energy lies, 1 to D: the exponential of the entropy of its shares.
 
     The mean is not taken away first: cosines see it, and where it is most of every vector the rank is near 1.
 

@@ -53,7 +53,7 @@ _LETTER_SHARE, _SIGNS_SHARE = 0.3, 0.5
 
 
 class Form(NamedTuple):
-    """A term, and where in its run it comes from."""
+    """A term of a text, and where in its run it comes from."""
 
     start: int
     end: int
@@ -81,7 +81,7 @@ class Form(NamedTuple):
 
 
 class Analyser:
-    """Texts to terms in one language.
+    """An analyser of texts into terms, in one language.
 
     Args:
         language: a Snowball algorithm, or none: words stay as they are.
@@ -102,7 +102,7 @@ class Analyser:
         return [form.term for run in self.runs(text) for form in self.of_run(run)]
 
     def of_run(self, run: str) -> tuple[Form, ...]:
-        """Return the terms of one run, and where in it they come from."""
+        """Return the terms of one run of letters, and where in it they come from."""
         found = self._known.get(run)
         if found is None:
             if len(self._known) >= _CACHED:
@@ -111,7 +111,7 @@ class Analyser:
         return found
 
     def runs(self, text: str) -> list[str]:
-        """Return the stretches of a text, as written, out of each of which come a few terms, or none."""
+        """Return the runs of a text, as written, out of each of which come a few terms, or none."""
         return self._pattern(text).findall(text)  # type: ignore[no-any-return]
 
     def forms(self, run: str) -> Iterator[tuple[str, bool]]:
@@ -123,7 +123,7 @@ class Analyser:
             yield from ((form.term, form.is_long) for form in self._of_run(run))
 
     def apart(self, run: str) -> list[str]:
-        """The words of a run whose terms are those of the run, in order; none where signs join them to one more term."""
+        """Return the words of a run whose terms are those of the run, in order; none where signs join them to one term."""
         return _PART.findall(run) if _APART.fullmatch(run) else []
 
     def words(self, text: str) -> Iterator[list[tuple[str, float]]]:
@@ -135,7 +135,7 @@ class Analyser:
             yield from words.values()
 
     def spaced_words(self, text: str) -> dict[str, list[str]]:
-        """The words of a text between spaces or signs, in small letters, and the terms of each: no stop words, no pairs."""
+        """Return a text's words between spaces or signs, in small letters, and the terms of each: no stop words, no pairs."""
         found: dict[str, list[str]] = {}
         for run in self.runs(text):
             if run.isascii() or not _patterns().unspaced.match(run):
@@ -173,6 +173,7 @@ class Analyser:
         return _DOTTED_RUN if text[:1] == "." or any(dots in text for dots in _DOTS) else _RUN
 
     def _of_run(self, run: str) -> tuple[Form, ...]:
+        """Return the terms of one run."""
         if not run.isascii() and _patterns().unspaced.match(run):
             return tuple(self._of_unspaced(run))
         parts = [(part.start(), part.end()) for part in (_PART if run.isascii() else _patterns().part).finditer(run)]
@@ -210,7 +211,7 @@ class Analyser:
         return "" if stem == main else stem
 
     def _joined(self, run: str, parts: list[tuple[int, int]]) -> Iterator[Form]:
-        """Words that signs join: one term of each group."""
+        """Yield one term for each group of words that signs join."""
         plain, groups = _plain(run), list[tuple[int, int]]()
         for number, (start, end) in enumerate(parts):
             start -= number == 0 and plain[:1] == "."
@@ -234,7 +235,7 @@ class Analyser:
         return sign in (".", "&") or (sign == "" and sides[0][-1:] in ("+", "#"))  # C++17
 
     def _of_unspaced(self, run: str) -> Iterator[Form]:
-        """Yield pairs of characters, or the single one."""
+        """Yield pairs of characters as terms of a script without spaces, or the single character."""
         plain = unicodedata.normalize("NFKC", "".join(_patterns().invisible.split(run)))
         for first in range(max(len(plain) - 1, 1) if plain else 0):
             pair = plain[first : first + 2]
@@ -282,7 +283,7 @@ def words_of(text: str) -> tuple[list[str], int]:
 
 
 def _syllable_pairs(written: str, exact: str) -> list[tuple[int, int, str]]:
-    """Neighbouring Korean syllables of a word, with their places in it: terms that are not taken for words."""
+    """Return neighbouring Korean syllables of a word, with their places in it: terms that are not taken for words."""
     pairs = [
         (at, at + 2, f"*{exact[at : at + 2]}*")
         for at in range(len(exact) - 1)
@@ -306,6 +307,8 @@ def stemmer(language: str) -> Callable[[str], str]:
 
 
 class _Patterns(NamedTuple):
+    """Patterns that find runs and words in any script."""
+
     run: Any  # a word with what joins it to others, or an unspaced run, in any script
     part: Any  # a word within a run
     unspaced: Any  # the beginning of a run of a script without spaces
@@ -314,7 +317,7 @@ class _Patterns(NamedTuple):
 
 @cache
 def _patterns() -> _Patterns:
-    """Compiled when the first text comes that is not of ASCII alone."""
+    """Return the patterns of any script, compiled when the first text comes that is not of ASCII alone."""
     import regex
 
     bare = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ーｰﾞﾟ"
@@ -426,7 +429,7 @@ def stop_words(language: str) -> frozenset[str]:
 
 
 def listed(words: str) -> frozenset[str]:
-    """Words between spaces, their case folded."""
+    """Return the words of a list of stop words, their case folded."""
     return frozenset(unicodedata.normalize("NFKC", word.casefold()) for word in words.split())
 
 
@@ -464,7 +467,7 @@ _LEAST_OWN = 3  # words that a near language does not list
 
 @cache
 def _small_words() -> dict[str, frozenset[str]]:
-    """Of every language."""
+    """Return the function words of every language."""
     return {language: stop_words(language) for language in _SMALL_WORDS} | {
         name: listed(some) for name, some in _OTHERS.items()
     }

@@ -42,7 +42,7 @@ Analyse = Callable[[Any], list[str]]
 
 @dataclass(frozen=True)
 class Collection:
-    """N documents and the Q queries that were judged."""
+    """A collection in BEIR's layout: N documents and the Q queries that were judged."""
 
     documents: list[str]  # their ids, all different
     titles: list[str]  # empty where a document has none
@@ -65,7 +65,7 @@ File = tuple[bytes, str]
 
 
 def read_collection(corpus: File, queries: File, judgements: File) -> Collection:
-    """Read the three files.
+    """Read the three files of a collection: documents, queries, judgements.
 
     Raises:
         InputError: one is no such file, has nothing in it, or names something twice; or no judgement fits query and document.
@@ -106,7 +106,7 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
 
 
 def _records(file: File) -> dict[str, tuple[str, str]]:
-    """Id → title and text of every line."""
+    """Return id → title and text of every line of a file of documents or queries."""
     found: dict[str, tuple[str, str]] = {}
     for place, line in _lines(file):
         record = parse_json(line, place, what="not a line of JSON", error=InputError)
@@ -125,6 +125,7 @@ def _records(file: File) -> dict[str, tuple[str, str]]:
 
 
 def _grades(file: File) -> Grades:
+    """Return the judgements of a file: query → document → grade."""
     grades: Grades = {}
     for number, (place, line) in enumerate(_lines(file)):
         cells = line.split("\t") if "\t" in line else line.split()
@@ -148,7 +149,7 @@ def _grades(file: File) -> Grades:
 
 
 def _lines(file: File) -> Iterator[tuple[str, str]]:
-    """Yield each line that is not empty, with its place for messages."""
+    """Yield each line of a file of the collection that is not empty, with its place for messages."""
     data, name = file
     for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
@@ -242,7 +243,7 @@ class Tfidf:
         return cls(analyse, {term: column for column, term in enumerate(df)}, idf.astype(np.float32))
 
     def vectors(self, texts: Sequence[Any]) -> Any:
-        """(N, V) float32 `scipy.sparse.csr_array`, rows of length 1; a text without a known term is an empty row."""
+        """Return TF-IDF vectors, (N, V) float32 `scipy.sparse.csr_array`, rows of length 1; empty without known terms."""
         starts = [0]
         columns: list[int] = []
         counts: list[int] = []
@@ -271,7 +272,7 @@ class LatentSpace:
 
     @classmethod
     def fit(cls, texts_NV: Any, dim: int) -> "LatentSpace":
-        """Find `dim` directions of a scipy sparse array; fewer where the matrix is not so large.
+        """Find `dim` latent directions of a scipy sparse array; fewer where the matrix is not so large.
 
         The same matrix gives the same directions: the iteration (ARPACK) starts at a fixed vector.
         """
@@ -284,5 +285,5 @@ class LatentSpace:
         return cls(directions_KV[order].T.astype(np.float32))
 
     def vectors(self, texts_NV: Any) -> npt.NDArray[np.float32]:
-        """(N, K) float32 of length 1; zero for a text that has nothing in this space."""
+        """Return vectors of texts in the latent space, (N, K) float32 of length 1; zero for texts that have none."""
         return unit_rows(np.asarray(texts_NV @ self.directions, dtype=np.float32), least=1e-6)[0]

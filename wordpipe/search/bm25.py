@@ -77,7 +77,7 @@ class LexicalIndex:
         return cls(settings, *counted(texts, Analyser(settings.language, stems=stems)), stems=stems)
 
     def updated(self, old_rows_N: Rows, texts: Iterable[str]) -> "LexicalIndex":
-        """The index of N texts of which some are in this one: the same bytes as one built of all of them in this language.
+        """Return the lexical index of N texts, some of which this index holds: the bytes as if built of all in its language.
 
         Args:
             old_rows_N: for each text its row in this index, -1 for a new one.
@@ -94,11 +94,11 @@ class LexicalIndex:
 
     @cached_property
     def analyser(self) -> Analyser:
-        """Text to stems."""
+        """The analyser that turns texts into stems."""
         return Analyser(self.settings.language, stems=self.stems)
 
     def scores(self, query: str) -> Floats:
-        """(N,) float32, the score of every text, all postings added up; 0 where no term of the query stands."""
+        """Return the BM25 score of every text, (N,) float32, all postings added up; 0 where no term of the query stands."""
         terms, scores_N = self.read(query), np.zeros(len(self), dtype=np.float32)
         for number, weight in zip(terms.numbers.tolist(), self._weights(terms), strict=True):
             rows, counts = self._of_term(number)
@@ -113,7 +113,7 @@ class LexicalIndex:
         return any(self._number_of(stem) >= 0 for stem in self.analyser(word))
 
     def holding(self, query: str) -> Mask | None:
-        """(N,) the texts that hold a term of the query; None where no text does."""
+        """Return which texts hold a term of the query, (N,); None where no text does."""
         terms = self.read(query).numbers.tolist()
         if not terms:
             return None
@@ -166,7 +166,7 @@ class LexicalIndex:
         return TextCounts(np.zeros(len(numbers), np.int64), numbers, times, np.array([length]))
 
     def texts(self, rows_R: Rows) -> TextCounts:
-        """R texts of the index."""
+        """Return the terms of R texts of the index."""
         at, numbers, counts = self.by_text.of_rows(rows_R)
         if not _within(numbers, len(self.terms)):
             raise _strangers()
@@ -187,7 +187,7 @@ class LexicalIndex:
         return found
 
     def score_texts(self, query: QueryTerms, texts: TextCounts) -> Floats:
-        """(R,) float32, the scores of R texts, at the cost of reading these alone."""
+        """Return the BM25 scores of R texts, (R,) float32, at the cost of reading these alone."""
         places = np.searchsorted(query.numbers, texts.numbers)
         own = np.flatnonzero(np.append(query.numbers, -1)[places] == texts.numbers)
         at, tf, terms = texts.at[own], texts.counts[own], places[own]
@@ -196,7 +196,7 @@ class LexicalIndex:
         return np.bincount(at, weights=gains, minlength=len(texts.lengths)).astype(np.float32)
 
     def score_rows(self, query: QueryTerms, rows_R: Rows) -> Floats:
-        """(R,) float32, the scores of some rows, in whatever order."""
+        """Return the BM25 scores of some rows, (R,) float32, in whatever order."""
         if self._loops is plain_loops:
             return self.score_texts(query, self.texts(rows_R))
         own, scores_R = self.by_text, np.empty(len(rows_R), np.float32)
@@ -272,7 +272,7 @@ class LexicalIndex:
         return sorted(shares, key=lambda share: -share["score"])
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield name and content of each file: lexical.json and one .npy per array."""
+        """Yield name and content of each file of the lexical index: lexical.json and one .npy per array."""
         about = {"format": 1, "settings": self.settings.model_dump(mode="json"), "stems": self.stems}
         yield _SETTINGS, json.dumps(about, indent=2, sort_keys=True).encode()
         terms, postings = self.terms, self.postings
@@ -294,7 +294,7 @@ class LexicalIndex:
 
     @classmethod
     def load(cls, files: Mapping[str, bytes]) -> "LexicalIndex":
-        """Read what `files` gave; the arrays stay where they were read to.
+        """Read a lexical index from its files; the arrays stay where they were read to.
 
         Raises:
             ArtifactError: the files do not belong together.
@@ -332,11 +332,11 @@ class LexicalIndex:
 
     @cached_property
     def _damping(self) -> Floats:
-        """(N,) what stands beside tf in the denominator."""
+        """(N,) the length norm of each text in BM25's denominator."""
         return read_only(self._damping_of(self.postings.lengths))
 
     def _damping_of(self, lengths: npt.NDArray[np.integer[Any]]) -> Floats:
-        """k1 · (1 - b + b · length / mean length)."""
+        """Return the length norm of BM25: k1 · (1 - b + b · length / mean length)."""
         k1, b = self.settings.k1, self.settings.b
         return (k1 * (1 - b + b * lengths / self._mean_length)).astype(np.float32)
 
@@ -346,13 +346,13 @@ class LexicalIndex:
         return float(lengths.mean()) if lengths.any() else 1.0
 
     def _idf(self, terms_T: npt.NDArray[np.integer[Any]]) -> Floats:
-        """(T,) ln(1 + (N - n + 0.5) / (n + 0.5)), n the texts that have the term."""
+        """Return BM25's idf of terms, (T,): ln(1 + (N - n + 0.5) / (n + 0.5)), n the texts that have the term."""
         within = self.postings.starts[terms_T + 1] - self.postings.starts[terms_T]
         idf_T: Floats = np.log1p((len(self) - within + 0.5) / (within + 0.5)).astype(np.float32)
         return idf_T
 
     def _weights(self, query: QueryTerms) -> Floats:
-        """(T,) what stands before each term's sum."""
+        """Return the weight of each query term in BM25, (T,): its weight in the query times idf."""
         return query.weights * self._idf(query.numbers)
 
     def compile(self) -> None:
@@ -378,7 +378,7 @@ class LexicalIndex:
 
     @cached_property
     def _of_term(self) -> Callable[[int], tuple[Int32s, npt.NDArray[Any]]]:
-        """The texts of a term, and how often it stands in each; not to be written to, for which loops are compiled once."""
+        """A function from a term to its texts and its count in each; read-only arrays, for which loops are compiled once."""
         postings = self.postings  # not this object, which would keep itself in memory
 
         def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:
@@ -403,7 +403,7 @@ class LexicalIndex:
         return float(self._damping.min(initial=np.inf))
 
     def _best(self, query: QueryTerms, k: int, allowed: Mask | None, scores_N: Floats) -> Hits:
-        """Return the k best; `scores_N` is zero, and is so again at the end.
+        """Return the k best texts of a query by BM25; `scores_N` is zero, and is so again at the end.
 
         Terms of few texts come first. Once the k-th best score is above all that the others can add, a text has to have one
         of the first terms: of the others only the texts that can still be among the best are looked up. Queries of five words
@@ -461,7 +461,7 @@ class LexicalIndex:
 
 
 def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[Iterable[str], LexicalSettings]:
-    """Return all texts, and the settings with the language that auto stands for."""
+    """Return all texts, and the lexical settings with the language that auto stands for."""
     if settings.language != "auto":
         return texts, LexicalSettings(language=settings.language, k1=settings.k1, b=settings.b)
     iterator = iter(texts)
@@ -471,7 +471,7 @@ def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[It
 
 
 def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:
-    """One of the arrays, without a copy. Raises ArtifactError: it is none, or of other numbers."""
+    """Read one of the arrays of a lexical index, without a copy. Raises ArtifactError: it is none, or of other numbers."""
     with damage_named(f"{LEXICAL}{name}.npy", "not a readable lexical index", _HINT):
         array = parse_array(files[f"{name}.npy"])
         if array.ndim != 1 or array.dtype.kind not in _KINDS.get(name, "i"):
@@ -480,9 +480,10 @@ def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:
 
 
 def _within(numbers: npt.NDArray[np.integer[Any]], count: int) -> bool:
-    """True if all numbers are from 0 to `count` - 1; the few that a query reads are checked when it reads them first."""
+    """True if all numbers of terms or rows are from 0 to `count` - 1; those that a query reads are checked at first use."""
     return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < count)
 
 
 def _strangers() -> ArtifactError:
+    """Return the error for files of a lexical index that do not belong together."""
     return ArtifactError("the files of the lexical index do not belong together", where=LEXICAL, hint=_HINT)

@@ -48,7 +48,7 @@ class Plan:
 
     @classmethod
     def of_build(cls, kind: Flat, later_bytes: int = 0, encoding_bytes: int = 0) -> "Plan":
-        """Predict a build.
+        """Predict the memory of building an index.
 
         Args:
             kind: what is built.
@@ -61,11 +61,11 @@ class Plan:
 
     @classmethod
     def of_update(cls, kind: Flat) -> "Plan":
-        """Predict an update to what `kind` will be."""
+        """Predict the memory of updating an index to what `kind` will be."""
         return cls(kind.name, resident_bytes() + kind.index_bytes + _READING, kind.index_bytes)
 
     def refuse_above(self, bound: int | None) -> None:
-        """Refuse to build what needs more than the bound. Raises BudgetError: it does."""
+        """Refuse to build an index that needs more memory than the bound. Raises BudgetError: it does."""
         if bound is not None and self.memory_bytes > bound:
             fewer = "make shorter vectors: wordpipe embed … --transform whiten --dims 128"
             raise BudgetError(
@@ -127,7 +127,7 @@ class EncodedPart:
 
 
 class Parts(Protocol):
-    """The rows of a table in parts, each encoded by itself.
+    """The rows of a table of vectors in parts, each encoded by itself.
 
     Attributes:
         memory_bytes: that this process needs for those that it encodes at once.
@@ -135,7 +135,7 @@ class Parts(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """See the class."""
+        """Bytes that this process needs for the parts that it encodes at once."""
 
     def learned(self) -> Any:
         """Return the lists without rows that a stopped run has learned; None where there are none."""
@@ -187,7 +187,7 @@ def build_index(
 
 
 def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes: int, parts: Parts | None) -> Built:
-    """Sample, predict, train, fill and tune one kind."""
+    """Sample, predict, train, fill and tune one kind of index."""
     # sample: held-out queries, and rows to learn from, unless a stopped run has learned already
     n, settings = kind.n, kind.settings
     report(Progress("sampling", 0, n, "vectors"))
@@ -232,7 +232,7 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
 
 
 def _looked_at(parts: Iterable[EncodedPart], truth: ExactNeighbours, threads: int) -> Iterator[tuple[Rows, Codes]]:
-    """Yield the rows of parts and their codes; on the way the truth learns which of them are near."""
+    """Yield the rows of encoded parts and their codes; on the way `truth` learns which rows are near the queries."""
     for part in parts:
         truth.take(part.truth, at_once=threads)
         yield part.rows, part.codes
@@ -241,7 +241,7 @@ def _looked_at(parts: Iterable[EncodedPart], truth: ExactNeighbours, threads: in
 def encode_part(
     lists: Any, blocks: Iterable[Vectors], first: int, query_rows: Rows, queries_QD: Vectors
 ) -> EncodedPart:
-    """Find the codes of some rows, and which of them are nearest to the queries; with one thread always the same bytes.
+    """Return the codes of some rows, and which of them are nearest to the queries; with one thread always the same bytes.
 
     Args:
         lists: learned, without rows.
@@ -272,7 +272,7 @@ def rows_within(first: int, count: int, query_rows: Rows) -> Rows:
 
 
 def draw_rows(rng: np.random.Generator, n: int, most: int) -> Rows:
-    """Held-out queries: at most so many rows, and no more than one in ten; ascending."""
+    """Draw the rows that are held-out queries: at most so many, and no more than one in ten; ascending."""
     return np.sort(rng.choice(n, size=min(most, max(1, n // _WITHHELD)), replace=False))
 
 
@@ -354,12 +354,13 @@ def _unit_rows(block_BD: Vectors, rows_R: Rows, first: int) -> Vectors:
 
 
 def _refuse_other_count(found: int, n: int) -> None:
+    """Refuse vectors of another number than announced (ArtifactError)."""
     if found != n:
         raise ArtifactError("the number of vectors differs from the announced number", got=found, expected=n)
 
 
 def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:
-    """Ask the index the same queries at a width, and compare."""
+    """Search an index at a width for its held-out queries, and measure recall and speed."""
     kind.tune(width)
     start = time.perf_counter()
     scores_QK, rows_QK = kind.search(truth.queries)
@@ -423,7 +424,7 @@ def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | Non
 
 
 def cheapest(kind: Flat, curve: Sequence[Measurement]) -> Measurement:
-    """Return the cheapest that reaches the recall, or else the one that finds most."""
+    """Return the cheapest measured width that reaches the recall, or else the one that finds most."""
     enough = [point for point in curve if point.recall_at_10 >= kind.settings.recall]
     if enough:
         return min(enough, key=lambda point: kind.work(point.width))
@@ -439,7 +440,7 @@ def held_out(query_rows: Rows, truth: ExactNeighbours) -> Records:
 
 
 def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
-    """As many of the (A,) held-out queries as an update of n rows needs; their true neighbours are among all other rows."""
+    """Return as many of the (A,) held-out queries as an update of n rows needs; their true neighbours are other rows."""
     wanted = min(len(query_rows), _MOST, max(_FEWEST, n // _PER_QUERY))
     kept = np.unique(np.linspace(0, len(query_rows) - 1, wanted).astype(np.int64))
     others = np.setdiff1d(np.arange(len(query_rows)), kept)
@@ -451,7 +452,7 @@ def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
 
 
 def held_out_record(dim: int) -> np.dtype[np.void]:
-    """Of a query that is a row of the index.
+    """Return the dtype of the record of a held-out query, which is a row of the index.
 
     row: its number. near: the 20 rows nearest to it among all that are no queries, -1 where no more are known. score: their
     inner products, the largest first, -inf there. floor: the score down to which all neighbours are known, -inf where all

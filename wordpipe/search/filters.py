@@ -126,7 +126,7 @@ def rows_where(
 
 @contextmanager
 def locked_database() -> Iterator[Any]:
-    """A DuckDB in memory that reaches no file, no network, no extension and no variable of Python, and stays so.
+    """Open a DuckDB in memory that reaches no file, no network, no extension and no variable of Python, and stays so.
 
     Raises:
         BudgetError: `ulimit -v` leaves too little address space for its threads.
@@ -141,6 +141,7 @@ def locked_database() -> Iterator[Any]:
 
 @contextmanager
 def _ended_after(database: Any, seconds: float) -> Iterator[None]:
+    """Interrupt a condition in the block after so many seconds."""
     timer = Timer(seconds, database.interrupt)
     timer.daemon = True
     timer.start()
@@ -163,7 +164,7 @@ def _numbered(
 
 
 def _misfit(condition: str, reason: str, schema: pa.Schema, hint: str = "") -> ConfigError:
-    """Return the reason in a line, what to do where that is known, and the columns that there are."""
+    """Return the error for a condition that does not fit the columns, with the reason, a hint and the columns."""
     typed = len(schema) <= _TYPED  # of more the types hide the names
     columns = ", ".join(quoted(field.name) + (f" ({type_name(field)})" if typed else "") for field in schema)
     what, listed = "the condition does not fit the columns", f"columns: {columns}"
@@ -171,7 +172,7 @@ def _misfit(condition: str, reason: str, schema: pa.Schema, hint: str = "") -> C
 
 
 def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema, batches: Batches) -> ConfigError:
-    """The error for a column that is not there: a text without quotes, what is spelled like it, or how a field becomes one."""
+    """Return the error for a missing column: a text without quotes, similar names, or how a field becomes a column."""
     whole, name, last = name.split("."), _short(name), name.rpartition(".")[2]
     listed = re.search(rf'(?<!\w)"?{re.escape(name)}"?\s+(?:not\s+)?in\s+"?(\w+)', condition, re.IGNORECASE)
     is_value = (listed and listed[1] in schema.names) or re.search(rf'[=<>]\s*"?{re.escape(name)}(?!\w)', condition)
@@ -289,7 +290,7 @@ def _meant(condition: str) -> str:
 
 
 def _sides(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the expressions that an expression is made of: what it compares, its items, its arguments."""
+    """Yield the expressions that an expression of a condition is made of: what it compares, its items, its arguments."""
     for value in part.values():
         for item in value if isinstance(value, list) else [value]:
             one = item.get("expression", item) if isinstance(item, dict) else {}
@@ -298,7 +299,7 @@ def _sides(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _constant(part: dict[str, Any]) -> str:
-    """Return a text or a number as it is written; nothing for all else."""
+    """Return a constant of a condition, a text or a number, as it is written; nothing for all else."""
     if part.get("class") != "CONSTANT":
         return ""
     literal, value = part.get("literal"), part.get("value")  # the second of DuckDB before 2
@@ -313,7 +314,7 @@ def _text(text: str) -> str:
 
 
 def _path(part: dict[str, Any], known: Container[str]) -> list[str]:
-    """The column that a part names, as it is spelled there, and the fields within it; nothing where it names no known one."""
+    """Return the column that a part of a condition names, as spelled there, and the fields within; nothing if unknown."""
     if part.get("class") == "COLUMN_REF":
         path = part["column_names"]
         path = path[1:] if path[0].lower() == _TABLE and len(path) > 1 and _TABLE not in known else path
@@ -476,6 +477,7 @@ def _not_a_condition(condition: str, got: str) -> ConfigError:
 
 def _refuse_part(condition: str, part: dict[str, Any]) -> None:
     # objects without a class are what expressions are made of, such as values
+    """Refuse a part of a condition that is not allowed, such as a subquery or an unknown function (ConfigError)."""
     kind = str(part.get("class", "CONSTANT"))
     if kind not in _CLASSES:
         raise _not_a_condition(condition, _CALLED.get(kind, kind.lower()))
@@ -491,7 +493,7 @@ def _refuse_part(condition: str, part: dict[str, Any]) -> None:
 
 
 def _parts(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a JSON tree."""
+    """Yield every object in the JSON tree of a condition."""
     if isinstance(tree, dict):
         yield tree
     for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():

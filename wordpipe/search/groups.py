@@ -31,7 +31,7 @@ Links = Iterator[tuple[Rows, Rows]]
 
 
 def groups_of(links: Links, rows: int) -> tuple[list[Rows], int]:
-    """The rows of every group of two or more, ascending, the largest group first, then by their lowest; how many links."""
+    """Return the rows of each group of linked rows, ascending, the largest group first, then by lowest row; how many links."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -70,7 +70,7 @@ def all_links(vectors_ND: Vectors, threshold: float, report: Report) -> Links:
 
 
 def index_links(index: Any, blocks: Iterable[Vectors], rows: int, threshold: float, report: Report) -> Links:
-    """Every row and those of its neighbours in a faiss index that are near enough; what the index misses is missed."""
+    """Yield every row and those of its neighbours in a faiss index that are near enough; what the index misses is missed."""
     first, seen = 0, [np.zeros(0, dtype=np.int64)]
     for block_BD in blocks if rows else ():
         scores_BK, rows_BK = index.search(np.ascontiguousarray(block_BD), min(_NEIGHBOURS, rows))
@@ -94,7 +94,7 @@ _MIXING = 0xA1  # separates this draw from every other use of a seed
 
 
 def spherical_centres(vectors_ND: Vectors, k: int, seed: int, iterations: int = _ITERATIONS) -> Vectors:
-    """(K, D) unit vectors around which N unit vectors lie, K = k, or as many as are different where these are fewer.
+    """Return the centres of clusters by k-means: (K, D) unit vectors around which N lie, K = k, or as many as are different.
 
     faiss's k-means, the best of three beginnings, with centres brought to length 1 after every step: the sum of the cosines of
     all vectors with their nearest centre becomes large. Source: Dhillon and Modha 2001, "Concept Decompositions for Large
@@ -120,7 +120,7 @@ _LISTS = 0x115  # separates this draw from every other use of a seed
 
 
 def list_centres(vectors_ND: Vectors, k: int, seed: int, threads: int) -> Vectors:
-    """(K, D) unit vectors around which N unit vectors lie, K = k, for lists: k-means as in `spherical_centres`, ten rounds.
+    """Return (K, D) unit vectors around which N lie, K = k, for lists: k-means as in `spherical_centres`, ten rounds.
 
     The bytes are the same for any number of threads: always the same vectors are compared together, by one thread. faiss's
     own k-means shares every product of matrices among all threads, and then those of more than 128 numbers are added up in
@@ -148,7 +148,7 @@ def list_centres(vectors_ND: Vectors, k: int, seed: int, threads: int) -> Vector
 
 
 def _nearest_centre(centres_KD: Vectors, block_BD: Vectors) -> Rows:
-    """(B,) the nearest centre of each vector, by one thread."""
+    """Return the nearest centre of each vector, (B,), by one thread."""
     import faiss
 
     from wordpipe.search.index import faiss_threads
@@ -239,7 +239,7 @@ def choose_k(vectors_ND: Vectors, seed: int, report: Callable[[int, int], None])
 
 
 def _without_clusters(vectors_ND: Vectors, seed: int) -> Vectors:
-    """Unit vectors of the same spread: each number along the principal directions is dealt out anew among the vectors."""
+    """Return unit vectors of the same spread: each number along the principal directions is dealt out among the vectors."""
     mean_D = vectors_ND.mean(axis=0)
     _, _, directions_DD = np.linalg.svd(vectors_ND - mean_D, full_matrices=False)
     along_ND = (vectors_ND - mean_D) @ directions_DD.T
@@ -262,7 +262,7 @@ class ClusterTerms:
 
     @classmethod
     def empty(cls, clusters: int) -> "ClusterTerms":
-        """Nothing counted."""
+        """Return counts of no texts."""
         return cls([0] * clusters, [Counter() for _ in range(clusters)], {})
 
     def add(self, cluster: int, stems: Iterable[tuple[str, str]]) -> None:
@@ -290,7 +290,7 @@ class ClusterTerms:
 
 
 def _surprise(both: int, first: int, second: int, total: int) -> float:
-    """Log-likelihood ratio of so many being both, of `first` and `second` and all of them; 0 where no more than by chance."""
+    """Return the log-likelihood ratio of `both` out of `first` and `second` of `total`; 0 where no more than by chance."""
     if both * total <= first * second:
         return 0.0
     seen = ((both, first - both), (second - both, total - first - second + both))

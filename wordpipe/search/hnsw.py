@@ -14,7 +14,7 @@ _LEVELS = 64  # of a graph; they grow with the logarithm of its size
 
 
 def check_graph(index: Any) -> None:
-    """A graph of neighbours: every link leads to a row that has links of that level."""
+    """Check a graph of neighbours: every link leads to a row that has links of that level."""
     graph, n = index.hnsw, int(index.ntotal)
     need(index.storage is not None, "the vectors are missing")
     same_size(index, index.storage, "the vectors")
@@ -48,7 +48,7 @@ def check_graph(index: Any) -> None:
 
 
 class Graph(Flat):
-    """A graph of neighbours."""
+    """A kind of index: a graph of neighbours (hnsw)."""
 
     name = "hnsw"
     withholds, is_exact = True, False
@@ -65,27 +65,27 @@ class Graph(Flat):
         return index
 
     def _vector_bytes(self) -> float:
-        """Of the vector, its links on all levels, and where they are."""
+        """Return the bytes of a vector in the graph, its links on all levels, and where they are."""
         links = self.settings.hnsw_m
         return 4 * self.dim + 4 * (2 * links + links / (links - 1)) + 12
 
     @property
     def filling_bytes(self) -> int:
-        """Of the vectors once more, while they are put in order."""
+        """Bytes of the vectors once more, while they are put in order."""
         return self.n * self.dim * 4
 
     def reach(self) -> tuple[int, int, tuple[int, ...]]:
-        """From 16 candidates to all, 8,192 at most."""
+        """Return the widths of a search of the graph: from 16 candidates to all, 8,192 at most."""
         if given := self.settings.ef_search:
             return given, given, (0,)
         return 16, min(max(self.n, 16), 8192), (0,)
 
     def tune(self, width: Width) -> None:
-        """Set efSearch."""
+        """Set how many candidates a search of the graph compares (efSearch)."""
         self.index.hnsw.efSearch = width.search
 
     def work(self, width: Width) -> float:
-        """Each candidate's neighbours are read from anywhere."""
+        """Return the cost of a query of the graph: each candidate's neighbours are read from anywhere."""
         return width.search * 4.0 * self.dim * self.settings.hnsw_m * RANDOM_READ
 
     def _vectors(self) -> Any:
@@ -98,7 +98,7 @@ class Graph(Flat):
             self._rows.append(first + np.flatnonzero(within_B))
 
     def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
-        """Add the rest, and number all as they came: faiss numbers them in the order in which they are added."""
+        """Add the withheld rows to the graph, and number all as they came: faiss numbers rows in the order of adding."""
         if len(rows_Q):
             self.index.add(np.ascontiguousarray(vectors_QD))
         self.index.permute_entries(np.argsort(np.concatenate([*self._rows, rows_Q])))

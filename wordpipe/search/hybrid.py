@@ -98,7 +98,7 @@ def fuse(dense: Hits, lexical: Hits, weight: float, k: int, *, candidates: int =
 
 
 def vector_share(agreement: float, words: float) -> float:
-    """The share of the dense score in a hybrid one: agreement · n / (n + 8) for a query of n words that stand in the texts.
+    """Return the dense score's share in a hybrid one: agreement · n / (n + 8) for a query of n words that stand in the texts.
 
     How far the two sides agree on what they find says, without labels, how far vectors can be trusted: on ten collections the
     share that was best for each followed it, from 0.1 where 4 of 10 hits are the same to 0.6 where 8 are. And the vector of a
@@ -123,7 +123,7 @@ class Feedback:
 def with_feedback(
     queries_QD: Vectors, found: Sequence[Hits], dense: HasVectors, take: int = FEEDBACK
 ) -> tuple[Vectors, list[Feedback]]:
-    """Each query and the direction of its first hits, as long as the query, added: unit(q + unit(Σ d_r / r)), r the rank.
+    """Return each query plus the direction of its first hits, as long as the query: unit(q + unit(Σ d_r / r)), r the rank.
 
     Nobody says which hits are right, so it helps where most of the first ones are: they are to come from a search that is
     good already, words and vectors together. The first counts most, so that it matters less how many are taken: a plain
@@ -172,7 +172,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Retriever:
-    """Search by vectors, by words, or by both.
+    """Search of an index by vectors, by words, or by both.
 
     Where the weight leaves one side out, there is no second opinion to move towards: there is no feedback then. By words alone
     the first hits of the words are asked with, where that is wanted.
@@ -272,7 +272,7 @@ class Retriever:
         return self.lexical.score_rows(terms, rows_R)
 
     def compared(self, number: int, terms: QueryTerms, near: Sequence[Hits], worded: Hits) -> Hits:
-        """The first candidates of all sides by these terms, and after them what else the words had found, in its order."""
+        """Return the first candidates of all sides by these terms, then what else the words had found, in its order."""
         rows = np.unique(np.concatenate([hits.rows[:CANDIDATES] for hits in (*near, worded)]))
         best = best_of(rows, self.scores(number, terms, rows), len(rows))
         best = best.where(best.scores > 0)

@@ -49,7 +49,7 @@ class Width:
 
 
 class Flat:
-    """An index of nothing but `n` vectors of width `dim`: exact, so nothing is withheld."""
+    """A kind of index: nothing but `n` vectors of width `dim` (flat), exact, so nothing is withheld."""
 
     name = "flat"  # of the kind, as in the settings
     # whether the rows withheld are really left out until `close`; else they are in from the beginning
@@ -73,32 +73,32 @@ class Flat:
 
     @property
     def training_rows(self) -> int:
-        """Vectors that it must see before the first is added."""
+        """Vectors that a kind of index must see before the first is added."""
         return 0
 
     @property
     def index_bytes(self) -> int:
-        """The finished index, in memory and on the disk."""
+        """Bytes of the finished index, in memory and on the disk."""
         return int(self.n * self._vector_bytes())
 
     @property
     def filling_bytes(self) -> int:
-        """Memory that filling takes beside the index."""
+        """Bytes that filling the index takes beside the index."""
         return 0
 
     def _vector_bytes(self) -> float:
-        """Memory that one vector takes in the finished index."""
+        """Return the bytes that one vector takes in the finished index."""
         return 4 * self.dim
 
     def reach(self) -> tuple[int, int, tuple[int, ...]]:
-        """Return the widths that it can take: the narrowest search worth trying, the widest, and factors of candidates to try.
+        """Return the widths that a search can take: the narrowest worth trying, the widest, and factors of candidates to try.
 
         The factors come cheapest first; (0,) where the kind compares no candidates.
         """
         return 0, 0, (0,)
 
     def tune(self, width: Width) -> None:
-        """Set how wide it searches."""
+        """Set the width of a search."""
 
     def work(self, width: Width) -> float:
         """Return the cost of one query at this width, in bytes read in order."""
@@ -109,15 +109,15 @@ class Flat:
 
     @property
     def learned(self) -> Any:
-        """The learned part, without rows."""
+        """The learned part of the index, without rows."""
         raise NotImplementedError
 
     def go_on_with(self, learned: Any) -> None:
-        """Take what was learned before, in the place of learning."""
+        """Use a learned part in place of learning."""
         raise NotImplementedError
 
     def put(self, parts: Iterable[tuple[Rows, Codes]]) -> None:
-        """Take rows by their codes, in this order; as `add` would, byte for byte."""
+        """Put rows into the index by their codes, in this order; as `add` would, byte for byte."""
         raise NotImplementedError
 
     @staticmethod
@@ -130,7 +130,7 @@ class Flat:
         raise NotImplementedError
 
     def begin(self) -> None:
-        """Take the memory of all vectors at once: growing by doubling would hold up to three times as much for a moment."""
+        """Reserve the memory of all vectors at once: growing by doubling would hold up to three times as much for a moment."""
         store = self._vectors()
         store.codes.resize(self.n * store.code_size)
         store.codes.resize(0)
@@ -140,17 +140,17 @@ class Flat:
         return self.index
 
     def add(self, first: int, block_BD: Vectors, within_B: Mask) -> None:
-        """Take the unit vectors of the rows from `first` on; those not `within` are withheld, or are there already."""
+        """Add the unit vectors of the rows from `first` on; those not `within` are withheld, or are there already."""
         self.index.add(block_BD)
 
     def ready(self) -> None:
-        """All rows have come: make what was added searchable."""
+        """Make searchable what was added: all rows have come."""
 
     def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
-        """Add the rows that were withheld."""
+        """Add the rows that were withheld to the index."""
 
     def search(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
-        """(Q, K) the scores of what it finds, and the rows."""
+        """Return the scores of what a search finds, and the rows, (Q, K)."""
         found: tuple[Vectors, Rows] = self.index.search(queries_QD, K)
         return found
 
@@ -204,7 +204,7 @@ def write_index(index: Any, file: Any) -> None:
 
 
 def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
-    """Read an index; its width of search is part of the file.
+    """Read a FAISS index; its width of search is part of the file.
 
     Args:
         file: from its current position to its end.
@@ -233,7 +233,7 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
 
 
 def check_structure(index: Any) -> None:
-    """Check an index of a kind that is built, and the indexes that it consists of.
+    """Check a FAISS index of a kind that is built, and the indexes that it consists of.
 
     Raises:
         ValueError: says what is wrong.
@@ -267,7 +267,7 @@ def same_size(one: Any, other: Any, what: str) -> None:
 
 
 def numbers_of(vector: Any) -> Any:
-    """Return the numbers of one of its vectors, in their place."""
+    """Return the numbers of a vector of faiss, in their place."""
     size = vector.size()
     if not size:
         return np.zeros(0, np.int64)
@@ -309,7 +309,7 @@ class VectorIndex:
         self._allowed = allowed if allowed is None or with_vector is None else allowed[with_vector]
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """The k nearest rows of every query, fewer where the index has fewer or finds fewer; none of a query that is zero.
+        """Return the k nearest rows of every query, fewer where the index has or finds fewer; none of a query that is zero.
 
         An exact index compares the allowed rows that it holds. Of any other, few allowed rows are compared exactly; of many
         so many neighbours are taken that k of them are allowed, up to all it finds.
@@ -360,14 +360,14 @@ class VectorIndex:
         return self._stored.read(rows_R)
 
     def _threads_for(self, queries: int) -> int:
-        """1 where that many queries are little work, or else 0: one per core."""
+        """Return the threads for a search: 1 where that many queries are little work, or else 0: one per core."""
         compared = self._index.ntotal if self._allowed is None else int(self._allowed.sum())
         if not isinstance(self._index, faiss.IndexFlat) and (self._allowed is None or compared > EXACT_BELOW):
             compared = min(compared, _COMPARED_BY_OTHERS)
         return int(queries * compared < _ONE_THREAD_BELOW)
 
     def _neighbours(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """Return the k nearest, found as suits the index and the number of rows allowed."""
+        """Return the k nearest rows, found as suits the index and the number of rows allowed."""
         allowed = self._allowed
         if allowed is None or allowed.all():
             return self._searched(queries_QD, k)
@@ -383,7 +383,7 @@ class VectorIndex:
         return self._sifted(queries_QD, k, allowed)
 
     def _searched(self, queries_QD: Vectors, k: int, parameters: Any = None) -> list[Hits]:
-        """Return the hits of the index.
+        """Return the hits that faiss finds in the index.
 
         Ten are searched for at least: refinement compares some times k candidates exactly, and its recall was measured at ten.
         """
@@ -425,6 +425,6 @@ def _compared(queries_QD: Vectors, rows_R: Rows, vectors_RD: Vectors, k: int) ->
 
 
 def _in_order(scores_K: Vectors, rows_K: Rows) -> Hits:
-    """Leave out what faiss did not find (row -1), keep cosines in their range, order ties."""
+    """Return faiss's hits in order: without those not found (row -1), cosines in their range, ties by row."""
     there = (rows_K >= 0) & np.isfinite(scores_K)
     return best_of(rows_K[there], scores_K[there].clip(-1, 1), len(rows_K))

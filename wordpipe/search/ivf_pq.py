@@ -38,7 +38,7 @@ _REFINED, _HEAD = b"IxRF", 37  # how lists with vectors beside them begin, and w
 
 
 def _check_refined(index: Any) -> None:
-    """Codes, and vectors that candidates are compared by."""
+    """Check lists of codes with vectors that candidates are compared by."""
     factor = float(index.k_factor)
     need(math.isfinite(factor) and 1 <= factor <= _WIDEST, f"{factor} candidates for a hit")
     for part in (index.base_index, index.refine_index):
@@ -48,7 +48,7 @@ def _check_refined(index: Any) -> None:
 
 
 def _check_lists(index: Any) -> None:
-    """Lists around centroids: as many as there are centroids, and every row in range."""
+    """Check lists around centroids: as many as there are centroids, and every row in range."""
     need(1 <= index.nlist < 1 << 31 and index.nprobe >= 1, f"{index.nlist} lists, {index.nprobe} searched")
     need(index.quantizer is not None and index.invlists is not None, "a part of the index is missing")
     centroids = _held.downcast_index(index.quantizer)
@@ -70,7 +70,7 @@ def _check_lists(index: Any) -> None:
 
 
 def _check_quantizer(pq: Any, dim: int) -> None:
-    """The codes of a product quantizer (Jégou et al. 2011): equal parts of a vector."""
+    """Check the codes of a product quantizer (Jégou et al. 2011): equal parts of a vector."""
     need(pq.d == dim and pq.M >= 1 and pq.M * pq.dsub == dim, f"codes for {pq.M} parts of {pq.dsub} numbers")
     need(1 <= pq.nbits <= 16 and pq.ksub == 1 << pq.nbits, f"codes of {pq.nbits} bits")
     need(pq.centroids.size() == pq.d * pq.ksub, f"{pq.centroids.size()} numbers in the centroids of codes")
@@ -87,7 +87,7 @@ def _check_blocks(index: Any, lists: Any) -> None:
 
 
 class Lists(Flat):
-    """Lists of 4-bit codes around centroids (IVF-PQ), with the vectors of all rows beside them to compare candidates by."""
+    """A kind of index: lists of 4-bit codes around centroids (IVF-PQ), and the vectors of all rows to compare candidates."""
 
     name = "ivf-pq"
     withholds, learns_in_parts, grows_in_place, is_exact = True, True, True, False
@@ -103,7 +103,7 @@ class Lists(Flat):
 
     @property
     def learned(self) -> Any:
-        """The lists, as they are."""
+        """The faiss index of the lists, as they are."""
         return self.lists
 
     @property
@@ -133,33 +133,33 @@ class Lists(Flat):
 
     @property
     def training_rows(self) -> int:
-        """Vectors for the centroids and the codes."""
+        """Vectors for training the centroids and the codes."""
         return min(self.n, max(_TRAIN_PER_LIST * self._lists_there(), 4096))
 
     def _vector_bytes(self) -> float:
-        """Of the vector, its codes and its number."""
+        """Return the bytes of a vector in the lists, its codes and its number."""
         return 4 * self.dim + self._code_bytes()
 
     @property
     def index_bytes(self) -> int:
-        """With the centroids."""
+        """Bytes of the lists with the centroids."""
         return super().index_bytes + self._lists_there() * self.dim * 4
 
     def _code_bytes(self) -> int:
         return math.ceil(self._parts() / 2) + _ID
 
     def reach(self) -> tuple[int, int, tuple[int, ...]]:
-        """From one list to all, and twice to 128 times the candidates."""
+        """Return the widths of a search of the lists: from one list to all, and twice to 128 times the candidates."""
         lists, given = self._lists_there(), self.settings
         narrow, wide = (min(given.nprobe, lists),) * 2 if given.nprobe else (1, lists)
         return narrow, wide, ((given.refine,) if given.refine else (2, 4, 8, 16, 32, 64, 128))
 
     def tune(self, width: Width) -> None:
-        """Set nprobe, and how many candidates are compared."""
+        """Set how many lists a search reads (nprobe), and how many candidates are compared."""
         self.lists.nprobe, self.index.k_factor = width.search, width.refine
 
     def work(self, width: Width) -> float:
-        """Codes are read in order, the vectors of candidates from anywhere."""
+        """Return the cost of a query of the lists: codes are read in order, the vectors of candidates from anywhere."""
         codes = width.search * self.n / self._lists_there() * self._code_bytes()
         return codes + width.refine * K * 4 * self.dim * RANDOM_READ
 
@@ -176,7 +176,7 @@ class Lists(Flat):
             self.index.train(training_TD)
 
     def go_on_with(self, learned: Any) -> None:
-        """Take lists without rows."""
+        """Use learned lists without rows in place of learning."""
         self.index = _with_vectors_beside(learned)
 
     def take(self, index: Any, new_of_old_M: Rows) -> None:
@@ -209,7 +209,7 @@ class Lists(Flat):
         lists.ntotal = packed.ntotal
 
     def begin(self) -> None:
-        """Take the memory of the vectors beside the lists, to be written to: what `add` copies would be touched twice."""
+        """Reserve the memory of the vectors beside the lists, to be written to: what `add` copies would be touched twice."""
         held: Any = faiss
         self._store = held.downcast_index(self.index.refine_index)
         self._store.reset()
@@ -224,7 +224,7 @@ class Lists(Flat):
             self.lists.add_with_ids(block_BD[within_B], first + np.flatnonzero(within_B))
 
     def search(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
-        """As in `Flat`; always the same queries together and by one thread, whatever the number of threads.
+        """Search the lists, as in `Flat`; always the same queries together and by one thread, whatever the number of threads.
 
         faiss finds the lists of queries by a product of matrices, which it adds up in another order for other numbers of
         queries or threads; and the recall decides how wide the index searches. 64 together are searched for more slowly than
@@ -236,15 +236,16 @@ class Lists(Flat):
         return np.concatenate(scores), np.concatenate(rows)
 
     def _search_alone(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
+        """Search the lists by one thread."""
         with faiss_threads(1):
             return super().search(queries_QD)
 
     def ready(self) -> None:
-        """All vectors are beside the lists now."""
+        """Finish filling: all vectors are beside the lists now."""
         self._store.ntotal = self.index.ntotal = self.n
 
     def close(self, rows_Q: Rows, vectors_QD: Vectors) -> None:
-        """Put the rest into the lists; by one thread, as they are few, and get the same lists from it every time."""
+        """Put the withheld rows into the lists; by one thread, as they are few, and get the same lists from it every time."""
         if len(rows_Q):
             with faiss_threads(1):
                 self.lists.add_with_ids(vectors_QD, rows_Q)

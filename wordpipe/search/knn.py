@@ -26,13 +26,13 @@ Blocks = Callable[[], Iterator[Vectors]]
 
 
 class StoredVectors(Protocol):
-    """The unit vectors of rows in a file: (R, D) of R rows, ascending."""
+    """A reader of the unit vectors of rows in a file: (R, D) of R rows, ascending."""
 
     def __call__(self, rows_R: Rows) -> Vectors:
-        """Keeps them in memory, for the next query of the same condition."""
+        """Return vectors of rows and keep them in memory, for the next query of the same condition."""
 
     def read(self, rows_R: Rows) -> Vectors:
-        """Keeps nothing."""
+        """Return vectors of rows; none are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +47,20 @@ class Hits:
         return len(self.rows)
 
     def first(self, k: int) -> "Hits":
-        """Return the best k."""
+        """Return the best k hits."""
         return Hits(self.rows[:k], self.scores[:k])
 
     def where(self, keep: Mask) -> "Hits":
-        """Return those that `keep`, (K,), names."""
+        """Return the hits that `keep`, (K,), names."""
         return Hits(self.rows[keep], self.scores[keep])
 
     def at_least(self, score: float | None) -> "Hits":
-        """Return those that score so much; all where None."""
+        """Return the hits that score so much; all where None."""
         return self if score is None else self.where(self.scores >= score)
 
     @classmethod
     def none(cls) -> "Hits":
-        """No hit."""
+        """Return hits of nothing found."""
         return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
 
 
@@ -75,7 +75,7 @@ def best_of(rows_N: npt.NDArray[np.integer], scores_N: Vectors, k: int) -> Hits:
 
 
 def nearest(queries_QD: Vectors, blocks: Iterable[Vectors], k: int) -> list[Hits]:
-    """The k rows of every query with the largest inner product, among (B, D) blocks of vectors in the order of their rows.
+    """Return the k rows with the largest inner product for every query, among (B, D) blocks of vectors in row order.
 
     A vector that is zero has no direction: such a query finds nothing, and such a row is not found.
     """
@@ -129,7 +129,7 @@ class VectorStream:
         self._blocks, self._stored = blocks, stored
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """See `VectorTable.search`."""
+        """Return the k rows with the largest product with each query, as the vectors stream by."""
         return nearest(queries_QD, self._blocks(), k)
 
     def vectors(self, rows_R: Rows) -> Vectors:
@@ -151,7 +151,7 @@ class ChanceVectors:
         self._n, self._dim = n, dim
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """See `VectorTable.search`."""
+        """Return the k rows with the largest product with each query, among vectors drawn by chance."""
         return nearest(queries_QD, (self._block(first) for first in range(0, self._n, _DRAWN_AT_ONCE)), k)
 
     def vectors(self, rows_R: Rows) -> Vectors:
@@ -165,7 +165,7 @@ class ChanceVectors:
 
 
 def chance_vectors(n: int, dim: int, stream: int) -> Vectors:
-    """(n, dim) float32 unit vectors in directions that are all equally likely, the same for the same `stream`."""
+    """Return unit vectors by chance, (n, dim) float32, all directions equally likely, the same for the same `stream`."""
     rng = np.random.default_rng([_CHANCE_SEED, stream])
     return unit_rows(rng.standard_normal((n, dim), dtype=np.float32), least=1e-6)[0]
 
@@ -188,7 +188,7 @@ class ExactNeighbours:
         self.seconds = 0.0
 
     def look_at(self, rows_B: Rows, block_BD: Vectors) -> None:
-        """Take the vectors of these rows into account."""
+        """Compare the vectors of these rows with the queries."""
         import faiss
 
         if not len(block_BD):
@@ -200,12 +200,12 @@ class ExactNeighbours:
         self.seconds += time.perf_counter() - start
 
     def take(self, other: "ExactNeighbours", *, at_once: int = 1) -> None:
-        """Take into account what another has found for the same queries among later rows; of so many that look `at_once`."""
+        """Add what another has found for the same queries among later rows; of so many that look `at_once`."""
         self._keep_best(other.near, other.scores)
         self.seconds += other.seconds / at_once
 
     def _keep_best(self, near_QK: Rows, scores_QK: Vectors) -> None:
-        """These rows are later ones: of equal scores those before them stay."""
+        """Keep the best of the rows so far and of these later rows: of equal scores those before them stay."""
         scores_QM = np.concatenate([self.scores, scores_QK], axis=1)
         near_QM = np.concatenate([self.near, near_QK], axis=1)
         best_QM = np.argsort(-scores_QM, axis=1, kind="stable")[:, : self.near.shape[1]]
@@ -214,5 +214,5 @@ class ExactNeighbours:
 
     @property
     def queries_per_s(self) -> float | None:
-        """The speed of the exact search; None where there was none over all rows."""
+        """The speed of the exact search, in queries per second; None where there was none over all rows."""
         return len(self.queries) / self.seconds if self.timed and self.seconds else None

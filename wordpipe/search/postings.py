@@ -37,7 +37,7 @@ class Terms:
 
     @classmethod
     def of(cls, encoded: Sequence[bytes]) -> "Terms":
-        """Terms that are sorted already."""
+        """Return the table of terms that are sorted already."""
         ends = np.cumsum([len(term) for term in encoded], dtype=np.int64)
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
 
@@ -66,7 +66,7 @@ class Terms:
         return at if at < len(self) and self[at] == wanted else -1
 
     def find_all(self, terms: Sequence[str]) -> Rows:
-        """(S,) the numbers of S terms, as `find` has them: 500 of 50,000 terms in 1 ms, one after the other in 5."""
+        """Return the numbers of S terms, (S,), as `find` has them: 500 of 50,000 terms in 1 ms, one after the other in 5."""
         wanted = [term.encode("utf-8", "replace") for term in terms]
         heads_S = np.frombuffer(b"".join(one[:_HEAD].ljust(_HEAD, b"\0") for one in wanted), ">u8")
         heads_H, of_S = np.unique(heads_S, return_inverse=True)
@@ -108,7 +108,7 @@ class NearWords:
         self._found: dict[str, tuple[str, ...]] = {}
 
     def of(self, word: str) -> list[str]:
-        """Return the words of some text that one slip makes of this one, of each stem one, those of most texts first."""
+        """Return the words of some text that one slip makes of this word, of each stem one, those of most texts first."""
         found = self._found.get(word)
         if found is None:
             if len(self._found) >= _NEAR:
@@ -144,7 +144,7 @@ class Postings:
 
     @classmethod
     def of(cls, texts_V: Rows, keys_P: Rows, counts_P: Int32s, lengths_N: Int32s) -> "Postings":
-        """Out of sorted keys (see `_keys`), how often each term stands in its text, and in how many texts each term stands."""
+        """Return the postings of sorted keys (`_keys`), of each term's counts in its texts, and of the number of its texts."""
         starts = np.concatenate([[0], np.cumsum(texts_V)]).astype(np.int64)
         narrow = np.min_scalar_type(int(counts_P.max(initial=0)))
         return cls(starts, (keys_P & 0xFFFF_FFFF).astype(np.int32), counts_P.astype(narrow), lengths_N)
@@ -175,7 +175,7 @@ class TextTerms:
 
     @classmethod
     def of(cls, postings: Postings) -> "TextTerms":
-        """Turn postings round."""
+        """Return the postings turned round, by text."""
         import scipy.sparse as sp  # a counting sort in C: an argsort of 15 million takes ten times as long
 
         shape = (len(postings.lengths), len(postings.starts) - 1)
@@ -225,7 +225,7 @@ class TextCounts:
 
     @classmethod
     def joined(cls, texts: "Sequence[TextCounts]") -> "TextCounts":
-        """Return texts one after the other."""
+        """Return the term counts of texts one after the other."""
         before = np.cumsum([0, *(len(one.lengths) for one in texts)])
         at = [one.at + first for one, first in zip(texts, before, strict=False)]
         parts = ([one.numbers for one in texts], [one.counts for one in texts], [one.lengths for one in texts])
@@ -253,12 +253,12 @@ class _Numbers(dict[str, tuple[int, ...]]):
         return numbers
 
     def of(self, text: str) -> list[int]:
-        """Return those of a text, in order."""
+        """Return the numbers of the terms of a text, in order."""
         return [*chain.from_iterable(map(self.__getitem__, self._analyser.runs(text)))]
 
 
 def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
-    """The terms of texts that stream by, in the order of their bytes, and their postings; no texts are kept in memory."""
+    """Count the terms of texts that stream by: terms in the order of their bytes, and postings; no text is kept in memory."""
     iterator, numbers, n_texts = iter(texts), _Numbers(analyser), 0
     lengths, keys, counts = ([np.zeros(0, dtype=dtype)] for dtype in (np.int32, np.int64, np.int32))
     # block by block: the numbers of terms as they come, counted for each text
@@ -285,7 +285,7 @@ def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
 
 
 def merged(terms: Terms, old: Postings, new_terms: Terms, new: Postings, old_rows_N: Rows) -> tuple[Terms, Postings]:
-    """Terms and postings of N texts, some of them old, the others new; terms that no text has any more are gone.
+    """Merge terms and postings of N texts, some of them old, the others new; terms that no text has any more are gone.
 
     Args:
         terms: of the old texts.
@@ -319,14 +319,14 @@ def merged(terms: Terms, old: Postings, new_terms: Terms, new: Postings, old_row
 
 
 def _joined(terms: Terms, new_terms: Terms) -> tuple[list[bytes], list[Rows]]:
-    """Return all terms in order, and the numbers that the terms of each side have among all."""
+    """Return the terms of two sides in order, and the numbers that the terms of each side have among all."""
     joined = sorted({*terms, *new_terms})
     number_of = {term: number for number, term in enumerate(joined)}
     return joined, [np.array([number_of[term] for term in side], dtype=np.int64) for side in (terms, new_terms)]
 
 
 def _keys(terms_P: Rows, rows_P: Int32s) -> Rows:
-    """Return numbers that grow as postings are kept: by term, then by text; negative where the text is gone."""
+    """Return the sort keys of postings: by term, then by text; negative where the text is gone."""
     return np.where(rows_P >= 0, terms_P << 32 | rows_P, -1)
 
 
@@ -343,14 +343,14 @@ def among(rows_C: Int32s, allowed: npt.NDArray[np.bool_] | None) -> Int32s:
 
 
 def border_of(scores_C: Floats, k: int) -> float:
-    """Return the k-th best score, 0 where there are fewer."""
+    """Return the k-th best of some scores, 0 where there are fewer."""
     return float(np.partition(scores_C, len(scores_C) - k)[len(scores_C) - k]) if len(scores_C) >= k else 0.0
 
 
 def add_gains(
     rows_P: Int32s, counts_P: Counts, damping_N: Floats, weight: np.float32, scores_N: Floats, new_P: Int32s
 ) -> int:
-    """Do what `kernels.add_gains` does, by NumPy: for one query without the import of numba."""
+    """Add what a term adds to its texts' scores, by NumPy, as `kernels.add_gains`: for one query without importing numba."""
     if len(rows_P) and (rows_P.min() < 0 or rows_P.max() >= len(scores_N)):
         return -1
     before, tf = scores_N[rows_P], counts_P.astype(np.float32)
@@ -369,7 +369,7 @@ def add_looked_up(
     damping_N: Floats,
     weight: np.float32,
 ) -> int:
-    """Do what `kernels.add_looked_up` does, by NumPy."""
+    """Add what a term adds to the scores of some texts, by NumPy, as `kernels.add_looked_up`."""
     near = np.flatnonzero(scores_C >= least)
     rows = rows_C[near]
     places = np.minimum(np.searchsorted(rows_P, rows), len(rows_P) - 1)
@@ -383,7 +383,7 @@ def add_looked_up(
 def take_scores(
     rows_T: Int32s, allowed_N: npt.NDArray[np.bool_], least: float, scores_N: Floats, rows_C: Int32s, scores_C: Floats
 ) -> int:
-    """Do what `kernels.take_scores` does, by NumPy, in one run: rows in their order are looked up four times as fast."""
+    """Take the scores of texts that have one, by NumPy, as `kernels.take_scores`, in one run: four times as fast in order."""
     rows_T = np.sort(rows_T)
     scores_T = scores_N[rows_T]
     kept = scores_T >= least

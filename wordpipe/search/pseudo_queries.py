@@ -32,7 +32,7 @@ _STREAM = 0x3E17  # separates these draws from every other use of a seed
 
 @dataclass(frozen=True, slots=True)
 class PseudoQueries:
-    """Q queries."""
+    """Q queries made of texts, and the rows that each looks for."""
 
     how: str  # rows, titles or cuts
     texts: list[str]  # the queries
@@ -83,12 +83,13 @@ def _pieces(text: str) -> tuple[list[str], str]:
 
 
 def _joined(text: str, most: int) -> str:
+    """Return pieces of a text joined again."""
     words, between = _pieces(text)
     return between.join(words[:most])
 
 
 def _cut(words: Sequence[str], between: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Six to twelve words in a row, but at most half of the text; and what is left."""
+    """Cut six to twelve words in a row out of a text as a query, but at most half of it; and what is left."""
     size = min(int(rng.integers(6, 13)), len(words) // 2)
     start = int(rng.integers(len(words) - size + 1))
     return between.join(words[start : start + size]), between.join([*words[:start], *words[start + size :]])
@@ -250,7 +251,7 @@ class _CutRetriever(Retriever):
 
 
 def _ndcg(hits: Hits, wanted: Collection[int]) -> float:
-    """nDCG@10 of binary relevance (Järvelin and Kekäläinen 2002): gains fall by 1 / log2(rank + 1)."""
+    """Return nDCG@10 of binary relevance (Järvelin and Kekäläinen 2002): gains fall by 1 / log2(rank + 1)."""
     gains = sum(1 / math.log2(rank + 2) for rank, row in enumerate(hits.rows[:10].tolist()) if row in wanted)
     ideal = sum(1 / math.log2(rank + 2) for rank in range(min(10, len(wanted))))
     return gains / ideal if ideal else 0.0

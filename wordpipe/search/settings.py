@@ -43,7 +43,7 @@ def _refuse_no_size(value: str) -> None:
 
 
 def _all_true(given: Any) -> Any:
-    """Several conditions as one."""
+    """Return several conditions as one, of which all must be true."""
     if not isinstance(given, list | tuple):
         return given
     several = [one for one in given if one]
@@ -149,7 +149,7 @@ class IndexSettings(LexicalSettings):
 
     @property
     def max_memory_bytes(self) -> int | None:
-        """The bound in bytes, or None."""
+        """The bound on memory in bytes, or None."""
         found = re.fullmatch(_SIZE, self.max_memory, re.IGNORECASE)
         return int(float(found[1]) * _UNITS[found[2].upper()]) if found else None
 
@@ -198,7 +198,7 @@ class QueryOptions(Settings):
     def make(
         cls, values: Mapping[str, Any], *, where: str | None = None, flags: Mapping[str, str] | None = None
     ) -> Self:
-        """See `Settings.make`; what is no option is answered with those spelled like it, of which `k` is one, too."""
+        """Check options of a query, see `Settings.make`; an unknown option is answered with similar names, also `k`."""
         if unknown := [name for name in values if name not in cls.model_fields]:
             known = ["k", *cls.model_fields]
             hint = did_you_mean(unknown[0], known) or f"known options: {', '.join(known)}"

@@ -98,21 +98,21 @@ def update_index(
 
 
 def _draw_new(old_rows: Rows, held_Q: Records, seed: int) -> Rows:
-    """Held-out queries among the rows that came, as many of them as of the old; other ones wherever other rows came."""
+    """Draw held-out queries among the rows that came, as many of them as of the old; other ones wherever other rows came."""
     coming, old = np.flatnonzero(old_rows < 0), int((old_rows >= 0).sum())
     rng = np.random.default_rng([seed, _STREAM, int(coming.sum())])
     return coming[rng.random(len(coming)) * old < len(held_Q)]
 
 
 def _new_of_old(old_rows: Rows, kept_N: Mask, old_count: int) -> Rows:
-    """(M,) the new number of every old row that is kept, -1 of the others."""
+    """Return the new number of every old row that is kept, (M,), -1 of the others."""
     new_of_old_M = np.full(old_count, -1, dtype=np.int64)
     new_of_old_M[old_rows[kept_N]] = np.flatnonzero(kept_N)
     return new_of_old_M
 
 
 def renumbered(held_Q: Records, new_of_old_M: Rows) -> Records | None:
-    """The queries under new numbers, (M,) of every old row and -1 for one that is gone; None where too little is left."""
+    """Return the held-out queries under new numbers, (M,) of every old row, -1 for none; None where too little is left."""
     stay = held_Q[new_of_old_M[held_Q["row"]] >= 0]
     stay["row"] = new_of_old_M[stay["row"]]
     stay = np.sort(stay, order="row")
@@ -124,14 +124,14 @@ def renumbered(held_Q: Records, new_of_old_M: Rows) -> Records | None:
 
 
 def truth_of(held_Q: Records) -> ExactNeighbours:
-    """Return the neighbours so far, to be shown the rows that came."""
+    """Return the neighbours of the held-out queries so far, to be shown the rows that came."""
     found = ExactNeighbours(np.ascontiguousarray(held_Q["vector"]))
     found.near, found.scores, found.timed = held_Q["near"], held_Q["score"], False
     return found
 
 
 def with_new_rows(held_Q: Records, truth: ExactNeighbours) -> Records:
-    """Return the queries with the rows that came, as far down as all are known."""
+    """Return the held-out queries with neighbours among the rows that came, as far down as all are known."""
     known_QM = truth.scores >= held_Q["floor"][:, None]
     done = held_Q.copy()
     done["near"], done["score"] = _sorted(np.where(known_QM, truth.near, -1), truth.scores)
@@ -163,14 +163,14 @@ def read_held_out(data: bytes, n: int, dim: int, where: str) -> Records:
 
 
 def _sorted(near_QM: Rows, scores_QM: Vectors) -> tuple[Rows, Vectors]:
-    """Return the rows that are there, the best first."""
+    """Return the neighbours that are there, the best first."""
     scores_QM = np.where(near_QM >= 0, scores_QM, np.float32(-np.inf))
     order = np.argsort(-scores_QM, axis=1, kind="stable")
     return np.take_along_axis(near_QM, order, axis=1), np.take_along_axis(scores_QM, order, axis=1)
 
 
 def row_keys(texts: Sequence[pa.Array], vectors_ND: Vectors) -> npt.NDArray[np.uint64]:
-    """64 bits of every row, the same wherever its texts and the bits of its vector are.
+    """Return 64 bits of every row as its key, the same wherever its texts and the bits of its vector are.
 
     By numpy and not by a real hash, which costs a call for every row.
     Nobody gains by making two rows of one key, and by chance they come once in 10^7 tables of a million rows.
@@ -186,7 +186,7 @@ def row_keys(texts: Sequence[pa.Array], vectors_ND: Vectors) -> npt.NDArray[np.u
 
 
 def matched_rows(old_M: npt.NDArray[np.uint64], new_N: npt.NDArray[np.uint64]) -> Rows:
-    """For every new row the old row of the same key, or -1; of equal rows the first takes the first, and none is taken twice.
+    """Return for every new row the old row of the same key, or -1; of equal rows the first takes the first, none taken twice.
 
     Returns:
         (N,) row numbers of the old table.
@@ -198,7 +198,7 @@ def matched_rows(old_M: npt.NDArray[np.uint64], new_N: npt.NDArray[np.uint64]) -
 
 
 def _numbered(keys_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return the keys, equal ones told apart by which of them comes first."""
+    """Return the keys of rows with their number among equal keys, so that equal rows differ."""
     order = np.argsort(keys_N, kind="stable")
     ranked = keys_N[order]
     begins = np.concatenate([[True], ranked[1:] != ranked[:-1]])[: len(ranked)]
@@ -209,7 +209,7 @@ def _numbered(keys_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _of_vectors(vectors_ND: Vectors) -> npt.NDArray[np.uint64]:
-    """Return a sum of the bits of every number, each times its place's own factor (modulo 2^64)."""
+    """Return the part of row keys from vectors: the bits of every number, each times its place's own factor (modulo 2^64)."""
     bits_ND = vectors_ND.view(np.uint32)
     places_D = _factors("places", vectors_ND.shape[1])
     # without a 64-bit copy of them all: 0.07 s for 180,000 vectors of width 384, and 0.13 by a product and a sum
@@ -217,7 +217,7 @@ def _of_vectors(vectors_ND: Vectors) -> npt.NDArray[np.uint64]:
 
 
 def _of_strings(column: pa.Array) -> npt.NDArray[np.uint64]:
-    """Return a sum over eight bytes at a time, scrambled and times their place's factor (modulo 2^64), and the length.
+    """Return the part of row keys from texts: eight bytes at a time, scrambled, by their place (modulo 2^64), and the length.
 
     Byte by byte it took 0.28 s for the texts of 118,000 sentences, and so 0.1 s.
     """
@@ -244,7 +244,7 @@ def _of_strings(column: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def _mixed(keys_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Every bit of a key spread over all of it (the end of Murmur's hash)."""
+    """Return keys, each bit of a key spread over all of it (the end of Murmur's hash)."""
     keys_N = (keys_N ^ (keys_N >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     keys_N = (keys_N ^ (keys_N >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
     return keys_N ^ (keys_N >> np.uint64(33))
@@ -252,6 +252,6 @@ def _mixed(keys_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @cache
 def _factors(purpose: str, size: int) -> npt.NDArray[np.uint64]:
-    """Odd numbers by chance, the same in every run."""
+    """Return odd numbers by chance for row keys, the same in every run."""
     rng = np.random.default_rng([_SEED, *purpose.encode()])
     return rng.integers(2**63, size=size, dtype=np.uint64) * np.uint64(2) + np.uint64(1)

@@ -31,7 +31,7 @@ _MOST_SHARDS = 4096
 
 
 class ShardCutter:
-    """The bounds of shards, found while the units of a corpus are read for the first time.
+    """The bounds of the shards of a corpus to embed, found while its units are read for the first time.
 
     Args:
         encoder: the encoder, whose kind decides how many units a shard has.
@@ -49,14 +49,14 @@ class ShardCutter:
         self._row = self._unit = 0
 
     def add(self, n_rows: int, n_units: int) -> None:
-        """So many rows of whole documents follow, with so many units."""
+        """Count so many rows of whole documents that follow, with so many units."""
         self._row, self._unit = self._row + n_rows, self._unit + n_units
         if self._unit - self._units[-1] >= self.least:
             self._rows.append(self._row)
             self._units.append(self._unit)
 
     def bounds(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The first row and the first unit of each shard, and those after the last; call when all has been read."""
+        """Return the first row and the first unit of each shard, and those after the last; call when all has been read."""
         if self._units[-1] < self._unit or len(self._units) == 1:
             self._rows.append(self._row)
             self._units.append(self._unit)
@@ -73,7 +73,7 @@ class _Rows:
         self._left: pa.RecordBatch | None = None
 
     def read(self, first: int, last: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows `first` to `last - 1`; the columns are the same at each call."""
+        """Yield the rows `first` to `last - 1` of the corpus; the columns are the same at each call."""
         if self._at != first:
             self._batches = read_from(self._corpus, "corpus", first, columns, expected=CORPUS)
             self._at, self._left = first, None
@@ -95,7 +95,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class _State:
-    """The state of a thread that encodes, or of several together."""
+    """The encoder and reader of a thread that encodes shards, or of several together."""
 
     encoder: TextEncoder
     rows: _Rows
@@ -105,7 +105,7 @@ class _State:
 
 @dataclass(frozen=True)
 class EmbedShards:
-    """Encoding the texts that have no vector yet.
+    """The work of `embed` in shards: encoding the texts that have no vector yet.
 
     Attributes:
         encoder: the artifact of the encoder.
@@ -143,7 +143,7 @@ class EmbedShards:
         cls, origin: Artifact, opened: Opened, cache: ResumeCache, settings: EmbedSettings, cutter: ShardCutter,
         encode_U: NDArray[np.bool_], windows: NDArray[np.int64] | None,
     ) -> "EmbedShards":  # fmt: skip
-        """The shards of a corpus of which these units are encoded."""
+        """Return the shards of a corpus of which these units are encoded."""
         rows, units = cutter.bounds()
         before = np.concatenate([[0], np.cumsum(encode_U)])
         return cls(
@@ -154,25 +154,25 @@ class EmbedShards:
 
     @property
     def memory_bytes(self) -> int:
-        """See `ShardWork`: libraries, the encoder as it is read and as it is kept, a chunk of texts at work."""
+        """Bytes that encoding a shard needs: libraries, the encoder as read and as kept, a chunk of texts at work."""
         return 900_000_000 + 3 * self.model_bytes
 
     @property
     def side_by_side(self) -> bool:
-        """See `ShardWork`. Torch has one number of threads, and one way to multiply, for all of a process."""
+        """True if threads of a process may encode shards at once: torch has one number of threads for all of a process."""
         return self.kind != "transformer"
 
     @property
     def gpus(self) -> int:
-        """See `ShardWork`."""
+        """GPUs that encoding a shard takes."""
         return int(self.settings.device == "cuda")
 
     def size_of(self, number: int) -> int:
-        """See `ShardWork`."""
+        """Return the number of texts of a shard."""
         return self.texts[number]
 
     def prepare(self, threads: int, stack: ExitStack, opened: Opened | None = None) -> _State:
-        """See `ShardWork`; raises as `SentArtifact.open`."""
+        """Open the encoder and the corpus in a process that encodes shards; raises as `SentArtifact.open`."""
         found = opened or self._open(threads, stack)
         wanted = np.unpackbits(np.frombuffer(self.wanted, np.uint8), count=self.units[-1]).astype(np.bool_)
         cache = ResumeCache(self.cache, self.recipe, shared=True)
@@ -183,7 +183,7 @@ class EmbedShards:
         return Opened(open_encoder(origin, self.settings.model_copy(update={"threads": threads})), corpus)
 
     def make(self, number: int, state: _State, on_units: OnUnits) -> None:
-        """See `ShardWork`."""
+        """Encode the texts of a shard and write their vectors to its file."""
         done, figures = 0, Counter[str]()
         with state.cache.create(vectors_name(number), figures) as file:
             for chunk in chunks_of(self._texts(number, state)):
@@ -195,7 +195,7 @@ class EmbedShards:
                 on_units(done)
 
     def _texts(self, number: int, state: _State) -> Iterator[pa.StringArray]:
-        """The texts of a shard that are encoded."""
+        """Yield the texts of a shard that are encoded."""
         cutter = UnitCutter(self.settings, state.encoder, self.windows)
         first, last = self.rows[number : number + 2]
         at = self.units[number]
@@ -205,17 +205,17 @@ class EmbedShards:
 
 
 def _watch(on_units: OnUnits, done: int, of_chunk: int, share: float) -> None:
-    """Report the texts that are done: those of earlier chunks, and a share of the chunk that is being encoded."""
+    """Report the texts encoded: those of earlier chunks, and a share of the chunk at work."""
     on_units(done + int(share * of_chunk))
 
 
 def vectors_name(number: int) -> str:
-    """The name of the file of a shard."""
+    """Return the name of the file of a shard's vectors."""
     return f"vectors-{number:05d}.f32"
 
 
 def figures_of(batch: EncodedBatch) -> dict[str, int]:
-    """Return the counts of a batch of vectors."""
+    """Return the counts of a batch of encoded vectors."""
     return {
         "texts": len(batch.vectors),
         "without_vector": int(batch.empty.sum()),

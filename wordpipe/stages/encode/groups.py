@@ -150,12 +150,12 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
 
 
 def _vectors(source: Artifact, with_vector: Ints | None) -> Iterator[Floats]:
-    """The vectors of the rows that have one, in their order."""
+    """Yield the vectors of the rows that have one, in their order."""
     return vectors_there((block for _, block in read_vectors(source, "sentences")), with_vector)
 
 
 def _sample(job: Job, blocks: Iterable[Floats], rows: int, dim: int, chosen: ClusterSettings) -> Floats:
-    """Unit vectors of rows drawn evenly, in random order."""
+    """Return unit vectors of rows drawn evenly, in random order, to find clusters in."""
     most = max(_SAMPLE_BYTES // (4 * dim), 1)
     wanted = _SAMPLE_PER_CLUSTER * (chosen.k if isinstance(chosen.k, int) else 256)
     size = min(rows, most, max(wanted, _ROWS_TO_CHOOSE))
@@ -172,7 +172,7 @@ def _sample(job: Job, blocks: Iterable[Floats], rows: int, dim: int, chosen: Clu
 
 
 def _chosen_k(job: Job, sample_SD: Floats, seed: int) -> int:
-    """The number of clusters that are told apart best; a note says which were tried."""
+    """Return the number of clusters that are told apart best; a note says which were tried."""
     if len(sample_SD) < 3:
         return 1
     k, tried = choose_k(
@@ -190,7 +190,7 @@ def _chosen_k(job: Job, sample_SD: Floats, seed: int) -> int:
 
 
 def _assign(job: Job, blocks: Iterable[Floats], centres_KD: Floats, rows: int) -> tuple[Ints, Floats]:
-    """Return the nearest centre of each vector, (N,), and the cosine of the two, (N,)."""
+    """Return the nearest cluster centre of each vector, (N,), and the cosine of the two, (N,)."""
     centre_N, cosine_N = np.empty(rows, np.int64), np.empty(rows, np.float32)
     first = 0
     for block_BD in blocks:
@@ -215,6 +215,7 @@ def _write_clusters(
 ) -> None:
     # The size of each cluster, its words, and where its rows begin among all, ordered by cluster, the nearest to the centre
     # first, equals as they come; rows in no cluster stand before.
+    """Write the table of clusters: size, label, central texts and centre of each."""
     sizes_K = np.bincount(centre_N[centre_N >= 0], minlength=len(centres_KD))
     labels = _labels(job, source, centre_N, len(centres_KD), chosen)
     order_N = np.lexsort((-cosine_N, centre_N))[len(centre_N) - sizes_K.sum() :]
@@ -245,7 +246,7 @@ def _write_clusters(
 
 
 def _different(source: Artifact, nearest: list[list[int]], n: int) -> list[list[tuple[int, str]]]:
-    """Row and text of the first n texts of each list that are not the same."""
+    """Return row and text of the first n texts of each list that are not the same: a cluster's central texts."""
     wanted = sorted({row for rows in nearest for row in rows})
     fetched = RowReader(source, "sentences", ["text"]).fetch(wanted)
     text_of = {row: str(found["text"]).strip() for row, found in zip(wanted, fetched, strict=True)}
@@ -259,7 +260,7 @@ def _different(source: Artifact, nearest: list[list[int]], n: int) -> list[list[
 
 
 def _labels(job: Job, source: Artifact, centre_N: Ints, clusters: int, chosen: ClusterSettings) -> list[list[str]]:
-    """The words that tell each cluster from the others, of a sample of the texts where these are many."""
+    """Return the words that tell each cluster from the others, of a sample of the texts where these are many."""
     step = max(1, -(-len(centre_N) // _TEXTS_LABELLED))
     language: str = chosen.language
     if language == "auto":
@@ -273,7 +274,7 @@ def _labels(job: Job, source: Artifact, centre_N: Ints, clusters: int, chosen: C
 
 
 def _texts(source: Artifact, step: int) -> Iterator[tuple[int, str]]:
-    """Row and text of every `step`-th row."""
+    """Yield row and text of every `step`-th row."""
     first = 0
     for batch in read_batches(source, "sentences", ["text"]):
         rows = range(-first % step, len(batch), step)
@@ -286,6 +287,7 @@ def _texts(source: Artifact, step: int) -> Iterator[tuple[int, str]]:
 
 
 def _write_members(job: Job, source: Artifact, centre_N: Ints, cosine_N: Floats) -> None:
+    """Write the table of members: the cluster of each row, and its cosine with the centre."""
     stored = read_schema(source, "sentences")
     kept = [stored.field(name) for name in _KEPT if name in stored.names]
     schema = members_schema(kept)
@@ -307,7 +309,7 @@ def _write_members(job: Job, source: Artifact, centre_N: Ints, cosine_N: Floats)
 def duplicates(
     artifact: PathLike, *, threshold: float = 0.95, n: int = 20, run: RunOptions | None = None
 ) -> dict[str, Any]:
-    """Groups of rows that are linked by cosines of at least the threshold; rows without a vector are in none.
+    """Return groups of rows that are linked by cosines of at least the threshold; rows without a vector are in none.
 
     Up to 200,000 rows all pairs are compared; of more the index is searched for the 32 nearest of each row.
 
@@ -374,7 +376,7 @@ def duplicates(
 def _row(
     row_of: dict[int, dict[str, Any]], first: int, row: int, shower: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> dict[str, Any]:
-    """A row, and its cosine with the first of its group."""
+    """Return a row of duplicates as it is shown, and its cosine with the first of its group."""
     pair = unit_rows(np.array([row_of[first]["vector"], row_of[row]["vector"]], dtype=np.float32))[0]
     shown = {name: value for name, value in shower(row_of[row]).items() if name != "vector"}
     return {"row": row, **shown, "cosine": min(1.0, float(pair[0] @ pair[1]))}

@@ -122,14 +122,14 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
 
 
 def _note_whole(job: Job, settings: IndexSettings, rows: int, *, in_place: bool) -> None:
-    """Say where nothing is left to other machines; not yet known where lists turn out to find too little."""
+    """Note where building an index leaves nothing to other machines; not yet known where lists may find too little."""
     if job.engine_options.engine == "ray" and (in_place or kind_of(kind_names(settings, rows)[0]).is_exact):
         what = "an update changes the index" if in_place else f"an index of {rows:,} vectors is flat: it is filled"
         job.note(f"{what} in this process, without shards")
 
 
 def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: IndexSettings) -> Built | None:
-    """The old index, changed; None where it no longer reaches the recall, or missed it before and now finds less."""
+    """Return the old index, changed; None where it no longer reaches the recall, or missed it before and now finds less."""
     old = previous.artifact
     size = next(entry.bytes for entry in old.manifest.outputs if entry.path == INDEX_FILE)
     kind = kind_of(previous.kind)(table.count, table.dim, settings)
@@ -152,6 +152,7 @@ def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: I
 
 
 def _record(job: Job, built: Built, table: IndexVectors, previous: PreviousIndex | None, *, in_place: bool) -> None:
+    """Record counts, metrics and rates of the index in the job, and warn where the recall is missed."""
     rows = table.count
     job.threads, job.bitwise = built.threads, built.bitwise and not in_place
     job.counts = {"vectors": rows, **(previous.counts if previous else {})}
@@ -178,7 +179,7 @@ _SEARCHES = {"dense": 1, "hybrid": 2, "lexical": 0}  # by vectors, of a query
 
 
 def _query_rates(by_vectors: float, lexical: dict[str, Any] | None) -> dict[str, float]:
-    """Queries that are answered in a second, many together, as `query` answers them by itself; and searches by vectors alone.
+    """Return queries answered in a second, many together, as `query` answers them by itself; and searches by vectors alone.
 
     What a query does was timed in parts, which are added up: its vector and its words on the queries that measured the modes,
     the search by vectors on held-out rows.
@@ -208,7 +209,7 @@ def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
 
 
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
-    """Say which mode auto is, where it was measured; `lexical` is what `bundle_lexical` gave."""
+    """Note which mode auto is, where it was measured; `lexical` is what `bundle_lexical` gave."""
     # Where nothing was measured, say why.
     if (measured := lexical.get("measured")) is None:
         if lexical.get("alike"):
@@ -240,7 +241,7 @@ def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
 
 
 def _curve_lines(built: Built) -> Iterator[str]:
-    """A table of the widths that no other beats in both recall and speed, and of the chosen one; empty for an exact index."""
+    """Yield a table of the widths that no other beats in recall and speed, and the chosen one; empty for an exact index."""
     if not built.curve:
         return
     refined = any(point.width.refine for point in built.curve)
@@ -265,7 +266,7 @@ def _worth_showing(built: Built) -> list[Measurement]:
 
 
 def _facts(source: Artifact, built: Built) -> dict[str, Any]:
-    """The facts of the manifest that a reader of the index needs, and the measured curve."""
+    """Return the facts of the manifest that a reader of the index needs, and the measured curve."""
     facts, plan = source.manifest.facts, built.plan
     return {
         "dim": source.fact("dim", int, least=1),
@@ -308,7 +309,7 @@ def _bundle_rows(job: Job, source: Artifact) -> None:
 
 
 def _linked(job: Job, source: Artifact, name: str, file: BinaryIO, entry: OutputEntry) -> bool:
-    """Give the file a second name in the new artifact; False where that cannot be done, or another file took its place."""
+    """Link a file of the source into the new index; False where that cannot be done, or another file took its place."""
     path = job.scratch / entry.path
     try:
         os.link(source.path / name, path, follow_symlinks=False)

@@ -118,7 +118,7 @@ def reads_titles(source: Artifact) -> bool:
 
 
 def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalIndex | None:
-    """The lexical index of a previous index, if it was built with these settings."""
+    """Return the lexical index of a previous index, if it was built with these settings."""
     if not previous.names(LEXICAL):
         return None
     found = LexicalIndex.load(BundledFiles(previous, LEXICAL))
@@ -129,7 +129,7 @@ def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalInde
 
 
 def _built(source: Artifact, settings: LexicalSettings, report: Report) -> tuple[LexicalIndex, dict[str, Any]]:
-    """The index of all rows, and what was measured of endings; where the language was recognised, they are kept if that pays.
+    """Return the lexical index of all rows, and what was measured of endings; a recognised language's are kept if that pays.
 
     People's questions are answered better by stems: on Cranfield, CISI, CACM and NPL by 2 to 8 points of nDCG@10. Queries made
     of the texts show less of it (-1 to +2 points), so that only what is beyond chance counts against stems: in none of 23
@@ -196,12 +196,12 @@ def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, rep
 
 
 def _with_title(title: str | None, text: str) -> str:
-    """Return the text that was embedded."""
+    """Return the text of a row with its title before it, as it was embedded."""
     return f"{title}\n{text}" if title else text
 
 
 def _some(column: pa.Array, rows: Sequence[int]) -> list[str]:
-    """The values of some rows; `take` would import pyarrow.compute, which takes 0.17 s."""
+    """Return the values of some rows; `take` would import pyarrow.compute, which takes 0.17 s."""
     return column.to_pylist() if len(rows) == len(column) else [column[row].as_py() for row in rows]
 
 
@@ -238,7 +238,7 @@ def measure_some(source: Artifact, at_most: int, report: Report, transform: Tran
 
 
 def _spread(documents_N: npt.NDArray[np.int64], at_most: int) -> npt.NDArray[np.bool_]:
-    """(N,) the rows of an even sample: whole documents, and of those whose rows do not look for each other runs of rows."""
+    """Return the rows of an even sample, (N,): whole documents, and runs of rows that do not look for each other."""
     n = len(documents_N)
     order = np.argsort(documents_N, kind="stable")
     starts = np.searchsorted(documents_N[order], documents_N[order])
@@ -274,12 +274,12 @@ class _Rows:
 
     @cached_property
     def dense(self) -> VectorStream | VectorTable:
-        """Their vectors."""
+        """The vectors of the rows, to be searched."""
         stored = RowVectors(self.source, self.source.kind)
         return VectorStream(self._blocks, stored) if self._some is None else VectorTable(stored.read(self._some))
 
     def read(self, rows: Sequence[int]) -> list[tuple[int, str, str]]:
-        """Row, title and text, the rows ascending: a row group is then read once."""
+        """Return row, title and text of some rows, ascending: a row group is then read once."""
         ascending = sorted(rows)
         numbers = ascending if self._some is None else self._some[ascending].tolist()
         found = self._reader.fetch(numbers)
@@ -289,7 +289,7 @@ class _Rows:
         return (matrix_of(batch.column("vector")) for batch in read_batches(self.source, self.source.kind, ["vector"]))
 
     def repeated(self, drawn: Sequence[tuple[int, str, str]]) -> set[str]:
-        """The titles and the texts of some rows that stand in another row too."""
+        """Return the titles and the texts of some rows that stand in another row too."""
         wanted = [{row[at] for row in drawn} for at in (1, 2)]
         seen, twice, first = (set[str](), set[str]()), set[str](), 0
         for batch in read_batches(self.source, self.source.kind, ["title", "text"]):
@@ -386,7 +386,7 @@ def _seconds_beside_vectors(
 
 
 def best_mode(ndcg_at_10: Mapping[str, float] | None, *, trained: bool) -> SearchMode:
-    """The mode that found most; hybrid where nothing was measured, as on all collections that people judged.
+    """Return the mode that found most; hybrid where nothing was measured, as on all collections that people judged.
 
     Vectors alone are no choice where the encoder learned from pairs of texts, most likely out of these very ones: it finds
     their titles and spans better than what people ask. On Cranfield and CISI it found more titles than both together, and
@@ -419,7 +419,7 @@ def measured_by(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, float] | N
 
 
 def _pseudo_queries(rows: _Rows) -> tuple[PseudoQueries | None, PseudoQueries | None]:
-    """Queries drawn from the rows, and cuts of rows; None where there are too few."""
+    """Return queries drawn from the rows, and cuts of rows; None where there are too few."""
     sizes_S = rows.sizes
     rng = np.random.default_rng(_STREAM)
     siblings = np.flatnonzero((sizes_S > 1) & (sizes_S <= _MAX_SIBLINGS))
@@ -435,13 +435,13 @@ def _pseudo_queries(rows: _Rows) -> tuple[PseudoQueries | None, PseudoQueries | 
 
 
 def _queries_of(drawn: Sequence[tuple[int, str, str]], repeated: set[str] | None = None) -> PseudoQueries | None:
-    """Titles that look for their texts, or cuts where there are no titles, of rows, titles and texts; see `draw_queries`."""
+    """Return titles as queries for their texts, or cuts where there are no titles; see `draw_queries`."""
     queries = draw_queries([title for _, title, _ in drawn], [text for _, _, text in drawn], repeated)
     return None if queries is None else queries.of_rows([row for row, _, _ in drawn])
 
 
 def _of_siblings(rows: _Rows, some: npt.NDArray[np.int64]) -> PseudoQueries:
-    """Rows that look for the others of their document."""
+    """Return rows as queries for the others of their document."""
     drawn, documents_S = rows.read(some.tolist()), rows.documents
     others = [{*np.flatnonzero(documents_S == documents_S[row]).tolist()} - {row} for row, _, _ in drawn]
     return PseudoQueries("rows", [text for _, _, text in drawn], [row for row, _, _ in drawn], [], others)

@@ -52,7 +52,7 @@ _LISTS, _QUERY_ROWS, _QUERIES = "lists.faiss", "query-rows.npy", "queries.npy"
 
 @dataclass(frozen=True)
 class _State:
-    """The state of a process or thread that encodes."""
+    """The lists and reader of a process or thread that encodes shards of vectors."""
 
     source: Artifact
     shards: list[Shard]
@@ -65,7 +65,7 @@ class _State:
 
 @dataclass(frozen=True)
 class IndexShards:
-    """Finding the codes of vectors, and which of them are nearest to the held-out queries.
+    """The work of `index` in shards: finding the codes of vectors, and which of them are nearest to the held-out queries.
 
     Attributes:
         source: the artifact of the vectors; its kind is the name of their table.
@@ -86,16 +86,16 @@ class IndexShards:
 
     @property
     def memory_bytes(self) -> int:
-        """See `ShardWork`: libraries, a row group as it is read and as unit vectors, the lists and the queries."""
+        """Bytes that encoding a shard of vectors needs: libraries, a row group as read and as unit vectors, lists, queries."""
         held = sum((self.cache / name).stat().st_size for name in (_LISTS, _QUERIES))
         return 400_000_000 + _ROW_GROUPS * self.shard_bytes + 3 * held
 
     def size_of(self, number: int) -> int:
-        """See `ShardWork`."""
+        """Return the number of vectors of a shard."""
         return self.rows[number]
 
     def prepare(self, threads: int, stack: ExitStack, opened: None = None) -> _State:
-        """See `ShardWork`; raises as `SentArtifact.open`."""
+        """Open the vectors, lists and queries in a process that encodes shards; raises as `SentArtifact.open`."""
         source, cache = self.source.open(stack), ResumeCache(self.cache, self.recipe, shared=True)
         lists = _read_lists(cache)
         query_rows, queries = (parse_array((self.cache / name).read_bytes()) for name in (_QUERY_ROWS, _QUERIES))
@@ -103,7 +103,7 @@ class IndexShards:
         return _State(source, shards, rows_with_vector(source), cache, lists, query_rows, queries)
 
     def make(self, number: int, state: _State, on_units: OnUnits) -> None:
-        """See `ShardWork`."""
+        """Encode the vectors of a shard into codes of the lists and write its file."""
         figures: dict[str, Any] = {}
         with faiss_threads(1), state.cache.create(encoded_name(number), figures) as file:
             shard, before = state.shards[number], sum(one.rows for one in state.shards[:number])
@@ -117,7 +117,7 @@ class IndexShards:
 
 
 def _counted(blocks: Iterator[NDArray[np.float32]], on_units: OnUnits) -> Iterator[NDArray[np.float32]]:
-    """The blocks; with each it is said how many vectors came before."""
+    """Yield the blocks of vectors; with each it is reported how many vectors came before."""
     done = 0
     for block in blocks:
         on_units(done)
@@ -126,6 +126,7 @@ def _counted(blocks: Iterator[NDArray[np.float32]], on_units: OnUnits) -> Iterat
 
 
 def _read_lists(cache: ResumeCache) -> Any:
+    """Read the learned lists from the resume cache."""
     path = cache.path / _LISTS
     with path.open("rb") as file:
         # faiss counts a table of products that it would make of other lists: 16 numbers for each of a centroid's, at most
@@ -133,7 +134,7 @@ def _read_lists(cache: ResumeCache) -> Any:
 
 
 def encoded_name(number: int) -> str:
-    """The name of the file of a shard."""
+    """Return the name of the file of a shard's codes."""
     return f"encoded-{number:05d}.bin"
 
 
@@ -157,20 +158,20 @@ class IndexParts:
 
     @property
     def memory_bytes(self) -> int:
-        """That this process needs for the shards that it makes at once."""
+        """Bytes that this process needs for the shards that it makes at once."""
         options = self._job.engine_options
         at_once = min(options.threads, len(self._work.rows)) if options.engine == "local" else 0
         return at_once * _ROW_GROUPS * SHARD_BYTES
 
     def learned(self) -> Any:
-        """The lists without rows that a stopped run has learned; None where there are none."""
+        """Return the lists without rows that a stopped run has learned; None where there are none."""
         if self._cache.figures(_LISTS) is None:
             return None
         self._job.note("continuing a stopped run: the lists are already trained")
         return _read_lists(self._cache)
 
     def encoded(self, lists: Any, query_rows: NDArray[np.int64], queries: NDArray[np.float32]) -> Iterator[EncodedPart]:
-        """See `Parts.encoded`.
+        """Yield codes and near rows of every shard, see `Parts.encoded`.
 
         Raises:
             WordpipeError: what a shard raised.

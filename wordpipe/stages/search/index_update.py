@@ -57,7 +57,7 @@ class IndexVectors:
         self._keys: npt.NDArray[np.uint64] | None = None
 
     def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
-        """The vectors of the rows that have one, from the beginning, as (B, D) float32 blocks."""
+        """Yield the vectors of the rows that have one, from the beginning, as (B, D) float32 blocks."""
         return vectors_there(self._all_blocks(), self.with_vector)
 
     def _all_blocks(self) -> Iterator[npt.NDArray[np.float32]]:
@@ -67,7 +67,7 @@ class IndexVectors:
             yield from (block for _, block in read_vectors(self._source, self._source.kind))
 
     def keys(self) -> npt.NDArray[np.uint64]:
-        """(N,) the key of every row: of its document, its text, its title where that was read, and its vector's bits."""
+        """Return the key of every row, (N,): of its document, text, title where that was read, and its vector's bits."""
         if self._keys is None:
             for _ in self._first_reading():
                 pass
@@ -86,7 +86,7 @@ class IndexVectors:
 
 
 def _key_columns(source: Artifact) -> list[str]:
-    """The columns in a row's key.
+    """Return the columns that a row's key is made of.
 
     The title is one where the lexical half counts its words: a new title of words that the encoder does not know leaves
     the vector as it was.
@@ -97,7 +97,7 @@ def _key_columns(source: Artifact) -> list[str]:
 
 
 def bytes_after_build(source: Artifact) -> int:
-    """The memory that an index of sentences needs after its vectors: to count words, and to weigh them against vectors."""
+    """Return the memory that an index of sentences needs after its vectors: to count words, and to measure the modes."""
     if source.kind != "sentences":
         return 0
     encoder = sum(entry.bytes for entry in source.manifest.outputs if entry.path.startswith(ENCODER))
@@ -105,7 +105,7 @@ def bytes_after_build(source: Artifact) -> int:
 
 
 def _text_bytes(source: Artifact) -> int:
-    """The texts of all rows, as Parquet's footers tell."""
+    """Return the bytes of the texts of all rows, as Parquet's footers tell."""
     found = 0
     for name in part_names(source, source.kind):
         with open_part(source, name) as part:
@@ -123,7 +123,7 @@ def bundle_keys(job: Job, vectors: IndexVectors) -> None:
 
 
 def bundled_keys(index: Artifact) -> npt.NDArray[np.uint64]:
-    """(M,) the keys of an index's rows.
+    """Read the keys of an index's rows, (M,).
 
     Raises:
         ArtifactError: they are not of its rows.
@@ -149,7 +149,7 @@ def lineage_of(source: Artifact) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PreviousIndex:
-    """The index that stands at the output."""
+    """The index that stands at the output, to be updated."""
 
     artifact: Artifact  # open as long as the job
     old_rows: npt.NDArray[np.int64]  # for each new row its row there, or -1
@@ -160,17 +160,17 @@ class PreviousIndex:
 
     @property
     def old_count(self) -> int:
-        """Rows that it has."""
+        """Rows of the previous index."""
         return row_count(self.artifact, "index")
 
     @property
     def counts(self) -> dict[str, int]:
-        """Rows that stay, come and go; a changed one comes and goes."""
+        """Number of rows that stay, come and go; a changed one comes and goes."""
         kept = int((self.old_rows >= 0).sum())
         return {"kept": kept, "added": len(self.old_rows) - kept, "removed": self.old_count - kept}
 
     def old_vectors(self, with_vector: npt.NDArray[np.int64] | None) -> tuple[npt.NDArray[np.int64], int]:
-        """For each of the new rows that have a vector (None: all) the number of its old one, or -1; and how many those are."""
+        """Return for each new row with a vector (None: all) the number of its old vector, or -1; and how many those are."""
         old_rows = self.old_rows if with_vector is None else self.old_rows[with_vector]
         if (before := rows_with_vector(self.artifact)) is None:
             return old_rows.copy(), self.old_count
@@ -196,7 +196,7 @@ def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: In
 
 
 def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | None:
-    """Why nothing of the old index fits the new vectors."""
+    """Return why nothing of the old index fits the new vectors; None where it fits."""
     ours, theirs = lineage_of(source), old.fact("lineage", dict, {})
     if (of := old.fact("of", str)) != source.kind:
         return f"the index at the output holds {of}, but the input is {source.kind}"

@@ -47,7 +47,7 @@ _TO_AN_INDEX = {
 
 
 def _check_number(k: Any) -> None:
-    """Raises ConfigError: the number of hits is below 1, or is no number."""
+    """Refuse a number of hits that is below 1, or no number (ConfigError)."""
     if not hasattr(k, "__index__") or k < 1:
         raise ConfigError(
             "the number of hits must be a whole number from 1 up", where="k", got=repr(k), expected="1 or more"
@@ -72,7 +72,7 @@ class QueryResult:
 
 
 class QueryKeywords(TypedDict, total=False):
-    """The fields of `QueryOptions`, for those who check types."""
+    """The fields of `QueryOptions` as keywords, for those who check types."""
 
     mode: Literal["auto", "dense", "lexical", "hybrid"]
     weight: float | None
@@ -108,7 +108,7 @@ class OpenArtifact:
         return f"<closed {named}>" if self.artifact.is_closed else f"<open {named}: {self._about()}>"
 
     def _about(self) -> str:
-        """A few words about the content."""
+        """Return a few words about the content of the artifact."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class OpenArtifact:
 
     @public(QueryOptions)
     def query(self, text: str, k: int = 10, **options: Unpack[QueryKeywords]) -> list[dict[str, Any]]:
-        """The k best hits for one query: dicts as in `QueryResult.hits`.
+        """Return the k best hits for one query: dicts as in `QueryResult.hits`.
 
         Args:
             text: the query; a blank one finds nothing, or, of an index and with `where`, the first rows of which it is true.
@@ -154,7 +154,7 @@ class OpenArtifact:
     def query_all(
         self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS, **given: Unpack[QueryKeywords]
     ) -> list[QueryResult]:
-        """The k best hits for each of several queries, in their order; a blank one has none.
+        """Return the k best hits for each of several queries, in their order; a blank one has none.
 
         Args:
             texts: the queries.
@@ -185,10 +185,11 @@ class OpenArtifact:
         return [next(found) if text.strip() else QueryResult(text, []) for text in texts]
 
     def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
-        """See `query_all`: of texts that are not blank, and options that have been checked."""
+        """Return the hits of texts that are not blank, by options that have been checked; see `query_all`."""
         raise self._no_answers()
 
     def _no_answers(self) -> ArtifactError:
+        """Return the error for an artifact that cannot be searched."""
         hint = f"make an index: {_TO_AN_INDEX[self.kind]}" if self.kind in _TO_AN_INDEX else None
         return ArtifactError(
             "this kind of artifact cannot be searched",
@@ -204,10 +205,11 @@ class OpenArtifact:
         raise self._no_encoder()
 
     def encode(self, texts: Iterable[str]) -> npt.NDArray[np.float32]:
-        """Unit vectors of texts, (n, dim) float32. Raises ArtifactError: it is no encoder and carries none."""
+        """Return unit vectors of texts, (n, dim) float32. Raises ArtifactError: it is no encoder and carries none."""
         raise self._no_encoder()
 
     def _no_encoder(self) -> ArtifactError:
+        """Return the error for an artifact without an encoder of texts."""
         expected = "model, words, sentences or an index over sentences"
         hint = "train an encoder: wordpipe train static"
         return ArtifactError(
@@ -219,7 +221,7 @@ class OpenArtifact:
         )
 
     def batches(self, columns: Sequence[str] | None = None, *, table: str = "") -> pa.RecordBatchReader:
-        """The rows of a table as a stream of Arrow batches, a few thousand at a time, for as long as the artifact is open.
+        """Return a table's rows as a stream of Arrow batches, a few thousand at a time, for as long as the artifact is open.
 
         `read_all()` makes an Arrow table of it, `read_pandas()` a data frame; DuckDB and polars' `from_arrow` take it too.
 
@@ -264,7 +266,7 @@ class OpenArtifact:
         return PassageFinder(query, Analyser("none"))
 
     def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
-        """The error that says that no query found anything, and what to do; `asked` where there was one query."""
+        """Return the error that says that no query found anything, and what to do; `asked` where there was one query."""
         del options, asked
         return InputError(
             "nothing was found", hint="search with other words; `wordpipe show` lists the content of the artifact"
@@ -308,7 +310,7 @@ class OpenIndex(OpenArtifact):
         return found
 
     def vector_index(self, allowed: npt.NDArray[np.bool_] | None) -> "VectorIndex":
-        """The vectors of the rows that may be found, all where None."""
+        """Return the vectors of the rows that may be found, to be searched; all where None."""
         from wordpipe.search import VectorIndex
 
         return VectorIndex(self.index, self._stored, allowed, self.with_vector)
@@ -319,16 +321,16 @@ class OpenIndex(OpenArtifact):
         return rows_with_vector(self.artifact)
 
     def allowed(self, options: QueryOptions) -> npt.NDArray[np.bool_] | None:
-        """(N,) the rows that may be found, None for all. Raises ConfigError: the condition cannot be read."""
+        """Return the rows that a condition allows, (N,), None for all. Raises ConfigError: the condition cannot be read."""
         return None if options.where is None else self._rows_where(options.where)
 
     def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
-        """(N,) the rows that hold a word of a text; None where no row does, or the index has no words to search by."""
+        """Return the rows that hold a word of a text, (N,); None where no row does, or the index has no words to search by."""
         del text
         return None
 
     def rows_of(self, found: Sequence[Hits]) -> list[list[dict[str, Any]]]:
-        """The hits of some queries with their rank and their rows' columns.
+        """Return the hits of some queries with their rank and their rows' columns.
 
         Rows are fetched together, ascending: 1,000 queries took 100 s where each fetched its own, unpacking the same row
         groups again and again.
@@ -345,7 +347,7 @@ class OpenIndex(OpenArtifact):
         ]
 
     def similar(self, row: int, k: int = 10, options: QueryOptions = DEFAULTS) -> list[dict[str, Any]]:
-        """The k rows whose vectors are nearest to that of a row, without it, as hits of a query; a score is a cosine.
+        """Return the k rows whose vectors are nearest to that of a row, without it, as hits of a query; a score is a cosine.
 
         Of the options `where` and `min_score` count.
 
@@ -403,18 +405,18 @@ class OpenIndex(OpenArtifact):
         return lru_cache(maxsize=_CONDITIONS)(partial(_rows_of_condition, self.artifact, self._columns))
 
     def close(self) -> None:
-        """See `OpenArtifact`."""
+        """Release the index and what was read of it, see `OpenArtifact`."""
         for reader in ("_stored", "_reader"):
             if reader in self.__dict__:
                 self.__dict__[reader].close()
         super().close()
 
     def _unasked(self, k: int, options: QueryOptions) -> list[dict[str, Any]]:
-        """See `OpenArtifact`: the rows that a condition alone lists."""
+        """Return the hits of a blank query: the rows that a condition alone lists."""
         return [] if options.where is None else self.fulfilling(options, k)[0].hits
 
     def fulfilling(self, options: QueryOptions, k: int) -> tuple[QueryResult, int]:
-        """The first k rows of which a condition is true, each of score 1, in their order; and how many there are."""
+        """Return the first k rows of which a condition is true, each of score 1, in their order; and how many there are."""
         allowed = self.allowed(options)
         rows = np.arange(len(self)) if allowed is None else np.flatnonzero(allowed)
         (hits,) = self.rows_of([Hits(rows[:k], np.ones(len(rows[:k]), np.float32))])
@@ -422,7 +424,7 @@ class OpenIndex(OpenArtifact):
 
 
 def _rows_of_condition(artifact: Artifact, columns: pa.Schema, condition: str) -> npt.NDArray[np.bool_]:
-    """(N,) the rows of an index of which a condition is true; `columns` are those of its rows without the vectors."""
+    """Return the rows of an index of which a condition is true, (N,); `columns` are those of its rows without the vectors."""
     from wordpipe.search import rows_where
 
     stored = visible_columns(columns)
@@ -444,7 +446,7 @@ def _rows_of_condition(artifact: Artifact, columns: pa.Schema, condition: str) -
 
 
 def _fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
-    """The fields of records that became text, title and id, as far as the corpus is still where the manifests say it is."""
+    """Return the fields of records that became text, title and id, if the corpus is still where the manifests say."""
     for entry in manifest.inputs:
         if entry.kind in ("sentences", "corpus") and (there := input_of(path, entry)) is not None:
             settings = there[1].settings
@@ -454,7 +456,7 @@ def _fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
 
 
 def document_numbers(artifact: Artifact, table: str) -> npt.NDArray[np.int64]:
-    """(N,) the number of the document of every row of a table, in the order in which the documents first come.
+    """Return the number of the document of every row of a table, (N,), in the order in which the documents first come.
 
     Records with ids of their own are documents of their own, whatever they say.
     """

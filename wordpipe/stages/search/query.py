@@ -129,7 +129,7 @@ def open_artifact(
 def query(
     index: str | os.PathLike[str], text: str, k: int = 10, *, verify: bool = True, **options: Unpack[QueryKeywords]
 ) -> list[dict[str, Any]]:
-    """Ask an index, or a table of words, one question: open the artifact, search, close the artifact.
+    """Search an index, or a table of words, for one query: open the artifact, search, close the artifact.
 
     For many questions `open` it once: what is read of an index stays in memory until it is closed.
 
@@ -169,7 +169,7 @@ class ChosenMode:
 
 
 def choose_modes(mode: SearchMode, queries: EncodedBatch, lexical: LexicalIndex | None) -> list[ChosenMode]:
-    """The mode for every query.
+    """Return the mode of search for every query.
 
     A query whose unknown words stand in the texts is searched for by both; by words alone where it has no vector at all, as a
     fusion would then only scale down what the words found.
@@ -201,7 +201,7 @@ class OpenTextIndex(OpenIndex):
         return bundled_encoder(self.artifact)
 
     def encode(self, texts: Iterable[str]) -> Floats:
-        """Unit vectors of texts, (n, dim) float32, by the encoder that the index carries; see `encode_texts`."""
+        """Return unit vectors of texts, (n, dim) float32, by the encoder that the index carries; see `encode_texts`."""
         return encode_texts(self.encoder, texts)
 
     @cached_property
@@ -214,11 +214,11 @@ class OpenTextIndex(OpenIndex):
         return found
 
     def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
-        """See `OpenIndex.holding`."""
+        """Return the rows that hold a word of a text, (N,), by the lexical index; see `OpenIndex.holding`."""
         return self.lexical.holding(printable(text))
 
     def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
-        """The k best hits for each query: encoded, searched for, and fetched with their rows.
+        """Return the k best hits for each query: encoded, searched for, and fetched with their rows.
 
         A query without a vector finds nothing by vectors, one without a known word nothing by words.
 
@@ -297,7 +297,7 @@ class OpenTextIndex(OpenIndex):
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
 
     def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
-        """The error that says that no query found anything, and why where that is known."""
+        """Return the error that says that no query found anything, and why where that is known."""
         # An id was asked for.
         if asked and options.where is None and "record_id" in self._columns.names:
             condition = "id = '" + asked.replace("'", "''") + "'"
@@ -327,7 +327,7 @@ class OpenTextIndex(OpenIndex):
         return super().nothing_found(options, asked)
 
     def _values_named(self, condition: str) -> str:
-        """The values of the columns that a condition names, of those that have few."""
+        """Return the values of the columns that a condition names, of those that have few, as text."""
         from wordpipe.search import quoted
 
         listed = []
@@ -440,5 +440,5 @@ class OpenTextIndex(OpenIndex):
         return document_numbers(self.artifact, "index")
 
     def _of(self, name: str) -> dict[str, Any]:
-        """A fact that holds others; nothing where there is none."""
+        """Return a fact of the index that holds others; nothing where there is none."""
         return self.artifact.fact(name, dict, {})
