@@ -32,7 +32,7 @@ class EmbedSettings(Settings):
     )
     transform: Literal["auto", "none", "centre", "remove-components", "whiten"] = setting(
         "auto",
-        "how all vectors are changed: none, centre (subtract their mean), remove-components (also remove the "
+        "how all vectors are changed; none, centre (subtract their mean), remove-components (also remove the "
         "directions that all share) or whiten (give every direction the same weight); auto: for a model without "
         "contrastive training, whiten if there are at least as many texts as numbers in a vector, else centre from 16 "
         "texts on; none in all other cases",

@@ -108,7 +108,7 @@ class IndexSettings(LexicalSettings):
     )
     update: bool = setting(
         False,
-        "update the index at the output: only rows that were added, removed or changed are processed",
+        "update the index at the output; only rows that were added, removed or changed are processed",
         recipe=False,
     )
     max_memory: str = setting(
@@ -171,7 +171,7 @@ class QueryOptions(Settings):
     )  # fmt: skip
     feedback: int | None = setting(
         None,
-        "search a second time with the content of the first N hits, in hybrid mode by vectors and words, with --mode "
+        "search a second time with the content of the first N hits; in hybrid mode by vectors and words, with --mode "
         "lexical by words alone; 0: search once; default: 10, with --mode lexical 0",
         ge=0,
         metavar="N",
@@ -188,8 +188,8 @@ class QueryOptions(Settings):
     per_document: bool = setting(False, "only the best row of each document")
     min_score: float | None = setting(
         None,
-        "leave out hits with a lower score: relative to the best hit in hybrid mode, a cosine with --mode dense, BM25 "
-        "with --mode lexical",
+        "leave out hits with a lower score; a score is relative to the best hit in hybrid mode, a cosine with --mode "
+        "dense, BM25 with --mode lexical",
         metavar="SCORE",
     )
     explain: bool = setting(False, "show which words contributed to each score; all details with --json")
