@@ -172,7 +172,7 @@ def test_a_long_question_is_cut_and_counted_once():
 def test_tokenizers_and_models_that_do_not_serve_are_refused():
     tokenizer = letters()
     tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
-    with pytest.raises(ConfigError, match="nothing in front"):
+    with pytest.raises(ConfigError, match="no special token before"):
         PassageEncoder(tokenizer, 64, Reading())
     with pytest.raises(ConfigError, match="no room"):
         PassageEncoder(letters(), 4, Reading())
