@@ -128,7 +128,7 @@ def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
 def test_settings_that_do_not_fit_the_model_are_refused() -> None:
     with pytest.raises(ConfigError, match="a model does not have this pooling"):
         encoder(pooling="sif")
-    with pytest.raises(ConfigError, match="larger than the model; got 9; expected at most 8"):
+    with pytest.raises(ConfigError, match="longer than the model can read; got 9; expected at most 8"):
         encoder(window=9)
     with pytest.raises(ConfigError, match="no room for text"):
         encoder(max_len=2)
@@ -224,7 +224,7 @@ def test_a_common_word_has_a_smaller_share_where_it_weighs_less():
 
 
 def test_what_has_no_parts_says_so():
-    with pytest.raises(ConfigError, match=r"no sum over tokens.*got cls"):
+    with pytest.raises(ConfigError, match=r"not a sum over tokens.*got cls"):
         backends(pooling="cls")["numpy"].parts("w1")
     with pytest.raises(InputError, match="no vector"):
         backends()["numpy"].parts("  ")

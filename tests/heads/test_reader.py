@@ -174,7 +174,7 @@ def test_tokenizers_and_models_that_do_not_serve_are_refused():
     tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
     with pytest.raises(ConfigError, match="no special token before"):
         PassageEncoder(tokenizer, 64, Reading())
-    with pytest.raises(ConfigError, match="no room"):
+    with pytest.raises(ConfigError, match="seq_len is too small"):
         PassageEncoder(letters(), 4, Reading())
 
 

@@ -200,7 +200,7 @@ def test_what_cannot_be_asked_is_refused(index, asked, message):
 def test_an_encoder_that_is_not_the_vectors_own_is_refused(made):
     with wordpipe.open(made / "index") as opened:
         opened.artifact.manifest.facts["encoder"]["digest"] = "0" * 64
-        with pytest.raises(ArtifactError, match=r"another encoder.*expected 0000"):
+        with pytest.raises(ArtifactError, match=r"not the encoder that made its vectors.*expected 0000"):
             opened.query(ASKED)
 
 
