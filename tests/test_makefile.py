@@ -106,7 +106,7 @@ def test_a_failed_stage_leaves_nothing_and_make_goes_on_from_there(project):
     config.write_text(good.replace("min_count = 1", "min_count = 1000000"))
     failed = make(project, "words")
     assert failed.returncode == 2
-    assert "highest count" in failed.stderr
+    assert "count of the most frequent word" in failed.stderr
     assert (project / "made" / "tokens" / "manifest.json").exists()
     assert not (project / "made" / "words").exists()
     config.write_text(good)

@@ -102,8 +102,8 @@ def test_an_empty_prompt_is_a_prompt_and_none_is_an_error(asked, monkeypatch, mo
 def test_what_the_model_did_not_read_is_said(asked):
     found = asked("honey " * 50, "--no-verify")
     assert found.code == 0
-    assert "tokens and the model reads 48: the first" in found.err
-    assert "once it went on from the last 24 tokens alone" in found.err
+    assert "tokens, but the model reads at most 48: the first" in found.err
+    assert "once the model continued from the last 24 tokens only" in found.err
     assert asked("honey " * 50, "-q").err == ""
     assert "15 tokens in" in asked("honey", "-v").err
 
@@ -193,7 +193,7 @@ def test_lines_without_a_mask_end_no_batch(cli, models, monkeypatch):
     assert found.code == 0
     first, second = map(json.loads, found.out.splitlines())
     assert (first, second["text"]) == ({"text": "no mask"}, "Honey [MASK]")
-    assert "skipped: there is nothing to fill" in found.err
+    assert "skipped: the text has no mask to fill" in found.err
     typed(monkeypatch, b"no mask\n")
     found = cli("fill", models["encoder"], *QUICK)
     assert found.code == 3

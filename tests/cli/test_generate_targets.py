@@ -83,7 +83,7 @@ def test_the_n_best_have_numbers_ranks_and_scores(asked, model, tmp_path):
 
 def test_help_says_what_the_lines_of_several_targets_are(cli):
     for flag in ("--help", "--help-all"):
-        assert "of its number, rank, score and text" in " ".join(cli("generate", flag).out.split())
+        assert "with the source's number, rank, score and text" in " ".join(cli("generate", flag).out.split())
 
 
 def test_json_has_an_object_for_each_target(asked, model, tmp_path):
@@ -113,9 +113,9 @@ def test_what_was_cut_and_what_did_not_end_is_said(asked, tmp_path):
     assert "1 of 2 sources were longer than the model's 48 positions: " in found.err
     assert "tokens at the end were not read" in found.err
     found = asked("Honey", "--temperature", 50, "--samples", 40, "--max-tokens", 2)
-    assert "targets have as many tokens as were allowed, and the model had not ended" in found.err
+    assert "targets were cut off at the maximum number of tokens: raise --max-tokens" in found.err
     assert asked("Honey", "--temperature", 50, "--samples", 40, "-q").err == ""
-    assert "the model has 48 positions: no target is longer" in asked("Honey", "--max-tokens", 99).err
+    assert "no target can have more tokens than the model's 48 positions" in asked("Honey", "--max-tokens", 99).err
     assert "1 sentence in " in asked("Honey", "-v").err
     assert "sentences/s" in asked("Honey", "-v").err
 

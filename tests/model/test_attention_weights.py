@@ -155,7 +155,7 @@ def test_norms_are_those_of_what_each_position_brings(kind):
 
 
 def test_linear_attention_has_no_weights():
-    with pytest.raises(ConfigError, match="linear attention has no weights"):
+    with pytest.raises(ConfigError, match="linear attention has no attention weights"):
         attend_exactly(new_model(kind_config("encoder linear"), 1), ids_of())
 
 
@@ -194,7 +194,7 @@ def test_cross_heads_are_switched_off_alone():
 def test_heads_that_are_not_there_are_refused():
     model = new_model(small_config("encoder"), 1)
     for kept in ({"decoder": np.ones((3, 4))}, {"encoder": np.ones((3, 5))}):
-        with pytest.raises(ConfigError, match="factors of other heads"), heads_off(model, kept):
+        with pytest.raises(ConfigError, match="factors do not match the heads"), heads_off(model, kept):
             pass
 
 

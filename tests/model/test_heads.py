@@ -213,15 +213,15 @@ def test_folders_without_labels_mean_what_transformers_means(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"id2label": {"0": "a"}}, "does not fit"),
+        ({"id2label": {"0": "a"}}, "wrong shape"),
         ({"id2label": {"0": "a", "2": "b"}}, "id2label"),
         ({"id2label": {"0": "a", "1": 3}}, "id2label"),
         ({"id2label": ["a", "b"]}, "id2label"),
         ({"id2label": {}}, "labels"),
-        ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "one name"),
+        ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "the same name"),
         ({"problem_type": "guess"}, "problem_type"),
         ({"problem_type": "regression"}, "labels"),
-        ({"classifier_pooling": "last"}, "not read there"),
+        ({"classifier_pooling": "last"}, "cannot use this pooling"),
         ({"classifier_pooling": 3}, "classifier_pooling"),
         ({"id2label": None, "num_labels": "many"}, "num_labels"),
         ({"architectures": ["ModernBertForMaskedLM"]}, "architectures"),
@@ -240,9 +240,9 @@ def test_forged_configs_are_named(tmp_path, changes, says):
 def test_a_head_that_no_model_has():
     with pytest.raises(ConfigError, match="number of labels"):
         HeadConfig("sequence", ("a", "b"), "regression")
-    with pytest.raises(ConfigError, match="one name"):
+    with pytest.raises(ConfigError, match="the same name"):
         HeadConfig("token", ("a", "a"))
-    with pytest.raises(ConfigError, match="not read there"):
+    with pytest.raises(ConfigError, match="cannot use this pooling"):
         HeadedModel(small_config("decoder"), HeadConfig("sequence", ("a", "b"), pooling="cls"))
 
 

@@ -68,11 +68,11 @@ def shards(model):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f, m: f.pop("b.safetensors"), "a file of the weights is missing; expected b.safetensors"),
+        (lambda f, m: f.pop("b.safetensors"), "a weights file is missing; expected b.safetensors"),
         (lambda f, m: m.update({"model.norm.weight": "../b.safetensors"}), "missing; expected ../b.safetensors"),
         (lambda f, m: m.update({"model.norm.weight": "a.safetensors", "model.embed_tokens.weight": "b.safetensors"}),
-         "is not where the index says"),
-        (lambda f, m: m.update({"extra": "a.safetensors"}), "extra is not where the index says"),
+         "is not in the file that the index names"),
+        (lambda f, m: m.update({"extra": "a.safetensors"}), "extra is not in the file that the index names"),
         (lambda f, m: m.clear(), "no weight_map"),
         (lambda f, m: f.update({"a.safetensors": b"x" * 20}), "a.safetensors: not a safetensors file"),
     ],
@@ -124,11 +124,11 @@ def test_a_folder_without_the_output_head(name, tmp_path):
     files = folder_files(tmp_path / "bare")
     with pytest.raises(ArtifactError, match="weights are missing") as caught:
         load(files)
-    assert caught.value.hint == "the folder holds a model without its output head"
+    assert caught.value.hint == "the folder has a model without its output head"
     loaded, again, other = (load(files, allow_missing_head=True, seed=seed) for seed in (3, 3, 4))
     fresh = [note for note in loaded.notes if "freshly initialised" in note]
     assert len(fresh) == 1
-    assert fresh[0].startswith(f"not in the folder and freshly initialised: {named}")
+    assert fresh[0].startswith(f"weights not in the folder, initialised at random: {named}")
     with torch.no_grad():
         assert torch.equal(loaded.model.encode(IDS_BT), model.encode(IDS_BT))
     assert torch.isfinite(loaded.model(IDS_BT)).all()
@@ -155,15 +155,15 @@ def test_a_model_trained_on_for_a_task_leaves_that_head_behind(tmp_path):
     BertForSequenceClassification.from_pretrained(written(files_of(model), tmp_path)).save_pretrained(tmp_path / "task")
     loaded = load(folder_files(tmp_path / "task"), allow_missing_head=True)
     left = "bert.pooler.dense.bias, bert.pooler.dense.weight, classifier.bias, classifier.weight"
-    assert loaded.notes[0] == f"not part of a language model and left behind: {left}"
-    assert "freshly initialised: cls.predictions.bias" in loaded.notes[1]
+    assert loaded.notes[0] == f"weights left out, as a language model does not use them: {left}"
+    assert "initialised at random: cls.predictions.bias" in loaded.notes[1]
 
 
 def test_the_body_may_not_be_missing():
     cut = with_weights(
         files_of(small_model("encoder")), lambda w: (w.pop("model.final_norm.weight"), w.pop("decoder.bias"))
     )
-    with pytest.raises(ArtifactError, match=r"2 weights are missing, decoder.bias first") as caught:
+    with pytest.raises(ArtifactError, match=r"2 weights are missing; the first is decoder.bias") as caught:
         load(cut, allow_missing_head=True)
     assert caught.value.hint is None
 
@@ -197,11 +197,14 @@ def test_an_untied_bert_adds_the_offset_of_its_matrix():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda w: w.pop("model.norm.weight"), "1 weights are missing, model.norm.weight first"),
-        (lambda w: w.update(extra=torch.ones(1)), "1 weights are unknown, extra first"),
-        (lambda w: w.update({"model.norm.weight": torch.ones(31)}), r"model.norm.weight does not fit.*\(31,\)"),
-        (lambda w: w.update({"model.norm.weight": torch.ones(32).double()}), "does not fit.*float64.*float32"),
-        (lambda w: w["model.embed_tokens.weight"][3].fill_(float("nan")), "embed_tokens.weight is not finite"),
+        (lambda w: w.pop("model.norm.weight"), "1 weights are missing; the first is model.norm.weight"),
+        (lambda w: w.update(extra=torch.ones(1)), "1 weights are unknown; the first is extra"),
+        (lambda w: w.update({"model.norm.weight": torch.ones(31)}), r"model.norm.weight has the wrong shape.*\(31,\)"),
+        (lambda w: w.update({"model.norm.weight": torch.ones(32).double()}), "wrong shape or type.*float64.*float32"),
+        (
+            lambda w: w["model.embed_tokens.weight"][3].fill_(float("nan")),
+            "embed_tokens.weight has numbers that are not finite",
+        ),
         (lambda w: w.update({"lm_head.weight": torch.ones(96, 32)}), "lm_head.weight differs from model.embed_tokens"),
         (lambda w: w.update({"model.layers.1.self_attn.k_proj.weight": torch.ones(16, 32)}), r"k_proj.*\(16, 32\)"),
     ],
@@ -216,7 +219,7 @@ def test_a_transposed_weight_that_is_not_is_refused():
     turned = with_weights(
         files_of(small_model("decoder", "classic")), lambda w: w.update({name: w[name].T.contiguous()})
     )
-    with pytest.raises(ArtifactError, match=rf"{name} does not fit; got \(48, 32\).*expected \(32, 48\)"):
+    with pytest.raises(ArtifactError, match=rf"{name} has the wrong shape; got \(48, 32\).*expected \(32, 48\)"):
         load(turned)
 
 
@@ -224,7 +227,7 @@ def test_one_weight_under_two_names_is_refused():
     files = files_of(small_model("decoder", "classic"))
     twice = with_weights(files, lambda w: w.update({"wte.weight": torch.zeros(96, 32)}))
     with pytest.raises(
-        ArtifactError, match=r"transformer\.wte\.weight is there under two names; got (transformer\.)?wte\.weight"
+        ArtifactError, match=r"the folder has transformer\.wte\.weight under two names; got (transformer\.)?wte\.weight"
     ):
         load(twice)
 
@@ -248,9 +251,15 @@ def test_a_config_that_is_no_object_is_refused():
     ("names", "message"),
     [
         (["config.json", "pytorch_model.bin"], "pytorch_model.bin: the weights are in a pickle"),
-        (["config.json", "model.gguf"], "no weights that we read; got model.gguf; expected model.safetensors"),
-        (["config.json", "model.fp16.safetensors"], "no weights that we read; got model.fp16.safetensors"),
-        (["config.json"], "no weights that we read; expected model.safetensors"),
+        (
+            ["config.json", "model.gguf"],
+            "no weights in a format that wordpipe reads; got model.gguf; expected model.safetensors",
+        ),
+        (
+            ["config.json", "model.fp16.safetensors"],
+            "no weights in a format that wordpipe reads; got model.fp16.safetensors",
+        ),
+        (["config.json"], "no weights in a format that wordpipe reads; expected model.safetensors"),
         (["model.safetensors"], "no config.json"),
     ],
 )

@@ -113,7 +113,7 @@ def test_their_model_without_a_head_is_read_with_a_fresh_one(tmp_path):
     theirs = transformers.XLNetModel(transformers.XLNetConfig(**SIZES)).eval()
     theirs.save_pretrained(tmp_path)
     loaded = load_hf(lambda file: (tmp_path / file).read_bytes(), allow_missing_head=True)
-    assert loaded.notes == ("not in the folder and freshly initialised: lm_loss.bias",)
+    assert loaded.notes == ("weights not in the folder, initialised at random: lm_loss.bias",)
     ids_BT, mask_BT = batch(14, padded=True)
     with torch.no_grad():
         want = theirs(input_ids=ids_BT, attention_mask=mask_BT).last_hidden_state
@@ -177,5 +177,5 @@ def test_heads_load_on_both_sides(kind, tmp_path):
 def test_a_sequence_that_is_read_at_its_end_is_refused():
     files: dict[str, bytes] = {}
     save_headed(start_headed(ours_of({}), HeadConfig("sequence", ("a", "b")), 7), files.__setitem__)
-    with pytest.raises(ArtifactError, match=r"summary_type is not .* got 'last'; expected 'first'"):
+    with pytest.raises(ArtifactError, match=r"this summary_type; got 'last'; expected 'first'"):
         load_headed(edited(files, summary_type="last").__getitem__, files)

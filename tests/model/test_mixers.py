@@ -96,7 +96,7 @@ def test_a_linformer_takes_no_longer_sequences_than_its_matrix_is_wide():
     config = small_config("encoder", attention="linformer", linformer_dim=5)
     assert config.has_fixed_length
     assert not small_config("encoder").has_fixed_length
-    with pytest.raises(ConfigError, match=r"longer than the positions that a Linformer shortens.*25.*24"):
+    with pytest.raises(ConfigError, match=r"more tokens than a Linformer layer has positions.*25.*24"):
         new_model(config, 1)(some_ids(1, 25))
 
 
@@ -280,7 +280,7 @@ def test_heads_of_a_hybrid():
      ("decoder state spaces", "a state-space layer")],
 )  # fmt: skip
 def test_what_has_no_weights_says_so(name, said):
-    with pytest.raises(ConfigError, match=f"{said} has no weights"):
+    with pytest.raises(ConfigError, match=f"{said} has no attention weights"):
         attend_exactly(new_model(kind_config(name), 1), np.arange(7, 20))
 
 

@@ -56,7 +56,7 @@ def test_scores_that_do_not_fit_at_once_are_made_in_parts(monkeypatch):
 
 def test_a_sequence_longer_than_the_table_of_positions_is_refused():
     _, files = folder(small_config("encoder", "classic"))
-    with pytest.raises(ConfigError, match="longer than the model's positions; got 25; expected 24"):
+    with pytest.raises(ConfigError, match="more tokens than the model has positions; got 25; expected 24"):
         NumpyModel(*read_arrays(files.__getitem__)).embed(np.full(25, 9), np.array([25]))
 
 

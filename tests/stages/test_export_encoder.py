@@ -207,7 +207,7 @@ def test_an_output_that_may_not_be_replaced_is_refused(tmp_path):
     (tmp_path / "folder" / "letter").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name, message in (
-        ("notes.txt", "this format is a folder"),
+        ("notes.txt", "numpy is a folder, not a file"),
         ("folder", "other files"),
         ("link", "a file or a link"),
     ):

@@ -176,7 +176,7 @@ def test_a_mask_may_be_spelled_as_the_tokenizer_does(models, tokenizers, tmp_pat
     path = folder_of(pair_files(with_mask.to_str().encode(), "t5"), tmp_path / "model")
     for text in (f"The {spelled} fly to {spelled}.", f"The [MASK] fly to {spelled}.", "The [MASK] fly to [MASK]."):
         assert fill(path, text, **QUICK).fillings == want
-    with pytest.raises(InputError, match="nothing to fill"):
+    with pytest.raises(InputError, match="no mask to fill"):
         fill(models["t5"], f"The {spelled} fly.", **QUICK)
 
 
@@ -194,7 +194,7 @@ def test_an_artifact_of_denoising_fills_and_one_of_pairs_does_not(models, tokeni
         command = "train seq2seq"
 
     pairs = artifact_of(pair_files(tokenizers["t5"], "t5"), tmp_path / "pairs", Pairs())
-    with pytest.raises(ArtifactError, match="has not learned to restore texts") as error:
+    with pytest.raises(ArtifactError, match="was not trained to restore texts") as error:
         fill(pairs, asked)
     assert "train seq2seq" in error.value.got
     assert "wordpipe train denoising" in error.value.hint
@@ -204,9 +204,9 @@ def test_an_artifact_of_denoising_fills_and_one_of_pairs_does_not(models, tokeni
         values = json.loads(files[name])
         files[name] = json.dumps({key: value for key, value in values.items() if "mask" not in key}).encode()
     files["tokenizer.json"] = maskless.encode()
-    with pytest.raises(ArtifactError, match="has not learned to restore texts") as error:
+    with pytest.raises(ArtifactError, match="was not trained to restore texts") as error:
         fill(folder_of(files, tmp_path / "maskless"), asked)
-    assert error.value.got == "no sentinels and no mask"
+    assert error.value.got == "a tokenizer without sentinels and mask"
 
 
 def test_a_long_text_is_cut_around_its_masks(models):
@@ -223,10 +223,10 @@ def test_a_long_text_is_cut_around_its_masks(models):
 
 def test_what_cannot_be_filled_is_refused(models):
     for style in ("t5", "bart"):
-        with pytest.raises(InputError, match="nothing to fill") as error:
+        with pytest.raises(InputError, match="no mask to fill") as error:
             fill(models[style], "no mask", **QUICK)
         assert "[MASK]" in error.value.hint
-        with pytest.raises(ConfigError, match="more candidates than beams"):
+        with pytest.raises(ConfigError, match="more candidates than the search can have beams"):
             fill(models[style], "a [MASK]", top_k=1_001, **QUICK)
     with pytest.raises(InputError, match="more masks than the tokenizer has sentinels; got 5; expected at most 4"):
         fill(models["t5"], "[MASK] " * 5, **QUICK)

@@ -195,7 +195,7 @@ def test_a_model_of_the_other_kind_is_refused_with_the_command_for_it(models):
 def test_what_cannot_be_used_is_refused(models, tokenizers, tmp_path):
     from transformers import AutoTokenizer
 
-    with pytest.raises(InputError, match="nothing to fill") as error:
+    with pytest.raises(InputError, match="no mask to fill") as error:
         fill(models["encoder bpe"], "no mask")
     assert "[MASK]" in error.value.hint
     with pytest.raises(ArtifactError, match="the artifact does not exist"):

@@ -144,7 +144,7 @@ def test_a_damaged_array_is_no_table_of_words(cli, tmp_path, header):
     (tmp_path / "vectors" / "vectors.npy").write_bytes(data)
     done = cli("import", tmp_path / "vectors", "-o", tmp_path / "made")
     assert done.code == 3, done.err
-    assert "vectors/vectors.npy: not a whole .npy file of numbers" in done.err
+    assert "vectors/vectors.npy: not a complete .npy file of numbers" in done.err
 
 
 @pytest.mark.parametrize(("option", "code"), [("--pairs", 3), ("--teacher", 4)])

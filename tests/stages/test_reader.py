@@ -188,7 +188,7 @@ def test_an_index_and_passages_are_asked(reader, built, tmp_path):
     ).output.split("\t")
     assert plain[0] == "1"
     assert plain[2] in plain[4]
-    with pytest.raises(ConfigError, match="needs an index or passages"):
+    with pytest.raises(ConfigError, match="needs either an index or passages"):
         wordpipe.ask(folder, "Who?", index=tmp_path / "i", passages=tmp_path / "c")
 
 
@@ -214,7 +214,7 @@ def test_lines_are_a_question_a_tab_and_a_passage(reader):
     with pytest.raises(InputError, match="one text"):
         run(cli, ["predict", str(folder), "Who?"], standalone_mode=False, catch_exceptions=False)
     found = run(cli, ["predict", str(folder)], input=f"\n{given}\n\nWho?\n")
-    assert "text 6 is one text" in str(found.exception)  # the number of the line
+    assert "text 6 is a single text" in str(found.exception)  # the number of the line
 
 
 def test_a_classifier_finds_no_answers(base, tmp_path):

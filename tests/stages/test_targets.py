@@ -187,7 +187,7 @@ def test_limits_follow_the_source(models):
 
 def test_more_tokens_than_positions_are_said(models):
     made = writer(models["vaswani"], max_tokens=500)
-    assert made.notes == ["max_tokens is 500, and the model has 48 positions: no target is longer"]
+    assert made.notes == ["max_tokens is 500, but no target can have more tokens than the model's 48 positions"]
     assert made.write(["Honey"])[0].targets[0].tokens <= 48
     assert writer(models["vaswani"]).notes == []
 
@@ -196,7 +196,7 @@ def test_a_denoiser_is_named(tokenizer, models, tmp_path):
     """Where the manifest says what the model learned; nothing is known of folders of others."""
     path = artifact_of(pair_files(tokenizer, "t5"), tmp_path / "model", DenoisingSettings())
     (note,) = writer(path).notes
-    assert note.startswith("the model has learned to restore texts (wordpipe train denoising), and no pairs")
+    assert note.startswith("the model was trained to restore texts (`wordpipe train denoising`), not on pairs")
     assert f"wordpipe train seq2seq PAIRS --init {path}" in note
     assert writer(path).write(["Honey"])[0].targets
     told = []
@@ -247,7 +247,7 @@ def test_the_prefix_stands_before_every_source(models):
     assert TargetWriter(own, GenerateSettings(**QUICK))._source(0, "Honey").limit == 20 + 2 * len(
         opened.encode("Honey")
     )
-    with pytest.raises(ConfigError, match="the prefix leaves no room") as error:
+    with pytest.raises(ConfigError, match="the prefix is too long: it leaves no room") as error:
         writer(models["vaswani"], prefix="honey " * 60)
     assert error.value.where == "prefix"
 
@@ -291,7 +291,7 @@ def test_one_text_from_python(models):
     assert [one.text for one in generate(models["bart"], " ", **QUICK)] == [""]
 
 
-BY_CHANCE = "give a temperature too, as --temperature 0.8"
+BY_CHANCE = "also give a temperature, such as --temperature 0.8"
 
 
 @pytest.mark.parametrize(
@@ -299,36 +299,60 @@ BY_CHANCE = "give a temperature too, as --temperature 0.8"
     [
         (
             {"beams": 3, "temperature": 0.7},
-            "temperature = 0.7 cannot be used here: 3 beams",
-            "leave --beams away, or this",
+            "temperature = 0.7 cannot be used here: beams = 3",
+            "leave --beams out, or leave temperature out",
         ),
-        ({"beams": 3, "samples": 2}, "samples = 2 cannot be used here: 3 beams", "away for --temperature 0.8, or this"),
-        ({"beams": 3, "top_k": 4}, "top_k = 4 cannot be used here: 3 beams", "leave --beams away for"),
-        ({"beams": 3, "seed": 4}, "seed = 4 cannot be used here: 3 beams", "leave --beams away for"),
+        (
+            {"beams": 3, "samples": 2},
+            "samples = 2 cannot be used here: beams = 3",
+            "use --temperature 0.8 in place of --beams, or leave samples out",
+        ),
+        (
+            {"beams": 3, "top_k": 4},
+            "top_k = 4 cannot be used here: beams = 3",
+            "use --temperature 0.8 in place of --beams",
+        ),
+        (
+            {"beams": 3, "seed": 4},
+            "seed = 4 cannot be used here: beams = 3",
+            "use --temperature 0.8 in place of --beams",
+        ),
         (
             {"beams": 3, "repetition_penalty": 1.2},
             "repetition_penalty = 1.2 cannot",
-            "leave --beams away for --beams 1",
+            "use --beams 1, or leave repetition_penalty out",
         ),
         (
             {"repetition_penalty": 1.2},
-            "repetition_penalty = 1.2 cannot .* without a temp",
-            f"{BY_CHANCE}, or --beams 1",
+            "repetition_penalty = 1.2 cannot .* no temperature is given",
+            f"{BY_CHANCE}, or use --beams 1",
         ),
-        ({"samples": 2}, "samples = 2 cannot .* without a temperature beams search", f"{BY_CHANCE}, or --n-best for"),
-        ({"seed": 2}, "seed = 2 cannot be used here: without a temperature beams search", BY_CHANCE),
-        ({"beams": 3, "n_best": 4}, "n_best = 4 is more than beams = 3", "give --beams 4"),
-        ({"n_best": 6}, "n_best = 6 is more than beams = 5", "give --beams 6"),
+        (
+            {"samples": 2},
+            "samples = 2 cannot .* no temperature is given, and beam",
+            f"{BY_CHANCE}, or use --n-best for",
+        ),
+        ({"seed": 2}, "seed = 2 cannot be used here: no temperature is given, and beam search", BY_CHANCE),
+        ({"beams": 3, "n_best": 4}, "n_best = 4 is more than beams = 3", "use --beams 4"),
+        ({"n_best": 6}, "n_best = 6 is more than beams = 5", "use --beams 6"),
         (
             {"beams": 1, "length_penalty": 0.5},
             "length_penalty = 0.5 cannot be used here: beams = 1",
             "--beams 2 or more",
         ),
-        ({"temperature": 1.0, "length_penalty_by": "gnmt"}, "with temperature = 1.0 tokens", "leave one of them away"),
-        ({"temperature": 1.0, "n_best": 2}, "n_best = 2 cannot .* with temperature = 1.0 tokens", "--samples 2 makes"),
-        ({"beams": 1, "top_k": 4}, "top_k = 4 cannot be used here: it is of a choice by chance", BY_CHANCE),
-        ({"beams": 1, "seed": 4}, "seed = 4 cannot be used here: it is of a choice by chance", BY_CHANCE),
-        ({"stop": ("a",)}, "stop = .* cannot be used here: an encoder-decoder ends", "leave it away"),
+        (
+            {"temperature": 1.0, "length_penalty_by": "gnmt"},
+            "with temperature = 1.0, tokens",
+            "leave length_penalty_by or temperature out",
+        ),
+        (
+            {"temperature": 1.0, "n_best": 2},
+            "n_best = 2 cannot .* with temperature = 1.0, tokens",
+            "use --samples 2 for",
+        ),
+        ({"beams": 1, "top_k": 4}, "top_k = 4 cannot be used here: random sampling needs a temp", BY_CHANCE),
+        ({"beams": 1, "seed": 4}, "seed = 4 cannot be used here: random sampling needs a temp", BY_CHANCE),
+        ({"stop": ("a",)}, "stop = .* cannot be used here: an encoder-decoder itself", "leave stop out"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused_by_name(models, settings, message, hint):
@@ -347,11 +371,11 @@ def test_a_decoder_has_no_beams(tokenizer, tmp_path):
     path = folder_of(model_files(tokenizer, "decoder"), tmp_path / "decoder")
     few = QUICK | {"max_tokens": 6}
     for settings, name in (({"beams": 2}, "beams = 2"), ({"length_penalty": 0.5}, "length_penalty = 0.5")):
-        with pytest.raises(ConfigError, match=f"{name} cannot be used here: a decoder goes on"):
+        with pytest.raises(ConfigError, match=f"{name} cannot be used here: a decoder writes"):
             generate(path, "Honey", **few, **settings)
     with pytest.raises(ConfigError, match="n_best = 2 cannot be used here") as error:
         generate(path, "Honey", **few, n_best=2)
-    assert error.value.hint == "--samples 2 makes so many texts by chance"
+    assert error.value.hint == "use --samples 2 for 2 random texts"
     assert generate(path, "Honey", **few, beams=1) == generate(path, "Honey", **few)
     assert generate(path, "ey", **few, prefix="Hon") == generate(path, "Honey", **few)
     long = generate(path, "Honey", **QUICK, max_tokens=60, min_tokens=60, samples=20, temperature=3.0)
@@ -362,7 +386,7 @@ def test_a_decoder_has_no_beams(tokenizer, tmp_path):
 
 def test_a_target_vocabulary_without_a_tokenizer_is_refused(tokenizer, tmp_path):
     path = folder_of(pair_files(tokenizer, "vaswani", decoder_vocab_size=200), tmp_path / "two")
-    with pytest.raises(ArtifactError, match="a vocabulary of its own"):
+    with pytest.raises(ArtifactError, match="separate vocabulary for targets"):
         writer(path)
     for size in (448, 410):  # tables of their own, and the same tokens
         same = folder_of(pair_files(tokenizer, "vaswani", decoder_vocab_size=size), tmp_path / f"same{size}")

@@ -396,9 +396,9 @@ def test_a_folder_with_two_vocabularies_fills_no_gaps_and_says_what_it_lacks(mod
     shutil.copytree(model, folder, ignore=AS_A_FOLDER)
     text = pair(3)[0]
     assert wordpipe.generate(folder, text, device="cpu")[0].text == wordpipe.generate(model, text, device="cpu")[0].text
-    with pytest.raises(ArtifactError, match="not learned to restore texts") as caught:
+    with pytest.raises(ArtifactError, match="not trained to restore texts") as caught:
         wordpipe.fill(folder, "the [MASK]", device="cpu")
-    assert caught.value.got == "two vocabularies"
+    assert caught.value.got == "separate vocabularies for source and target"
     large = json.loads((folder / "target" / "tokenizer.json").read_text())
     large["model"]["vocab"] |= {f"<{i}>": i for i in range(len(large["model"]["vocab"]), 500)}
     (folder / "target" / "tokenizer.json").write_text(json.dumps(large))

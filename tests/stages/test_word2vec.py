@@ -162,8 +162,8 @@ def test_what_cannot_go_on_is_refused(built, tmp_path, first, named):
         ({"lr": 1e-5}, "min_lr"),
         ({"min_lr": 0.03}, "min_lr = 0.03 should be at most lr = 0.025"),
         ({"remove_components": 12}, "less than dim = 12"),
-        ({"backend": "gensim", "init": "somewhere"}, "init = somewhere goes with backend = native"),
-        ({"backend": "gensim", "max_n": 4}, "max_n = 4 goes with backend = native"),
+        ({"backend": "gensim", "init": "somewhere"}, "init = somewhere needs backend = native"),
+        ({"backend": "gensim", "max_n": 4}, "max_n = 4 needs backend = native"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_named(built, tmp_path, settings, named):

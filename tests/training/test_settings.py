@@ -115,7 +115,7 @@ def test_a_setting_overrides_the_preset_and_the_rest_follows():
         192,
     )  # heads of 64, feed-forward of 1.5 D as in mini
     assert (config.n_layers, config.max_len, config.dropout) == (3, 64, 0.1)
-    with pytest.raises(ConfigError, match="heads must divide"):
+    with pytest.raises(ConfigError, match="must be an even whole number"):
         model_config(CausalSettings.make({"dim": 100, "n_heads": 3}), "decoder", n_tokens=100, special=SPECIAL)
 
 

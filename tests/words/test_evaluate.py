@@ -65,7 +65,7 @@ def test_the_columns_of_other_sets_do_no_harm() -> None:
         (b"a b c d\na b c e\n", ["set.txt:2", ": family"]),
         (b"\tdog\t7\n", ["set.txt:1"]),
         (b": family\nking queen man\n", ["set.txt:2", "four words"]),
-        (b": family\n\n: more\n", ["set.txt", "no question"]),
+        (b": family\n\n: more\n", ["set.txt", "no analogy questions"]),
         (b"word1 word2 score\n\n# nothing\n", ["set.txt:1", "score"]),
         (b"", ["set.txt", "no pair"]),
         (b"cat dog 7\ncaf\xe9 tea 3\n", ["set.txt:2", "UTF-8"]),

@@ -250,8 +250,8 @@ GOOD = b"2 2\na " + np.ones(2, "<f4").tobytes() + b"\nb " + np.ones(2, "<f4").to
 @pytest.mark.parametrize(
     ("data", "form", "where", "what"),
     [
-        (b"a 1 2\nb 1\n", "auto", "line 2", "wrong number of numbers; got 1; expected 2"),
-        (b"a 1 2\nb 1 2\nc 1 2 3\n", "auto", "line 3", "wrong number of numbers; got 3; expected 2"),
+        (b"a 1 2\nb 1\n", "auto", "line 2", "wrong number of dimensions; got 1; expected 2"),
+        (b"a 1 2\nb 1 2\nc 1 2 3\n", "auto", "line 3", "wrong number of dimensions; got 3; expected 2"),
         (b"a 1 2\nb 1 2x\n", "auto", "line 2", "not a number; got '2x'"),
         (b"a 1 2\nb 1 0x2\n", "auto", "line 2", "not a number"),
         (b"a 1 2\nb 1 1_0\n", "auto", "line 2", "not a number"),
@@ -262,27 +262,27 @@ GOOD = b"2 2\na " + np.ones(2, "<f4").tobytes() + b"\nb " + np.ones(2, "<f4").to
         (b"a 1 2\nb -Inf 2\n", "auto", "line 2", "not finite"),
         (b"a 1 2\nb 1e39 2\n", "auto", "line 2", "too large"),
         (b"a 1 2\nb\xff 1 2\n", "auto", "line 2", "not UTF-8"),
-        (b"2 2\na 1 2\n", "auto", "line 3", "ends before"),
-        (b"1 2\na 1 2\nb 1 2\n", "auto", "line 3", "goes on"),
+        (b"2 2\na 1 2\n", "auto", "line 3", "fewer words than its header says"),
+        (b"1 2\na 1 2\nb 1 2\n", "auto", "line 3", "more words than its header says"),
         (b"1 2\na 1 2 3\n", "auto", "line 2", "wrong number"),
         (b"1 2\na b\n", "auto", "line 2", "wrong number"),
         (b"a 1 2\n", "word2vec-text", "line 1", "no header"),
         (b"a 1 2\n", "word2vec-binary", "line 1", "no header"),
-        (b"5 0\n", "auto", "line 1", "width"),
-        (b"5 99999999\n", "auto", "line 1", "width"),
+        (b"5 0\n", "auto", "line 1", "wrong number of dimensions"),
+        (b"5 99999999\n", "auto", "line 1", "wrong number of dimensions"),
         (b"hello world\n", "auto", "line 1", "not a file of word vectors"),
         (b"\n \n", "auto", "f:", "empty"),
         (b"0 5\n", "auto", "f:", "no word"),
         (GOOD[:-4], "auto", "word 2", "ends in the middle"),
-        (GOOD[:14], "auto", "word 2", "ends before"),
-        (GOOD + b"c ", "auto", "word 3", "goes on"),
+        (GOOD[:14], "auto", "word 2", "fewer words"),
+        (GOOD + b"c ", "auto", "word 3", "more words"),
         (GOOD.replace(b"b ", b" "), "auto", "word 2", "empty"),
         (GOOD.replace(b"b ", b"\xff\xff "), "auto", "word 2", "not UTF-8"),
         (GOOD.replace(b"b \0\0\x80\x3f", b"b \0\0\x80\x7f"), "auto", "word 2", "not finite"),
-        (b"1 1\n" + b"x\0" * 40_000, "auto", "word 1", "does not end"),
+        (b"1 1\n" + b"x\0" * 40_000, "auto", "word 1", "no space follows"),
         (b"PK\x03\x04zip", "auto", "f:", "zip"),
         (b"\x80\x04\x95gensim", "auto", "f:", "pickle"),
-        (b"\x93NUMPY\x01\x00", "auto", "f:", "without its words"),
+        (b"\x93NUMPY\x01\x00", "auto", "f:", "an array without words"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("size", [5, 1 << 20])
@@ -309,13 +309,13 @@ def test_bad_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "vectors.npy").write_bytes(b"no array")
     fails(r"no words\.txt")
     (tmp_path / "words.txt").write_bytes(b"a\nb\nc\n")
-    fails(r"not a whole \.npy")
+    fails(r"not a complete \.npy")
     for array, match in (
         (np.array([["a"]], object), "objects"),
-        (np.ones((2, 2), np.int64), "another kind"),
-        (np.ones(3, np.float32), "another kind"),
-        (vectors_VD[:2], "another number of rows.*got 3; expected 2"),
-        (np.ones((4, 2), np.float32), "words.txt: another number of rows"),
+        (np.ones((2, 2), np.int64), "wrong shape or type"),
+        (np.ones(3, np.float32), "wrong shape or type"),
+        (vectors_VD[:2], "the number of rows is not that of.*got 3; expected 2"),
+        (np.ones((4, 2), np.float32), "words.txt: the number of rows is not that of"),
         (np.array([[1, 2], [1, np.nan], [1, 2]]), "row 1"),
         (np.array([[1, 2], [1, 1e300], [1, 2]]), "row 1"),
     ):
@@ -325,9 +325,9 @@ def test_bad_folders_are_refused(tmp_path: Path) -> None:
         np.save(tmp_path / "vectors.npy", same)
         same_bits(read(open_folder(tmp_path, name="f"))[1], vectors_VD)
     np.save(tmp_path / "counts.npy", np.array([3, 2]))
-    fails(r"counts\.npy: another number of rows")
+    fails(r"counts\.npy: the number of rows is not that of")
     np.save(tmp_path / "counts.npy", np.array([3, -2, 1]))
-    fails("not a count")
+    fails("a count is negative or too large")
     np.save(tmp_path / "counts.npy", np.array([3, 2, 1]))
     (tmp_path / "vectors.npy").write_bytes((tmp_path / "vectors.npy").read_bytes()[:-1])
     fails("bytes of numbers, and the header says")

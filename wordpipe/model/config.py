@@ -172,18 +172,18 @@ class ModelConfig:
         """
         for name in _SIZES:
             if getattr(self, name) < 1:
-                raise self._wrong(name, "a model's sizes start at 1")
+                raise self._wrong(name, "a model's sizes must be 1 or more")
         if self.embedding_dim < 0 or (self.embedding_dim and self.causal):
-            expected = "0, or 1 or more in an encoder, whose head leads back to the width of the tables"
-            raise self._wrong("embedding_dim", "not a width of embeddings", expected)
+            expected = "0 in a decoder, 0 or more in an encoder"
+            raise self._wrong("embedding_dim", "wrong width of the embeddings", expected)
         # heads divide the width, and share keys
         if not self.head_dim:
             if self.dim % self.n_heads or (self.dim // self.n_heads) % 2:
                 what, got = (
-                    "the heads must divide the width into even parts",
+                    "dim / n_heads must be an even whole number",
                     f"dim {self.dim} / n_heads {self.n_heads}",
                 )
-                raise self._wrong("n_heads", what, "an even number per head, best 32 or 64", got)
+                raise self._wrong("n_heads", what, "an even number for each head, best 32 or 64", got)
             object.__setattr__(self, "head_dim", self.dim // self.n_heads)
         if self.n_heads % self.n_kv_heads:
             raise self._wrong("n_kv_heads", "n_heads must be a multiple of n_kv_heads", f"a divisor of {self.n_heads}")
@@ -196,7 +196,9 @@ class ModelConfig:
         smallest = min(self.vocab_size, self.decoder_vocab_size or self.vocab_size)
         for role, value in [*self.special_ids.items(), ("start", self.start_id), ("first", self.first_id)]:
             if value is not None and not 0 <= value < smallest:
-                raise self._wrong(f"{role}_id", "a special id lies outside the vocabulary", f"0 to {smallest - 1}")
+                raise self._wrong(
+                    f"{role}_id", "the id of a special token is outside the vocabulary", f"0 to {smallest - 1}"
+                )
 
     def _wrong(self, where: str, what: str, expected: object = None, got: object = None) -> ConfigError:
         """Return the error for a field, with its value unless another is given."""
@@ -205,38 +207,40 @@ class ModelConfig:
     def _check_heads(self) -> None:
         """An encoder may find replaced tokens in place of guesses, and tell two texts apart by segments."""
         if self.replaced_head and (self.causal or self.head or self.output_bias):
-            what = "an encoder that finds replaced tokens guesses none"
-            raise self._wrong("replaced_head", what, "head and output_bias false")
+            what = "replaced_head needs an encoder that finds replaced tokens and predicts no tokens"
+            raise self._wrong("replaced_head", what, "an encoder with head = false and output_bias = false")
         if self.pair_head and (self.causal or self.segments < 2):
             raise ConfigError(
-                "which of two texts a token belongs to is known by segments, which an encoder has", where="pair_head",
-                got=f"{self.architecture} with {self.segments} segments", expected="an encoder with 2",
-                hint="--style classic",
+                "pair_head needs an encoder with segments, which tell the two texts apart", where="pair_head",
+                got=f"{self.architecture} with {self.segments} segments", expected="an encoder with 2 segments",
+                hint="use --style classic",
             )  # fmt: skip
 
     def _check_mixers(self) -> None:
         if self.mixers and (len(self.mixers) != self.n_layers or self.attention != "dot"):
-            what = "mixers name one mixer for each layer, and attention is then dot"
-            got = f"{len(self.mixers)}, and attention {self.attention}"
-            raise self._wrong("mixers", what, f"{self.n_layers} names", got)
+            what = "mixers must name one mixer for each layer, and need attention = dot"
+            got = f"{len(self.mixers)} names, attention {self.attention}"
+            raise self._wrong("mixers", what, f"{self.n_layers} names, attention dot", got)
         kinds, where = self.kinds, "mixers" if self.mixers else "attention"
         if len(kinds) == 1 and kinds <= {*get_args(AttentionKind)}:  # one model has one description
             object.__setattr__(self, "attention", *kinds)
             object.__setattr__(self, "mixers", ())
         if self.shared_layers and len(kinds) > 1:
-            what = "layers that share their weights are of one kind"
-            raise self._wrong(where, what, "one mixer in all layers", ", ".join(self.mixers))
+            what = "layers that share their weights must have the same mixer"
+            raise self._wrong(where, what, "one mixer for all layers", ", ".join(self.mixers))
         if self.causal and (two_sided := sorted(kinds - {*ONE_SIDED})):
-            what = "a decoder cannot have a mixer that sees both sides"
+            what = "a decoder cannot have a mixer that also sees later tokens"
             raise self._wrong(where, what, ", ".join(ONE_SIDED), ", ".join(two_sided))
         # sizes that only one mixer has
         if (self.linformer_dim > 0) != ("linformer" in kinds) or self.linformer_dim < 0:
-            raise self._wrong("linformer_dim", "not a number of keys", "1 or more where a layer is a linformer, else 0")
+            expected = "1 or more with a linformer layer, otherwise 0"
+            raise self._wrong("linformer_dim", "linformer_dim does not fit the layers", expected)
         if (self.state_dim > 0) != ("ssm" in kinds) or self.state_dim < 0 or self.state_dim % 2:
-            raise self._wrong("state_dim", "not a size of a state", "an even number where a layer is an ssm, else 0")
+            expected = "an even number above 0 with an ssm layer, otherwise 0"
+            raise self._wrong("state_dim", "state_dim does not fit the layers", expected)
         if self.two_streams and (self.causal or kinds != {"relative"} or self.embedding_dim or any(self.windows)):
-            expected = "an encoder whose layers are all relative and see everything, with tables of its width"
-            raise self._wrong(where, "two_streams needs other layers", expected, ", ".join(sorted(kinds)))
+            expected = "an encoder with relative attention in all layers, without windows and with embedding_dim = 0"
+            raise self._wrong(where, "two_streams cannot be used with these layers", expected, ", ".join(sorted(kinds)))
         self._check_relative()
 
     def _check_relative(self) -> None:
@@ -244,20 +248,22 @@ class ModelConfig:
         kinds = self.kinds
         useless = self.positions == "rope" and kinds == {"relative"}
         if useless or (self.positions == "none" and "relative" not in kinds):
-            what = "positions are known once: relative layers see distances, others need positions"
-            raise self._wrong(
-                "positions", what, "none" if useless else "another kind, or a layer of relative attention"
-            )
+            if useless:
+                raise self._wrong("positions", "relative attention already knows the distance of two tokens", "none")
+            expected = "another kind of positions, or a layer with relative attention"
+            raise self._wrong("positions", "a model without relative attention needs positions", expected)
         has_place = "relative" in kinds and self.causal and not (any(self.windows) or self.segments)
         if self.mem_len < 0 or (self.mem_len and not has_place):
-            what = "mem_len needs a decoder with relative attention, no window, no segments"
-            raise self._wrong("mem_len", what, "0, or positions of a segment")
+            what = "mem_len needs a decoder with relative attention, without windows and segments"
+            raise self._wrong("mem_len", what, "0, or the number of positions in a segment")
 
     def _check_attention(self) -> None:
         if not self.windows:
             object.__setattr__(self, "windows", (0,) * self.n_layers)
         if len(self.windows) != self.n_layers or min(self.windows) < 0:
-            raise self._wrong("windows", "one window per layer", f"{self.n_layers} numbers")
+            raise self._wrong(
+                "windows", "windows must have one number for each layer, 0 or more", f"{self.n_layers} numbers"
+            )
         # windows and distance biases change scores, which not all mixers form
         layers = list(zip(self.layer_mixers, self.windows, strict=True))
         unscored = sorted({kind for kind, window in layers if window and kind not in SCORED})
@@ -265,31 +271,34 @@ class ModelConfig:
             unscored += sorted({kind for kind, _ in layers if kind in ("linear", "performer", "linformer")})
             unscored += sorted(self.kinds) if not self.kinds & {*SCORED} else []
         if unscored:
-            what = f"{unscored[0]} layers never form the scores that a window or a distance bias would change"
-            expected = "windows, alibi and t5 positions with dot or additive attention alone"
+            what = f"{unscored[0]} layers compute no attention scores, which windows and distance biases need"
+            expected = "windows, alibi and t5 positions only with dot or additive attention"
             got = f"positions {self.positions}, windows {self.windows}"
             raise self._wrong("mixers" if self.mixers else "attention", what, expected, got)
         # additive attention compares by a network of each head
         if "additive" in self.kinds and self.n_kv_heads != self.n_heads:
-            raise self._wrong("n_kv_heads", "additive attention has keys of its own for every head", self.n_heads)
+            raise self._wrong("n_kv_heads", "additive attention needs separate keys for every head", self.n_heads)
 
     def _check_pair(self) -> None:
         """An encoder-decoder has two stacks of dot-product attention, other models one."""
         if self.architecture != "encoder-decoder":
             for name in ("n_decoder_layers", "decoder_vocab_size", "start_id", "first_id"):
                 if getattr(self, name) not in (0, None):
-                    raise self._wrong(name, "only an encoder-decoder has this", "0")
+                    raise self._wrong(name, f"only an encoder-decoder can have {name}", "0")
             return
         if self.n_decoder_layers < 1:
-            raise self._wrong("n_decoder_layers", "a model's sizes start at 1")
+            raise self._wrong("n_decoder_layers", "a model's sizes must be 1 or more")
         if self.attention != "dot" or any(self.windows):
-            raise self._wrong("windows" if self.attention == "dot" else "attention", "no encoder-decoder has this")
+            raise self._wrong(
+                "windows" if self.attention == "dot" else "attention",
+                "an encoder-decoder needs dot attention without windows",
+            )
         for name in (
             "mixers", "segments", "head", "global_tokens", "embedding_dim", "shared_layers", "pair_head", "two_streams",
             "replaced_head",
         ):  # fmt: skip
             if getattr(self, name):
-                raise self._wrong(name, "no encoder-decoder has this")
+                raise self._wrong(name, f"an encoder-decoder cannot have {name}")
 
     def stack(self, which: Literal["encoder", "decoder"]) -> "ModelConfig":
         """Return the encoder or the decoder of an encoder-decoder, as a model of its own."""

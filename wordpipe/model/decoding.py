@@ -283,7 +283,7 @@ def sample_targets(
 
 def _started(model: EncoderDecoder, n: int, device: torch.device) -> Tensor:
     """Return the start, n times, (n, 1)."""
-    assert model.config.start_id is not None, "an encoder-decoder that writes has a start"
+    assert model.config.start_id is not None, "an encoder-decoder needs start_id to write"
     return torch.full((n, 1), model.config.start_id, device=device)
 
 
@@ -344,4 +344,6 @@ def _next_logits(model: EncoderDecoder, ids_NT: Tensor, source: Source, cache: C
 
 
 def _diverged() -> DivergedError:
-    return DivergedError("the model gave logits that are not finite", hint="its weights may have diverged in training")
+    return DivergedError(
+        "the model computed logits that are not finite", hint="the model's weights may have diverged in training"
+    )

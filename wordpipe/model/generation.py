@@ -249,7 +249,7 @@ def _logits(model: LanguageModel, hidden_ND: Tensor) -> Tensor:
     logits_NV = model.logits_at(hidden_ND).float()
     if not torch.isfinite(logits_NV).all():
         raise DivergedError(
-            "the model gave logits that are not finite", hint="its weights may have diverged in training"
+            "the model computed logits that are not finite", hint="the model's weights may have diverged in training"
         )
     return logits_NV
 

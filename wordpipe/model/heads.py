@@ -56,11 +56,11 @@ class HeadConfig:
         wanted = {"span": 0, "regression": 1}.get(self.kind if self.kind == "span" else self.problem)
         if (wanted is not None and len(self.labels) != wanted) or (wanted is None and not self.labels):
             raise ConfigError(
-                "a head of this kind has another number of labels", where="labels", got=len(self.labels),
+                "a head of this kind needs another number of labels", where="labels", got=len(self.labels),
                 expected="at least 1" if wanted is None else wanted,
             )  # fmt: skip
         if len({*self.labels}) != len(self.labels):
-            raise ConfigError("two labels have one name", where="labels", got=", ".join(self.labels))
+            raise ConfigError("two labels have the same name", where="labels", got=", ".join(self.labels))
 
     @property
     def n_outputs(self) -> int:
@@ -78,7 +78,7 @@ class HeadConfig:
             allowed = ("cls",) if has_pooler(config) else ("mean", "cls")
         if self.pooling and self.pooling not in allowed:
             raise ConfigError(
-                "a model of this class is not read there",
+                "a model of this class cannot use this pooling",
                 where="pooling",
                 got=self.pooling,
                 expected=" or ".join(allowed),
@@ -116,7 +116,9 @@ class HeadedModel(LanguageModel):
 
     def __init__(self, config: ModelConfig, head: HeadConfig) -> None:
         if config.architecture == "encoder-decoder":
-            raise ConfigError("no head for an encoder-decoder", got=config.architecture, expected="encoder or decoder")
+            raise ConfigError(
+                "an encoder-decoder cannot have a head", got=config.architecture, expected="encoder or decoder"
+            )
         super().__init__(body_of(config))
         self.language_config, self.head_config = config, head.of_body(config)
         is_sequence = head.kind == "sequence"

@@ -147,7 +147,7 @@ def init_embeddings(
     deviation = float(mapped_ND.std()) if len(rows) > 1 else 0.0
     if deviation == 0.0:
         raise InputError(
-            "word vectors cannot initialise the model: too few of its tokens have one",
+            "word vectors cannot initialise the model: too few tokens have a vector",
             got=f"{len(rows)} of {len(found_V)}",
             hint="train the word vectors on the same tokens, with --unit token",
         )
@@ -185,7 +185,7 @@ def start_as_mean(
     length_N = np.linalg.norm(found_ND, axis=1)
     rows, found_ND, length_N = (of_all[length_N > 0] for of_all in (rows, found_ND, length_N))
     if not len(rows):
-        raise InputError("no token has a vector", hint="train them on the same tokens, with --unit token")
+        raise InputError("no token has a vector", hint="train the word vectors on the same tokens, with --unit token")
     mapped_ND = (found_ND / length_N[:, None]) @ orthonormal(found_ND.shape[1], model.config.dim, seed)
     _replace_rows(model, rows, mapped_ND * (EMBEDDING_STD * np.sqrt(model.config.dim)))
     for name, weight in model.named_parameters():
@@ -204,12 +204,12 @@ def _found_rows(
     if len(found_V) > n_rows or len(vectors_VD) != len(found_V):
         raise ArtifactError(
             "the vectors do not fit the vocabulary", got=f"{len(vectors_VD)} vectors, {len(found_V)} flags",
-            expected=f"one each for at most {n_rows} tokens",
+            expected=f"one vector and one flag for each of at most {n_rows} tokens",
         )  # fmt: skip
     rows = np.flatnonzero(found_V)
     found_ND = np.asarray(vectors_VD, dtype=np.float64)[rows]
     if not np.isfinite(found_ND).all():
-        raise ArtifactError("word vectors are not finite", hint="train the word vectors again")
+        raise ArtifactError("the word vectors have numbers that are not finite", hint="train the word vectors again")
     return rows, found_ND
 
 

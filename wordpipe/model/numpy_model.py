@@ -128,7 +128,9 @@ class NumpyModel:
         if self._table_TD is not None:
             if (longest := int(lengths_S.max(initial=0))) > len(self._table_TD):
                 raise ConfigError(
-                    "the sequence is longer than the model's positions", got=longest, expected=len(self._table_TD)
+                    "the sequence has more tokens than the model has positions",
+                    got=longest,
+                    expected=len(self._table_TD),
                 )
             x_ND = x_ND + self._table_TD[np.arange(len(ids_N)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)]
         if (segments := self._weights.get("segment_embedding")) is not None:

@@ -10,13 +10,13 @@ from wordpipe.errors import ConfigError
 from wordpipe.settings import Settings, checked, setting
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
-_DEVICE = setting("auto", "where the model runs; auto takes the fastest there is")
-_THREADS = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=True)
+_DEVICE = setting("auto", "device that runs the model; auto: the fastest one available")
+_THREADS = setting(0, "number of CPU threads, 0 = one per core", ge=0, le=1024, expert=True)
 
 
 _BEAMS, _MAX_TOKENS, _TEMPERATURE = 5, 100, 0.8
 _EXAMPLE = f"--temperature {_TEMPERATURE}"
-_WITH_TEMPERATURE = f"give a temperature too, as {_EXAMPLE}"
+_WITH_TEMPERATURE = f"also give a temperature, such as {_EXAMPLE}"
 _OF_SEARCH = ("n_best", "length_penalty", "length_penalty_by")
 _OF_CHANCE = ("samples", "top_k", "top_p", "seed")
 _OF_SINGLE_TOKENS = ("temperature", *_OF_CHANCE, "repetition_penalty")
@@ -29,64 +29,71 @@ class GenerateSettings(Settings):
 
     max_tokens: int | None = setting(
         None,
-        f"tokens after which a text ends, where the model does not end it before (default of a decoder: {_MAX_TOKENS}, of an "
-        "encoder-decoder: twice those of the source and 20, at most the model's positions)",
+        f"maximum number of tokens of each text (default for a decoder: {_MAX_TOKENS}; for an encoder-decoder: "
+        "twice the tokens of the source plus 20, at most the model's positions)",
         ge=1,
         le=10**6,
     )
-    min_tokens: int = setting(0, "tokens before the model may end a text", ge=0, le=10**6, expert=True)
+    min_tokens: int = setting(
+        0, "minimum number of tokens before the model may end a text", ge=0, le=10**6, expert=True
+    )
     beams: int | None = setting(
         None,
-        "targets that an encoder-decoder follows side by side for a source, 1 = one token after the other (default: "
-        f"{_BEAMS}, with a temperature 1)",
+        "number of beams of an encoder-decoder, 1 = no beam search; beams are the targets that are compared for each source "
+        f"(default: {_BEAMS}; with a temperature: 1)",
         ge=1,
         le=1_000,
     )
     n_best: int = setting(
         1,
-        "best targets of a source, as lines of its number, rank, score and text; parted by tabs, and of one the text alone; "
-        "at most the beams",
+        "number of best targets for each source, each on a line with the source's number, rank, score and text; separated by "
+        "tabs, and for 1 target the text only; at most the number of beams",
         ge=1,
         le=1_000,
     )
     # α = 1 is Hugging Face's default, α = 0.6 by GNMT's formula that of Vaswani et al. 2017
     length_penalty: float = setting(
-        1.0, "exponent of a target's length, which its log-probability is divided by: higher ones favour long targets",
+        1.0, "exponent of the length penalty that divides a target's log-probability: higher values favour long targets",
         ge=-10, le=10, expert=True,
     )  # fmt: skip
     length_penalty_by: Literal["hf", "gnmt"] = setting(
         "hf",
-        "what has that exponent: hf = the length n (Hugging Face), gnmt = (5 + n) / 6 (Wu et al. 2016)",
+        "length penalty of a target of n tokens: hf = n (Hugging Face), gnmt = (5 + n) / 6 (Wu et al. 2016)",
         expert=True,
     )
     prefix: str | None = setting(
         None,
-        'text put before every text, as "translate German to English: " (default: the one that the model was trained with)',
+        'text put before every prompt, such as "translate German to English: " (default: the prefix used in training)',
         metavar="STRING",
     )
     temperature: float | None = setting(
         None,
-        "logits are divided by it: below 1 the likely tokens gain, 0 = always the most probable one, greedy (default of a "
-        f"decoder: {_TEMPERATURE}; an encoder-decoder searches with beams)",
+        "temperature of random sampling: values below 1 favour likely tokens, 0 = always the most probable token (default for "
+        f"a decoder: {_TEMPERATURE}; an encoder-decoder without a temperature uses beam search)",
         ge=0,
         le=100,
     )
-    top_k: int = setting(0, "sample from this many of the most probable tokens, 0 = all", ge=0, le=10**6)
+    top_k: int = setting(0, "number of most probable tokens to sample from, 0 = all", ge=0, le=10**6)
     # Holtzman et al. 2020, table 1: text sampled so is about as surprising as people's (perplexity 13.1 and 12.4)
     top_p: float = setting(
-        0.95, "sample from the fewest tokens that together have this probability, 1 = all (nucleus)", gt=0, le=1
+        0.95,
+        "sample from the most probable tokens with this total probability, 1 = all (nucleus sampling)",
+        gt=0,
+        le=1,
     )
     repetition_penalty: float = setting(
         1.0,
-        "logits of tokens that are in the text are divided by it (multiplied where negative), 1 = off",
+        "logits of tokens that are already in the text are divided by this number (multiplied if negative), 1 = off",
         gt=0,
         le=100,
         expert=True,
     )
-    no_repeat_ngram: int = setting(0, "no run of this many tokens comes twice, 0 = off", ge=0, le=1000, expert=True)
+    no_repeat_ngram: int = setting(
+        0, "length of token sequences that may not be repeated, 0 = off", ge=0, le=1000, expert=True
+    )
     stop: tuple[str, ...] = setting((), "end the text before this string; may be repeated", metavar="STRING")
-    samples: int = setting(1, "texts to make of a prompt", ge=1, le=10_000)
-    seed: int = setting(1, "seed of the sampling: the same seed gives the same text", ge=0, lt=2**32)
+    samples: int = setting(1, "number of texts for each prompt", ge=1, le=10_000)
+    seed: int = setting(1, "seed for random sampling: the same seed gives the same text", ge=0, lt=2**32)
     device: Device = _DEVICE
     threads: int = _THREADS
 
@@ -119,10 +126,12 @@ class GenerateSettings(Settings):
             ConfigError: one of a search with beams.
         """
         if (self.beams or 1) > 1:
-            self._refuse("beams", "a decoder goes on token by token", "it takes 1")
+            self._refuse(
+                "beams", "a decoder writes token by token, without beam search", "use --beams 1, or no --beams"
+            )
         if given := self._given(_OF_SEARCH):
-            hint = self._so_many_samples if given == "n_best" else "leave it away"
-            self._refuse(given, "a decoder goes on token by token, without beams", hint)
+            hint = self._so_many_samples if given == "n_best" else f"leave {given} out"
+            self._refuse(given, "a decoder writes token by token, without beam search", hint)
         return self
 
     def of_pairs(self) -> Self:
@@ -132,11 +141,11 @@ class GenerateSettings(Settings):
             ConfigError: settings that do not go together.
         """
         if self.stop:
-            self._refuse("stop", "an encoder-decoder ends its targets itself", "leave it away")
+            self._refuse("stop", "an encoder-decoder itself decides where a target ends", "leave stop out")
         beams = self.beams or (_BEAMS if self.temperature is None else 1)
         self._check_beams(beams)
         if beams == 1 and self.temperature is None and (given := self._given(_OF_CHANCE)):
-            self._refuse(given, "it is of a choice by chance, which needs a temperature", _WITH_TEMPERATURE)
+            self._refuse(given, "random sampling needs a temperature", _WITH_TEMPERATURE)
         temperature = self.temperature if beams > 1 or self.temperature is not None else 0.0
         return self.model_copy(update={"beams": beams, "temperature": temperature})
 
@@ -147,34 +156,32 @@ class GenerateSettings(Settings):
             ConfigError: names the setting.
         """
         # several beams choose no single tokens
-        one_by_one = f"with temperature = {self.temperature} tokens are chosen one by one, without beams"
+        one_by_one = f"with temperature = {self.temperature}, tokens are chosen one by one, without beam search"
         if beams > 1 and (given := self._given(_OF_SINGLE_TOKENS)):
-            why = "beams search, and do not choose tokens one by one"
+            why = "beam search does not choose tokens one by one"
             if self.beams is None:
                 instead = {
-                    "samples": ", or --n-best for the best that beams find",
-                    "repetition_penalty": ", or --beams 1",
+                    "samples": ", or use --n-best for the best targets of the beam search",
+                    "repetition_penalty": ", or use --beams 1",
                 }
-                self._refuse(given, f"without a temperature {why}", _WITH_TEMPERATURE + instead.get(given, ""))
-            instead = {"temperature": "", "repetition_penalty": " for --beams 1"}
-            hint = f"leave --beams away{instead.get(given, f' for {_EXAMPLE}')}, or this"
-            self._refuse(given, f"{beams} {why}", hint)
+                self._refuse(given, f"no temperature is given, and {why}", _WITH_TEMPERATURE + instead.get(given, ""))
+            instead = {"temperature": "leave --beams out", "repetition_penalty": "use --beams 1"}
+            hint = f"{instead.get(given, f'use {_EXAMPLE} in place of --beams')}, or leave {given} out"
+            self._refuse(given, f"beams = {beams}, and {why}", hint)
         # several results need as many beams
         if self.n_best > beams and self.temperature is not None:
-            self._refuse("n_best", one_by_one, f"{self._so_many_samples}; or leave --temperature away")
+            self._refuse("n_best", one_by_one, f"{self._so_many_samples}, or leave temperature out")
         if self.n_best > beams:
-            raise ConfigError(
-                f"n_best = {self.n_best} is more than beams = {beams}", hint=f"give --beams {self.n_best}"
-            )
+            raise ConfigError(f"n_best = {self.n_best} is more than beams = {beams}", hint=f"use --beams {self.n_best}")
         # one beam is no search
         if beams == 1 and (given := self._given(_OF_SEARCH)):
             if self.temperature is not None:
-                self._refuse(given, one_by_one, "leave one of them away")
-            self._refuse(given, "beams = 1 takes one token after the other", "give --beams 2 or more, or leave it away")
+                self._refuse(given, one_by_one, f"leave {given} or temperature out")
+            self._refuse(given, "beams = 1 means no beam search", f"use --beams 2 or more, or leave {given} out")
 
     @property
     def _so_many_samples(self) -> str:
-        return f"--samples {self.n_best} makes so many texts by chance"
+        return f"use --samples {self.n_best} for {self.n_best} random texts"
 
     def _given(self, names: tuple[str, ...]) -> str | None:
         """Return the first of some settings that has not its default."""
@@ -189,6 +196,6 @@ class FillSettings(Settings):
 
     command = "fill"
 
-    top_k: int = setting(5, "candidates for each mask", ge=1, le=10**6)
+    top_k: int = setting(5, "number of candidates for each mask", ge=1, le=10**6)
     device: Device = _DEVICE
     threads: int = _THREADS

@@ -222,7 +222,7 @@ class LanguageModel(nn.Module):
             first = cache.length
             if (last := first + ids_BT.shape[1]) > cache.max_len:
                 raise ConfigError(
-                    "the sequence is longer than its cache", got=last, expected=f"at most {cache.max_len}"
+                    "the sequence is longer than the cache", got=last, expected=f"at most {cache.max_len}"
                 )
         x_BTD = self._embed(ids_BT, segments_BT, first, first + ids_BT.shape[1])
         views = self._views(ids_BT.shape[1], mask_BT, first, segments_BT)
@@ -329,7 +329,9 @@ class LanguageModel(nn.Module):
         table_TD = self.fixed_table if self.config.positions == "sinusoidal" else self.position_embedding
         if table_TD is not None:
             if last > len(table_TD):
-                raise ConfigError("the sequence is longer than the model's positions", got=last, expected=len(table_TD))
+                raise ConfigError(
+                    "the sequence has more tokens than the model has positions", got=last, expected=len(table_TD)
+                )
             x_BTD = x_BTD + (table_TD[first:last] if places_N is None else table_TD[places_N])
         if self.segment_embedding is not None:
             segment = self.segment_embedding[0] if segments_BT is None else self.segment_embedding[segments_BT]

@@ -76,9 +76,9 @@ def _questions(lines: list[tuple[int, str]], where: str) -> Questions:
                 found.words.append((a, b, c, d))
                 found.section_of.append(section)
             case _:
-                raise wrong_line(f"{where}:{number}", line, "four words, or a section that begins with a colon")
+                raise wrong_line(f"{where}:{number}", line, "four words, or the name of a section after a colon")
     if not found.words:
-        raise InputError("the file has no question", where=where, expected="four words a line")
+        raise InputError("the file has no analogy questions", where=where, expected="four words on each line")
     return found._replace(sections=list(sections))
 
 
@@ -93,10 +93,10 @@ def _pairs(lines: list[tuple[int, str]], where: str) -> Pairs:
             words.append((first, second))
             scores.append(score)
         elif not is_header:
-            expected = "two words and a score; analogies begin with a line such as ': family'"
+            expected = "two words and a score; a file of analogies begins with a line such as ': family'"
             raise wrong_line(f"{where}:{number}", line, expected)
     if not words:
-        raise InputError("the file has no pair of words", where=where, expected="two words and a score a line")
+        raise InputError("the file has no pairs of words", where=where, expected="two words and a score on each line")
     return Pairs(words, np.array(scores, dtype=np.float64))
 
 

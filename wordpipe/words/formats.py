@@ -44,23 +44,27 @@ _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _FIELD = re.compile(rb"[^ \t\r]+")
 _GAP = b" \t\r"  # a carriage return is one too: some write it before the line end
 _AS_SPACES = bytes.maketrans(b"\t\r", b"  ")
-_CUT_SHORT = "the file is cut short: fetch or make it again"
+_CUT_SHORT = "the file is incomplete: download or make the file again"
 _TO_WORD2VEC = "save_word2vec_format('vectors.bin', binary=True)"
 _FOREIGN = (
     (
         re.compile(rb"\x80[\x02-\x05]"),
-        "this is a Python pickle, as gensim's own .save writes; it could run any program, so it is never read",
-        f"where you trust it: gensim.models.Word2Vec.load(FILE).wv.{_TO_WORD2VEC}, or for vectors alone "
+        "this is a Python pickle, as gensim's .save writes; a pickle can run any program, so wordpipe never reads pickles",
+        f"if you trust the file, run gensim.models.Word2Vec.load(FILE).wv.{_TO_WORD2VEC}, or for a file of vectors only "
         f"gensim.models.KeyedVectors.load(FILE).{_TO_WORD2VEC}; then import vectors.bin",
     ),
-    (re.compile(rb"PK\x03\x04"), "this is a zip file", "unpack it and name the file inside"),
-    (re.compile(rb"\x93NUMPY"), "this is an array without its words", "name the folder with vectors.npy and words.txt"),
+    (re.compile(rb"PK\x03\x04"), "this is a zip file", "unpack the zip file, and give the file inside"),
+    (re.compile(rb"\x93NUMPY"), "this is an array without words", "give the folder that has vectors.npy and words.txt"),
     (
         re.compile(rb"\xba\x16\x4f\x2f"),
         "this is a fastText model",
         "import the .vec file that fastText wrote with the model",
     ),
-    (re.compile(rb"PAR1\x15"), "this is a Parquet file", "name a file of word vectors in one of the formats"),
+    (
+        re.compile(rb"PAR1\x15"),
+        "this is a Parquet file",
+        "give a file of word vectors in one of the formats of --format",
+    ),
 )
 
 
@@ -100,8 +104,8 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
         ConfigError: a format that is not a file.
     """
     if form == "numpy":
-        hint = "name the folder that holds vectors.npy"
-        raise ConfigError("this format is a folder", where="format", got=name, hint=hint)
+        hint = "give the folder that has vectors.npy"
+        raise ConfigError("the format numpy is a folder, not a file", where="format", got=name, hint=hint)
 
     # the first two lines, or what shows that it is something else
     head = b""
@@ -128,8 +132,10 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
         return WordFile("glove", dim, "line", rows)
     # words and dimensions of the header, then text or bytes
     if header is None:
-        hint = "--format glove reads lines without a header"
-        raise InputError("no header", where=where, got=shown, expected="words and dimensions", hint=hint)
+        hint = "use --format glove for a file without a header"
+        raise InputError(
+            "the file has no header", where=where, got=shown, expected="number of words and of dimensions", hint=hint
+        )
     size, dim = int(header[1]), _checked_dim(int(header[2]), where)
     if form == "auto":
         form = "word2vec-text" if _looks_like_text(rest, dim) else "word2vec-binary"
@@ -141,7 +147,7 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
 
 def _checked_dim(dim: int, where: str) -> int:
     if not 1 <= dim <= _MAX_DIM:
-        raise InputError("not a width of vectors", where=where, got=dim, expected=f"1 to {_MAX_DIM}")
+        raise InputError("wrong number of dimensions", where=where, got=dim, expected=f"1 to {_MAX_DIM}")
     return dim
 
 
@@ -164,9 +170,9 @@ def _refuse_other_number(found: int, promised: int, where: str) -> None:
     """Refuse a file with more or fewer words than its header says."""
     if found != promised:
         few = found < promised
-        what = f"the file {'ends before it holds' if few else 'goes on after'} all the words that its header promises"
-        hint = _CUT_SHORT if few else "--limit reads so many words only"
-        got = f"{found:,} words" if few else "more"
+        what = f"the file has {'fewer' if few else 'more'} words than its header says"
+        hint = _CUT_SHORT if few else f"use --limit {promised} to read only the first {promised:,} words"
+        got = f"{found:,} words" if few else "more words"
         raise InputError(what, where=where, got=got, expected=f"{promised:,} words", hint=hint)
 
 
@@ -202,7 +208,7 @@ def _whole_lines(blocks: Iterator[bytes], name: str, dim: int) -> Iterator[list[
             yield lines
         elif len(rest) > _LONGEST_LINE:
             expected = f"a line of a word and {dim} numbers"
-            raise InputError("no line ends here", where=name, got=f"{len(rest):,} bytes", expected=expected)
+            raise InputError("a line is too long", where=name, got=f"{len(rest):,} bytes", expected=expected)
     if rest:
         yield [rest]
 
@@ -268,7 +274,7 @@ def _read_line(line: bytes, dim: int, where: str) -> tuple[bytes, NDArray[np.flo
     wrong = [field for field in last if not _is_number(field)]
     # where the word has spaces, its end is no number: "a 0.1" is no word, but a line with a number too many
     if len(fields) <= dim or (len(fields) > dim + 1 and not wrong and _is_number(fields[-dim - 1][0])):
-        raise InputError("wrong number of numbers", where=where, got=len(fields) - 1, expected=dim)
+        raise InputError("the line has the wrong number of dimensions", where=where, got=len(fields) - 1, expected=dim)
     if wrong:
         shown = wrong[0][:40].decode(errors="backslashreplace")
         if _NOT_FINITE.fullmatch(wrong[0]):
@@ -301,7 +307,7 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
             space = data.find(b" ", used, used + _LONGEST_WORD)
             if space < 0 and len(data) - used >= _LONGEST_WORD:
                 where, expected = f"{name}, word {found + len(words) + 1}", f"a space within {_LONGEST_WORD:,} bytes"
-                raise InputError("the word does not end", where=where, expected=expected)
+                raise InputError("no space follows the word", where=where, expected=expected)
             end = space + 1 + width
             if space < 0 or end > len(data):
                 break
@@ -316,7 +322,7 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
         yield rows
         if bad is not None:
             where, shown = f"{name}, word {found + bad + 1}", repr(words[bad][:40].decode(errors="backslashreplace"))
-            hint = "a word with a space inside, or another width than that of the header, has the same effect"
+            hint = "a word with a space inside, or a wrong number of dimensions in the header, leads to the same error"
             raise InputError("a number is not finite", where=where, got=shown, hint=hint)
         found += len(words)
         if found == size and data.strip(b"\n"):
@@ -336,8 +342,7 @@ def folder_files(folder: Path) -> list[Path]:
     """
     for name in (VECTORS_NPY, WORDS_TXT):
         if not (folder / name).is_file():
-            files = f"{VECTORS_NPY}, {WORDS_TXT} and, maybe, {COUNTS_NPY}"
-            hint = f"a folder is read where it holds {files}; or name a file"
+            hint = f"a folder must have {VECTORS_NPY} and {WORDS_TXT}, and can have {COUNTS_NPY}; or give a file"
             raise InputError(f"the folder has no {name}", where=folder, hint=hint)
     return [path for name in (VECTORS_NPY, WORDS_TXT, COUNTS_NPY) if (path := folder / name).is_file()]
 
@@ -355,10 +360,14 @@ def open_folder(folder: Path, *, name: str) -> WordFile:
     if COUNTS_NPY in files:
         counts = _open_array(files[COUNTS_NPY], 1, "iu", f"{name}/{COUNTS_NPY}").astype(np.int64)
         if len(bad := np.flatnonzero(counts < 0)):
-            raise InputError("not a count", where=f"{name}/{COUNTS_NPY}, row {bad[0]}", expected="0 to 2**63 - 1")
+            raise InputError(
+                "a count is negative or too large",
+                where=f"{name}/{COUNTS_NPY}, row {bad[0]}",
+                expected="0 to 2**63 - 1",
+            )
     for file, found in ((WORDS_TXT, len(words)), (COUNTS_NPY, len(vectors if counts is None else counts))):
         if found != len(vectors):
-            what = f"another number of rows than {VECTORS_NPY} has"
+            what = f"the number of rows is not that of {VECTORS_NPY}"
             raise InputError(what, where=f"{name}/{file}", got=f"{found:,}", expected=f"{len(vectors):,}")
     dim = _checked_dim(vectors.shape[1], f"{name}/{VECTORS_NPY}")
     return WordFile("numpy", dim, "line", _array_rows(vectors, words, counts, f"{name}/{VECTORS_NPY}"))
@@ -374,11 +383,13 @@ def _open_array(path: Path, axes: int, kinds: str, where: str) -> NDArray[Any]:
         if array.size:
             array = np.memmap(path, kind, "r", begin, shape, order)
     except ValueError as error:
-        raise InputError("not a whole .npy file of numbers", where=where, got=str(error).splitlines()[0]) from None
+        raise InputError("not a complete .npy file of numbers", where=where, got=str(error).splitlines()[0]) from None
     if array.dtype.kind not in kinds or array.ndim != axes:
-        expected = "words × numbers, float16, float32 or float64" if axes == 2 else "a row of whole numbers"
+        expected = (
+            "a matrix, words × dimensions, of float16, float32 or float64" if axes == 2 else "a list of whole numbers"
+        )
         got = f"{array.dtype} {array.shape}"
-        raise InputError("an array of another kind", where=where, got=got, expected=expected)
+        raise InputError("the array has the wrong shape or type", where=where, got=got, expected=expected)
     return array
 
 
@@ -475,7 +486,7 @@ class WordFilter:
             if self._skip:
                 return None
             got = repr(data[:60].decode(errors="backslashreplace"))
-            hint = "--bad-bytes skip leaves out words that are not UTF-8"
+            hint = "use --bad-bytes skip to leave out words that are not UTF-8"
             raise InputError("the word is not UTF-8", where=where, got=got, hint=hint) from None
 
 
@@ -489,7 +500,7 @@ _CANNOT_HOLD = {  # what a word begins with that the format cannot hold
     # its own words have spaces inside; at their ends, or before a number, the word's end could not be found again
     "glove": (
         re.compile(rf"$| |.*(?:[\t\n\r\v\f]| $| {NUMBER}$)", re.DOTALL),
-        "a word that is empty, or has another gap than single spaces inside, or a number behind one",
+        "a word that is empty, has other white space than single spaces inside, or has a number after a space",
     ),
     "numpy": (re.compile(r"$|.*[\n\r]", re.DOTALL), "a word that is empty or has a line end inside"),
     "projector": (re.compile(r"$|.*[\t\n\r]", re.DOTALL), "a word that is empty or has a tab or a line end inside"),
@@ -518,8 +529,8 @@ def check_words(table: WordTable, form: str) -> None:
             word = words[int(found)].as_py()
             if cannot.match(word):
                 others = [other for other, (pattern, _) in _CANNOT_HOLD.items() if not pattern.match(word)]
-                hint = "the Parquet files of the artifact itself hold any word"
-                hint = f"--to {' or '.join(others)} can; {hint}" if others else hint
+                hint = "the Parquet files of the artifact can hold any word"
+                hint = f"use --to {' or '.join(others)}; {hint}" if others else hint
                 where = f"row {row + int(found)}"
                 raise InputError(f"{form} cannot hold {what}", where=where, got=repr(word), hint=hint)
         row += len(batch)

@@ -82,77 +82,113 @@ class Word2VecSettings(Settings):
 
     architecture: Literal["skipgram", "cbow"] = setting(
         "skipgram",
-        "each neighbour predicts the word (skipgram), or their mean does (cbow)",
+        "predict a word from each of its neighbours (skipgram), or from their mean (cbow)",
         section="What is learned",
     )
     loss: Literal["ns", "hs", "softmax"] = setting(
-        "ns", "what is predicted: the word among noise words (negative sampling), its path in a Huffman tree (hierarchical"
-        " softmax), or the word among all words (softmax, for small vocabularies)", expert=True
+        "ns", "training objective: ns = the word among noise words (negative sampling), hs = the word's path in a Huffman"
+        " tree (hierarchical softmax), softmax = the word among all words (for small vocabularies)", expert=True
     )  # fmt: skip
     unit: Literal["word", "token"] = setting(
         "word", "what gets a vector: words, or the tokenizer's tokens (to initialise a transformer)"
     )
-    context: Literal["sentence", "document"] = setting("document", "what a window may not reach beyond", expert=True)
-    dim: int = setting(100, "numbers per vector", ge=1, le=4096)
-    window: int | None = setting(None, "words looked at on each side, else by the size of the text", ge=1, le=1000)
-    dynamic_window: bool = setting(
-        True, "each centre draws its own reach from 1 to the window, so near words count more", expert=True
+    context: Literal["sentence", "document"] = setting(
+        "document", "unit of text that a window cannot extend beyond", expert=True
     )
-    negatives: int = setting(5, "noise words per window, for ns", ge=1, le=1000, expert=True)
-    ns_exponent: float = setting(0.75, "noise words are drawn by count to this power, for ns", ge=-2, le=2, expert=True)
+    dim: int = setting(100, "number of dimensions of each vector", ge=1, le=4096)
+    window: int | None = setting(
+        None, "number of context words on each side; if not given: chosen by the size of the text", ge=1, le=1000
+    )
+    dynamic_window: bool = setting(
+        True, "choose the size of each window at random from 1 to --window, so that near words count more", expert=True
+    )
+    negatives: int = setting(5, "number of noise words per window, for loss = ns", ge=1, le=1000, expert=True)
+    ns_exponent: float = setting(
+        0.75,
+        "for loss = ns: a noise word's probability is proportional to its count to this power",
+        ge=-2,
+        le=2,
+        expert=True,
+    )
     epochs: int | None = setting(
-        None, "passes over the text, else by its size", ge=1, le=100_000, section="How much of the text"
+        None,
+        "number of passes over the text; if not given: chosen by the size of the text",
+        ge=1,
+        le=100_000,
+        section="How much of the text",
     )
     minutes: float | None = minutes_setting()
-    min_count: int | None = setting(None, "rarer words get no vector, else by the size of the text", ge=1)
+    min_count: int | None = setting(
+        None, "minimum count of a word: rarer words get no vector; if not given: chosen by the size of the text", ge=1
+    )
     subsample: float = setting(
-        1e-3, "words with a larger share of the text are skipped at random; 0 keeps all", ge=0, le=1, expert=True
+        1e-3,
+        "words with a relative frequency above this value are skipped at random; 0 = keep all",
+        ge=0,
+        le=1,
+        expert=True,
     )
     min_n: int = setting(
-        3, "shortest character n-gram, where max_n is given", ge=1, le=50, expert=True, section="Character n-grams"
+        3,
+        "minimum length of character n-grams, if max_n is given",
+        ge=1,
+        le=50,
+        expert=True,
+        section="Character n-grams",
     )
     max_n: int = setting(
-        0, "longest character n-gram, 0 = none; words are then made of theirs, and unknown words get vectors", ge=0, le=50
+        0, "maximum length of character n-grams, 0 = none; with n-grams, a word's vector is made from its n-grams too, and"
+        " unknown words get vectors", ge=0, le=50
     )  # fmt: skip
     max_ngrams: int = setting(
-        2_000_000, "with max_n: character n-grams kept, the commonest", ge=1, le=100_000_000, expert=True
+        2_000_000,
+        "maximum number of character n-grams, if max_n is given: the most frequent n-grams are kept",
+        ge=1,
+        le=100_000_000,
+        expert=True,
     )
     lr: float | None = setting(
-        None, "learning rate at the start, else 0.025 for skipgram, 0.05 for cbow; falls linearly with the words seen",
+        None, "learning rate at the start; falls linearly to min_lr (default: 0.025 for skipgram, 0.05 for cbow)",
         gt=0, le=1, expert=True,
         section="The optimiser",
     )  # fmt: skip
     min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=1, expert=True)
     vectors: Literal["inputs", "outputs", "sum"] = setting(
-        "inputs", "which vectors the words get: those that predict (what CBOW's context has), those that"
-        " are predicted, or the sum of both", expert=True,
+        "inputs", "vectors that the words get: inputs = vectors that predict (of the context in cbow), outputs = vectors"
+        " that are predicted, sum = the sum of both", expert=True,
         section="What is kept",
     )  # fmt: skip
     remove_components: int = setting(
-        0, "all-but-the-top: take away the mean of all vectors and so many of their principal components; 0 = nothing",
+        0, "all-but-the-top: subtract the mean of all vectors and this number of their principal components; 0 = no change",
         ge=0, le=1000, expert=True,
     )  # fmt: skip
     keep_outputs: bool = setting(
-        True, "keep the output vectors too (not of hs), which --init goes on from; doubles the artifact", expert=True
+        True,
+        "also keep the output vectors (not with loss = hs), from which --init can continue; doubles the artifact's size",
+        expert=True,
     )
     init: Path | None = setting(
-        None, "go on from the vectors of this words artifact: more epochs, or more text", metavar="WORDS", artifact=("words",),
+        None, "continue the training of this words artifact: more epochs, or more text", metavar="WORDS", artifact=("words",),
         section="Where and how it runs",
     )  # fmt: skip
-    seed: int = setting(1, "seed of initial vectors, windows, subsampling and noise", ge=0, lt=2**32, expert=True)
+    seed: int = setting(
+        1, "seed for random numbers: initial vectors, windows, subsampling and noise", ge=0, lt=2**32, expert=True
+    )
     deterministic: bool = setting(
-        False, "same bytes from every run, whatever the threads: native and gensim then train on one", expert=True
+        False,
+        "give the same bytes in every run, for any number of threads: both backends then train in one thread",
+        expert=True,
     )
     threads: int = setting(
-        0, "training threads, 0 = one per core; more than one updates without locks, so runs differ slightly",
+        0, "number of training threads, 0 = one per core; several threads update without locks, so runs differ slightly",
         ge=0, le=1024, recipe=False,
     )  # fmt: skip
     backend: Literal["auto", "native", "gensim"] = setting(
-        "auto", "what trains, on the CPU: native (compiled) or gensim; auto: native", expert=True
+        "auto", "program that trains, on the CPU: native (compiled) or gensim; auto: native", expert=True
     )
     checkpoint_seconds: float = setting(
         60,
-        "seconds between checkpoints, which a stopped run goes on from; each is as large as all vectors, and three may exist",
+        "seconds between checkpoints, from which a stopped run continues; each is as large as all vectors, and up to 3 exist",
         gt=0, recipe=False, expert=True,
     )  # fmt: skip
 
@@ -167,13 +203,13 @@ class Word2VecSettings(Settings):
             raise ValueError(f"max_n = {self.max_n} should be at least min_n = {self.min_n}, or 0 for no n-grams")
         # n-grams and output vectors
         if self.max_n and self.unit == "token":
-            raise ValueError("max_n: tokens are parts of words already; n-grams go with unit = word")
+            raise ValueError("max_n: tokens are already parts of words; n-grams need unit = word")
         if self.vectors != "inputs" and self.loss == "hs":
             raise ValueError(
-                f"vectors = {self.vectors}: hierarchical softmax has no output vectors of words, only of its tree"
+                f"vectors = {self.vectors}: with loss = hs, only the nodes of the tree have output vectors, not the words"
             )
         if self.vectors != "inputs" and self.max_n:
-            raise ValueError(f"vectors = {self.vectors}: words made of n-grams have their vectors among the inputs")
+            raise ValueError(f"vectors = {self.vectors}: with n-grams (max_n), use vectors = inputs")
         # gensim trains less
         beyond_gensim = {
             "dynamic_window": not self.dynamic_window, "init": self.init is not None,
@@ -181,7 +217,7 @@ class Word2VecSettings(Settings):
         }  # fmt: skip
         for name, asked in beyond_gensim.items():
             if asked and self.backend == "gensim":
-                raise ValueError(f"{name} = {getattr(self, name)} goes with backend = native, not gensim")
+                raise ValueError(f"{name} = {getattr(self, name)} needs backend = native, not gensim")
 
     def recipe(self) -> dict[str, Any]:
         """Return the settings that decide the result, with the name of the backend in the place of auto."""
@@ -197,9 +233,9 @@ class Word2VecSettings(Settings):
 class Word2VecPlan(Word2VecSettings):
     """Settings with nothing left open: what a trainer takes."""
 
-    window: int = setting(5, "words looked at on each side")
-    epochs: int = setting(5, "passes over the text")
-    min_count: int = setting(5, "rarer words get no vector")
+    window: int = setting(5, "number of context words on each side")
+    epochs: int = setting(5, "number of passes over the text")
+    min_count: int = setting(5, "minimum count of a word: rarer words get no vector")
     lr: float = setting(0.025, "learning rate at the start")
 
 
@@ -215,24 +251,24 @@ class ImportSettings(Settings):
     command = "import"
 
     format: Format = setting(
-        "auto", "how FILE is written; auto: recognised by what is in it. fastText's .vec is word2vec-text"
+        "auto", "format of FILE; auto: recognised by its content. For fastText's .vec, use word2vec-text"
     )
-    limit: int = setting(0, "take the first so many words of the file, 0 = all", ge=0)
+    limit: int = setting(0, "number of words to read from the beginning of the file, 0 = all", ge=0)
     bad_bytes: Literal["fail", "skip"] = setting(
-        "fail", "a word that is not UTF-8: stop there, or leave it out", expert=True
+        "fail", "for a word that is not UTF-8: fail = stop with an error, skip = leave the word out", expert=True
     )
     unit: Literal["word", "token"] = setting(
         "word", "what has a vector: words, or a tokenizer's tokens (to initialise a transformer)"
     )
     tokenizer: Path | None = setting(
         None,
-        "the tokenizer that cut the text: it cuts scripts without spaces when the vectors are used; needed for tokens",
+        "tokenizer that cut the text; needed for unit = token, and to cut scripts without spaces when the vectors are used",
         metavar="TOKENS",
         artifact=("tokens", "model"),
     )
     max_expand: int = setting(
         200,
-        "a compressed file may grow to at most this many times its size, beyond the first 64 MiB",
+        "maximum size of a compressed file after unpacking, as a multiple of its size; the first 64 MiB do not count",
         ge=2,
         expert=True,
     )

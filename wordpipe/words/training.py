@@ -312,7 +312,7 @@ class NativeTraining:
 
 def not_finite(epoch: int, settings: Word2VecPlan) -> DivergedError:
     """Return the error of a training whose numbers overflowed."""
-    hint = f"lower --lr (it was {settings.lr})"
+    hint = f"lower --lr (now {settings.lr})"
     return DivergedError("the word vectors are no longer finite", where=f"epoch {epoch}", hint=hint)
 
 

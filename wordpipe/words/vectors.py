@@ -282,7 +282,7 @@ class WordVectors:
     def unknown(self, word: str) -> UnknownWordError:
         """Return the error for a word without a vector, with words of similar spelling in the hint."""
         near = self.suggest(word)
-        hint = f"did you mean {', '.join(near)}?" if near else "try a commoner word"
+        hint = f"did you mean {', '.join(near)}?" if near else "try a more frequent word"
         return UnknownWordError(f"the word {word!r} has no vector", hint=hint)
 
     def to_batches(self, rows_per_batch: int = 16_384) -> Iterator[pa.RecordBatch]:

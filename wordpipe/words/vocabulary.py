@@ -66,10 +66,10 @@ def _nothing_kept(counts: npt.NDArray[np.int64], min_count: int) -> InputError:
     """The error that says how far below the cut the text is."""
     kinds = int((counts > 0).sum())
     if not kinds:
-        hint = "give more text; where all of it was held out: wordpipe ingest --valid 0"
+        hint = "give more text; if all text was held out, use wordpipe ingest --valid 0"
         return InputError("the training text has no words", hint=hint)
     what, hint = f"0 of {kinds:,} words occur often enough to get a vector", "lower --min-count or give more text"
-    expected = f"at most {int(counts.max())}, the highest count"
+    expected = f"at most {int(counts.max())}, the count of the most frequent word"
     return InputError(what, where="min_count", got=min_count, expected=expected, hint=hint)
 
 
@@ -89,8 +89,8 @@ def count_ids(batches: Iterable[pa.RecordBatch], size: int, *, column: str = "wo
         largest = batch.column(column).flatten().to_numpy(zero_copy_only=False).max(initial=0)
         if largest >= max(size, 1):  # in any split: all are read later
             what, hint = (
-                "the tokens hold a number that their list of words has not",
-                "make the tokens again with: wordpipe tokenize",
+                "the tokens have an id that is not in their vocabulary",
+                "make the tokens artifact again: wordpipe tokenize",
             )
             raise InputError(
                 what, where=f"column {column!r}", got=int(largest), expected=f"less than {size}", hint=hint
@@ -130,7 +130,7 @@ class TrainingText:
         begin, end = max(begin, 0), min(end, self.words)
         found = np.fromfile(self.path, dtype="<i4", count=max(end - begin, 0), offset=4 * begin)
         if len(found) < end - begin:
-            raise OSError(errno.EIO, "the training text was cut", str(self.path))
+            raise OSError(errno.EIO, "the file of the training text is too short", str(self.path))
         return found
 
 

@@ -186,7 +186,7 @@ def llama_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[s
     # 0: the heads divide the width
     head_dim = 0 if values.get("head_dim") is None else read_value(values, "head_dim", int)
     if head_dim % 2:
-        raise refusal("head_dim", head_dim, "an even number, as pairs are rotated")
+        raise refusal("head_dim", head_dim, "an even number, as rotary positions turn pairs of numbers")
     return {
         "n_kv_heads": read_value(values, "num_key_value_heads", int, fields["n_heads"]),
         "head_dim": head_dim,
@@ -255,7 +255,7 @@ def mistral_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict
         return more
     width = read_value(values, "sliding_window", int)
     if width < 2:
-        raise refusal("sliding_window", width, "at least 2: a position and one to its left")
+        raise refusal("sliding_window", width, "at least 2: a position and its left neighbour")
     return more | {"windows": (width - 1,) * fields["n_layers"]}
 
 
@@ -339,7 +339,7 @@ def _windows(values: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
         return (0,) * n_layers
     both_sides = read_value(values, "local_attention", int, 128)
     if both_sides < 2:
-        raise refusal("local_attention", both_sides, "at least 2: one position to either side")
+        raise refusal("local_attention", both_sides, "at least 2: one position on each side")
     return tuple(both_sides // 2 if kind == _LOCAL else 0 for kind in kinds)
 
 

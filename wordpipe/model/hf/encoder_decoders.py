@@ -271,7 +271,9 @@ def _marian_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict
     vocab_size = read_value(values, "vocab_size", int)
     decoder_vocab_size = read_value(values, "decoder_vocab_size", int, vocab_size)
     if own and decoder_vocab_size != vocab_size:
-        raise refusal("decoder_vocab_size", decoder_vocab_size, f"{vocab_size}, as the embeddings are shared")
+        raise refusal(
+            "decoder_vocab_size", decoder_vocab_size, f"{vocab_size}, as encoder and decoder share their embeddings"
+        )
     return _bart_fields(values, fields) | {
         "decoder_vocab_size": 0 if own else decoder_vocab_size,
         "start_id": _start_id(values, "pad_token_id"),

@@ -62,9 +62,8 @@ class _Own(Family):
         names, hints = _names(), get_type_hints(ModelConfig)
         for key in values:
             if key not in names and key not in _SHARED:
-                raise refusal(
-                    key, values[key], "only keys of this version of wordpipe; a newer version may have written the file"
-                )
+                expected = "only keys that this version of wordpipe knows; a newer version may have written the file"
+                raise refusal(key, values[key], expected)
         return {name: _checked(name, values.get(name), hints[name]) for name in names}
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
@@ -128,14 +127,14 @@ def why_no_class(config: ModelConfig) -> str:
         more = f" and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
         return (
             f"transformers has no class for this encoder-decoder with {', '.join(parts[:_MOST_NAMED])}{more}: the folder "
-            "loads in wordpipe only; what loads there: train seq2seq with a --style as it is, or with --init of train "
-            "denoising"
+            "loads in wordpipe only; transformers loads models of `train seq2seq` with an unchanged --style, or with --init "
+            "and a model made by `train denoising`"
         )
     ours = ", ".join(parts)
     theirs = ", ".join(f"{name} = {' or '.join(map(_shown, allowed))}" for name, allowed in found[near].items())
     return (
         f"transformers has no class for this {config.architecture} with {ours} "
-        f"(the nearest, {near.class_name}, has {theirs}): the folder loads in wordpipe only"
+        f"(the most similar class, {near.class_name}, has {theirs}): the folder loads in wordpipe only"
     )
 
 

@@ -80,8 +80,8 @@ def one_stack(model: "Transformer") -> LanguageModel:
     if isinstance(model, LanguageModel):
         return model
     raise ArtifactError(
-        "an encoder-decoder cannot do this", got=model.config.architecture, expected="an encoder or a decoder",
-        hint="it writes target texts: wordpipe generate, wordpipe evaluate seq2seq",
+        "an encoder-decoder cannot be used here", got=model.config.architecture, expected="an encoder or a decoder",
+        hint="for target texts, use wordpipe generate or wordpipe evaluate seq2seq",
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def read_config(read: Callable[[str], bytes], names: Collection[str]) -> dict[st
         ArtifactError: there is none, or it is malformed.
     """
     if CONFIG not in names:
-        raise ArtifactError(f"no {CONFIG}, so it is no folder of a model", expected=CONFIG)
+        raise ArtifactError(f"the folder has no {CONFIG}, so it is not a model folder", expected=CONFIG)
     values = parse_json_object(read(CONFIG), CONFIG)
     if GENERATION in names:  # transformers moves there what decoding needs
         later = parse_json_object(read(GENERATION), GENERATION)
@@ -197,7 +197,7 @@ def fill_model(
     matched = _match(stored, family, entries, tied=config.tied, allow_missing_head=allow_missing_head)
     _check_shapes(matched, config, make)
     if "auto_map" in values:
-        matched.notes.append("the folder names code of its own (auto_map), which is not run")
+        matched.notes.append("the folder names its own code (auto_map), which wordpipe does not run")
     if config.positions == "sinusoidal":
         config = _settle_positions(matched, config)
     model = make(config)
@@ -216,29 +216,35 @@ def read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[s
     pickled = sorted(name for name in names if name.endswith(_PICKLES))
     if pickled:
         raise ArtifactError(
-            "the weights are in a pickle, which could run any code: wordpipe does not open pickles",
+            "the weights are in a Python pickle, which can run any code: wordpipe does not open pickles",
             where=pickled[0],
             expected=WEIGHTS,
-            hint="if you trust the file, convert it: transformers' save_pretrained writes safetensors",
+            hint="if you trust the file, convert it with save_pretrained of transformers, which writes safetensors",
         )
     others = sorted(name for name in names if name.endswith(_UNREAD))
-    raise ArtifactError("the folder has no weights that we read", got=", ".join(others) or None, expected=WEIGHTS)
+    raise ArtifactError(
+        "the folder has no weights in a format that wordpipe reads", got=", ".join(others) or None, expected=WEIGHTS
+    )
 
 
 def _read_shards(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
     places = parse_json_object(read(INDEX), INDEX).get("weight_map")
     if not isinstance(places, dict) or not places:
-        raise ArtifactError("no weight_map", where=INDEX, got=places)
+        raise ArtifactError("the index has no weight_map", where=INDEX, got=places)
     weights: dict[str, Tensor] = {}
     for file in sorted({str(file) for file in places.values()}):
         if file not in names:  # a name that leads out of the folder is not among them either
-            raise ArtifactError("a file of the weights is missing", where=INDEX, expected=file)
+            raise ArtifactError("a weights file is missing", where=INDEX, expected=file)
         shard = _load(read(file), file)
         if stray := [name for name in shard if places.get(name) != file]:
-            raise ArtifactError(f"{stray[0]} is not where the index says", where=file, expected=places.get(stray[0]))
+            raise ArtifactError(
+                f"{stray[0]} is not in the file that the index names", where=file, expected=places.get(stray[0])
+            )
         weights |= shard
     if absent := sorted(places.keys() - weights.keys()):
-        raise ArtifactError(f"{absent[0]} is not where the index says", where=INDEX, expected=places[absent[0]])
+        raise ArtifactError(
+            f"{absent[0]} is not in the file that the index names", where=INDEX, expected=places[absent[0]]
+        )
     return weights
 
 
@@ -280,7 +286,7 @@ def _match(
         _drop_copies(matched.weights, family)
     _leave_behind(matched, family, expected)
     if unknown := sorted(matched.weights.keys() - expected):
-        raise ArtifactError(f"{len(unknown)} weights are unknown, {unknown[0]} first", where=WEIGHTS)
+        raise ArtifactError(f"{len(unknown)} weights are unknown; the first is {unknown[0]}", where=WEIGHTS)
     _set_missing_apart(matched, allow_missing_head)
     return matched
 
@@ -297,7 +303,7 @@ def _named(stored: Mapping[str, Tensor], family: Family, expected: set[str]) -> 
         if name not in expected and family.prefix + name in expected:
             name = family.prefix + name
         if name in weights:
-            raise ArtifactError(f"{name} is there under two names", where=WEIGHTS, got=found)
+            raise ArtifactError(f"the folder has {name} under two names", where=WEIGHTS, got=found)
         weights[name] = weight
     return weights
 
@@ -308,7 +314,9 @@ def _drop_copies(weights: dict[str, Tensor], family: Family) -> None:
         if copy in weights and name in weights:
             if not torch.equal(weights[copy], weights[name]):
                 raise ArtifactError(
-                    f"{copy} differs from {name}", where=WEIGHTS, expected="equal weights, as the config ties the two"
+                    f"{copy} differs from {name}",
+                    where=WEIGHTS,
+                    expected="equal weights, as the config ties one to the other",
                 )
             del weights[copy]
 
@@ -319,7 +327,7 @@ def _leave_behind(matched: _Matched, family: Family, expected: Collection[str]) 
     for name in unused:
         del matched.weights[name]
     if unused:
-        matched.notes.append(f"not part of a language model and left behind: {', '.join(unused)}")
+        matched.notes.append(f"weights left out, as a language model does not use them: {', '.join(unused)}")
 
 
 def _set_missing_apart(matched: _Matched, allow_missing_head: bool) -> None:
@@ -329,11 +337,11 @@ def _set_missing_apart(matched: _Matched, allow_missing_head: bool) -> None:
     missing = [entry for entry in matched.entries if not set(entry.theirs) <= matched.weights.keys()]
     only_head = all(entry.of_head for entry in missing)
     if not (only_head and allow_missing_head):
-        hint = "the folder holds a model without its output head" if only_head else None
-        raise ArtifactError(f"{len(absent)} weights are missing, {absent[0]} first", where=WEIGHTS, hint=hint)
+        hint = "the folder has a model without its output head" if only_head else None
+        raise ArtifactError(f"{len(absent)} weights are missing; the first is {absent[0]}", where=WEIGHTS, hint=hint)
     matched.missing = missing
     matched.entries = [entry for entry in matched.entries if entry not in missing]
-    matched.notes.append(f"not in the folder and freshly initialised: {', '.join(absent)}")
+    matched.notes.append(f"weights not in the folder, initialised at random: {', '.join(absent)}")
 
 
 def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
@@ -345,7 +353,7 @@ def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
     if stored.shape == table.shape and torch.allclose(stored.float(), table, rtol=0.0, atol=_POSITION_TOLERANCE):
         matched.entries.remove(entry)
         return config
-    matched.notes.append("the sinusoidal positions were trained on since; they are read as learned ones")
+    matched.notes.append("the table of sinusoidal positions was changed by training; it is read as learned positions")
     return replace(config, positions="learned")
 
 
@@ -358,14 +366,17 @@ def _check_shapes(matched: _Matched, config: ModelConfig, make: "Callable[[Model
     if config.max_len > _MAX_POSITIONS or (
         config.positions == "sinusoidal" and config.max_len * config.dim > _MAX_TABLE
     ):
-        raise ArtifactError("more positions than any model has", where=CONFIG, got=f"{config.max_len:,}")
+        raise ArtifactError(
+            "the model has more positions than wordpipe supports", where=CONFIG, got=f"{config.max_len:,}"
+        )
     with without_memory():
         weights = dict(make(config).named_parameters())
     for entry in matched.entries:
         for name, part, factor in _parts(weights[entry.ours], entry) if entry.ours in weights else ():
             if (stored := matched.weights[name]).shape != (wanted := _stored(part, factor, entry)).shape:
                 got, expected = (f"{tuple(one.shape)}" for one in (stored, wanted))
-                raise ArtifactError(f"{name} does not fit", where=WEIGHTS, got=got, expected=f"{expected}, by {CONFIG}")
+                what = f"{name} has the wrong shape"
+                raise ArtifactError(what, where=WEIGHTS, got=got, expected=f"{expected}, as {CONFIG} says")
 
 
 @torch.no_grad()
@@ -383,7 +394,7 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
             ours = (stored.reshape(part.shape) if fits else stored)[entry.empty_rows :]
             if ours.shape != part.shape or stored.dtype not in _TYPES:
                 raise ArtifactError(
-                    f"{name} does not fit",
+                    f"{name} has the wrong shape or type",
                     where=WEIGHTS,
                     got=f"{tuple(stored.shape)} {stored.dtype}",
                     expected=f"{tuple(part.shape)} torch.float32",
@@ -394,7 +405,9 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
             if factor != 1.0:
                 part.div_(factor)
             if not torch.isfinite(part).all():
-                raise ArtifactError(f"{name} is not finite", where=WEIGHTS, hint="train the model again")
+                raise ArtifactError(
+                    f"{name} has numbers that are not finite", where=WEIGHTS, hint="train the model again"
+                )
     # a note on types that were converted
     others = sorted(str(kind).removeprefix("torch.") for kind in types - {torch.float32})
     if others:

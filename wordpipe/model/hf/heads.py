@@ -176,12 +176,12 @@ def _meaning(values: Mapping[str, Any], kind: HeadKind) -> tuple[tuple[str, ...]
     if names is None:
         number = values.get("num_labels") or _USUAL_LABELS
         if type(number) is not int or not 0 < number <= _MAX_LABELS:
-            raise refusal("num_labels", number, "a number of labels")
+            raise refusal("num_labels", number, "a number of labels, 1 or more")
         names = {str(place): f"LABEL_{place}" for place in range(number)}
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise refusal("id2label", names, "numbers from 0 on, each with a name")
+        raise refusal("id2label", names, "a name for each number from 0 on")
     if names.keys() != {str(place) for place in range(len(names))}:
-        raise refusal("id2label", names, f"the numbers 0 to {len(names) - 1}, each with a name")
+        raise refusal("id2label", names, f"a name for each number from 0 to {len(names) - 1}")
     labels = tuple(str(names[str(place)]) for place in range(len(names)))
     stated = values.get("problem_type")
     problems: dict[Any, Problem] = {theirs: ours for ours, theirs in _PROBLEM_TYPES.items()}

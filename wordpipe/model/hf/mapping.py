@@ -19,7 +19,7 @@ Allowed = tuple[object, ...] | Callable[[ModelConfig], tuple[object, ...]]
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 _KINDS: dict[type, tuple[Any, str]] = {
-    int: ((int,), "a whole number of at least 1"),
+    int: ((int,), "a whole number, 1 or more"),
     float: ((int, float), "a number above 0"),
     bool: ((bool,), "true or false"),
 }
@@ -30,9 +30,7 @@ _WITH_BIAS = ("embedding_projection", "pair_", "replaced_head")  # these have an
 
 def refusal(key: str, got: object, expected: object) -> ArtifactError:
     """Return the error for a value that makes another model than our blocks compute."""
-    return ArtifactError(
-        f"{key} is not one that this model can compute", where=CONFIG, got=repr(got), expected=expected
-    )
+    return ArtifactError(f"wordpipe does not support this {key}", where=CONFIG, got=repr(got), expected=expected)
 
 
 def refuse_others(values: Mapping[str, Any], fixed: Mapping[str, tuple[Any, ...]]) -> None:
@@ -229,7 +227,7 @@ class Family:
             fields[name] = read_value(values, first, kind, default)
             for key in others:
                 if read_value(values, key, kind, default) != fields[name]:
-                    raise refusal(key, values.get(key, default), f"{fields[name]}, as {first} is")
+                    raise refusal(key, values.get(key, default), f"{fields[name]}, the same as {first}")
         key, usual, words = self.activation
         word = values.get(key, usual)
         if not isinstance(word, str) or word not in words:

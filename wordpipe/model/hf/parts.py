@@ -60,7 +60,7 @@ def read_header(file: BinaryIO, where: str) -> dict[str, StoredWeight]:
             continue
         shape = about.get("shape") if isinstance(about, dict) else None
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
-            raise ArtifactError("not a safetensors file", where=where, got=f"no shape of {name}")
+            raise ArtifactError("not a safetensors file", where=where, got=f"{name} without a shape")
         found[name] = StoredWeight(tuple(shape), str(about.get("dtype")))
     return found
 

@@ -112,7 +112,7 @@ def shortened(x_BTGE: Tensor, shorten_KT: Tensor, real_BT: Tensor | None) -> Ten
     """
     n, most = x_BTGE.shape[1], shorten_KT.shape[1]
     if n > most:
-        raise ConfigError("the sequence is longer than the positions that a Linformer shortens", got=n, expected=most)
+        raise ConfigError("the sequence has more tokens than a Linformer layer has positions", got=n, expected=most)
     if real_BT is not None:
         x_BTGE = x_BTGE * real_BT.to(x_BTGE.dtype)[:, :, None, None]
     return torch.einsum("kt,btge->bkge", shorten_KT[:, :n].to(x_BTGE.dtype), x_BTGE)

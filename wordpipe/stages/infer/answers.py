@@ -92,7 +92,9 @@ def open_passages(
     """Open an index, or passages; yield a function that gives the passages for a question. Raises: see `ask`."""
     if (index is None) == (passages is None):
         raise ConfigError(
-            "a question needs an index or passages", got="both" if index else "neither", expected="index or passages"
+            "a question needs either an index or passages",
+            got="both" if index else "neither",
+            expected="one of index and passages",
         )
     if index is not None:
         from wordpipe.stages.search.query import open_artifact
@@ -114,7 +116,7 @@ def best_answers(opened: Predictor, question: str, passages: Passages, k: int) -
     """
     if not opened.finds_answers:
         raise ArtifactError(
-            "the model finds no answers in passages", where=opened.path, expected="a model of train reader",
+            "the model cannot find answers in passages", where=opened.path, expected="a model made by `train reader`",
             hint="wordpipe train reader QUESTIONS --init MODEL -o OUTPUT",
         )  # fmt: skip
     from wordpipe.heads import Answered

@@ -110,7 +110,7 @@ class Filler:
         opened.need_guesses()
         opened.move_to(settings.device)
         if "mask" not in opened.special:
-            raise ArtifactError("the tokenizer has no mask, so no position can be masked", where=opened.path)
+            raise ArtifactError("the tokenizer has no mask token, so the model cannot fill masks", where=opened.path)
         self._opened, self._settings = opened, settings
         self._mask_id, self.max_len = opened.special["mask"], opened.max_len
         self.mask = str(opened.tokenizer.id_to_token(self._mask_id))
@@ -178,15 +178,19 @@ class DenoisingFiller:
         self._sentinels = _sentinels_of(opened)
         apart = opened.target_tokenizer is not None
         if not (self._sentinels or "mask" in opened.special) or opened.made_by not in ("", DENOISING) or apart:
-            made = "two vocabularies" if apart else "no sentinels and no mask"
-            made = f"a model of wordpipe {opened.made_by}" if opened.made_by else made
+            made = "separate vocabularies for source and target" if apart else "a tokenizer without sentinels and mask"
+            made = f"a model made by `wordpipe {opened.made_by}`" if opened.made_by else made
             raise ArtifactError(
-                "the model has not learned to restore texts", where=opened.path, got=made,
-                expected="one of wordpipe train denoising", hint="wordpipe train denoising TOKENS -o MODEL --style t5|bart",
+                "the model was not trained to restore texts", where=opened.path, got=made,
+                expected="a model made by `wordpipe train denoising`",
+                hint="wordpipe train denoising TOKENS -o MODEL --style t5|bart",
             )  # fmt: skip
         if settings.top_k > _MOST_BEAMS:
             raise ConfigError(
-                "more candidates than beams", where="top_k", got=settings.top_k, expected=f"at most {_MOST_BEAMS}"
+                "more candidates than the search can have beams",
+                where="top_k",
+                got=settings.top_k,
+                expected=f"at most {_MOST_BEAMS}",
             )
         opened.move_to(settings.device)
         self._settings = settings
@@ -244,9 +248,9 @@ class DenoisingFiller:
             return [self.mask] * n_masks
         if n_masks > len(self._sentinels):
             raise InputError(
-                "there are more masks than the tokenizer has sentinels", got=n_masks,
+                "the text has more masks than the tokenizer has sentinels", got=n_masks,
                 expected=f"at most {len(self._sentinels)}",
-                hint="fill a part of the text at a time",
+                hint="fill each part of the text on its own",
             )  # fmt: skip
         return [str(self._opened.tokenizer.id_to_token(number)) for number in self._sentinels[:n_masks]]
 
@@ -296,7 +300,7 @@ def _spans(ids: Sequence[int], wanted: Sequence[int], sentinels: set[int]) -> li
 
 def _nothing_to_fill(text: str, mask: str) -> InputError:
     return InputError(
-        "there is nothing to fill", got=repr(text[:80]), hint=f'write {mask} for what is missing: "the {mask}"'
+        "the text has no mask to fill", got=repr(text[:80]), hint=f'write {mask} where a word is missing: "the {mask}"'
     )
 
 
@@ -311,10 +315,10 @@ def _read_part(opened: OpenModel, ids: list[int], gaps: set[int]) -> tuple[list[
     span = span_of_masks(positions, len(ids), room)
     if span is None:
         raise InputError(
-            "the masks are too far apart for the model to see them together",
-            got=f"{positions[-1] - positions[0] + 1} tokens from the first to the last",
-            expected=f"at most {room}",
-            hint="fill a part of the text at a time",
+            "the masks are too far apart for the model to read all of them at once",
+            got=f"{positions[-1] - positions[0] + 1} tokens from the first to the last mask",
+            expected=f"at most {room} tokens",
+            hint="fill each part of the text on its own",
         )
     return ids[slice(*span)], len(ids) - (span[1] - span[0])
 

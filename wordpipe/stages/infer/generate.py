@@ -134,13 +134,14 @@ class Writing:
         found = []
         if self.cut:
             found.append(
-                f"the prompt has {self._n_prompt:,} tokens and the model reads {self._max_len:,}: the first {self.cut:,} were "
-                "cut"
+                f"the prompt has {self._n_prompt:,} tokens, but the model reads at most {self._max_len:,}: the first "
+                f"{self.cut:,} were left out"
             )
         if slid := self._generation.n_slides:
             found.append(
-                f"the text outgrew the model's {self._max_len:,} positions; {'once' if slid == 1 else f'{slid} times'} it "
-                f"went on from the last {max(1, self._max_len // 2):,} tokens alone"
+                f"the text became longer than the model's {self._max_len:,} positions; "
+                f"{'once' if slid == 1 else f'{slid} times'} the model continued from the last "
+                f"{max(1, self._max_len // 2):,} tokens only"
             )
         return found
 
@@ -232,12 +233,12 @@ def answer_notes(max_len: int, sources: int, shortened: int, cut: int, outgrown:
     found = []
     if shortened:
         found.append(
-            f"{which_sources(shortened, sources)} too long for the model's {max_len:,} positions with room for an answer: "
+            f"{which_sources(shortened, sources)} too long, as source and answer share the model's {max_len:,} positions: "
             f"{cut:,} tokens at the end were not read"
         )
     if outgrown:
-        which = "the answer" if sources == 1 else f"of {outgrown:,} of {sources:,} sources the answer"
-        found.append(f"{which} was stopped where source and answer fill the model's {max_len:,} positions")
+        which = "the answer" if sources == 1 else f"the answer to {outgrown:,} of {sources:,} sources"
+        found.append(f"{which} was cut off: source and answer fill the model's {max_len:,} positions")
     if empty and sources > 1:
         found.append(f"{which_sources(empty, sources)} empty, and so are their answers")
     return found
@@ -258,7 +259,9 @@ def _prompt_ids(opened: OpenModel, prompt: str, max_tokens: int) -> tuple[list[i
     if not ids and "bos" in opened.special:
         ids = [opened.special["bos"]]
     if not ids:
-        raise ConfigError("the prompt is empty, and the model has no token that begins a text", hint="give some words")
+        raise ConfigError(
+            "the prompt is empty, and the model has no token that begins a text", hint="give a prompt of some words"
+        )
     return ids, 0
 
 
@@ -357,32 +360,32 @@ class TargetWriter:
         self._n_prefix = len(opened.encode(self.prefix)) if self.prefix else 0
         if self.max_len <= len(self._before) + len(self._after) + self._n_prefix:
             raise ConfigError(
-                "the prefix leaves no room for a text", where="prefix", got=f"{self._n_prefix} tokens",
-                expected=f"fewer than the model's {self.max_len} positions",
+                "the prefix is too long: it leaves no room for a text", where="prefix", got=f"{self._n_prefix} tokens",
+                expected=f"fewer tokens than the model's {self.max_len} positions",
             )  # fmt: skip
         # What the user should know of model and settings.
         self.notes: list[str] = []
         if opened.made_by == DENOISING:
             self.notes.append(
-                "the model has learned to restore texts (wordpipe train denoising), and no pairs: wordpipe fill is what it is "
-                f"for; wordpipe train seq2seq PAIRS --init {opened.path} teaches it pairs"
+                "the model was trained to restore texts (`wordpipe train denoising`), not on pairs: use `wordpipe fill`, or "
+                f"train the model on pairs with `wordpipe train seq2seq PAIRS --init {opened.path}`"
             )
         if self._model.config.decoder_vocab_size and opened.target_tokenizer is None:
             self.notes.append(
-                "the model has a vocabulary of its own for targets, and no tokenizer for it: the tokenizer of "
-                "the sources decodes the targets"
+                "the model has a separate vocabulary for targets, but no tokenizer for this vocabulary: the tokenizer of the "
+                "sources decodes the targets"
             )
         # Limits, and prefixes that the model was trained with.
         if (asked := settings.max_tokens or 0) > self.max_len:
             self.notes.append(
-                f"max_tokens is {asked:,}, and the model has {self.max_len:,} positions: no target is longer"
+                f"max_tokens is {asked:,}, but no target can have more tokens than the model's {self.max_len:,} positions"
             )
         if opened.prefix_field and settings.prefix is None:
             known = ", ".join(f'"{text}"' for text in opened.prefixes[:_PREFIXES_SHOWN])
             left = opened.n_prefixes - _PREFIXES_SHOWN
             more = f", and {left:,} more" if left > 0 else ""
             self.notes.append(
-                f"the model knows its tasks by a text before each source: give one as --prefix: {known}{more}"
+                f"the model was trained with a prefix for each task; choose the task with --prefix: {known}{more}"
             )
         self.sources = self.empty = self.shortened = self.cut = self.tokens = self.unfinished = 0
         self.seconds = 0.0
@@ -397,10 +400,10 @@ class TargetWriter:
                 f"{self.cut:,} tokens at the end were not read"
             )
         if self.unfinished:
-            which = "1 target has" if self.unfinished == 1 else f"{self.unfinished:,} targets have"
+            which = "1 target was" if self.unfinished == 1 else f"{self.unfinished:,} targets were"
             found.append(
-                f"{which} as many tokens as were allowed, and the model had not ended: --max-tokens allows more; "
-                "a model that repeats itself has to be trained for longer"
+                f"{which} cut off at the maximum number of tokens: raise --max-tokens; if the model repeats itself, train the "
+                "model for longer"
             )
         if self.empty and self.sources > 1:
             found.append(f"{which_sources(self.empty, self.sources)} empty, and so are their targets")
@@ -496,7 +499,7 @@ class TargetWriter:
             )  # fmt: skip
 
     def _targets(self, hypotheses: list[Hypothesis]) -> list[Target]:
-        with library_errors("the tokenizer cannot decode what the model wrote", "tokenizer.json"):
+        with library_errors("the tokenizer cannot decode the tokens that the model wrote", "tokenizer.json"):
             texts = self._opened.writing_tokenizer.decode_batch(
                 [list(one.ids) for one in hypotheses], skip_special_tokens=True
             )
@@ -541,8 +544,8 @@ def _target_tokens(opened: OpenModel) -> "Tensor":
     allowed_V, own = opened.tokens_that_come("eos"), opened.pair_model.config.decoder_vocab_size
     if own and own < number_of_ids(opened.writing_tokenizer):
         raise ArtifactError(
-            "the model writes in a vocabulary of its own, which its tokenizer does not have", where=opened.path,
-            got=f"{own:,} tokens", expected=f"the {number_of_ids(opened.tokenizer):,} of the tokenizer",
+            "the tokenizer does not fit the model's separate vocabulary for targets", where=opened.path,
+            got=f"{own:,} tokens", expected=f"the tokenizer's {number_of_ids(opened.tokenizer):,} tokens",
         )  # fmt: skip
     rows_V = allowed_V.new_zeros(own or len(allowed_V))  # those above the tokenizer's stand for nothing
     rows_V[: len(allowed_V)] = allowed_V[: len(rows_V)]

@@ -123,12 +123,12 @@ class Predictor:
         texts = (given,) if isinstance(given, str) else tuple(given)
         if not texts or len(texts) > _PAIR or (self.pairs is not None and len(texts) != (_PAIR if self.pairs else 1)):
             raise InputError(
-                f"text {number} is {'one text' if len(texts) == 1 else 'a pair'}", got=" | ".join(texts)[:80],
-                expected="pairs: the model learned from pairs" if self.pairs else "single texts",
-                hint="on the command line a tab parts the two texts of a pair, or a question and its passage",
+                f"text {number} is {'a single text' if len(texts) == 1 else 'a pair'}", got=" | ".join(texts)[:80],
+                expected="pairs, as the model was trained on pairs of texts" if self.pairs else "single texts",
+                hint="on the command line, put a tab between the two texts of a pair, or between a question and its passage",
             )  # fmt: skip
         if not any(text.strip() for text in texts):
-            raise InputError(f"text {number} is blank", expected="some words")
+            raise InputError(f"text {number} is empty or has spaces only", expected="some words")
         return tuple(text.encode("utf-8", "replace").decode() for text in texts)
 
 
@@ -162,7 +162,7 @@ def open_predictor(
     names = [file.name for file in folder.iterdir()]
 
     def read(name: str) -> bytes:
-        return read_regular_file(folder / name, _MAX_FILE, what="a file of a model")
+        return read_regular_file(folder / name, _MAX_FILE, what="a model file")
 
     _refuse_headless_model(parse_json_object(read("config.json"), "config.json"), folder)
     return _predictor(folder, _load(read, names), read_tokenizer(folder), {}, device)
@@ -194,8 +194,8 @@ def _refuse_headless_model(values: dict[str, Any], folder: Path) -> None:
 
     if not is_headed(values):
         raise ArtifactError(
-            "the model has no head: it gives no labels, tags or answers", where=folder, got=values.get("architectures"),
-            expected="a model of train classifier, train tagger or train reader",
+            "the model has no head, so it predicts no labels, tags or answers", where=folder, got=values.get("architectures"),
+            expected="a model made by `train classifier`, `train tagger` or `train reader`",
             hint=f"wordpipe train classifier LABELLED --init {folder} -o OUTPUT",
         )  # fmt: skip
 
@@ -257,7 +257,7 @@ def _static_predictor(folder: Path, artifact: Artifact, files: BundledFiles, dev
 
     if device not in ("auto", "cpu"):
         raise ConfigError(
-            "a model of word vectors computes on the CPU", where="device", got=device, expected="auto or cpu"
+            "a model with word vectors runs on the CPU only", where="device", got=device, expected="auto or cpu"
         )
     # The words and their weights.
     with files.damage("the model cannot be read"):
@@ -398,8 +398,8 @@ def _write(job: Job, opened: Predictor, source: Artifact) -> None:
     if counts["texts_cut"]:
         what = cut.removesuffix("_cut")
         job.warn(
-            f"{counts['texts_cut']:,} of {counts['texts']:,} texts are longer than the model reads: {counts[cut]:,} {what} at "
-            "their ends were left out"
+            f"{counts['texts_cut']:,} of {counts['texts']:,} texts are longer than the model can read: {counts[cut]:,} {what} "
+            "at the ends of these texts were left out"
         )
 
 
@@ -410,7 +410,7 @@ def reads_pairs(opened: Predictor, columns: Sequence[str], where: Path) -> bool:
     """True if a model reads both texts of a corpus. Raises InputError: the model wants second texts, and there are none."""
     if opened.pairs and "text_b" not in columns:
         raise InputError(
-            "the model learned from pairs, and the corpus has no second texts", where=where, got=", ".join(columns),
+            "the model was trained on pairs of texts, but the corpus has no second texts", where=where, got=", ".join(columns),
             hint="wordpipe ingest SOURCE --text-b FIELD -o CORPUS",
         )  # fmt: skip
     return opened.pairs or (opened.pairs is None and "text_b" in columns)
