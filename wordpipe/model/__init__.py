@@ -76,15 +76,13 @@ if TYPE_CHECKING:
     from wordpipe.model.hf.families import (
         FAMILIES,
         config_from_hf,
-        is_of_head,
         transformers_class,
         why_no_class,
-        without_tensors,
     )
     from wordpipe.model.hf.folder import GENERATION, Loaded, generation_config, load_hf, one_stack, save_hf
     from wordpipe.model.hf.heads import LoadedHead, headed_class, is_headed, load_headed, save_headed
     from wordpipe.model.hf.mapping import CONFIG, WEIGHTS, Family
-    from wordpipe.model.hf.parts import PARTS, StoredWeight, parts_of, read_header
+    from wordpipe.model.hf.parts import PARTS, StoredWeight, is_of_head, parts_of, read_header, without_tensors
     from wordpipe.model.init import (
         init_embeddings,
         new_encoder_decoder,

@@ -41,7 +41,7 @@ class KeysValues:
     length: int = 0
 
     def extend(self, k_BGTE: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor]:
-        """Add new positions; return all keys and values so far."""
+        """Add the keys and values of new positions; return those of all positions so far."""
         first, self.length = self.length, self.length + k_BGTE.shape[2]
         if self.length > self.keys.shape[2]:
             self._grow(self.length - self.keys.shape[2])
@@ -50,19 +50,20 @@ class KeysValues:
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def _grow(self, missing: int) -> None:
+        """Make room for the keys and values of `missing` more positions."""
         # by a quarter at least, so that all copies together are a few times the last one
         more = max(missing, self.keys.shape[2] // 4, 8)
         self.keys, self.values = (F.pad(held, (0, 0, 0, more)) for held in (self.keys, self.values))
 
     def last(self, n: int) -> tuple[Tensor, Tensor]:
-        """Return the last keys and values; earlier ones are forgotten."""
+        """Return the keys and values of the last n positions; forget those of earlier positions."""
         if n < self.length:
             first, last, self.length = self.length - n, self.length, n
             self.keys, self.values = (held[:, :, first:last].clone() for held in (self.keys, self.values))
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def select(self, index_N: Tensor) -> None:
-        """Keep these sequences, in this order; a sequence may be kept several times."""
+        """Keep the keys and values of these sequences, in this order; a sequence may be kept several times."""
         self.keys, self.values = (held.index_select(0, index_N) for held in (self.keys, self.values))
 
 
@@ -89,14 +90,14 @@ class Cache:
         self.layers = [_empty_memory(config, kind, batch_size, device) for kind in config.layer_mixers]
 
     def select(self, index_N: Tensor) -> None:
-        """Keep these sequences, in this order (int64): those that a beam search goes on with."""
+        """Keep the memory of these sequences, in this order (int64): the sequences that a beam search goes on with."""
         for layer in self.layers:
             assert isinstance(layer, KeysValues)
             layer.select(index_N)
 
 
 def _empty_memory(config: ModelConfig, kind: MixerKind, batch_size: int, device: torch.device) -> Memory:
-    """Return the memory of a layer before the first position."""
+    """Return the memory of a decoder's layer before the first position."""
     if kind == "ssm":
         from wordpipe.model.variants.state_space import empty_states
 
@@ -274,6 +275,7 @@ class Attention(nn.Module):
         return out_BTD
 
     def _mixed(self, heads: Tensor, view: View, memory: Memory | None, hidden_BT: Tensor | None = None) -> Tensor:
+        """Return every position's mean of values, (B, T, H · E), by a softmax of scores or without scores."""
         if self.kind in SCORED:
             assert memory is None or isinstance(memory, KeysValues)
             mixed_BTHE = self._softmax(heads, view, memory, hidden_BT)
@@ -285,6 +287,7 @@ class Attention(nn.Module):
     def _without_scores(
         self, q_BTHE: Tensor, k_BTGE: Tensor, v_BTGE: Tensor, view: View, memory: Memory | None
     ) -> Tensor:
+        """Compute linear attention, a Performer or a Linformer: kinds that form no scores of pairs."""
         from wordpipe.model.variants.approximate import performer_attention, shortened
         from wordpipe.model.variants.similarity import Sums, linear_attention
 
@@ -304,6 +307,7 @@ class Attention(nn.Module):
         )
 
     def _softmax(self, heads: Tensor, view: View, memory: KeysValues | None, hidden_BT: Tensor | None) -> Tensor:
+        """Compute attention by a softmax of scores, on the fastest path that has the wanted view."""
         if self.relative is not None:
             return self.relative(heads, view, memory)  # type: ignore[no-any-return]
         is_plain = memory is None and self.score is None and view.band is None and not _hides(view.mask)

@@ -77,6 +77,7 @@ def attention_of(model: "Transformer") -> dict[str, list[Attention | CrossAttent
 
 
 def _attentions(model: LanguageModel) -> list[Attention | CrossAttention]:
+    """Return the attentions of a stack, without mixers of other kinds."""
     return [block.attention for block in _blocks(model) if isinstance(block.attention, Attention)]
 
 
@@ -143,6 +144,7 @@ def refuse_without_weights(model: "Transformer") -> None:
 
 
 def _blocks(model: LanguageModel) -> list[Block]:
+    """Return the blocks of a stack."""
     return [block for block in model.blocks if isinstance(block, Block)]
 
 
@@ -174,7 +176,7 @@ def _whole_views(model: LanguageModel, n: int, segments_1T: Tensor | None = None
 
 @contextmanager
 def _exact(module: Attention | CrossAttention, take: Callable[[tuple[Tensor, Tensor]], None]) -> Iterator[None]:
-    """Let an attention be computed by its weights; weights and norms (1, H, T, S) of each call are handed out."""
+    """Compute an attention by its exact weights; hand out weights and norms, (1, H, T, S), of each call."""
 
     def own(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _: Tensor) -> Tensor:
         del kwargs
@@ -213,6 +215,7 @@ def _parts(module: Attention, x_1TD: Tensor, view: View) -> tuple[Tensor, Tensor
 def _cross_parts(
     module: CrossAttention, x_1TD: Tensor, source: SourceLayer
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return queries, keys and values of cross-attention, (1, heads, T, E); it has no mask."""
     q = module.query(x_1TD).unflatten(-1, (module.n_heads, module.head_dim)).float()
     k, v = source.keys_values.float()
     return q.transpose(1, 2), k, v, None
@@ -245,7 +248,7 @@ def _written_length(module: Attention | CrossAttention, values: Tensor) -> Tenso
 
 @contextmanager
 def heads_off(model: "Transformer", kept: Mapping[str, npt.NDArray[Any]]) -> Iterator[None]:
-    """Let single heads add nothing.
+    """Switch off single attention heads, or multiply the output of each head by a factor, while the context is open.
 
     Args:
         model: any.
@@ -272,6 +275,7 @@ def heads_off(model: "Transformer", kept: Mapping[str, npt.NDArray[Any]]) -> Ite
 
 @contextmanager
 def _scaled(module: Attention | CrossAttention, factors_H: Floats) -> Iterator[None]:
+    """Multiply the output of each head of an attention by its factor, while the context is open."""
     factors = torch.from_numpy(factors_H).repeat_interleave(module.head_dim)
 
     def scale(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -205,7 +205,7 @@ class ModelConfig:
         return ConfigError(what, where=where, got=getattr(self, where) if got is None else got, expected=expected)
 
     def _check_heads(self) -> None:
-        """An encoder may find replaced tokens in place of guesses, and tell two texts apart by segments."""
+        """Check the heads of an encoder that finds replaced tokens, or tells two texts apart by segments."""
         if self.replaced_head and (self.causal or self.head or self.output_bias):
             what = "replaced_head needs an encoder that finds replaced tokens and predicts no tokens"
             raise self._wrong("replaced_head", what, "an encoder with head = false and output_bias = false")
@@ -217,6 +217,7 @@ class ModelConfig:
             )  # fmt: skip
 
     def _check_mixers(self) -> None:
+        """Check the mixer of each layer, and the sizes that a single kind of mixer has."""
         if self.mixers and (len(self.mixers) != self.n_layers or self.attention != "dot"):
             what = "mixers must name one mixer for each layer, and need attention = dot"
             got = f"{len(self.mixers)} names, attention {self.attention}"
@@ -244,7 +245,7 @@ class ModelConfig:
         self._check_relative()
 
     def _check_relative(self) -> None:
-        """Relative layers know distances by themselves, and a decoder's may have a memory."""
+        """Check positions and memory of layers with relative attention."""
         kinds = self.kinds
         useless = self.positions == "rope" and kinds == {"relative"}
         if useless or (self.positions == "none" and "relative" not in kinds):
@@ -258,6 +259,7 @@ class ModelConfig:
             raise self._wrong("mem_len", what, "0, or the number of positions in a segment")
 
     def _check_attention(self) -> None:
+        """Check windows and biases by distance, which need scores of attention."""
         if not self.windows:
             object.__setattr__(self, "windows", (0,) * self.n_layers)
         if len(self.windows) != self.n_layers or min(self.windows) < 0:
@@ -280,7 +282,7 @@ class ModelConfig:
             raise self._wrong("n_kv_heads", "additive attention needs separate keys for every head", self.n_heads)
 
     def _check_pair(self) -> None:
-        """An encoder-decoder has two stacks of dot-product attention, other models one."""
+        """Check that an encoder-decoder has two stacks of dot-product attention, and no other model has a decoder beside."""
         if self.architecture != "encoder-decoder":
             for name in ("n_decoder_layers", "decoder_vocab_size", "start_id", "first_id"):
                 if getattr(self, name) not in (0, None):

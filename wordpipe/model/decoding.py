@@ -87,6 +87,7 @@ class Rules:
 
     @cached_property
     def _never(self) -> Tensor:
+        """Return the ids of the tokens that are never written, int64."""
         return (~self.allowed_V).nonzero()[:, 0]
 
     def applied(self, scores_NV: Tensor, ids_NT: Tensor) -> Tensor:
@@ -156,11 +157,11 @@ class _Beams:
 
     @property
     def is_done(self) -> bool:
-        """True if every source has its results."""
+        """True if the beam search of every source has its results."""
         return not self._numbers
 
     def advance(self, length: int, divisor: float) -> None:
-        """Make one token more.
+        """Extend every running sequence of the beam search by a token.
 
         Args:
             length: tokens that the running sequences then have.
@@ -183,7 +184,7 @@ class _Beams:
         self._leave(beam_CK, running, length, divisor)
 
     def _collect(self, scores_CK: Tensor, beam_CK: Tensor, token_CK: Tensor, length: int, divisor: float) -> None:
-        """Take the finished ones among the best K candidates of each source; of all so far the best K stay."""
+        """Take the finished targets among the best K candidates of each source; keep the best K so far."""
         scores, beams, tokens = scores_CK.tolist(), beam_CK.tolist(), token_CK.tolist()
         for i, number in enumerate(self._numbers):
             found = self.results[number]
@@ -197,7 +198,7 @@ class _Beams:
             del found[self._K :]
 
     def _leave(self, beam_CK: Tensor, running: int, length: int, divisor: float) -> None:
-        """Sources that can hardly get a better result leave; the cache follows the sequences that go on.
+        """Drop the sources whose beam search can hardly find a better target; the cache follows the sequences that go on.
 
         Args:
             beam_CK: which of the sequences that ran each one goes on from.
@@ -282,7 +283,7 @@ def sample_targets(
 
 
 def _started(model: EncoderDecoder, n: int, device: torch.device) -> Tensor:
-    """Return the start, n times, (n, 1)."""
+    """Return the start token of n targets, (n, 1)."""
     assert model.config.start_id is not None, "an encoder-decoder needs start_id to write"
     return torch.full((n, 1), model.config.start_id, device=device)
 
@@ -344,6 +345,7 @@ def _next_logits(model: EncoderDecoder, ids_NT: Tensor, source: Source, cache: C
 
 
 def _diverged() -> DivergedError:
+    """Return the error of a model whose logits are not finite."""
     return DivergedError(
         "the model computed logits that are not finite", hint="the model's weights may have diverged in training"
     )

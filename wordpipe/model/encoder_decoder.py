@@ -52,7 +52,7 @@ class EncoderDecoder(nn.Module):
         self.encoder.recompute = self.decoder.recompute = value
 
     def read(self, ids_BS: Tensor, mask_BS: Tensor | None = None) -> Source:
-        """Read source texts.
+        """Encode source texts, for the cross-attention of the decoder.
 
         Args:
             ids_BS: int64, each text as in training, its end included.
@@ -69,6 +69,7 @@ class EncoderDecoder(nn.Module):
     def _source(
         self, hidden: Tensor, real: tuple[Tensor | None, ...], groups: tuple[Group, ...] | None = None
     ) -> Source:
+        """Return the keys and values that cross-attention makes of the encoder's hidden states."""
         crosses = [block.cross for block in self.decoder.blocks if isinstance(block, Block)]
         return Source(tuple(cross.read(hidden, real, groups) for cross in crosses if cross is not None))
 

@@ -208,6 +208,7 @@ class Generation:
 
     @torch.inference_mode()
     def _step(self) -> list[NewToken]:
+        """Choose the next token of every unfinished sample."""
         logits_NV = _logits(self._model, self._read())
         uniforms_N = torch.cat(
             [torch.rand(1, dtype=torch.float64, generator=generator) for generator in self._generators]
@@ -236,16 +237,18 @@ class Generation:
 
     @property
     def _is_full(self) -> bool:
+        """True if the cache has no room for a further position."""
         return self._cache is not None and self._cache.length == self._cache.max_len
 
     def _read_anew(self, n_last: int) -> Tensor:
-        """Read the last ids as if the sequence began there."""
+        """Fill a new cache with the last ids, as if the sequence began there."""
         room = min(self._max_len, n_last + self._max_tokens)
         self._cache = Cache(self._model.config, len(self._ids_NT), room, self._ids_NT.device)
         return self._model.encode(self._ids_NT[:, -n_last:], cache=self._cache)[:, -1]
 
 
 def _logits(model: LanguageModel, hidden_ND: Tensor) -> Tensor:
+    """Return the logits (N, V) of hidden states (N, D), float32, which must be finite."""
     logits_NV = model.logits_at(hidden_ND).float()
     if not torch.isfinite(logits_NV).all():
         raise DivergedError(

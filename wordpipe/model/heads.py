@@ -159,12 +159,13 @@ class HeadedModel(LanguageModel):
         return self._read(torch.cat([self._pooled(hidden_BTD, real_BT) for hidden_BTD, real_BT in runs]))
 
     def head_weights(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Yield the weights that are no part of the body."""
+        """Yield name and weight of what the head has beside the body of the language model."""
         yield from (
             (name, weight) for name, weight in self.named_parameters() if name.startswith(("pooler.", "classifier."))
         )
 
     def _pooled(self, hidden_BTD: Tensor, mask_BT: Tensor | None) -> Tensor:
+        """Return one vector of each text, (B, D), for a head that scores whole texts."""
         if self.head_config.pooling == "cls":
             return hidden_BTD[:, 0]
         if mask_BT is None:
@@ -177,6 +178,7 @@ class HeadedModel(LanguageModel):
         return summed_BD / mask_BT.sum(1, keepdim=True)
 
     def _read(self, states: Tensor) -> Tensor:
+        """Return the scores of the head for pooled or single states."""
         if self.pooler is not None:
             states = torch.tanh(self.pooler(states))
         scores: Tensor = self.classifier(self.head_dropout(self.features_at(states)))

@@ -105,6 +105,7 @@ def initialise(model: "Transformer", seed: int) -> None:
 
 
 def _deviation(name: str, config: ModelConfig) -> float:
+    """Return the standard deviation of the initial values of a weight."""
     own = name.removeprefix("encoder.").removeprefix("decoder.")
     if own in ("embedding", "output") and config.scale_embedding:
         return 1.0 / math.sqrt(config.dim)
@@ -214,6 +215,7 @@ def _found_rows(
 
 
 def _replace_rows(model: LanguageModel, rows: npt.NDArray[np.int64], values_ND: npt.NDArray[np.float64]) -> None:
+    """Write word vectors into rows of the embedding table."""
     table_VD = model.embedding
     table_VD[torch.from_numpy(rows).to(table_VD.device)] = torch.from_numpy(values_ND).to(table_VD)
 

@@ -110,6 +110,7 @@ class Dropout(nn.Module):
         return total
 
     def _acts_here(self, y: Tensor) -> bool:
+        """True if the fused dropout is used: in training, on a CPU."""
         return self.training and self.rate > 0.0 and fuses(y)
 
 

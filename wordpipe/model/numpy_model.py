@@ -79,7 +79,7 @@ def _entries(family: Family, config: ModelConfig, stored: Mapping[str, Any]) -> 
 
 
 def _joined(entry: Entry, stored: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
-    """Return our weight of their parts, float32."""
+    """Return our weight, joined from the parts of a folder of transformers, float32."""
     parts = [stored[name] for name in entry.theirs]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1 if entry.transposed else 0)
     turned: npt.NDArray[np.float32] = (whole.T if entry.transposed else whole).astype(np.float32, copy=False)
@@ -167,6 +167,7 @@ class NumpyModel:
         return _norm(x_ND, weights, "final_norm", config) if config.norm_place == "pre" else x_ND
 
     def _attention(self, x_ND: Floats, runs: Sequence[_Run], layer: int) -> Floats:
+        """Compute a layer's attention of all sequences in NumPy, (N, D)."""
         config, name = self.config, f"blocks.{layer}.attention"
         heads_NRE = _linear(x_ND, self._weights, f"{name}.qkv").reshape(len(x_ND), -1, config.head_dim)
         mixed_ND = np.empty((len(x_ND), config.n_heads * config.head_dim), dtype=np.float32)

@@ -117,6 +117,7 @@ class _Moved(torch.autograd.Function):
 
 
 def _group(shapes: tuple[tuple[int, int], ...]) -> Group:
+    """Return the group of runs of these shapes, with the place of each row in the padded matrix."""
     lengths = np.repeat([T for _, T in shapes], [B for B, _ in shapes])
     B, T, N = len(lengths), int(lengths.max()), int(lengths.sum())
     if lengths.min() == T:

@@ -68,6 +68,7 @@ class Rotary(nn.Module):
         return self.cos[first:last], self.sin[first:last]
 
     def _table(self, n_positions: int) -> tuple[Tensor, Tensor]:
+        """Compute cosines and signed sines of the first positions, (T, E) each."""
         if torch.get_default_device().type == "meta":  # shapes alone; arange loads torch's compiler there, in 2 s
             return torch.empty(n_positions, self.head_dim), torch.empty(n_positions, self.head_dim)
         half = torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim

@@ -181,13 +181,15 @@ class GenerateSettings(Settings):
 
     @property
     def _so_many_samples(self) -> str:
+        """Return the hint for as many random texts as `n_best` asks for."""
         return f"use --samples {self.n_best} for {self.n_best} random texts"
 
     def _given(self, names: tuple[str, ...]) -> str | None:
-        """Return the first of some settings that has not its default."""
+        """Return the first of some settings of generation that does not have its default."""
         return next((name for name in names if getattr(self, name) != type(self).model_fields[name].default), None)
 
     def _refuse(self, name: str, why: str, hint: str) -> NoReturn:
+        """Raise the error for a setting of generation that does not work here."""
         raise ConfigError(f"{name} = {getattr(self, name)} cannot be used here: {why}", hint=hint)
 
 

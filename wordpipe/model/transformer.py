@@ -172,6 +172,7 @@ class LanguageModel(nn.Module):
         self._product = Product()
 
     def _make_positions(self, config: ModelConfig) -> None:
+        """Make what tells positions apart: rotary angles, a table, or a bias by distance."""
         kind = config.positions
         thetas = dict.fromkeys(config.theta_of(layer) for layer in range(config.n_layers)) if kind == "rope" else {}
         self.rotaries = nn.ModuleDict(

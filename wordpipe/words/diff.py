@@ -38,7 +38,7 @@ class CountedWords(NamedTuple):
 
     @classmethod
     def from_batches(cls, batches: Iterable[pa.RecordBatch]) -> "CountedWords":
-        """From batches with the columns word and count."""
+        """Make the words and their counts of batches with the columns word and count."""
         some = list(batches)
         words = pa.chunked_array([batch.column("word") for batch in some], pa.string())
         counts = [batch.column("count").to_numpy(zero_copy_only=False) for batch in some]
@@ -55,7 +55,7 @@ def vocabulary_intersection(a: CountedWords, b: CountedWords) -> tuple[Ints, Int
 
 
 def vocabulary_difference(these: CountedWords, others: CountedWords, most: int) -> tuple[int, list[dict[str, Any]]]:
-    """Return how many words the others lack, and the `most` commonest of the missing words: word, count."""
+    """Return how many words the other table lacks, and the `most` commonest of the missing words: word, count."""
     rows = np.flatnonzero(~pc.is_in(these.words.array, value_set=others.words.array).to_numpy(zero_copy_only=False))
     first = rows[np.argsort(-these.counts[rows], kind="stable")][:most]
     words, counts = these.words.array.take(pa.array(first)).to_pylist(), these.counts[first].tolist()

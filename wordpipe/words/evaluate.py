@@ -48,7 +48,7 @@ class Questions(NamedTuple):
 
 
 def read_set(data: bytes, where: str) -> Pairs | Questions:
-    """Read a set, UTF-8; what it holds says of which kind it is.
+    """Read a set of word pairs or of analogies, UTF-8; what it holds says of which kind it is.
 
     Raises:
         InputError: not text, nothing in it, or a line that does not belong; names file (`where`) and line.
@@ -66,6 +66,7 @@ def read_set(data: bytes, where: str) -> Pairs | Questions:
 
 
 def _questions(lines: list[tuple[int, str]], where: str) -> Questions:
+    """Read the analogies of a set, with their sections."""
     found, sections, section = Questions([], [], []), dict[str, int](), 0
     for number, line in lines:
         if line.startswith(":"):
@@ -83,6 +84,7 @@ def _questions(lines: list[tuple[int, str]], where: str) -> Questions:
 
 
 def _pairs(lines: list[tuple[int, str]], where: str) -> Pairs:
+    """Read the pairs of words of a similarity set, with the scores of people."""
     words: list[tuple[str, str]] = []
     scores: list[float] = []
     for place, (number, line) in enumerate(lines):
@@ -101,6 +103,7 @@ def _pairs(lines: list[tuple[int, str]], where: str) -> Pairs:
 
 
 def _fields(line: str) -> list[str]:
+    """Return the fields of a line of a similarity set."""
     separator = next((one for one in "\t," if one in line), None)
     return [field.strip() for field in line.split(separator)]
 
@@ -138,6 +141,7 @@ def evaluate_similarity(table: WordVectors, pairs: Pairs, *, unknown: Unknown = 
 
 
 def _shown(words: list[str]) -> dict[str, Any]:
+    """Return the number of words, and the first 20."""
     return {"count": len(words), "first": words[:_UNKNOWN_SHOWN]}
 
 
@@ -210,7 +214,7 @@ def evaluate_analogies(
 def _answers(
     vectors_VD: npt.NDArray[np.float32], asked_Q3: npt.NDArray[np.int64], method: Method, report: Callable[[int, int], None]
 ) -> npt.NDArray[np.int64]:  # fmt: skip
-    """Return the row of the best answer to each question, the commoner of equals; -1 where there is none.
+    """Return the row of the best answer to each analogy, the commoner of equals; -1 where there is none.
 
     Questions share their words (Mikolov's 19,544 have 905), so each cosine is computed once, for a block of possible answers
     at a time, and a question combines three lines of that block. Among 30,000 words that takes 0.7 s on one thread whatever

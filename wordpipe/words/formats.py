@@ -146,6 +146,7 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
 
 
 def _checked_dim(dim: int, where: str) -> int:
+    """Refuse a number of dimensions that a file of word vectors cannot have."""
     if not 1 <= dim <= _MAX_DIM:
         raise InputError("wrong number of dimensions", where=where, got=dim, expected=f"1 to {_MAX_DIM}")
     return dim
@@ -201,6 +202,7 @@ def read_text(
 
 
 def _whole_lines(blocks: Iterator[bytes], name: str, dim: int) -> Iterator[list[bytes]]:
+    """Yield the lines of a file of word vectors, some at a time, each of them whole."""
     rest = b""
     for block in blocks:
         *lines, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
@@ -374,6 +376,7 @@ def open_folder(folder: Path, *, name: str) -> WordFile:
 
 
 def _open_array(path: Path, axes: int, kinds: str, where: str) -> NDArray[Any]:
+    """Map an array of a folder into memory, and check type and number of axes."""
     try:
         with open_regular_file(path) as file:
             shape, by_columns, kind, begin = array_header(file.read(_NPY_HEAD))
@@ -396,6 +399,7 @@ def _open_array(path: Path, axes: int, kinds: str, where: str) -> NDArray[Any]:
 def _array_rows(
     vectors: NDArray[Any], words: list[bytes], counts: NDArray[np.int64] | None, where: str
 ) -> Iterator[WordRows]:
+    """Yield the words and vectors of a folder of arrays, some thousand at a time."""
     step = max(1, _AT_ONCE // (4 * vectors.shape[1]))
     for first in range(0, len(vectors), step):
         part = slice(first, first + step)
@@ -455,6 +459,7 @@ class WordFilter:
             raise InputError("the file has no words", where=self._name)
 
     def _table(self, rows: WordRows) -> WordVectors:
+        """Return the table of the words that are kept, and count the words that are left out."""
         words: dict[str, int] = {}
         has_direction: list[bool] = np.any(rows.vectors, axis=1).tolist()
         for row, data in enumerate(rows.words):
@@ -476,7 +481,7 @@ class WordFilter:
         return WordVectors([*words], counts, rows.vectors if len(kept) == len(rows.words) else rows.vectors[kept])
 
     def _decoded(self, data: bytes, place: int) -> str | None:
-        """Return the word, or None for a word to leave out."""
+        """Return a word of the file as text, or None for a word to leave out."""
         where = f"{self._name}, {self._file.place} {place}"
         if not data:
             raise InputError("a word is empty", where=where)
@@ -517,7 +522,7 @@ class WordTable(NamedTuple):
 
 
 def check_words(table: WordTable, form: str) -> None:
-    """See that a format can hold every word, before anything is written.
+    """Check that a format can hold every word, before anything is exported.
 
     Raises:
         InputError: it cannot; names the first such word.
@@ -568,7 +573,7 @@ def _line_chunks(
 
 
 def _texts(column: pa.Array, gap: str) -> pa.Array:
-    """Return the values of a column as text, (N,); the numbers of a vector side by side."""
+    """Return the values of a column as text for an export, (N,); the numbers of a vector side by side."""
     if not pa.types.is_fixed_size_list(column.type):
         return column.cast(pa.string())
     ends = np.arange(len(column) + 1, dtype=np.int32) * column.type.list_size
@@ -576,6 +581,7 @@ def _texts(column: pa.Array, gap: str) -> pa.Array:
 
 
 def _binary_chunks(table: WordTable, head: str) -> Iterator[bytes]:
+    """Yield an export in word2vec's binary format."""
     yield head.encode()
     for batch in table.batches(["word", "vector"]):
         rows = zip(batch.column("word").to_pylist(), matrix_of(batch.column("vector")).astype("<f4"), strict=True)

@@ -155,7 +155,7 @@ def _numbers_of(settings: Word2VecPlan) -> int:
 
 
 def _head(blocks: Iterable[Words]) -> tuple[Rows, npt.NDArray[np.int64]]:
-    """Return the first words, and the number of the text that each is from."""
+    """Return the first words of the held-out text, and the number of the text that each is from."""
     rows = [np.zeros(0, dtype=np.int32)]
     texts = [np.zeros(0, dtype=np.int64)]
     words = begun = 0

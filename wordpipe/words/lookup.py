@@ -59,6 +59,7 @@ def parse_expression(text: str, join: Callable[[list[str]], list[str]] = list) -
 
 
 def _no_word_after(operator: str, text: str) -> ConfigError:
+    """Return the error of a query with an operator that no word follows."""
     expected = "words and operators such as: king - man + woman"
     return ConfigError(f"no word follows {operator!r}", where="query", got=text, expected=expected)
 
@@ -86,7 +87,7 @@ class KnownPhrases:
         return len(self._phrases)
 
     def join(self, words: Sequence[str]) -> list[str]:
-        """Join the longest phrase at every place, from left to right. Case matters, as it does in the table."""
+        """Join words to the longest known phrase at every place, from left to right. Case matters, as in the table."""
         joined: list[str] = []
         at = 0
         while at < len(words):

@@ -194,6 +194,7 @@ class Word2VecSettings(Settings):
 
     @checked
     def _fit_together(self) -> None:
+        """Refuse settings of word2vec that do not go together."""
         # numbers that bound each other
         if self.min_lr > (lr := self.lr or _LR[self.architecture]):
             raise ValueError(f"min_lr = {self.min_lr} should be at most lr = {lr}")

@@ -195,6 +195,7 @@ class NGrams:
 
     @cached_property
     def _row_of(self) -> HashRows:
+        """Return the rows of n-grams by their hashes."""
         return HashRows(hashes_of(self.spelled))
 
     def parts_of(self, word: str) -> Ints:

@@ -112,7 +112,7 @@ class Weights:
         if not len(part_starts):
             return self.inputs[:, : self.dim]
         composed = np.empty((len(self.inputs), self.dim), dtype=np.float32)
-        _compose(self.inputs, part_starts, parts, self.ngrams, composed)
+        _add_ngrams(self.inputs, part_starts, parts, self.ngrams, composed)
         return composed
 
     def finite(self) -> bool:
@@ -125,6 +125,7 @@ class Weights:
 
 
 def _random_rows(n: int, dim: int, rng: np.random.Generator) -> Floats:
+    """Return the initial vectors of n words or n-grams: uniform within 1 / D of zero, padded."""
     rows = np.zeros((n, padded(dim)), dtype=np.float32)
     for first in range(0, n, _BLOCK):
         some = rows[first : first + _BLOCK, :dim]
@@ -133,7 +134,7 @@ def _random_rows(n: int, dim: int, rng: np.random.Generator) -> Floats:
 
 
 @kernel
-def _compose(inputs: Floats, part_starts: Offsets, parts: Ints, ngrams: Floats, composed: Floats) -> None:
+def _add_ngrams(inputs: Floats, part_starts: Offsets, parts: Ints, ngrams: Floats, composed: Floats) -> None:
     dim = composed.shape[1]
     for row in range(len(composed)):
         total = inputs[row, :dim].copy()
@@ -191,17 +192,17 @@ class NativeTraining:
 
     @property
     def vectors(self) -> Floats:
-        """The words' vectors (V, D), in the order of the vocabulary."""
+        """Return the words' vectors (V, D), in the order of the vocabulary."""
         return self.weights.words(self._parts.starts, self._parts.numbers)
 
     @property
     def outputs(self) -> Floats:
-        """The output vectors (V, D), in the order of the vocabulary; of the tree's nodes for hierarchical softmax."""
+        """Return the output vectors (V, D), in the order of the vocabulary; of the tree's nodes for hierarchical softmax."""
         return self.weights.outputs[:, : self._settings.dim]
 
     @property
     def ngrams(self) -> Floats:
-        """The n-grams' vectors (G, D)."""
+        """Return the n-grams' vectors (G, D)."""
         return self.weights.ngrams[:, : self._settings.dim]
 
     def arrays(self) -> Mapping[str, Floats]:
@@ -209,11 +210,12 @@ class NativeTraining:
         return self.weights.arrays()
 
     def subtract_ngrams(self, found: npt.NDArray[np.bool_]) -> None:
-        """Turn those words' rows in `inputs`, which are whole vectors as in `vectors`, into the words' own rows."""
+        """Turn the rows of these words in `inputs`, whole vectors, into the words' own rows, without n-grams."""
         _subtract_ngrams(self.weights.inputs, found, self._parts.starts, self._parts.numbers, self.weights.ngrams)
 
     @property
     def _done(self) -> int:
+        """Return the number of words trained so far."""
         return int(self.progress["words"])
 
     def end_early(self, more: int) -> None:
@@ -269,6 +271,7 @@ class NativeTraining:
         self.progress = self.progress | {"loss": 0.0, "predictions": 0.0}
 
     def _step(self, start: float, split: str = "train", loss: float | None = None, resting: bool = False) -> Step:
+        """Return a report of the training at this moment."""
         words = self._done
         epoch = max(1, -(-words // self._text.words))
         return Step(epoch, words, self.total, split, loss, self._lr(words), time.monotonic() - start, resting)

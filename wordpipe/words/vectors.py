@@ -71,6 +71,7 @@ class WordList(Sequence[str]):
 
     @cached_property
     def _rows(self) -> "HashRows":
+        """Return the rows of words by their hashes."""
         from wordpipe.words.subwords import HashRows, hashes_of
 
         return HashRows(hashes_of(self.array))
@@ -184,11 +185,12 @@ class WordVectors:
         return joined if len(joined) < len(words) else words
 
     def suggest(self, word: str) -> list[str]:
-        """Return the known words nearest in spelling."""
+        """Return the known words nearest in spelling to an unknown word."""
         return [*self._suggested(word.lower())]
 
     @cached_property
     def _suggested(self) -> Callable[[str], list[str]]:
+        """Return a function that finds similar spellings, with a cache of its answers."""
         return lru_cache(_SUGGESTIONS)(Spellings(self.words).nearest)
 
     def understand(self, text: str) -> "WordQuery":
@@ -275,6 +277,7 @@ class WordVectors:
         ]
 
     def _row(self, word: str) -> int:
+        """Return the row of a word. Raises UnknownWordError: it has no vector."""
         if (row := self.find(word)) is None:
             raise self.unknown(word)
         return row

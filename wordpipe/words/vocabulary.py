@@ -42,12 +42,12 @@ class Vocabulary:
 
     @property
     def tokens(self) -> int:
-        """Occurrences of the kept words: the words of one epoch."""
+        """Return the occurrences of the kept words: the words of one epoch."""
         return int(self.counts.sum())
 
     @classmethod
     def keep(cls, counts: npt.NDArray[np.int64], min_count: int) -> "Vocabulary":
-        """The words that occur at least `min_count` times, given the occurrences of every id.
+        """Keep the words that occur at least `min_count` times, given the occurrences of every id.
 
         Raises:
             InputError: nothing occurs that often.
@@ -63,7 +63,7 @@ class Vocabulary:
 
 
 def _nothing_kept(counts: npt.NDArray[np.int64], min_count: int) -> InputError:
-    """The error that says how far below the cut the text is."""
+    """Return the error of a text in which no word is frequent enough for the vocabulary."""
     kinds = int((counts > 0).sum())
     if not kinds:
         hint = "give more text; if all text was held out, use wordpipe ingest --valid 0"
@@ -74,7 +74,7 @@ def _nothing_kept(counts: npt.NDArray[np.int64], min_count: int) -> InputError:
 
 
 def rows_of_split(batch: pa.RecordBatch, split: str) -> pa.RecordBatch:
-    """The rows of `batch` that belong to `split`."""
+    """Return the rows of a batch that belong to a split (train, valid or test)."""
     return batch.filter(pc.equal(batch.column("split"), split))
 
 
@@ -122,7 +122,7 @@ class TrainingText:
     texts: int  # texts with any word
 
     def read(self, begin: int, end: int) -> npt.NDArray[np.int32]:
-        """Words `begin` to `end`, int32, the first of each text as `~row`; what lies outside the text is left out.
+        """Read words `begin` to `end`, int32, the first of each text as `~row`; what lies outside the text is left out.
 
         Raises:
             OSError: the file is shorter than it was.
@@ -135,7 +135,7 @@ class TrainingText:
 
 
 def write_text(blocks: Iterable[Words], path: Path) -> TrainingText:
-    """Write the text, as rows of the vocabulary, to a new file.
+    """Write the training text, as rows of the vocabulary, to a new file.
 
     Raises:
         InputError: there is no word at all.
@@ -162,7 +162,7 @@ def write_text(blocks: Iterable[Words], path: Path) -> TrainingText:
 def read_words(
     batches: Iterable[pa.RecordBatch], *, column: str, context: Literal["sentence", "document"], split: str
 ) -> Iterator[Words]:
-    """The words of one split of a tokens artifact, in order, in memory bounded by a batch.
+    """Yield the words of one split of a tokens artifact, in order, in memory bounded by a batch.
 
     Args:
         batches: with columns `doc_id`, `sentence_id`, `split` and `column`, the sentences of a document together and in order.
@@ -195,7 +195,7 @@ def kept_rows(blocks: Iterable[Words], row_of_id: npt.NDArray[np.int32]) -> Iter
 def _text_begins(
     batch: pa.RecordBatch, last: tuple[str, int] | None, context: Literal["sentence", "document"]
 ) -> npt.NDArray[np.bool_]:
-    """For every sentence, whether a new text begins with it: another document, or the same text once more."""
+    """Return for every sentence if a new text begins with it: another document, or the same text once more."""
     begins = np.ones(len(batch), dtype=np.bool_)
     if context == "sentence":
         return begins
@@ -208,7 +208,7 @@ def _text_begins(
 
 
 def arrow_words(words: "pa.Array | Sequence[str]") -> pa.Array:
-    """Words as one Arrow array of contiguous UTF-8. A lone surrogate, which is no character, is kept as it is encoded."""
+    """Return words as one Arrow array of contiguous UTF-8. A lone surrogate, which is no character, is kept."""
     if isinstance(words, pa.ChunkedArray):
         words = words.combine_chunks()
     if isinstance(words, pa.Array):

@@ -24,6 +24,7 @@ _SIZES: dict[str, tuple[str, Any]] = {
 
 
 def _parts(name: str, *parts: str) -> str:
+    """Return the names of transformers' matrices which, stacked, make one of ours."""
     return " ".join(map(name.format, parts))
 
 

@@ -4,18 +4,16 @@ Models that transformers has no class for have our own format: our fields in `co
 folder loads in wordpipe only; transformers refuses it by its `model_type`.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from wordpipe.artifacts import parse_json_object
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT
 from wordpipe.model.hf.encoder_decoders import BART, MARIAN, T5
 from wordpipe.model.hf.encoders import ALBERT, DISTILBERT, ELECTRA, FNET, XLNET
-from wordpipe.model.hf.mapping import CONFIG, WEIGHTS, Entry, Family, read_value, refusal, refuse_others, special_ids
+from wordpipe.model.hf.mapping import CONFIG, Entry, Family, read_value, refusal, refuse_others, special_ids
 from wordpipe.runtime import without_memory
 
 FAMILIES: tuple[Family, ...] = (
@@ -42,10 +40,6 @@ NOTE = "wordpipe"
 _SINUSOIDAL = {"positions": "sinusoidal"}
 _MOST_NAMED = 3  # parts of an encoder-decoder that no class has
 _NOT_KEPT = ("dropout",)  # how one trains, not what the model is
-_METADATA, _ALIGNED = (
-    "__metadata__",
-    8,
-)  # of a safetensors file: a key that is no tensor, bytes that the header fills up to
 _SHARED = (
     "architectures", "model_type", "torch_dtype", "dtype", "transformers_version",
     "id2label", "label2id", "problem_type", "classifier_pooling", "classifier_dropout",
@@ -79,11 +73,12 @@ OWN = _Own(model_type="wordpipe", class_name=None, architecture=None)
 
 
 def _names() -> list[str]:
+    """Return the fields of `ModelConfig` that our own format keeps."""
     return [field.name for field in fields(ModelConfig) if field.name not in _NOT_KEPT]
 
 
 def _checked(name: str, value: Any, hint: Any) -> Any:
-    """Return the value, if it is of the field's type.
+    """Return a value of `config.json` in our own format, if the type is that of the field.
 
     Raises:
         ArtifactError: it is not, or is missing.
@@ -200,7 +195,7 @@ def _refuse_giants(values: Mapping[str, Any]) -> None:
 
 
 def _noted_positions(values: Mapping[str, Any]) -> str:
-    """Return the kind of a table of positions, by our note."""
+    """Return the kind of a table of positions (learned or sinusoidal), by wordpipe's note in `config.json`."""
     note = values.get(NOTE)
     if note not in (None, _SINUSOIDAL):
         raise refusal(NOTE, note, f"{_SINUSOIDAL}, or no key of this name")
@@ -208,35 +203,7 @@ def _noted_positions(values: Mapping[str, Any]) -> str:
 
 
 def _shown(value: object) -> str:
+    """Return a value of a config as text for a message."""
     if not isinstance(value, tuple):
         return str(value)
     return f"[{', '.join(map(str, value))}]" if value else "none"
-
-
-def is_of_head(family: Family, config: ModelConfig) -> Callable[[str], bool]:
-    """Return a function that is true for the names of tensors, as in the file, that serve the prediction of tokens alone."""
-    names: dict[bool, set[str]] = {True: {*family.copies}, False: set()}
-    for entry in family.entries(config):
-        names[entry.of_head] |= {*entry.theirs}
-    return (names[True] - names[False]).__contains__
-
-
-def without_tensors(data: bytes, left_out: Callable[[str], bool]) -> bytes:
-    """Return a safetensors file without the tensors of some names; the bytes of the others, of any type, do not change.
-
-    The file is the length of the header (8 bytes, little endian), the header in JSON, and the numbers.
-    """
-    length = int.from_bytes(data[:8], "little")
-    header = parse_json_object(data[8 : 8 + length], WEIGHTS)
-    there = sorted((about["data_offsets"][0], name) for name, about in header.items() if name != _METADATA)
-    head, places, done = {name: header[name] for name in header if name == _METADATA}, [], 0
-    for name in (name for _, name in there if not left_out(name)):
-        one, end = header[name]["data_offsets"]
-        places.append((one, end))
-        # the parts follow one another without a gap, which the format asks for
-        head[name] = {**header[name], "data_offsets": [done, done + end - one]}
-        done += end - one
-    text = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % _ALIGNED)
-    start = 8 + length
-    return b"".join([len(text).to_bytes(8, "little"), text, *(data[start + one : start + end] for one, end in places)])

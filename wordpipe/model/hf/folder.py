@@ -228,6 +228,7 @@ def read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[s
 
 
 def _read_shards(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:
+    """Read the weights of a folder with several safetensors files and their index."""
     places = parse_json_object(read(INDEX), INDEX).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise ArtifactError("the index has no weight_map", where=INDEX, got=places)
@@ -249,6 +250,7 @@ def _read_shards(read: Callable[[str], bytes], names: Collection[str]) -> dict[s
 
 
 def _load(data: bytes, where: str) -> dict[str, Tensor]:
+    """Read the weights of one safetensors file."""
     try:
         weights: dict[str, Tensor] = load(data)
     except (SafetensorError, ValueError, KeyError) as error:
@@ -322,6 +324,7 @@ def _drop_copies(weights: dict[str, Tensor], family: Family) -> None:
 
 
 def _leave_behind(matched: _Matched, family: Family, expected: Collection[str]) -> None:
+    """Leave out weights of heads for tasks, and others that a language model does not use; note their names."""
     patterns, others = (*family.unused, _TASK_HEADS), matched.weights.keys() - expected
     unused = sorted(name for name in others if any(re.fullmatch(pattern, name) for pattern in patterns))
     for name in unused:
@@ -331,6 +334,7 @@ def _leave_behind(matched: _Matched, family: Family, expected: Collection[str]) 
 
 
 def _set_missing_apart(matched: _Matched, allow_missing_head: bool) -> None:
+    """Set apart the weights that the folder does not have: those of the output head, where that is allowed."""
     absent = sorted({name for entry in matched.entries for name in entry.theirs} - matched.weights.keys())
     if not absent:
         return

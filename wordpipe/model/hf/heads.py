@@ -46,6 +46,7 @@ class _Class:
 
 
 def _classes(name: str, *matrices: str, prefix: str = "") -> tuple[_Class, ...]:
+    """Return the three classes with a head of one type of model: for sequences, tokens and answers."""
     kinds: tuple[HeadKind, ...] = ("sequence", "token", "span")
     ends = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
     return tuple(
@@ -156,6 +157,7 @@ def _family_of(config: ModelConfig, kind: HeadKind) -> Family:
 
 
 def _class_of(family: Family, kind: HeadKind) -> _Class | None:
+    """Return the class of transformers for a head of this kind on this type of model, or None."""
     return next((one for one in _CLASSES.get(family.model_type, ()) if one.kind == kind), None)
 
 
@@ -169,7 +171,7 @@ def _named_class(values: Mapping[str, Any]) -> HeadKind | None:
 
 
 def _meaning(values: Mapping[str, Any], kind: HeadKind) -> tuple[tuple[str, ...], Problem]:
-    """Return the labels in their order, and the kind of problem."""
+    """Read the labels of a head in their order, and the kind of problem, from `config.json`."""
     if kind == "span":
         return (), "single_label"
     names = values.get("id2label")
@@ -193,6 +195,7 @@ def _meaning(values: Mapping[str, Any], kind: HeadKind) -> tuple[tuple[str, ...]
 
 
 def _pooling(values: Mapping[str, Any], family: Family) -> Pooling:
+    """Read the pooling of a head from `config.json`."""
     stated = values.get("classifier_pooling")
     if family is not OWN and family.model_type != "modernbert":
         return ""
@@ -205,6 +208,7 @@ def _pooling(values: Mapping[str, Any], family: Family) -> Pooling:
 
 
 def _entries_of(config: ModelConfig, head: HeadConfig, family: Family) -> Iterator[Entry]:
+    """Yield every weight of a model with this head, which need not exist."""
     from wordpipe.runtime import without_memory
 
     with without_memory():
@@ -228,6 +232,6 @@ def _entries(model: HeadedModel, family: Family) -> Iterator[Entry]:
 
 
 def _renamed(entry: Entry, old: str, new: str) -> Entry:
-    """Return the entry with another name of the body."""
+    """Return an entry of a weight with another name of the body."""
     names = (new + name.removeprefix(old) if name.startswith(old) else name for name in entry.theirs)
     return replace(entry, theirs=tuple(names))

@@ -127,6 +127,7 @@ class Entry:
 
 
 def _nothing(*_: object) -> dict[str, Any]:
+    """Return no keys: the default of functions that a class of transformers may have."""
     return {}
 
 

@@ -1,11 +1,12 @@
-"""The parts of a stored model: which weights are embeddings, blocks, cross-attention and head, with their shapes.
+"""The parts of a stored model: which weights are embeddings, blocks, cross-attention and head; a file without some weights.
 
-Only the header of a safetensors file is read: the length of the header (8 bytes, little endian), then JSON with the type, the
-shape and the place of every tensor. So the parts of a model of any size are known at once.
+Of a safetensors file the header tells the parts: the length of the header (8 bytes, little endian), then JSON with the type,
+the shape and the place of every tensor. So the parts of a model of any size are known at once.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -13,7 +14,7 @@ from wordpipe.artifacts import parse_json_object
 from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.families import config_from_hf
-from wordpipe.model.hf.mapping import Family
+from wordpipe.model.hf.mapping import WEIGHTS, Family
 
 PARTS = (
     "embeddings", "positions", "encoder blocks", "decoder blocks", "cross-attention", "final norms", "head",
@@ -24,6 +25,7 @@ what can be computed, are "not counted"."""
 
 _MAX_HEADER = 100_000_000  # bytes, as in the library
 _METADATA = "__metadata__"
+_ALIGNED = 8  # bytes that the header of a safetensors file is filled up to
 _NAMED = (  # the beginning of our name of a weight → its part
     ("head.", "head"), ("output", "head"), ("pair_", "head"), ("replaced_head", "head"),
     ("position_", "positions"), ("final_norm", "final norms"),
@@ -101,3 +103,32 @@ def _part(stored: str, ours: Mapping[str, str], family: Family, config: ModelCon
     if inside.startswith("blocks."):
         return "cross-attention" if ".cross" in inside else f"{stack} blocks"
     return next((part for begin, part in _NAMED if inside.startswith(begin)), "other weights")
+
+
+def is_of_head(family: Family, config: ModelConfig) -> Callable[[str], bool]:
+    """Return a function that is true for the names of tensors, as in the file, that serve the prediction of tokens alone."""
+    names: dict[bool, set[str]] = {True: {*family.copies}, False: set()}
+    for entry in family.entries(config):
+        names[entry.of_head] |= {*entry.theirs}
+    return (names[True] - names[False]).__contains__
+
+
+def without_tensors(data: bytes, left_out: Callable[[str], bool]) -> bytes:
+    """Return a safetensors file without the tensors of some names; the bytes of the others, of any type, do not change.
+
+    The numbers follow the header.
+    """
+    length = int.from_bytes(data[:8], "little")
+    header = parse_json_object(data[8 : 8 + length], WEIGHTS)
+    there = sorted((about["data_offsets"][0], name) for name, about in header.items() if name != _METADATA)
+    head, places, done = {name: header[name] for name in header if name == _METADATA}, [], 0
+    for name in (name for _, name in there if not left_out(name)):
+        one, end = header[name]["data_offsets"]
+        places.append((one, end))
+        # the parts follow one another without a gap, which the format asks for
+        head[name] = {**header[name], "data_offsets": [done, done + end - one]}
+        done += end - one
+    text = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    start = 8 + length
+    return b"".join([len(text).to_bytes(8, "little"), text, *(data[start + one : start + end] for one, end in places)])

@@ -47,5 +47,6 @@ class Fourier(nn.Module):
             return out_BTD
 
     def _transformed(self, x_BTD: Tensor) -> Tensor:
+        """Return the real part of the Fourier transform over positions and channels, (B, T, D)."""
         spectrum: Tensor = torch.fft.fft2(x_BTD, dim=(1, 2), norm=self.norm)
         return spectrum.real

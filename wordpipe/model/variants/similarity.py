@@ -52,6 +52,7 @@ def additive_attention(q_BHTE: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, score_HE:
 
 
 def _rows(q_BHtE: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, score_HE: Tensor, mask: Tensor | None) -> Tensor:
+    """Compute additive attention of some queries, (B, H, t, E)."""
     pairs_BHtSE = torch.tanh(q_BHtE[:, :, :, None] + k_BHSE[:, :, None])
     scores_BHtS = torch.einsum("bhtse,he->bhts", pairs_BHtSE, score_HE.to(pairs_BHtSE.dtype)).float()
     if mask is not None:
@@ -129,6 +130,7 @@ def mean_by_features(
 def _causal(
     turned_q: Tensor, turned_k: Tensor, q: Tensor, k: Tensor, v: Tensor, sums: Sums | None, eps: float
 ) -> Tensor:
+    """Compute linear attention from left to right, in chunks, with the sums of all positions before."""
     B, T, H, M = q.shape
     weighed_BHME = q.new_zeros(B, H, M, v.shape[3]) if sums is None else sums.weighed
     total_BHM = q.new_zeros(B, H, M) if sums is None else sums.total

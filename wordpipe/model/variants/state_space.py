@@ -94,6 +94,7 @@ class StateSpace(nn.Module):
     def _convolved(
         self, u_BTD: Tensor, turn_DN: Tensor, input_DN: Tensor, readout_KDN: Tensor, states: States | None
     ) -> Tensor:
+        """Compute the outputs of a state-space layer as one convolution over all positions."""
         T = u_BTD.shape[1]
         J = math.isqrt(T - 1) + 1
         M = -(-T // J)
@@ -165,7 +166,7 @@ class _CircularConvolution(torch.autograd.Function):
 
 
 def _positions(spectrum_BDF: Tensor, T: int, n: int) -> Tensor:
-    """Return the first T of the n positions, (B, T, D)."""
+    """Return the first T of the n positions of a convolution from its spectrum, (B, T, D)."""
     y_BDL: Tensor = torch.fft.irfft(spectrum_BDF, n=n)
     return y_BDL[..., :T].transpose(1, 2).contiguous()
 

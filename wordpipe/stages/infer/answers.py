@@ -56,7 +56,7 @@ def ask(
     model: PathLike | Predictor, question: str, *, index: PathLike | None = None, passages: SourceLike | None = None,
     k: int = 5, read: int = 10, verify: bool = True,
 ) -> list[FoundAnswer]:  # fmt: skip
-    """The best answers to a question, out of the texts of an index or of a corpus.
+    """Find the best answers to a question in the texts of an index or of a corpus.
 
     Args:
         model: a model of train reader, a folder of transformers with a class for answers, or what `open_predictor` has opened.
@@ -108,7 +108,7 @@ def open_passages(
 
 
 def best_answers(opened: Predictor, question: str, passages: Passages, k: int) -> list[FoundAnswer]:
-    """The k best answers, each passage's best one; passages that have none, as the model says, give none.
+    """Return the k best answers to a question, the best one of each passage; a passage may have none.
 
     Raises:
         ArtifactError: the model finds no answers.
@@ -146,7 +146,7 @@ def best_answers(opened: Predictor, question: str, passages: Passages, k: int) -
 
 
 def _documents(corpus: Artifact) -> Iterator[dict[str, Any]]:
-    """The documents of a corpus, whole; a passage with several questions once."""
+    """Yield the documents of a corpus, whole; a passage with several questions once."""
     columns = ["doc_id", *(name for name in _SHOWN if name in read_schema(corpus, "corpus").names)]
     row: dict[str, Any] = {}
     texts: list[str] = []
@@ -163,6 +163,7 @@ def _documents(corpus: Artifact) -> Iterator[dict[str, Any]]:
 
 
 def _once(row: dict[str, Any], texts: list[str], seen: set[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield a document as a passage, unless the same text came before."""
     text = "".join(texts)
     if (key := blake2b(text.encode(), digest_size=10).digest()) not in seen:
         seen.add(key)

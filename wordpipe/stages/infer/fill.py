@@ -137,6 +137,7 @@ class Filler:
         return self._result(text, ids_KC.tolist(), shares_KC.tolist(), cut)
 
     def _result(self, text: str, ids_KC: list[list[int]], shares_KC: list[list[float]], cut: int) -> Filled:
+        """Return the filled text, with the candidates of each masked position."""
         best = [ids[0] for ids in ids_KC]
         masks = [
             [
@@ -231,7 +232,7 @@ class DenoisingFiller:
         return Filled(text, best[0].filled, [], cut, best)
 
     def _different(self, found: list[Hypothesis], parts: list[str], gaps: set[int]) -> list[Filling]:
-        """Return the texts found, each once; those that fill nothing only if there are no others."""
+        """Return the different texts that a beam search found; those that fill no mask only if there are no others."""
         fillings: dict[str, Filling] = {}
         for one in found:
             spans = [one.ids] if not self._sentinels else _spans(one.ids, self._sentinels[: len(parts) - 1], gaps)
@@ -255,7 +256,7 @@ class DenoisingFiller:
         return [str(self._opened.tokenizer.id_to_token(number)) for number in self._sentinels[:n_masks]]
 
     def _search(self, ids: list[int], n_masks: int, beams: int) -> list[Hypothesis]:
-        """The best targets; of T5 with the sentinels of this text, and the next, which may end the last span."""
+        """Search the best targets; of T5 with the sentinels of this text, and the next, which may end the last span."""
         import torch
 
         allowed_V = self._opened.tokens_that_come("eos")
@@ -279,7 +280,7 @@ def filler_of(opened: OpenModel, settings: FillSettings) -> "Filler | DenoisingF
 
 
 def _sentinels_of(opened: OpenModel) -> tuple[int, ...]:
-    """Ids of T5's sentinels <extra_id_0>, <extra_id_1>, …, as many as there are without a gap."""
+    """Return the ids of T5's sentinels <extra_id_0>, <extra_id_1>, …, up to the first that is missing."""
     found: list[int] = []
     while (number := opened.tokenizer.token_to_id(f"<extra_id_{len(found)}>")) is not None:
         found.append(number)
@@ -299,6 +300,7 @@ def _spans(ids: Sequence[int], wanted: Sequence[int], sentinels: set[int]) -> li
 
 
 def _nothing_to_fill(text: str, mask: str) -> InputError:
+    """Return the error of a text without a mask."""
     return InputError(
         "the text has no mask to fill", got=repr(text[:80]), hint=f'write {mask} where a word is missing: "the {mask}"'
     )

@@ -105,7 +105,7 @@ class Writing:
         self.texts = self._continue()
 
     def results(self) -> list[Generated]:
-        """All samples, each at its end."""
+        """Return the finished texts of all samples."""
         for _ in self.texts:
             pass
         return [
@@ -128,7 +128,7 @@ class Writing:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences for the user: what was cut or left behind because the model is shorter."""
+        """Return notes for the user: what was cut or left behind because the model is shorter."""
         if self.answers:
             return answer_notes(self._max_len, 1, int(self.cut > 0), self.cut, int(self.outgrown))
         found = []
@@ -146,6 +146,7 @@ class Writing:
         return found
 
     def _continue(self) -> Iterator[tuple[int, str]]:
+        """Yield pieces of text as the samples grow, each with the number of its sample."""
         steps = self._generation.steps()
         while tokens := self._step(steps):
             for token in tokens:
@@ -156,6 +157,7 @@ class Writing:
                 yield sample, text
 
     def _step(self, steps: Iterator[list[NewToken]]) -> list[NewToken]:
+        """Return the next token of each sample, and measure the time."""
         clock = Stopwatch()
         with storage_errors(), torch_threads(self._settings.threads):
             tokens = next(steps, [])
@@ -220,7 +222,7 @@ def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, *
 
 
 def answer_notes(max_len: int, sources: int, shortened: int, cut: int, outgrown: int, empty: int = 0) -> list[str]:
-    """Sentences for the user about a decoder that answers: first texts that were cut, and answers that were stopped.
+    """Return notes for the user about a decoder that answers: first texts that were cut, and answers that were stopped.
 
     Args:
         max_len: positions of the model, of a first text and its answer together.
@@ -245,7 +247,7 @@ def answer_notes(max_len: int, sources: int, shortened: int, cut: int, outgrown:
 
 
 def _prompt_ids(opened: OpenModel, prompt: str, max_tokens: int) -> tuple[list[int], int]:
-    """The ids that came before every text in training, and the text's; none after it, or the text would be at its end.
+    """Return the ids of a prompt behind those that came before every text in training; no end, or the text would be over.
 
     Only the first text of a pair is at its end, and the second begins. Such a text is cut at its end, between its marks, where
     it leaves less than an eighth of the positions to an answer of so many tokens; how many ids that are comes second.
@@ -300,7 +302,7 @@ class Written:
 
     @property
     def text(self) -> str:
-        """The first target."""
+        """Return the first target."""
         return self.targets[0].text if self.targets else ""
 
 
@@ -370,6 +372,7 @@ class TargetWriter:
                 "the model was trained to restore texts (`wordpipe train denoising`), not on pairs: use `wordpipe fill`, or "
                 f"train the model on pairs with `wordpipe train seq2seq PAIRS --init {opened.path}`"
             )
+        # Targets in a vocabulary whose tokenizer is missing.
         if self._model.config.decoder_vocab_size and opened.target_tokenizer is None:
             self.notes.append(
                 "the model has a separate vocabulary for targets, but no tokenizer for this vocabulary: the tokenizer of the "
@@ -387,12 +390,13 @@ class TargetWriter:
             self.notes.append(
                 f"the model was trained with a prefix for each task; choose the task with --prefix: {known}{more}"
             )
+        # What is counted while targets are written.
         self.sources = self.empty = self.shortened = self.cut = self.tokens = self.unfinished = 0
         self.seconds = 0.0
 
     @property
     def losses(self) -> list[str]:
-        """Sentences for the user: what was cut or left empty so far."""
+        """Return notes for the user: sources and targets that were cut or empty so far."""
         found = []
         if self.shortened:
             found.append(
@@ -410,7 +414,7 @@ class TargetWriter:
         return found
 
     def stream(self, sources: Iterable[str]) -> Iterator[Written]:
-        """The targets of any number of texts, in their order; about a thousand are in memory at a time."""
+        """Yield the targets of any number of sources, in their order; about a thousand are in memory at a time."""
         window: list[str] = []
         size = 0
         for text in sources:
@@ -422,7 +426,7 @@ class TargetWriter:
         yield from self.write(window)
 
     def write(self, sources: Sequence[str]) -> list[Written]:
-        """The targets of some texts, in their order.
+        """Return the targets of some sources, in their order.
 
         Raises:
             InputError: the tokenizer cannot encode a text.
@@ -450,7 +454,7 @@ class TargetWriter:
         return found
 
     def _source(self, number: int, text: str) -> _Source:
-        """A text as it is read, and the limit of its target."""
+        """Return a source as the encoder reads it, with the limit of its target."""
         ids, cut = source_ids(self._opened, self.prefix, text)
         limit = self._settings.max_tokens
         if limit is None:
@@ -459,7 +463,7 @@ class TargetWriter:
         return _Source(number, ids, min(limit, self.max_len), cut, seed_of("source", text))
 
     def _batches(self, queue: list[_Source]) -> Iterator[list[_Source]]:
-        """Sources that are written together: as many as have about so many positions and logits."""
+        """Yield sources that are written together: as many as have about so many positions and logits."""
         rows = (self._settings.beams or 1) * self._settings.samples
         most = max(1, _LOGITS // len(self._allowed_V) // rows)
         batch: list[_Source] = []
@@ -499,6 +503,7 @@ class TargetWriter:
             )  # fmt: skip
 
     def _targets(self, hypotheses: list[Hypothesis]) -> list[Target]:
+        """Return the hypotheses of a source as target texts."""
         with library_errors("the tokenizer cannot decode the tokens that the model wrote", "tokenizer.json"):
             texts = self._opened.writing_tokenizer.decode_batch(
                 [list(one.ids) for one in hypotheses], skip_special_tokens=True
@@ -510,12 +515,12 @@ class TargetWriter:
 
 
 def _frame(opened: OpenModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Ids before and after a source; folders of Marian have a tokenizer without a frame, and then its end comes after."""
+    """Return the ids before and after a source; tokenizers of Marian have no frame, and then the end comes after."""
     return opened.before, opened.after or (opened.special["eos"],)
 
 
 def which_sources(number: int, of: int) -> str:
-    """The beginning of a sentence about some of the sources.
+    """Return the beginning of a sentence about some of the sources.
 
     >>> which_sources(1, 1), which_sources(1, 3)
     ('the source was', '1 of 3 sources were')
@@ -524,7 +529,7 @@ def which_sources(number: int, of: int) -> str:
 
 
 def source_ids(opened: OpenModel, prefix: str, text: str) -> tuple[list[int], int]:
-    """A source in its frame, its beginning as far as the model has room, and how many ids at its end have none.
+    """Return a source in its frame, as far as the model has room, and how many ids at the end were cut.
 
     The prefix of an artifact's training stood before ids, that of others before letters: the tokenizer may join the two.
     """
@@ -536,7 +541,7 @@ def source_ids(opened: OpenModel, prefix: str, text: str) -> tuple[list[int], in
 
 
 def _target_tokens(opened: OpenModel) -> "Tensor":
-    """Ids that a target is made of, and its end, as bool [V] of the decoder's vocabulary.
+    """Return the tokens that a target may have, and its end, as bool [V] of the decoder's vocabulary.
 
     Raises:
         ArtifactError: it is another one than that of the sources, and there is no tokenizer for it.

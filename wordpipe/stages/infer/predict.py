@@ -120,6 +120,7 @@ class Predictor:
             yield from self.model.predict(self._checked(*one) for one in zip(numbers or count(1), texts, strict=False))
 
     def _checked(self, number: int, given: str | tuple[str, str]) -> tuple[str, ...]:
+        """Return a text or pair as the model takes it; refuse a blank one, and a pair where single texts are wanted."""
         texts = (given,) if isinstance(given, str) else tuple(given)
         if not texts or len(texts) > _PAIR or (self.pairs is not None and len(texts) != (_PAIR if self.pairs else 1)):
             raise InputError(
@@ -169,7 +170,7 @@ def open_predictor(
 
 
 def predictor_of(artifact: Artifact, device: "Device") -> Predictor:
-    """The predictor of an open artifact. Raises ArtifactError: damaged, or a model without a head."""
+    """Return the predictor of an open artifact. Raises ArtifactError: damaged, or a model without a head."""
     from wordpipe.heads import is_static_head
 
     folder, files, facts = artifact.path, BundledFiles(artifact), artifact.manifest.facts
@@ -184,12 +185,14 @@ def predictor_of(artifact: Artifact, device: "Device") -> Predictor:
 
 
 def _load(read: Any, names: Iterable[str]) -> "LoadedHead":
+    """Read a model with a head from the files of its folder."""
     from wordpipe.model import load_headed
 
     return load_headed(read, [*names])
 
 
 def _refuse_headless_model(values: dict[str, Any], folder: Path) -> None:
+    """Refuse a folder whose `config.json` names a model without a head."""
     from wordpipe.model import is_headed
 
     if not is_headed(values):
@@ -203,7 +206,7 @@ def _refuse_headless_model(values: dict[str, Any], folder: Path) -> None:
 def _predictor(
     folder: Path, loaded: "LoadedHead", tokenizer: "Tokenizer", facts: dict[str, Any], device: "Device"
 ) -> Predictor:
-    """A predictor by what its manifest says: temperature, thresholds, how much is read; nothing of a foreign folder."""
+    """Return the predictor of a transformer: temperature, thresholds and limits as its manifest says, if it has one."""
     from wordpipe.heads import Classifier, Reader, Tagger
 
     # The model, on its device.
@@ -236,6 +239,7 @@ def _predictor(
 
 
 def _task_of(kind: str, problem: str) -> str:
+    """Return the task of a head: classifier, score, tagger or reader."""
     return "score" if kind == "sequence" and problem == "regression" else _TASKS[kind]
 
 
@@ -279,6 +283,7 @@ def _static_predictor(folder: Path, artifact: Artifact, files: BundledFiles, dev
 
 
 def _number(facts: dict[str, Any], name: str, usual: float) -> float:
+    """Return a positive number among the facts of a manifest, else the usual number."""
     found = facts.get(name)
     return found if isinstance(found, int | float) and found > 0 else usual
 
@@ -350,6 +355,7 @@ def predict_corpus(
 
 
 def _open(job: Job, model: PathLike, settings: PredictSettings) -> Predictor:
+    """Open the model of `predict`, an artifact or a folder, as an input of the job."""
     if is_artifact(Path(model)):
         opened = predictor_of(job.open_input(model, ["model"]), settings.device)
     else:
@@ -361,6 +367,7 @@ def _open(job: Job, model: PathLike, settings: PredictSettings) -> Predictor:
 
 
 def _write(job: Job, opened: Predictor, source: Artifact) -> None:
+    """Write the table of predictions: each record of the corpus beside what the model predicts."""
     # What is read of each record.
     there = read_schema(source, "corpus")
     pairs = reads_pairs(opened, there.names, source.path)
@@ -417,7 +424,7 @@ def reads_pairs(opened: Predictor, columns: Sequence[str], where: Path) -> bool:
 
 
 def asked(record: dict[str, Any], *, pairs: bool) -> str | tuple[str, str]:
-    """Return the text of a record that a model reads, or both texts, without white space around them, as in training."""
+    """Return the text of a record, or both texts, for prediction: without white space around, as in training."""
     text = record["text"].strip()
     return (text, (record["text_b"] or "").strip()) if pairs else text
 
