@@ -29,7 +29,7 @@ class GenerateSettings(Settings):
 
     max_tokens: int | None = setting(
         None,
-        f"maximum number of tokens of each text (default for a decoder: {_MAX_TOKENS}; for an encoder-decoder: "
+        f"maximum number of tokens to generate (default for a decoder: {_MAX_TOKENS}; for an encoder-decoder: "
         "twice the tokens of the source plus 20, at most the model's positions)",
         ge=1,
         le=10**6,

@@ -89,7 +89,7 @@ def count_ids(batches: Iterable[pa.RecordBatch], size: int, *, column: str = "wo
         largest = batch.column(column).flatten().to_numpy(zero_copy_only=False).max(initial=0)
         if largest >= max(size, 1):  # in any split: all are read later
             what, hint = (
-                "the tokens have an id that is not in their vocabulary",
+                "the tokens contain an id that is not in their vocabulary",
                 "make the tokens artifact again: wordpipe tokenize",
             )
             raise InputError(
