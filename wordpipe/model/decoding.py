@@ -56,7 +56,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The rules of which tokens may come.
+    """The rules of which tokens may follow in a target text.
 
     Attributes:
         allowed_V: ids that may come, the end among them, bool.

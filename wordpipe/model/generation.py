@@ -120,7 +120,7 @@ def sample_tokens(logits_NV: Tensor, uniforms_N: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """One new token.
+    """One new token of a continuation.
 
     Attributes:
         sample: which of the sequences it continues.

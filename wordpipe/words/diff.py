@@ -63,7 +63,7 @@ def vocabulary_difference(these: CountedWords, others: CountedWords, most: int) 
 
 
 class Shifts(NamedTuple):
-    """N words, compared."""
+    """The semantic shifts of N words between two tables."""
 
     distances: Floats  # 1 - cosine after alignment, (N,)
     kept: Doubles  # the share of a word's neighbours that are still its neighbours, (N,)

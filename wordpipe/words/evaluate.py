@@ -33,14 +33,14 @@ _QUESTIONS = 64  # scored at once: half a megabyte, which stays in the cache
 
 
 class Pairs(NamedTuple):
-    """P pairs of words."""
+    """A similarity set: P pairs of words, with the scores of people."""
 
     words: list[tuple[str, str]]  # the two words of each
     scores: npt.NDArray[np.float64]  # how alike people found them, float64, in any unit
 
 
 class Questions(NamedTuple):
-    """Q analogies: the first word is to the second as the third is to the fourth."""
+    """A set of Q analogies: the first word is to the second as the third is to the fourth."""
 
     words: list[tuple[str, str, str, str]]  # the four words of each
     section_of: list[int]  # the section of each, a place in `sections`

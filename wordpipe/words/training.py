@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One report of the training.
+    """One report of a word2vec training.
 
     At the end of each epoch there is a `loss`, in nats: for `train` the mean over all predictions of the epoch, as each was
     made, where the backend counts them (native: no score counts as beyond 30); for `valid` the mean over a fixed sample of

@@ -101,7 +101,7 @@ def count_ids(batches: Iterable[pa.RecordBatch], size: int, *, column: str = "wo
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Some of the text's words, in order.
+    """A block of the words of the training text, in order.
 
     Attributes:
         ids: the words, int32; ids of the tokens artifact or rows of the vocabulary, as the context says.

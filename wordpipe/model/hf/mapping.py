@@ -98,7 +98,7 @@ def rope_theta(rope: object, default: float) -> float:
 
 @dataclass(frozen=True)
 class Entry:
-    """One of our weights.
+    """One of our weights, and where a class of `transformers` keeps it.
 
     Attributes:
         ours: its name in `LanguageModel`.
@@ -133,7 +133,7 @@ def _nothing(*_: object) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Family:
-    """One class of `transformers`.
+    """One class of `transformers`, as a table: keys of `config.json`, names of weights, parts that it can compute.
 
     Attributes:
         model_type: as in `config.json`.
