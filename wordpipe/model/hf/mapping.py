@@ -98,7 +98,7 @@ def rope_theta(rope: object, default: float) -> float:
 
 @dataclass(frozen=True)
 class Entry:
-    """One of our weights, and where a class of `transformers` keeps it.
+    """One of our weights, with its names and its form in a class of `transformers`.
 
     Attributes:
         ours: its name in `LanguageModel`.
