@@ -250,7 +250,7 @@ def test_a_config_that_is_no_object_is_refused():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["config.json", "pytorch_model.bin"], "pytorch_model.bin: the weights are in a pickle"),
+        (["config.json", "pytorch_model.bin"], "pytorch_model.bin: the weights are in a Python pickle"),
         (
             ["config.json", "model.gguf"],
             "no weights in a format that wordpipe reads; got model.gguf; expected model.safetensors",
